@@ -1,0 +1,61 @@
+# Every target sets up what it needs: a machine with Python (3.10 or newer) and make is enough.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help demo test lint format bench recordings clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+demo: .venv/.core ## play a recorded GRPO run that blows up through the real monitor
+	@$(BIN)/klarm demo
+
+test: .venv/.dev ## run all tests
+	@$(BIN)/pytest
+
+lint: .venv/.dev ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: .venv/.dev ## let ruff put the code in order
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv-bench/.installed ## measure overhead beside rlwatch; writes bench/results/overhead.json
+	@.venv-bench/bin/python bench/overhead.py
+
+recordings: .venv-recordings/.installed ## train the three tiny GRPO runs of the demo anew (CPU, about two minutes)
+	@.venv-recordings/bin/python recordings/tiny_grpo.py src/klarm/recordings
+
+clean: ## remove environments, caches and results
+	rm -rf .venv .venv-bench .venv-recordings build dist bench/results
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One environment a purpose; each is made again when pyproject.toml changes.
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit("klarm needs Python 3.10 or newer, this is %d.%d; try: make PYTHON=python3.12 ..." % sys.version_info[:2] if sys.version_info < (3, 10) else 0)'
+	@echo "setting up .venv ..."
+	@$(PYTHON) -m venv .venv
+
+.venv/.core: .venv/bin/python pyproject.toml
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+.venv/.dev: .venv/bin/python pyproject.toml
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ .venv/.core
+
+.venv-bench/.installed: pyproject.toml
+	@echo "setting up .venv-bench ..."
+	@$(PYTHON) -m venv .venv-bench
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	@touch $@
+
+.venv-recordings/.installed: pyproject.toml
+	@echo "setting up .venv-recordings (torch, trl) ..."
+	@$(PYTHON) -m venv .venv-recordings
+	@.venv-recordings/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	@.venv-recordings/bin/python -m pip install --quiet --disable-pip-version-check trl
+	@touch $@

@@ -1,0 +1,53 @@
+"""klarm: an alarm for RL post-training runs.
+
+The public names load when they are first used, so that `import klarm` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from klarm.version import __version__
+
+if TYPE_CHECKING:
+    from klarm.config import Config
+    from klarm.monitor import Monitor
+    from klarm.session import finish, init, log
+    from klarm.settings import ConfigError
+    from klarm.types import Alert, Severity
+
+__all__ = [
+    "Alert",
+    "Config",
+    "ConfigError",
+    "Monitor",
+    "Severity",
+    "__version__",
+    "finish",
+    "init",
+    "log",
+]
+
+_HOMES = {
+    "Alert": "types",
+    "Config": "config",
+    "ConfigError": "settings",
+    "Monitor": "monitor",
+    "Severity": "types",
+    "finish": "session",
+    "init": "session",
+    "log": "session",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'klarm' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"klarm.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

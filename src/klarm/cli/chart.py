@@ -1,0 +1,88 @@
+"""A curve with its baseline band and thresholds, drawn with characters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+
+_LABEL_WIDTH = 8
+_POINT, _BAND, _LINE = "●", "░", "─"
+_COLOURS = {"": "bright_cyan", "warning": "yellow", "critical": "bold red"}
+_WORST = ("", "warning", "critical")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One step of a curve: its value, its baseline and whether it alarmed."""
+
+    value: float
+    mean: float
+    spread: float
+    warning_at: float
+    critical_at: float
+    severity: str = ""
+
+
+def draw(
+    points: Sequence[Point], steps: int, size: tuple[int, int], limits: tuple[float, float]
+) -> Text:
+    """Draw a run of so many steps as far as it has come, on a logarithmic scale.
+
+    A column shows the highest of the steps that share it, so that no spike is lost.
+    """
+    width, height = size[0] - _LABEL_WIDTH - 1, size[1]
+    scale = _Scale(*limits, height)
+    cells = [[(" ", "")] * width for _ in range(height)]
+    for column in range(width):
+        shared = points[_first(column, steps, width) : _first(column + 1, steps, width)]
+        if shared:
+            _draw_column(cells, column, shared, scale)
+    text = Text()
+    for row in range(height):
+        text.append(f"{scale.label(row):>{_LABEL_WIDTH}}", "dim").append("│", "dim")
+        for character, style in cells[row]:
+            text.append(character, style)
+        text.append("\n")
+    text.append(" " * _LABEL_WIDTH + "└" + "─" * width + "\n", "dim")
+    text.append(" " * _LABEL_WIDTH + " step 1" + f"{steps:>{width - 6}}", "dim")
+    return text
+
+
+def _first(column: int, steps: int, width: int) -> int:
+    """Return the first step that falls into a column."""
+    return -(-column * steps // width)
+
+
+def _draw_column(
+    cells: list[list[tuple[str, str]]], column: int, shared: Sequence[Point], scale: _Scale
+) -> None:
+    last = shared[-1]
+    for row in range(
+        scale.row(last.mean + last.spread), scale.row(max(last.mean - last.spread, 0.0)) + 1
+    ):
+        cells[row][column] = (_BAND, "blue")
+    cells[scale.row(last.warning_at)][column] = (_LINE, "yellow")
+    cells[scale.row(last.critical_at)][column] = (_LINE, "red")
+    highest = max(shared, key=lambda point: (_WORST.index(point.severity), point.value))
+    cells[scale.row(highest.value)][column] = (_POINT, _COLOURS[highest.severity])
+
+
+class _Scale:
+    """Turns values into rows, the largest at the top, logarithmically."""
+
+    def __init__(self, low: float, high: float, height: int) -> None:
+        self._low, self._high, self._height = math.log10(low), math.log10(high), height
+
+    def row(self, value: float) -> int:
+        share = (math.log10(max(value, 1e-300)) - self._low) / (self._high - self._low)
+        return min(max(round((1.0 - share) * (self._height - 1)), 0), self._height - 1)
+
+    def label(self, row: int) -> str:
+        """Return the power of ten that lies in a row, if one does."""
+        for power in range(math.ceil(self._low), math.floor(self._high) + 1):
+            if self.row(10.0**power) == row:
+                return f"{10.0**power:g} "
+        return ""

@@ -1,0 +1,31 @@
+"""`klarm detectors`: what klarm can notice, and its settings."""
+
+from __future__ import annotations
+
+import click
+
+from klarm.detectors import CATALOGUE
+from klarm.metrics import METRICS
+from klarm.settings import settings_of
+
+
+@click.command()
+def detectors() -> None:
+    """List the detectors with their settings and defaults."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    for kind in CATALOGUE:
+        metric = METRICS[kind.watches[0]]
+        first_sentence = (kind.__doc__ or "").strip().split("\n")[0]
+        console.print(Text.assemble((kind.name, "bold"), f"  {first_sentence}"))
+        console.print(f"  watches {metric.name}: {metric.meaning}", highlight=False)
+        table = Table(box=None, padding=(0, 2), show_header=False)
+        table.add_column(no_wrap=True, style="cyan")
+        table.add_column(no_wrap=True)
+        table.add_column(style="dim")
+        for declared in settings_of(kind).values():
+            table.add_row(declared.name, str(declared.default), declared.meaning)
+        console.print(table)

@@ -1,0 +1,50 @@
+"""`klarm init`: a klarm.yaml with every default, explained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from klarm.config import DEFAULT_FILE, SECTIONS, TOP_LEVEL
+from klarm.settings import Setting
+
+_HEAD = """\
+# klarm: what to watch and how. Every setting is here with its default; delete what you do not
+# change. The environment (KLARM_KL_EXPLOSION__SIGMA_MULTIPLIER=5) and klarm.init(...) override it.
+"""
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path), default=Path(DEFAULT_FILE))
+def init(file: Path) -> None:
+    """Write a commented klarm.yaml with every default. Never overwrites."""
+    try:
+        with file.open("x", encoding="utf-8") as target:
+            target.write(default_yaml())
+    except FileExistsError:
+        raise click.ClickException(f"{file} is there already and stays as it is") from None
+    except OSError as error:
+        raise click.ClickException(f"cannot write {file}: {error.strerror}") from None
+    click.echo(f"wrote {file}: every setting with its default")
+
+
+def default_yaml() -> str:
+    """Return the text of a klarm.yaml that changes nothing."""
+    parts = [_HEAD]
+    parts += [_line(declared, indent="") for declared in TOP_LEVEL.values()]
+    for name, settings in SECTIONS.items():
+        parts.append(f"\n{name}:\n")
+        parts += [_line(declared, indent="  ") for declared in settings.values()]
+    return "".join(parts)
+
+
+def _line(declared: Setting, indent: str) -> str:
+    entry = f"{indent}{declared.name}: {_spell(declared.default)}"
+    return f"{entry:<28} # {declared.meaning}\n"
+
+
+def _spell(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return '""' if value == "" else str(value)

@@ -1,0 +1,108 @@
+"""`klarm replay`: what klarm would have said about a recorded run."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import click
+import msgspec
+
+from klarm.analysis.replay import Replay
+from klarm.analysis.replay import replay as run_replay
+from klarm.config import Config, load
+from klarm.console import COLOURS
+from klarm.journal import spell_non_finite
+from klarm.sources import read_log, recorded_config
+from klarm.types import SEVERITIES, Severity
+
+
+@click.command()
+@click.argument("log", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    help="Read settings from this file.",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="SECTION.NAME=VALUE",
+    help="Change one setting, as in kl_explosion.baseline_mode=frozen. May be repeated.",
+)
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="For people or for programs.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(SEVERITIES),
+    help="Exit with 1 if there is an alert of this severity or worse.",
+)
+def replay(
+    log: Path,
+    config_file: Path | None,
+    settings: tuple[str, ...],
+    output: str,
+    fail_on: Severity | None,
+) -> None:
+    """Run the monitor over a recorded LOG and print its alerts.
+
+    LOG is a CSV file, a JSON Lines file, a journal or the folder of a run. A journal is replayed
+    with the settings it was recorded with, unless --config or --set say otherwise. Exit code 0 if
+    it could be read (see --fail-on), 2 if not.
+    """
+    found = run_replay(read_log(log, _say), _config(log, config_file, settings))
+    if output == "json":
+        _print_json(found)
+    else:
+        _print_text(found)
+    if fail_on is not None:
+        failing = SEVERITIES[SEVERITIES.index(fail_on) :]
+        sys.exit(any(alert.severity in failing for alert in found.alerts))
+
+
+def _config(log: Path, config_file: Path | None, settings: tuple[str, ...]) -> Config:
+    changes: dict[str, dict[str, object]] = {}
+    for setting in settings:
+        place, equals, value = setting.partition("=")
+        section, dot, name = place.partition(".")
+        if not (equals and dot):
+            raise click.UsageError(f"--set takes SECTION.NAME=VALUE, got {setting!r}")
+        changes.setdefault(section, {})[name] = value
+    recorded = recorded_config(log) if config_file is None else None
+    return load(config_file, changes, overrides_from="--set", recorded=recorded)
+
+
+def _print_text(found: Replay) -> None:
+    for alert in found.alerts:
+        severity = click.style(f"{alert.severity:<8}", fg=COLOURS[alert.severity])
+        click.echo(f"step {alert.step:>5}  {severity}  {alert.detector}: {alert.message}")
+    counts = Counter(alert.severity for alert in found.alerts)
+    click.echo(
+        f"{found.steps} steps replayed: {counts['warning']} warning and "
+        f"{counts['critical']} critical alerts ({found.binding})."
+    )
+    if found.alerts:
+        worst = max(found.alerts, key=lambda alert: SEVERITIES.index(alert.severity))
+        click.echo(f"-> At step {worst.step}: {worst.recommendation}")
+
+
+def _print_json(found: Replay) -> None:
+    alerts = [
+        {**msgspec.structs.asdict(alert), "metrics": spell_non_finite(alert.metrics)}
+        for alert in found.alerts
+    ]
+    document = {"steps": found.steps, "binding": found.binding, "alerts": alerts}
+    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+
+
+def _say(message: str) -> None:
+    click.echo(f"klarm: {message}", err=True)

@@ -1,0 +1,212 @@
+"""klarm.yaml, environment and keyword overrides, merged into one checked configuration.
+
+Later layers win, setting by setting: defaults, the file, the environment, the keywords of
+`klarm.init`. Whatever is wrong is said at once, with its source, its key and its value.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from klarm.detectors import CATALOGUE, Detector
+from klarm.settings import ConfigError, Setting, did_you_mean, setting, settings_of
+
+DEFAULT_FILE = "klarm.yaml"
+_PREFIX = "KLARM_"
+_FILE_VARIABLE = "KLARM_CONFIG"
+# One underscore is part of a name; two stand between a section and its setting.
+_DIVIDER = "__"
+
+# A setting's place: ("kl_explosion", "rolling_window"), or ("", "run") at the top level.
+Place = tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """A checked configuration."""
+
+    run: str = setting(
+        "", "name of the run; the same name again resumes it (empty: made from the time)"
+    )
+    dir: str = setting("klarm_runs", "where each run keeps its journal, in a folder of its own")
+    console: bool = setting(True, "say what happens on stderr")
+    sections: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+
+    def detectors(self) -> list[Detector]:
+        """Make the detectors that are in the catalogue, each with its settings."""
+        return [kind(**self.sections.get(kind.name, {})) for kind in CATALOGUE]  # type: ignore[arg-type]
+
+    def as_dict(self) -> dict[str, object]:
+        """Return every setting as klarm.yaml would hold it."""
+        top = {name: getattr(self, name) for name in TOP_LEVEL}
+        return {**top, **{name: dict(values) for name, values in self.sections.items()}}
+
+
+TOP_LEVEL = settings_of(Config)
+SECTIONS: dict[str, dict[str, Setting]] = {kind.name: settings_of(kind) for kind in CATALOGUE}
+
+
+def load(
+    file: str | os.PathLike[str] | None = None,
+    overrides: Mapping[str, object] | None = None,
+    environment: Mapping[str, str] | None = None,
+    *,
+    overrides_from: str = "klarm.init()",
+    recorded: Mapping[str, object] | None = None,
+) -> Config:
+    """Return the configuration from all its layers; raise ConfigError where one is wrong.
+
+    Without `file`, the file is what KLARM_CONFIG names, or klarm.yaml here if there is one.
+    `recorded` is what a run was watched with: it stands in for those two and the environment.
+    """
+    environment = os.environ if environment is None else environment
+    merged: dict[Place, object] = {
+        (section, name): declared.default
+        for section, settings in {"": TOP_LEVEL, **SECTIONS}.items()
+        for name, declared in settings.items()
+    }
+    if recorded is not None:
+        merged.update(_read_mapping(_known_part(recorded), source="the journal"))
+        environment = {}
+    path = _find_file(file, environment, look_here=recorded is None)
+    if path is not None:
+        merged.update(_read_mapping(_parse_file(path), source=str(path)))
+    merged.update(_read_environment(environment))
+    merged.update(_read_mapping(overrides or {}, source=overrides_from))
+    top = {name: merged["", name] for name in TOP_LEVEL}
+    sections = {
+        section: {name: merged[section, name] for name in settings}
+        for section, settings in SECTIONS.items()
+    }
+    return Config(**top, sections=sections)  # type: ignore[arg-type]
+
+
+def _find_file(
+    named: str | os.PathLike[str] | None, environment: Mapping[str, str], look_here: bool
+) -> Path | None:
+    who = "config file"
+    if named is None and environment.get(_FILE_VARIABLE):
+        named, who = environment[_FILE_VARIABLE], _FILE_VARIABLE
+    if named is None:
+        here = Path(DEFAULT_FILE)
+        return here if look_here and here.is_file() else None
+    path = Path(named).expanduser()
+    if not path.is_file():
+        near = [found.name for found in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+        raise ConfigError(
+            f"{who} {str(path)!r} does not exist{did_you_mean(path.name, near)}"
+            " (`klarm init` writes one with every default)"
+        )
+    return path
+
+
+def _parse_file(path: Path) -> Mapping[str, object]:
+    # yaml is imported where a file is read: many runs have none.
+    import yaml
+
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_unique_key_loader())
+    except yaml.MarkedYAMLError as error:
+        where = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
+        raise ConfigError(f"{path}:{where} not valid YAML: {error.problem}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not valid YAML: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    if content is None:
+        return {}
+    if not isinstance(content, Mapping):
+        raise ConfigError(f"{path}: must hold `key: value` lines, got {content!r:.60}")
+    return content
+
+
+def _unique_key_loader() -> type:
+    """Return a safe YAML loader that refuses a key given twice, where plain YAML takes the last."""
+    import yaml
+
+    class UniqueKeyLoader(yaml.SafeLoader):
+        def construct_mapping(
+            self, node: yaml.MappingNode, deep: bool = False
+        ) -> dict[object, object]:
+            seen = set()
+            for key_node, _ in node.value:
+                if not isinstance(key_node, yaml.ScalarNode):
+                    continue
+                if key_node.value in seen:
+                    raise yaml.MarkedYAMLError(
+                        problem=f"{key_node.value} is there twice", problem_mark=key_node.start_mark
+                    )
+                seen.add(key_node.value)
+            return super().construct_mapping(node, deep)
+
+    return UniqueKeyLoader
+
+
+def _read_mapping(content: Mapping[str, object], source: str) -> dict[Place, object]:
+    """Check a nested mapping and return its settings by place."""
+    read: dict[Place, object] = {}
+    for key, value in content.items():
+        if key in SECTIONS:
+            if value is None:  # a section with nothing in it
+                continue
+            if not isinstance(value, Mapping):
+                known = ", ".join(SECTIONS[key])
+                raise ConfigError(f"{source}: {key} must be a section ({known}), got {value!r}")
+            for name, inner in value.items():
+                read[key, name] = _read_one(key, name, inner, source)
+        else:
+            read["", key] = _read_one("", key, value, source)
+    return read
+
+
+def _known_part(recorded: Mapping[str, object]) -> dict[str, object]:
+    """Return what this version knows of a configuration that another may have written."""
+    known: dict[str, object] = {name: recorded[name] for name in TOP_LEVEL if name in recorded}
+    for section, settings in SECTIONS.items():
+        values = recorded.get(section)
+        if isinstance(values, Mapping):
+            known[section] = {name: values[name] for name in settings if name in values}
+    return known
+
+
+def _read_one(section: str, name: str, value: object, source: str) -> object:
+    known = SECTIONS[section] if section else TOP_LEVEL
+    spelt = f"{section}.{name}" if section else name
+    if name not in known:
+        right = known if section else [*TOP_LEVEL, *SECTIONS]
+        hint = did_you_mean(name, right) or f"; known are {', '.join(right)}"
+        raise ConfigError(f"{source}: {spelt} is unknown{hint}")
+    try:
+        return known[name].read(value)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {spelt} {error}") from None
+
+
+def _read_environment(environment: Mapping[str, str]) -> dict[Place, object]:
+    """Read KLARM_RUN, KLARM_DIR ... and KLARM_<SECTION>__<SETTING>.
+
+    A name with the divider is meant for us and must be right. One without it may belong to
+    somebody else (Kubernetes sets KLARM_PORT for a service called klarm): only a near miss of a
+    name of ours is refused.
+    """
+    read: dict[Place, object] = {}
+    plain = {_PREFIX + name.upper(): name for name in TOP_LEVEL}
+    for variable, text in environment.items():
+        if not variable.startswith(_PREFIX) or text == "" or variable == _FILE_VARIABLE:
+            continue
+        if _DIVIDER in variable:
+            section, _, name = variable.removeprefix(_PREFIX).lower().partition(_DIVIDER)
+            if section not in SECTIONS:
+                hint = did_you_mean(section, SECTIONS) or f"; known are {', '.join(SECTIONS)}"
+                raise ConfigError(f"environment: {variable}: no section {section!r}{hint}")
+            read[section, name] = _read_one(section, name, text, f"environment: {variable}")
+        elif variable in plain:
+            read["", plain[variable]] = _read_one(
+                "", plain[variable], text, f"environment: {variable}"
+            )
+        elif hint := did_you_mean(variable, [*plain, _FILE_VARIABLE], cutoff=0.88):
+            raise ConfigError(f"environment: {variable} is unknown{hint}")
+    return read

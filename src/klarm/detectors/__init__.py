@@ -1,0 +1,10 @@
+"""The catalogue: every detector klarm has. A new one is one file and one line here."""
+
+from __future__ import annotations
+
+from klarm.detectors.base import Detector
+from klarm.detectors.kl_explosion import KLExplosionDetector
+
+CATALOGUE: tuple[type[Detector], ...] = (KLExplosionDetector,)
+
+__all__ = ["CATALOGUE", "Detector", "KLExplosionDetector"]

@@ -1,0 +1,92 @@
+"""What every detector shares: settings, warm-up, missing metrics, values that are not finite."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from klarm.settings import check_settings, setting
+from klarm.types import Alert, Severity
+
+
+@dataclass(kw_only=True, eq=False)
+class Detector(ABC):
+    """Learns from one metric, step by step, and says when it looks wrong.
+
+    A subclass is a keyword-only dataclass whose fields are its settings, checked when it is made.
+    It implements `_start`, where all its state is made, and `_observe`, which sees finite values
+    only: a step without the metric is passed over, and a NaN or an infinity is a critical alert at
+    once, in warm-up too, and never reaches a baseline.
+    """
+
+    # The file name, the section in klarm.yaml and the docs page: "kl_explosion".
+    name: ClassVar[str]
+    # What its incidents are about: "kl".
+    signal: ClassVar[str]
+    # The metric without which there is nothing to say; others may follow it as context.
+    watches: ClassVar[tuple[str, ...]]
+    # What to do, by severity.
+    recommendations: ClassVar[Mapping[Severity, str]]
+    # Values that must come first however short the warm-up is set.
+    fewest_values: ClassVar[int] = 0
+
+    enabled: bool = setting(True, "false switches this detector off")
+    warmup_steps: int = setting(20, "the first values, from which it only learns", at_least=0)
+
+    def __post_init__(self) -> None:
+        check_settings(self, self.name)
+        self._metric = self.watches[0]
+        self._silent_values = max(self.warmup_steps, self.fewest_values)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything learnt."""
+        # How far the last value is from alarm, in the unit of the detector's threshold: 0 in
+        # warm-up, infinite for a value that is not finite.
+        self.score = 0.0
+        self._seen = 0
+        self._start()
+
+    def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
+        """Learn from one step; return an alert if it looks wrong."""
+        found = metrics.get(self._metric)
+        if found is None:
+            return None
+        value = float(found)
+        if value - value != 0.0:  # only NaN and the infinities
+            self.score = math.inf
+            return self._not_finite(step, value)
+        alert = self._observe(step, value, metrics)
+        self._seen += 1
+        if self._seen <= self._silent_values:
+            self.score = 0.0
+            return None
+        return alert
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Make the state of a detector that has seen nothing."""
+
+    @abstractmethod
+    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:
+        """Judge a finite value, set `score`, then learn from the value."""
+
+    def _not_finite(self, step: int, value: float) -> Alert:
+        spelt = "NaN" if math.isnan(value) else "infinite" if value > 0 else "minus infinite"
+        message = f"{self._metric} is {spelt}: the numbers of this run have broken down."
+        return self._alert("critical", step, message, {self._metric: value})
+
+    def _alert(
+        self, severity: Severity, step: int, message: str, metrics: dict[str, float | str]
+    ) -> Alert:
+        return Alert(
+            detector=self.name,
+            severity=severity,
+            step=step,
+            message=message,
+            metrics=metrics,
+            recommendation=self.recommendations[severity],
+        )

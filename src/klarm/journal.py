@@ -1,0 +1,236 @@
+"""The journal: one append-only JSON Lines file a run, the record of everything klarm saw.
+
+The format is documented in docs/journal.md; users read it with jq.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from klarm.appender import Appender
+from klarm.metrics import to_number
+from klarm.settings import ConfigError
+from klarm.types import Alert
+
+FILE_NAME = "journal.jsonl"
+
+# One step as it was logged: its number, and values by metric name.
+Row = tuple[int, Mapping[str, float]]
+
+
+class Started(msgspec.Struct, tag_field="type", tag="run"):
+    """The first line: which run this is and how it was watched."""
+
+    run: str
+    started: float
+    klarm: str
+    host: str
+    config: dict[str, Any]
+
+
+class Step(msgspec.Struct, tag_field="type", tag="step"):
+    """What was logged at one step, non-finite values as text."""
+
+    step: int
+    time: float
+    metrics: Mapping[str, Any]
+
+
+class Checkpoint(msgspec.Struct, tag_field="type", tag="checkpoint"):
+    """The trainer saved its state."""
+
+    step: int
+    time: float
+    path: str
+
+
+class Resume(msgspec.Struct, tag_field="type", tag="resume"):
+    """Training goes on from this step: rows at or after it were rolled back and no longer count.
+
+    It carries the configuration, which may have changed since the process before.
+    """
+
+    step: int
+    time: float
+    config: dict[str, Any]
+
+
+class Finish(msgspec.Struct, tag_field="type", tag="finish"):
+    """The run ended and said so."""
+
+    time: float
+    steps: int
+
+
+Record = Started | Step | Alert | Checkpoint | Resume | Finish
+
+_decode = msgspec.json.Decoder(Record).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Journal(Protocol):
+    """Where a monitor records a run."""
+
+    def step(self, step: int, time: float, values: Mapping[str, float]) -> None:
+        """Record one step."""
+
+    def record(self, record: Record) -> None:
+        """Record anything else."""
+
+    def rows(self) -> list[Row] | None:
+        """Return the steps recorded so far that still count; None if nobody knows them."""
+
+    def close(self, timeout: float) -> None:
+        """Have everything written, in at most so many seconds."""
+
+
+class FileJournal:
+    """The journal of a run on disk. Opening the folder of an earlier run continues its journal."""
+
+    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
+        """Open it for appending, or raise OSError."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / FILE_NAME
+        self.is_new = not self.path.exists() or self.path.stat().st_size == 0
+        torn = _ends_in_torn_line(self.path)
+        self._appender = Appender(self.path, say)
+        if torn:
+            # The process that wrote it was killed; what follows must not be glued to it.
+            self._appender.append(b"\n")
+
+    def step(self, step: int, time: float, values: Mapping[str, float]) -> None:
+        """Append one step."""
+        total = sum(values.values())
+        if total - total != 0.0:  # a NaN or an infinity is among them
+            values = spell_non_finite(values)
+        self._appender.append(_encode(Step(step, time, values)) + b"\n")
+
+    def record(self, record: Record) -> None:
+        """Append any other record."""
+        self._appender.append(encode(record) + b"\n")
+
+    def rows(self) -> list[Row] | None:
+        """Read back the steps that still count; None if the file does not hold them all."""
+        if not self._appender.flush(timeout=1.0):
+            return None
+        return effective_rows(read_journal(self.path))
+
+    def close(self, timeout: float) -> None:
+        """Flush and close."""
+        self._appender.close(timeout)
+
+
+class MemoryJournal:
+    """A journal that is not kept: for replays, which write nothing."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self._rows: list[Row] = []
+
+    def step(self, step: int, time: float, values: Mapping[str, float]) -> None:  # noqa: ARG002
+        """Keep one step."""
+        _add_row(self._rows, step, values)
+
+    def record(self, record: Record) -> None:
+        """Keep any other record."""
+        self.records.append(record)
+        if isinstance(record, Resume):
+            _roll_back(self._rows, record.step)
+
+    def rows(self) -> list[Row] | None:
+        """Return the steps that still count."""
+        return list(self._rows)
+
+    def close(self, timeout: float) -> None:
+        """Do nothing: there is nothing to write."""
+
+
+def run_folder(directory: str, run: str) -> Path:
+    """Return where a run keeps its journal; refuse a name that is no folder name."""
+    if not run or run.startswith(".") or any(c in run for c in "/\\\0") or len(run) > 200:
+        better = "".join("-" if c in "/\\\0" else c for c in run).lstrip(".")[:200] or "my-run"
+        raise ConfigError(f"run {run!r} cannot be the name of a folder; try {better!r}")
+    return Path(directory).expanduser() / run
+
+
+def host_name() -> str:
+    """Return this machine's name, for the first line of a journal."""
+    import socket
+
+    return socket.gethostname()
+
+
+def encode(record: Record) -> bytes:
+    """Return a record as JSON, its non-finite numbers as text."""
+    if isinstance(record, Alert):
+        record = msgspec.structs.replace(record, metrics=spell_non_finite(record.metrics))
+    return _encode(record)
+
+
+def spell_non_finite(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values with NaN and the infinities as text, which is what JSON can hold.
+
+    >>> spell_non_finite({"kl": float("nan"), "loss": 0.5})
+    {'kl': 'NaN', 'loss': 0.5}
+    """
+    return {k: _SPELLING.get(repr(v), v) if isinstance(v, float) else v for k, v in values.items()}
+
+
+_SPELLING = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def read_journal(
+    path: str | os.PathLike[str], on_skip: Callable[[int], None] | None = None
+) -> Iterator[Record]:
+    """Yield the records of a journal, passing over lines that are torn or of a later version.
+
+    `on_skip` is told the number of each line that is no JSON.
+    """
+    with Path(path).open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                yield _decode(line)
+            except msgspec.ValidationError:
+                continue  # a type or a field that a later klarm knows
+            except msgspec.DecodeError:
+                if on_skip is not None and line.strip():
+                    on_skip(number)
+
+
+def effective_rows(records: Iterable[Record]) -> list[Row]:
+    """Return the steps that still count: those that no later resume rolled back."""
+    rows: list[Row] = []
+    for record in records:
+        if isinstance(record, Step):
+            numbers = ((name, to_number(value)) for name, value in record.metrics.items())
+            _add_row(rows, record.step, {name: n for name, n in numbers if n is not None})
+        elif isinstance(record, Resume):
+            _roll_back(rows, record.step)
+    return rows
+
+
+def _add_row(rows: list[Row], step: int, values: Mapping[str, float]) -> None:
+    if rows and rows[-1][0] == step:
+        # Several dicts for one step are one step; what came first stays.
+        rows[-1] = (step, {**values, **rows[-1][1]})
+    else:
+        rows.append((step, values))
+
+
+def _roll_back(rows: list[Row], step: int) -> None:
+    while rows and rows[-1][0] >= step:
+        rows.pop()
+
+
+def _ends_in_torn_line(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+    except OSError:  # not there, or empty
+        return False

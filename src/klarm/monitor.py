@@ -1,0 +1,184 @@
+"""The monitor: the way of a step from the trainer to detectors, journal and console."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+
+from klarm.binding import Binding, BindingReport
+from klarm.console import Console
+from klarm.detectors import Detector
+from klarm.guard import guarded
+from klarm.journal import Checkpoint, Finish, Journal, Resume
+from klarm.metrics import to_number
+from klarm.timeline import Timeline
+from klarm.types import Alert
+
+# A log whose steps keep going back is not that of one run; its rows are then taken as they come.
+_MOST_RESUMES = 100
+
+_AFTER_FINISH = "log was called after finish: nothing is watched any more"
+_AFTER_FORK = (
+    "this process was forked from the one that watches the run, and stays silent; "
+    "to watch here, call klarm.init in this process"
+)
+
+
+class Monitor:
+    """Watches one run. `klarm.init` makes it.
+
+    No method raises, and `log` never waits: what fails inside is said once and training goes on.
+    Monitors know nothing of each other; in a forked process a monitor stays silent.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        detectors: Iterable[Detector],
+        journal: Journal | None = None,
+        console: Console | None = None,
+        *,
+        config: Mapping[str, object] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.run = run
+        self.detectors = list(detectors)
+        self.binding = Binding()
+        self.alert_counts = {"warning": 0, "critical": 0}
+        self._active = [detector for detector in self.detectors if detector.enabled]
+        self._journal = journal
+        self._console = console or Console(enabled=False)
+        self._config = dict(config or {})
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._timeline = Timeline()
+        self._report: BindingReport | None = BindingReport(self.detectors, self._console.say)
+        self._said: set[str] = set()
+        self._silent_because = ""
+        self._resumes = 0
+        self._earlier_rows = (journal.rows() if journal is not None else None) or []
+        if self._earlier_rows:
+            last = self._earlier_rows[-1][0]
+            self._timeline.continue_after(last)
+            self._console.say(f"run {run} resumes: its journal ends at step {last}")
+        _monitors.add(self)
+
+    @guarded(list)
+    def log(self, metrics: Mapping[str, object], step: object = None) -> list[Alert]:
+        """Take in what the trainer logged at a step: the previous plus one if none is given."""
+        if self._silent_because:
+            self._say_once(self._silent_because)
+            return []
+        if type(metrics) is not dict and not isinstance(metrics, Mapping):
+            self._say_once(f"log takes a dict of metrics, got {type(metrics).__name__}")
+            return []
+        with self._lock:
+            values = self.binding.read(metrics)
+            at, goes_on = self._timeline.place(to_number(step))
+            if goes_on:
+                self._resume(at)
+            new = self._timeline.new_at(at, values)
+            if self._journal is not None:
+                self._journal.step(at, self._clock(), values)
+            alerts = [a for d in self._active if (a := d.update(at, new)) is not None]
+            for alert in alerts:
+                self._tell(alert)
+            if self._report is not None and not self._report.step(self.binding.keys):
+                self._report = None
+            return alerts
+
+    @guarded(lambda: None)
+    def checkpoint(self, step: int, path: str | os.PathLike[str]) -> None:
+        """Note that the trainer saved its state, a place to go back to."""
+        if self._journal is not None and not self._silent_because:
+            with self._lock:
+                self._journal.record(Checkpoint(int(step), self._clock(), str(path)))
+
+    @guarded(lambda: None)
+    def resume(self, step: int) -> None:
+        """Note that training goes on at this step from an earlier state.
+
+        Steps from it on count as rolled back, and detectors know only what came before. `log` does
+        this by itself when a step is lower than the one before.
+        """
+        with self._lock:
+            self._resume(step)
+
+    @guarded(lambda: None)
+    def finish(self, timeout: float = 5.0) -> None:
+        """End the run: have everything written, in at most so many seconds, and sum up."""
+        if self._silent_because:
+            return
+        with self._lock:
+            self._silent_because = _AFTER_FINISH
+            if self._report is not None:
+                self._report.finish(self.binding.keys)
+            steps, counts = self._timeline.steps_logged, self.alert_counts
+            if self._journal is not None:
+                self._journal.record(Finish(self._clock(), steps))
+                self._journal.close(timeout)
+            self._console.say(
+                f"run {self.run} ends after {steps} steps: "
+                f"{counts['warning']} warning and {counts['critical']} critical alerts"
+            )
+
+    def __enter__(self) -> Monitor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.finish()
+
+    def _tell(self, alert: Alert) -> None:
+        self.alert_counts[alert.severity] += 1
+        if self._journal is not None:
+            self._journal.record(alert)
+        self._console.alert(alert)
+
+    def _resume(self, step: int) -> None:
+        self._resumes += 1
+        if self._resumes > _MOST_RESUMES:
+            self._say_once("steps keep going back: from now on they are taken as they come")
+            return
+        rows = self._earlier_rows or (self._journal.rows() if self._journal is not None else None)
+        self._earlier_rows = []
+        if rows is None:
+            self._say_once("steps went back, but there is no record to rebuild the baselines from")
+            return
+        for detector in self._active:
+            detector.reset()
+        for earlier, values in rows:
+            if earlier < step:
+                for detector in self._active:
+                    detector.update(earlier, values)
+        self._timeline.go_on_at(step)
+        if self._journal is not None:
+            self._journal.record(Resume(step, self._clock(), self._config))
+        last = rows[-1][0] if rows else step - 1
+        undone = f"; steps {step} to {last} count as rolled back" if last >= step else ""
+        self._console.say(f"run {self.run} goes on at step {step}{undone}")
+
+    def _say_once(self, message: str) -> None:
+        if message not in self._said:
+            self._said.add(message)
+            self._console.say(message)
+
+    # What the guard calls when klarm itself failed.
+    _failed = _say_once
+
+    def _fall_silent(self) -> None:
+        self._silent_because = _AFTER_FORK
+
+
+_monitors: weakref.WeakSet[Monitor] = weakref.WeakSet()
+
+
+def _silence_after_fork() -> None:
+    for monitor in _monitors:
+        monitor._fall_silent()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_silence_after_fork)

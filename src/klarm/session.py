@@ -1,0 +1,96 @@
+"""The monitor of this process, and the three calls a training script needs."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from klarm.config import Config, load
+from klarm.console import Console
+from klarm.journal import FileJournal, Started, host_name, run_folder
+from klarm.monitor import Monitor
+from klarm.types import Alert
+from klarm.version import __version__
+
+_current: Monitor | None = None
+_said_there_is_none = False
+
+
+def init(
+    run: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+    **overrides: object,
+) -> Monitor:
+    """Start watching a run and return its monitor; from now on `klarm.log` goes to it.
+
+    `config` names a file to read in place of klarm.yaml. Overrides are settings by section, as in
+    the file: `klarm.init("my-run", kl_explosion={"sigma_multiplier": 5.0})`. The name of an
+    earlier run resumes it. A wrong configuration raises ConfigError here; nothing later raises.
+    """
+    if run is not None:
+        overrides["run"] = run
+    settings = load(config, overrides)
+    name = settings.run or f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
+    folder = run_folder(settings.dir, name)
+    _replace_current(None)
+    console = Console(settings.console)
+    monitor = Monitor(
+        name,
+        settings.detectors(),
+        _open_journal(folder, name, settings, console),
+        console,
+        config=settings.as_dict(),
+    )
+    _replace_current(monitor)
+    return monitor
+
+
+def log(metrics: Mapping[str, object], step: object = None) -> list[Alert]:
+    """Log one step of the run that `klarm.init` started; return what the detectors say of it."""
+    if _current is None:
+        _say_that_there_is_none()
+        return []
+    return _current.log(metrics, step)
+
+
+def finish(timeout: float = 5.0) -> None:
+    """End the run that `klarm.init` started. Done by itself when the process exits."""
+    if _current is not None:
+        _current.finish(timeout)
+
+
+def _open_journal(folder: Path, run: str, settings: Config, console: Console) -> FileJournal | None:
+    try:
+        journal = FileJournal(folder, console.say)
+    except OSError as error:
+        console.say(
+            f"cannot write {folder} ({error.strerror}): the run is watched but not recorded; "
+            "set KLARM_DIR to a directory that can be written"
+        )
+        return None
+    if journal.is_new:
+        started = Started(run, time.time(), __version__, host_name(), settings.as_dict())
+        journal.record(started)
+    console.say(f"run {run} is recorded in {journal.path}")
+    return journal
+
+
+def _replace_current(monitor: Monitor | None) -> None:
+    """End the monitor there was, and have the new one end with the process at the latest."""
+    global _current  # noqa: PLW0603
+    if _current is not None:
+        atexit.unregister(_current.finish)
+        _current.finish()
+    _current = monitor
+    if monitor is not None:
+        atexit.register(monitor.finish)
+
+
+def _say_that_there_is_none() -> None:
+    global _said_there_is_none  # noqa: PLW0603
+    if not _said_there_is_none:
+        _said_there_is_none = True
+        Console().say("log was called before klarm.init: nothing is watched")

@@ -1,0 +1,125 @@
+"""A setting: its default, what it means and which values are possible, declared in one place.
+
+Detectors and the configuration are dataclasses whose fields are made with `setting`. Validation,
+`klarm init`, `klarm detectors` and the test that everything is documented all read the same field.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from typing import Any
+
+_TRUE = ("true", "yes", "on", "1")
+_FALSE = ("false", "no", "off", "0")
+
+
+class ConfigError(ValueError):
+    """A setting that cannot be: raised before training starts, never during it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """One setting of a detector or of klarm itself."""
+
+    name: str
+    default: Any
+    meaning: str
+    above: float | None = None
+    at_least: float | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> type:
+        """The type of the value, as its default shows it."""
+        return type(self.default)
+
+    def check(self, value: object) -> object:
+        """Return the value in its own type, or raise ConfigError saying what it must be.
+
+        >>> Setting("sigma_multiplier", 3.0, "", above=0).check(5)
+        5.0
+        """
+        fits = isinstance(value, self.kind) or (self.kind is float and isinstance(value, int))
+        if not fits or (isinstance(value, bool) and self.kind is not bool):
+            raise ConfigError(f"must be {_ARTICLES[self.kind]}, got {value!r}")
+        if self.kind in (int, float):
+            self._check_range(value)  # type: ignore[arg-type]
+        if self.choices and value not in self.choices:
+            listed = " or ".join(repr(choice) for choice in self.choices)
+            raise ConfigError(f"must be {listed}, got {value!r}{did_you_mean(value, self.choices)}")
+        return self.kind(value)
+
+    def read(self, value: object) -> object:
+        """Return the value as a file or the environment spells it, checked.
+
+        Text is taken for numbers too: YAML reads `1e-4` as a string.
+
+        >>> Setting("min_std", 1e-4, "").read("1e-3")
+        0.001
+        """
+        if isinstance(value, str):
+            if self.kind is bool and value.lower() in _TRUE + _FALSE:
+                return value.lower() in _TRUE
+            if self.kind in (int, float):
+                try:
+                    value = self.kind(value)
+                except ValueError:
+                    raise ConfigError(f"must be {_ARTICLES[self.kind]}, got {value!r}") from None
+        return self.check(value)
+
+    def _check_range(self, value: float) -> None:
+        if not math.isfinite(value):
+            raise ConfigError(f"must be a finite number, got {value!r}")
+        if self.above is not None and not value > self.above:
+            raise ConfigError(f"must be greater than {self.above:g}, got {value!r}")
+        if self.at_least is not None and not value >= self.at_least:
+            raise ConfigError(f"must be at least {self.at_least:g}, got {value!r}")
+
+
+_ARTICLES: dict[type, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+}
+
+
+def setting(
+    default: Any,
+    meaning: str,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """Declare a dataclass field that is a setting."""
+    limits = {"meaning": meaning, "above": above, "at_least": at_least, "choices": choices}
+    return dataclasses.field(default=default, metadata={"setting": limits})
+
+
+def settings_of(owner: type) -> dict[str, Setting]:
+    """Return the settings that a dataclass declares, by name and in order."""
+    return {
+        field.name: Setting(field.name, field.default, **field.metadata["setting"])
+        for field in dataclasses.fields(owner)
+        if "setting" in field.metadata
+    }
+
+
+def check_settings(instance: Any, where: str) -> None:
+    """Put every setting of a new instance in its own type, or raise naming what is wrong."""
+    for name, declared in settings_of(type(instance)).items():
+        try:
+            setattr(instance, name, declared.check(getattr(instance, name)))
+        except ConfigError as error:
+            raise ConfigError(f"{where}.{name} {error}") from None
+
+
+def did_you_mean(wrong: object, right: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return `; did you mean X?` when something known is spelt nearly the same, else nothing."""
+    import difflib
+
+    near = difflib.get_close_matches(str(wrong), list(right), n=1, cutoff=cutoff)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -1,0 +1,39 @@
+"""Logs that klarm can read after the fact, one file a format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from klarm.journal import FILE_NAME, Resume
+from klarm.sources import csv, journal, jsonl
+from klarm.sources.row import LogRow, SourceError
+
+__all__ = ["LogRow", "SourceError", "read_log", "recorded_config"]
+
+
+def read_log(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Resume]:
+    """Yield the steps of a log: a CSV file, a JSON Lines file, a journal or a run's folder.
+
+    Raises SourceError for what cannot be read; a line that cannot is passed over and said.
+    """
+    path = _file(path)
+    if path.suffix.lower() == ".csv":
+        return csv.read(path)
+    if journal.is_journal(path):
+        return journal.read(path, say)
+    return jsonl.read(path, say)
+
+
+def recorded_config(path: Path) -> dict[str, object] | None:
+    """Return the settings a run was watched with; None if the log is no journal."""
+    path = _file(path)
+    return journal.recorded_config(path) if journal.is_journal(path) else None
+
+
+def _file(path: Path) -> Path:
+    if path.is_dir():
+        path = path / FILE_NAME
+    if not path.is_file():
+        raise SourceError(f"{path} does not exist")
+    return path

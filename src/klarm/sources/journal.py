@@ -1,0 +1,36 @@
+"""klarm's own journals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from klarm.journal import Resume, Started, Step, read_journal
+from klarm.sources.row import LogRow
+
+
+def is_journal(path: Path) -> bool:
+    """Tell a journal from any other JSON Lines file, by its first record."""
+    return isinstance(next(read_journal(path), None), Started)
+
+
+def read(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Resume]:
+    """Yield the steps of a journal, and where training went back."""
+
+    def passed_over(number: int) -> None:
+        say(f"{path} line {number} is torn; passed over")
+
+    for record in read_journal(path, passed_over):
+        if isinstance(record, Step):
+            yield LogRow(record.step, record.metrics)
+        elif isinstance(record, Resume):
+            yield record
+
+
+def recorded_config(path: Path) -> dict[str, object]:
+    """Return the configuration a journal's run was watched with, last."""
+    config: dict[str, object] = {}
+    for record in read_journal(path):
+        if isinstance(record, Started | Resume):
+            config = record.config
+    return config

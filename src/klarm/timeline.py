@@ -1,0 +1,59 @@
+"""Where a run is: which step a call to `log` is about, and what of that step is new."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# Beyond this a float cannot count steps any more.
+_LARGEST_STEP = 2.0**53
+
+
+class Timeline:
+    """Follows the steps of a run as the trainer logs them.
+
+    >>> timeline = Timeline()
+    >>> timeline.place(None), timeline.new_at(0, {"kl": 0.1})
+    ((0, False), {'kl': 0.1})
+    >>> timeline.new_at(0, {"kl": 0.2, "loss": 1.0})  # the same step again
+    {'loss': 1.0}
+    """
+
+    def __init__(self) -> None:
+        self.step: int | None = None  # the last one logged
+        self.steps_logged = 0
+        self._values: Mapping[str, float] = {}  # what it held
+        self._from_earlier_process = False
+
+    def place(self, step: float | None) -> tuple[int, bool]:
+        """Return the step meant, and whether the run goes on there from an earlier state.
+
+        No step, or one that cannot be, means the previous plus one.
+        """
+        if step is None or not abs(step) < _LARGEST_STEP:
+            at = 0 if self.step is None else self.step + 1
+        else:
+            at = int(step)
+        went_back = self.step is not None and at < self.step
+        return at, went_back or self._from_earlier_process
+
+    def new_at(self, step: int, values: Mapping[str, float]) -> Mapping[str, float]:
+        """Return what detectors have yet to see of a step: several dicts may make up one."""
+        if step == self.step:
+            seen = self._values
+            self._values = {**values, **seen}
+            return {name: value for name, value in values.items() if name not in seen}
+        self.step = step
+        self.steps_logged += 1
+        self._values = values
+        return values
+
+    def continue_after(self, step: int) -> None:
+        """Take up a run that an earlier process brought to this step."""
+        self.step = step
+        self._from_earlier_process = True
+
+    def go_on_at(self, step: int) -> None:
+        """Set the run to just before a step."""
+        self.step = step - 1
+        self._values = {}
+        self._from_earlier_process = False
