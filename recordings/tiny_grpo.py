@@ -33,7 +33,8 @@ from trl import GRPOConfig, GRPOTrainer
 
 SPECIAL = ["<pad>", "<bos>", "<eos>", "<unk>"]
 LETTERS = list(string.ascii_lowercase + " .")
-WORDS = "an owl sat in a warm barn and saw the moon rise over far hills".split()  # noqa: SIM905
+TALE = "an owl sat in a warm barn and saw the moon rise over far hills as a cat ran past"
+WORDS = TALE.split()
 PAD, BOS, EOS = 0, 1, 2
 
 # What a TRL user sees, without the keys that only describe the machine.

@@ -96,9 +96,9 @@ class FileJournal:
         """Open it for appending, or raise OSError."""
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / FILE_NAME
-        self.is_new = not self.path.exists() or self.path.stat().st_size == 0
         torn = _ends_in_torn_line(self.path)
         self._appender = Appender(self.path, say)
+        self.is_new = not is_journal(self.path)
         if torn:
             # The process that wrote it was killed; what follows must not be glued to it.
             self._appender.append(b"\n")
@@ -191,6 +191,8 @@ def read_journal(
 
     `on_skip` is told the number of each line that is no JSON.
     """
+    if not Path(path).is_file():  # a device or a pipe may have no end
+        return
     with Path(path).open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:
@@ -200,6 +202,11 @@ def read_journal(
             except msgspec.DecodeError:
                 if on_skip is not None and line.strip():
                     on_skip(number)
+
+
+def is_journal(path: str | os.PathLike[str]) -> bool:
+    """Tell a journal from any other file, by the first record that can be read."""
+    return isinstance(next(read_journal(path), None), Started)
 
 
 def effective_rows(records: Iterable[Record]) -> list[Row]:

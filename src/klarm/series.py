@@ -20,31 +20,29 @@ def sliding_moments(values: Floats, size: int) -> tuple[Floats, Floats]:
 
     Before the first value there is nothing: its two entries are 0.
     """
-    mean, variance = np.zeros(len(values)), np.zeros(len(values))
+    count = len(values)
+    if count == 0:
+        return np.zeros(0), np.zeros(0)
+    size = min(size, count)  # no window is longer than what there is
+    blocks = np.append(values, np.zeros(-count % size)).reshape(-1, size)
+    mean, variance = np.zeros_like(blocks), np.zeros_like(blocks)
     with np.errstate(over="ignore", invalid="ignore"):
-        _grow(values[:size], mean, variance)
-        blocks = len(values) // size
+        mean[0, 1:], variance[0, 1:] = _grow(blocks[0])
         rows = max(1, _CHUNK // size)
-        for first in range(0, blocks, rows):
-            last = min(first + rows, blocks)
-            previous = values[first * size : last * size].reshape(-1, size)
-            current = values[first * size + size : last * size + size]
-            missing = previous.size - current.size  # the last block may be short
-            padded = np.pad(current, (0, missing)) if missing else current
-            found = _slide(previous, padded.reshape(-1, size))
-            until = slice(first * size + size, first * size + size + current.size)
-            for target, block in zip((mean, variance), found, strict=True):
-                target[until] = block.ravel()[: current.size]
-    return mean, variance
+        for first in range(1, len(blocks), rows):
+            now = slice(first, min(first + rows, len(blocks)))
+            before = slice(now.start - 1, now.stop - 1)
+            mean[now], variance[now] = _slide(blocks[before], blocks[now])
+    return mean.ravel()[:count], variance.ravel()[:count]
 
 
-def _grow(values: Floats, mean: Floats, variance: Floats) -> None:
-    """Fill in the moments before each value of the first block, as SlidingMoments._grow does."""
-    deviations = values[:-1] - values[:1]
-    counts = np.arange(1, len(deviations) + 1)
+def _grow(block: Floats) -> tuple[Floats, Floats]:
+    """Return the moments before each value of the first block but its very first."""
+    anchor = block[0]
+    deviations = block[:-1] - anchor
+    counts = np.arange(1, len(block))
     shift = np.cumsum(deviations) / counts
-    mean[1 : len(values)] = values[:1] + shift
-    variance[1 : len(values)] = np.cumsum(deviations * deviations) / counts - shift * shift
+    return anchor + shift, np.cumsum(deviations * deviations) / counts - shift * shift
 
 
 def _slide(previous: Floats, current: Floats) -> tuple[Floats, Floats]:

@@ -121,5 +121,7 @@ def did_you_mean(wrong: object, right: Iterable[str], cutoff: float = 0.6) -> st
     """Return `; did you mean X?` when something known is spelt nearly the same, else nothing."""
     import difflib
 
-    near = difflib.get_close_matches(str(wrong), list(right), n=1, cutoff=cutoff)
+    known = list(right)
+    near = difflib.get_close_matches(str(wrong), known, n=1, cutoff=cutoff)
+    near = near or [name for name in known if len(str(wrong)) > 2 and str(wrong) in name][:1]
     return f"; did you mean {near[0]}?" if near else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from klarm.journal import FILE_NAME, Resume
+from klarm.journal import FILE_NAME, Resume, is_journal
 from klarm.sources import csv, journal, jsonl
 from klarm.sources.row import LogRow, SourceError
 
@@ -20,7 +20,7 @@ def read_log(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Resume
     path = _file(path)
     if path.suffix.lower() == ".csv":
         return csv.read(path)
-    if journal.is_journal(path):
+    if is_journal(path):
         return journal.read(path, say)
     return jsonl.read(path, say)
 
@@ -28,7 +28,7 @@ def read_log(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Resume
 def recorded_config(path: Path) -> dict[str, object] | None:
     """Return the settings a run was watched with; None if the log is no journal."""
     path = _file(path)
-    return journal.recorded_config(path) if journal.is_journal(path) else None
+    return journal.recorded_config(path) if is_journal(path) else None
 
 
 def _file(path: Path) -> Path:

@@ -9,11 +9,6 @@ from klarm.journal import Resume, Started, Step, read_journal
 from klarm.sources.row import LogRow
 
 
-def is_journal(path: Path) -> bool:
-    """Tell a journal from any other JSON Lines file, by its first record."""
-    return isinstance(next(read_journal(path), None), Started)
-
-
 def read(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Resume]:
     """Yield the steps of a journal, and where training went back."""
 

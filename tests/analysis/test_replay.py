@@ -1,0 +1,107 @@
+"""Live, replay and `scores` are one: the same alerts from the same values."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import klarm
+from klarm.analysis.replay import replay
+from klarm.cli.demo import RECORDINGS, read_recording
+from klarm.config import load
+from klarm.detectors import KLExplosionDetector
+from klarm.sources import read_log, recorded_config
+from klarm.types import Alert
+
+modes = pytest.mark.parametrize("mode", ["rolling", "frozen"])
+
+
+def quiet(message: str) -> None:
+    raise AssertionError(message)
+
+
+def replayed(run: str) -> list[Alert]:
+    """Replay a run's journal with the settings it was recorded with."""
+    folder = Path("klarm_runs") / run
+    config = load(recorded=recorded_config(folder))
+    return replay(read_log(folder, quiet), config).alerts
+
+
+def recorded(run: str) -> list[str]:
+    from klarm.journal import read_journal
+
+    journal = Path("klarm_runs") / run / "journal.jsonl"
+    return [repr(record) for record in read_journal(journal) if isinstance(record, Alert)]
+
+
+@modes
+@pytest.mark.parametrize("recording", RECORDINGS)
+def test_they_agree_on_the_recordings(recording: str, mode: str) -> None:
+    """Real GRPO runs: healthy, exploding, drifting."""
+    rows = read_recording(recording)
+    klarm.init("a", console=False, kl_explosion={"baseline_mode": mode})
+    live = [alert for row in rows for alert in klarm.log(row, step=row["step"])]
+    klarm.finish()
+    assert live == replayed("a")
+    kl = np.array([row["kl"] for row in rows])
+    scores = KLExplosionDetector(baseline_mode=mode).scores(kl)
+    assert [alert.step - 1 for alert in live] == np.flatnonzero(scores > 3.0).tolist()
+    assert [alert.metrics["z_score"] for alert in live] == scores[scores > 3.0].tolist()
+
+
+@modes
+@pytest.mark.parametrize("seed", range(10))
+def test_they_agree_on_random_series(seed: int, mode: str) -> None:
+    """With NaN, infinities and spikes, bit for bit."""
+    rng = np.random.default_rng(seed)
+    kl = rng.lognormal(-4, 0.8, 700)
+    kl[rng.integers(0, 700, 10)] = rng.choice([np.nan, np.inf, -np.inf, 1e12, -1e12, 0.0], 10)
+    klarm.init("a", console=False, kl_explosion={"baseline_mode": mode, "rolling_window": 60})
+    live = [alert for value in kl for alert in klarm.log({"kl": value})]
+    klarm.finish()
+    assert repr(live) == repr(replayed("a"))
+    scores = KLExplosionDetector(baseline_mode=mode, rolling_window=60).scores(kl)
+    assert [alert.step for alert in live] == np.flatnonzero(scores > 3.0).tolist()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_they_agree_through_restarts_and_rollbacks(seed: int) -> None:
+    """A journal tells where training went back, and a replay goes back there too."""
+    rng = random.Random(seed)
+    live: list[Alert] = []
+    step = 0
+    for _ in range(rng.randint(2, 4)):  # processes
+        klarm.init("a", console=False)
+        for _ in range(rng.randint(1, 4)):  # stretches between rollbacks
+            for _ in range(rng.randint(1, 150)):
+                value = math.nan if rng.random() < 0.01 else rng.lognormvariate(-4, 1.0)
+                live += klarm.log({"kl": value, "loss": 1.0}, step)
+                if rng.random() < 0.05:
+                    live += klarm.log({"kl": value, "eval/loss": 2.0}, step)
+                step += rng.choice([1, 1, 1, 5])
+            step = max(0, step - rng.randint(0, 100))
+        klarm.finish()
+    assert repr(live) == repr(replayed("a"))
+    assert [repr(alert) for alert in live if not math.isnan(alert.metrics["kl"])] == [
+        line for line in recorded("a") if "NaN" not in line
+    ]
+
+
+def test_a_log_whose_counter_starts_again_is_two_runs() -> None:
+    """The second starts from nothing, as its training did."""
+    rows = "".join(f"{step},{0.1 + step % 3 / 100}\n" for step in [*range(60), *range(60)])
+    Path("log.csv").write_text("step,kl\n" + rows)
+    found = replay(read_log(Path("log.csv"), quiet), load(environment={}))
+    assert found.steps == 120
+    assert found.alerts == []
+
+
+def test_a_replay_says_what_it_could_not_see() -> None:
+    """A log without KL is not a healthy run."""
+    Path("log.csv").write_text("step,loss\n1,0.5\n2,0.5\n")
+    found = replay(read_log(Path("log.csv"), quiet), load(environment={}))
+    assert "kl_explosion is idle: no kl in what is logged" in found.binding

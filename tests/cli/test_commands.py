@@ -1,0 +1,215 @@
+"""The commands, run as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import klarm
+from klarm.cli.demo import RECORDINGS, read_recording
+from klarm.detectors import CATALOGUE
+from klarm.settings import settings_of
+
+COMMAND = [sys.executable, "-m", "klarm"]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def write_log(values: list[float], name: str = "log.csv") -> None:
+    rows = "".join(f"{step},{value}\n" for step, value in enumerate(values))
+    Path(name).write_text("step,kl\n" + rows)
+
+
+def test_demo_without_a_terminal_is_plain_lines() -> None:
+    """It shows the run, the alert, what was caught at which step, and what to type next."""
+    done = run("demo")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout
+    first = next(line for line in done.stdout.splitlines() if "CRITICAL" in line)
+    step = int(first.split()[1])
+    assert 150 < step < 160  # the learning rate jumps after step 150
+    assert f"The first critical alert came at step {step}" in done.stdout
+    assert "klarm init" in done.stdout
+    assert "klarm replay LOG" in done.stdout
+
+
+@pytest.mark.parametrize("recording", RECORDINGS)
+def test_demo_plays_each_recording(recording: str) -> None:
+    """In both modes, and with klarm.yaml of the user out of the way."""
+    Path("klarm.yaml").write_text("kl_explosion: {enabled: false}")
+    for arguments in ([recording], [recording, "--frozen"]):
+        done = run("demo", *arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert f"{len(read_recording(recording))} steps," in done.stdout
+    assert not Path("klarm_runs").exists()
+
+
+def test_demo_on_a_terminal_draws_the_curve() -> None:
+    """With baseline band, thresholds, the alert, and what to do at the end."""
+    shown, returncode = on_terminal("demo")
+    assert returncode == 0
+    for sign in ("●", "░", "─", "klarm critical: kl_explosion, step", "What to type next"):
+        assert sign in shown
+
+
+def on_terminal(*arguments: str, interrupt: bool = False) -> tuple[str, int]:
+    """Run a command on a real pseudo-terminal; return what it showed and its exit code."""
+    master, slave = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"}
+    with subprocess.Popen(
+        [*COMMAND, *arguments], stdin=slave, stdout=slave, stderr=slave, env=environment
+    ) as process:
+        os.close(slave)
+        shown = b""
+        while True:
+            if interrupt and "●".encode() in shown:
+                interrupt = False
+                process.send_signal(signal.SIGINT)
+            try:
+                piece = os.read(master, 65536)
+            except OSError:  # the terminal's other end is closed
+                break
+            if not piece:
+                break
+            shown += piece
+    os.close(master)
+    return shown.decode(errors="replace"), process.returncode
+
+
+def test_ctrl_c_is_quiet() -> None:
+    """No traceback, no `Aborted!`; the exit code says that it was interrupted."""
+    shown, returncode = on_terminal("demo", interrupt=True)
+    assert returncode == 130
+    assert "Traceback" not in shown
+    assert "Abort" not in shown
+
+
+def test_init_writes_every_setting_and_never_overwrites() -> None:
+    """With what each means."""
+    done = run("init")
+    assert done.returncode == 0
+    text = Path("klarm.yaml").read_text()
+    for kind in CATALOGUE:
+        assert f"\n{kind.name}:\n" in text
+        for setting in settings_of(kind).values():
+            assert f"  {setting.name}: " in text
+            assert setting.meaning in text
+    Path("klarm.yaml").write_text("run: mine")
+    again = run("init")
+    assert again.returncode == 1
+    assert "klarm.yaml is there already and stays as it is" in again.stderr
+    assert Path("klarm.yaml").read_text() == "run: mine"
+    assert run("init", "other.yaml").returncode == 0
+    assert "cannot write no/where.yaml: No such file" in run("init", "no/where.yaml").stderr
+
+
+def test_detectors_are_listed_with_settings_and_defaults() -> None:
+    """All of the catalogue."""
+    done = run("detectors")
+    assert done.returncode == 0
+    for kind in CATALOGUE:
+        assert kind.name in done.stdout
+        for setting in settings_of(kind).values():
+            assert setting.name in done.stdout
+            assert str(setting.default) in done.stdout
+
+
+def test_replay_prints_the_alerts_of_a_log() -> None:
+    """And what to do about the worst."""
+    write_log([*[0.4, 0.6] * 50, 0.9, 5.0])
+    done = run("replay", "log.csv")
+    assert done.returncode == 0
+    warning, critical, summary, advice = done.stdout.splitlines()
+    assert warning.startswith("step   100  warning   kl_explosion: KL 0.9 is 4σ above")
+    assert critical.startswith("step   101  critical  kl_explosion: KL 5 is")
+    assert summary == (
+        "102 steps replayed: 1 warning and 1 critical alerts (kl_explosion watches kl)."
+    )
+    assert advice.startswith("-> At step 101: Act now")
+
+
+def test_replay_speaks_json_to_machines() -> None:
+    """Strict JSON, also with a NaN in it."""
+    write_log([0.1, float("nan")])
+    done = run("replay", "log.csv", "--format", "json")
+    document = json.loads(done.stdout, parse_constant=pytest.fail)
+    assert document["steps"] == 2
+    (alert,) = document["alerts"]
+    assert (alert["severity"], alert["step"], alert["metrics"]) == ("critical", 1, {"kl": "NaN"})
+
+
+@pytest.mark.parametrize(
+    ("last", "fail_on", "code"),
+    [
+        (0.5, "warning", 0),
+        (0.9, "warning", 1),
+        (0.9, "critical", 0),
+        (5.0, "critical", 1),
+        (5.0, "warning", 1),
+        (5.0, None, 0),
+    ],
+)
+def test_fail_on_sets_the_exit_code(last: float, fail_on: str | None, code: int) -> None:
+    """For CI: 1 for an alert of that severity or worse."""
+    write_log([*[0.4, 0.6] * 50, last])
+    arguments = ["--fail-on", fail_on] if fail_on else []
+    assert run("replay", "log.csv", *arguments).returncode == code
+
+
+def test_a_journal_is_replayed_with_its_own_settings_unless_told_otherwise() -> None:
+    """A klarm.yaml that happens to lie here does not change what was."""
+    klarm.init("a", console=False, kl_explosion={"sigma_multiplier": 50})
+    for value in [*[0.4, 0.6] * 50, 0.9]:
+        klarm.log({"kl": value})
+    klarm.finish()
+    Path("klarm.yaml").write_text("kl_explosion: {sigma_multiplier: 3.5}")
+    journal = "klarm_runs/a/journal.jsonl"
+    assert "0 warning" in run("replay", journal).stdout
+    assert "1 warning" in run("replay", journal, "--config", "klarm.yaml").stdout
+    assert "1 warning" in run("replay", journal, "--set", "kl_explosion.sigma_multiplier=3").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["replay", "missing.csv"], "Path 'missing.csv' does not exist"),
+        (["replay", "junk.txt"], "junk.txt holds no JSON objects"),
+        (["replay", "log.csv", "--config", "no.yaml"], "config file 'no.yaml' does not exist"),
+        (["replay", "log.csv", "--set", "sigma"], "--set takes SECTION.NAME=VALUE, got 'sigma'"),
+        (
+            ["replay", "log.csv", "--set", "kl_explosion.sigma=2"],
+            "klarm: --set: kl_explosion.sigma is unknown; did you mean sigma_multiplier?",
+        ),
+        (["replay", "log.csv", "--fail-on", "sometimes"], "'sometimes' is not one of"),
+        (["dance"], "No such command 'dance'"),
+        (["demo", "sideways"], "'sideways' is not one of"),
+    ],
+)
+def test_mistakes_are_answered_in_one_line(arguments: list[str], message: str) -> None:
+    """With exit code 2 and no traceback."""
+    write_log([0.1])
+    Path("junk.txt").write_text("junk")
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_closed_pipe_is_quiet() -> None:
+    """`klarm replay LOG | head -1`."""
+    write_log([*[0.4, 0.6] * 50, *[float(i) ** 3 for i in range(2, 5000)]])
+    line = f"{sys.executable} -m klarm replay log.csv | head -1"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""

@@ -1,0 +1,239 @@
+"""What breaks around a run, in processes of their own: a clear message, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+import klarm
+from klarm.journal import read_journal
+
+JOURNAL = Path("klarm_runs/a/journal.jsonl")
+
+
+def run_python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def recorded_steps() -> list[int]:
+    lines = JOURNAL.read_text().splitlines()
+    return [record["step"] for record in map(json.loads, lines) if record["type"] == "step"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_killed_at_a_random_moment_every_logged_step_is_on_disk(seed: int) -> None:
+    """`kill -9` loses at most the line being written, and the run can be resumed."""
+    code = """
+        import klarm
+        monitor = klarm.init("a", console=False)
+        for step in range(10**9):
+            monitor.log({"kl": 0.1 + step % 7 / 100, "reward": 1.0}, step)
+            print(step, flush=True)
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(random.Random(seed).uniform(0.0, 0.15))
+        process.send_signal(signal.SIGKILL)
+        confirmed = [int(line) for line in process.stdout.read().split()]
+    steps = recorded_steps()
+    assert steps == list(range(len(steps)))
+    assert len(steps) > confirmed[-1]
+    klarm.init("a", console=False)
+    klarm.log({"kl": 0.1})
+    assert recorded_steps()[-1] == len(steps)
+
+
+def test_a_full_disk_is_said_once_and_training_goes_on() -> None:
+    """/dev/full takes no byte: the run is watched all the same."""
+    JOURNAL.parent.mkdir(parents=True)
+    JOURNAL.symlink_to("/dev/full")
+    done = run_python("""
+        import klarm
+        klarm.init("a")
+        for step in range(100):
+            klarm.log({"kl": 0.1}, step)
+        (alert,) = klarm.log({"kl": float("nan")}, 100)
+        print(alert.severity)
+    """)
+    assert (done.returncode, done.stdout) == (0, "critical\n")
+    assert done.stderr.count("cannot write klarm_runs/a/journal.jsonl (No space left") == 1
+    assert "journal.jsonl is not complete" in done.stderr
+
+
+def test_a_disk_that_has_room_again_gets_every_line() -> None:
+    """A limit on the file's size stands for it: a write stops half-way, and later goes on there."""
+    done = run_python("""
+        import resource, klarm
+        unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+        monitor = klarm.init("a")
+        for step in range(300):
+            if step == 100:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (8_500, unlimited[1]))
+            if step == 200:
+                resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+            monitor.log({"kl": 0.1, "reward": 1.0}, step)
+    """)
+    assert done.returncode == 0
+    assert recorded_steps() == list(range(300))
+    assert done.stderr.count("cannot write") == 1
+    assert done.stderr.count("is written again") == 1
+
+
+def test_a_directory_that_cannot_be_written_is_said_once_and_training_goes_on() -> None:
+    """As an ordinary user: root may write everywhere."""
+    Path().chmod(0o755)
+    Path("readonly").mkdir(mode=0o555)
+    done = run_python("""
+        import os, klarm
+        klarm.init("warm", console=False)  # what it imports may be out of the other user's reach
+        klarm.finish()
+        if os.geteuid() == 0:
+            os.seteuid(65534)
+        klarm.init("a", dir="readonly/runs")
+        for step in range(100):
+            klarm.log({"kl": 0.1}, step)
+        (alert,) = klarm.log({"kl": float("nan")}, 100)
+        print(alert.severity)
+    """)
+    assert (done.returncode, done.stdout) == (0, "critical\n")
+    assert done.stderr.count("cannot write readonly/runs/a (Permission denied)") == 1
+    assert "set KLARM_DIR to a directory that can be written" in done.stderr
+
+
+def test_a_file_where_the_directory_should_be_is_said_too() -> None:
+    """For root as well."""
+    Path("klarm_runs").write_text("not a directory")
+    monitor = klarm.init("a", console=False)
+    assert monitor.log({"kl": float("nan")})
+    assert Path("klarm_runs").read_text() == "not a directory"
+
+
+def test_after_a_fork_only_the_parent_writes() -> None:
+    """The child says once that it stays silent; the parent's record is whole."""
+    done = run_python("""
+        import os, klarm
+        monitor = klarm.init("a")
+        for step in range(50):
+            monitor.log({"kl": 0.1}, step)
+        child = os.fork()
+        for step in range(50, 100):
+            assert monitor.log({"kl": 0.1}, step) == []
+        if child == 0:
+            monitor.checkpoint(100, "nowhere")
+            klarm.finish()
+        else:
+            os.waitpid(child, 0)
+    """)
+    assert done.returncode == 0
+    assert recorded_steps() == list(range(100))
+    kinds = [type(record).__name__ for record in read_journal(JOURNAL)]
+    assert kinds.count("Finish") == 1
+    assert "Checkpoint" not in kinds
+    assert done.stderr.count("this process was forked") == 1
+
+
+def test_a_forked_process_can_watch_a_run_of_its_own() -> None:
+    """By calling init there."""
+    done = run_python("""
+        import os, klarm
+        klarm.init("a")
+        klarm.log({"kl": 0.1}, 0)
+        child = os.fork()
+        if child == 0:
+            klarm.init("b")
+            klarm.log({"kl": 0.2}, 0)
+            klarm.finish()
+            os._exit(0)
+        os.waitpid(child, 0)
+        klarm.log({"kl": 0.1}, 1)
+    """)
+    assert done.returncode == 0
+    assert recorded_steps() == [0, 1]
+    assert [type(r).__name__ for r in read_journal("klarm_runs/b/journal.jsonl")] == [
+        "Started",
+        "Step",
+        "Finish",
+    ]
+
+
+@pytest.mark.parametrize(
+    "ending", ["sys.exit(3)", "raise ValueError('training failed')", "pass", "os.abort()"]
+)
+def test_however_a_process_ends_its_alerts_are_recorded(ending: str) -> None:
+    """And the way it ends is its own."""
+    done = run_python(f"""
+        import os, sys, klarm
+        klarm.init("a")
+        klarm.log({{"kl": float("nan")}}, 0)
+        {ending}
+    """)
+    assert done.returncode == {"s": 3, "r": 1, "p": 0, "o": -signal.SIGABRT}[ending[0]]
+    kinds = [type(record).__name__ for record in read_journal(JOURNAL)]
+    assert kinds[:3] == ["Started", "Step", "Alert"]
+    assert kinds[3:] == ([] if "abort" in ending else ["Finish"])
+
+
+def test_a_clock_that_goes_back_changes_nothing_but_the_times() -> None:
+    """Nothing is decided by the clock."""
+    from klarm.detectors import KLExplosionDetector
+    from klarm.journal import FileJournal
+    from klarm.monitor import Monitor
+
+    times = iter([1000.0, 500.0, 501.0, 1e18, 2.0])
+    journal = FileJournal(Path("klarm_runs/a"), print)
+    monitor = Monitor("a", [KLExplosionDetector()], journal, clock=lambda: next(times))
+    for step in range(4):
+        monitor.log({"kl": 0.1}, step)
+    monitor.finish()
+    assert recorded_steps() == [0, 1, 2, 3]
+
+
+def test_training_threads_may_log_together() -> None:
+    """No step is lost or torn."""
+    done = run_python("""
+        import threading, klarm
+        monitor = klarm.init("a", console=False)
+        def work():
+            for _ in range(500):
+                monitor.log({"kl": 0.1, "reward": 1.0})
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+    """)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert recorded_steps() == list(range(4000))
+
+
+def test_a_stderr_that_nobody_reads_any_more_ends_nothing() -> None:
+    """A pipe broken at the other end."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    code = "import klarm; klarm.init('a'); print(klarm.log({'kl': float('nan')})[0].severity)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=write_end,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    os.close(write_end)
+    assert (done.returncode, done.stdout) == (0, "critical\n")

@@ -1,0 +1,102 @@
+"""Data flows one way: which part may know of which, and what `import klarm` may load."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "klarm"
+
+# Each part may import those before it, never those after.
+ORDER = [
+    "version",
+    "types",
+    "settings",
+    "guard",
+    "metrics",
+    "stats",
+    "series",
+    "detectors",
+    "config",
+    "binding",
+    "timeline",
+    "console",
+    "appender",
+    "journal",
+    "monitor",
+    "session",
+    "sources",
+    "analysis",
+    "cli",
+]
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports_of(path: Path) -> set[str]:
+    """Return the parts of klarm that a file imports, wherever in the file."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        found |= {name.split(".")[1] for name in names if name.startswith("klarm.")}
+    return found
+
+
+def files() -> list[Path]:
+    entrances = {"__init__", "__main__"}
+    return [path for path in SOURCE.rglob("*.py") if part_of(path) not in entrances]
+
+
+def test_every_part_has_its_place() -> None:
+    """A new module is put into the order on purpose."""
+    assert {part_of(path) for path in files()} == set(ORDER)
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_downward(path: Path) -> None:
+    """No part knows of one above it."""
+    allowed = set(ORDER[: ORDER.index(part_of(path)) + 1])
+    assert imports_of(path) <= allowed
+
+
+def loaded_after(code: str) -> set[str]:
+    script = f"{code}\nimport sys\nprint(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    return {name.split(".")[0] for name in done.stdout.split()}
+
+
+def test_importing_klarm_loads_nothing_heavy() -> None:
+    """It is a guest in somebody else's process."""
+    loaded = loaded_after("import klarm")
+    assert not loaded & {"numpy", "rich", "click", "yaml", "msgspec", "asyncio"}
+
+
+def test_watching_a_run_loads_neither_numpy_nor_click() -> None:
+    """Without a terminal not even rich."""
+    loaded = loaded_after(
+        "import klarm; klarm.init('a'); klarm.log({'kl': 0.1}); klarm.log({'kl': float('nan')})"
+    )
+    assert not loaded & {"numpy", "rich", "click", "yaml", "asyncio"}
+
+
+def test_every_public_name_can_be_had() -> None:
+    """They load when they are first used, so a slip would show late."""
+    import klarm
+
+    assert all(getattr(klarm, name) for name in klarm.__all__)
+    assert set(klarm.__all__) == set(dir(klarm))
+    with pytest.raises(AttributeError, match="no attribute 'lgo'"):
+        klarm.lgo  # noqa: B018

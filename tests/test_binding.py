@@ -1,0 +1,82 @@
+"""Which key fills which metric, and the line that says so."""
+
+from __future__ import annotations
+
+from klarm.binding import Binding, BindingReport, binding_line
+from klarm.detectors import KLExplosionDetector
+
+
+def test_known_keys_get_their_names_and_unknown_ones_keep_theirs() -> None:
+    """Nothing that is a number is lost."""
+    values = Binding().read({"train/kl": 0.1, "my/own": 2, "note": "text", "epoch": "0.5"})
+    assert values == {"kl": 0.1, "my/own": 2.0, "epoch": 0.5}
+
+
+def test_the_best_key_of_a_step_is_bound() -> None:
+    """The others are recorded under their own names."""
+    binding = Binding()
+    values = binding.read({"actor/reward_kl_penalty": 3.0, "actor/kl_loss": 0.1})
+    assert values == {"kl": 0.1, "actor/reward_kl_penalty": 3.0}
+    assert binding.keys["kl"] == "actor/kl_loss"
+
+
+def test_a_metric_stays_bound_to_its_key() -> None:
+    """Two estimates of one thing must not take turns, even when the better one comes later."""
+    binding = Binding()
+    binding.read({"actor/reward_kl_penalty": 3.0})
+    assert binding.read({"kl": 0.1}) == {"other/kl": 0.1}
+    assert binding.read({"actor/reward_kl_penalty": 4.0, "kl": 0.2}) == {"kl": 4.0, "other/kl": 0.2}
+
+
+def test_a_prefix_makes_no_other_key() -> None:
+    """A tracker's `train/kl` is the trainer's `kl`."""
+    binding = Binding()
+    assert binding.read({"train/kl": 0.1}) == {"kl": 0.1}
+    assert binding.read({"kl": 0.2}) == {"kl": 0.2}
+
+
+def test_a_key_without_a_number_binds_nothing() -> None:
+    """A column of None does not take the place of one with values."""
+    binding = Binding()
+    assert binding.read({"kl": None, "objective/kl": 0.5}) == {"kl": 0.5}
+
+
+def test_nested_dicts_are_joined_by_slashes() -> None:
+    """And whatever else is nested is left out, cycles too."""
+    cycle: dict[str, object] = {"kl": 0.3}
+    cycle["again"] = cycle
+    values = Binding().read({"train": {"kl": 0.1, "list": [1]}, "deep": {"a": {"b": 1}}, "x": 1})
+    assert values == {"kl": 0.1, "deep/a/b": 1.0, "x": 1.0}
+    assert Binding().read(cycle)["kl"] == 0.3
+
+
+def test_keys_that_are_no_text_are_left_out() -> None:
+    """And text that is no Unicode is mended, so that the journal can hold it."""
+    values = Binding().read({1: 0.5, None: 1.0, "bad\ud800": 2.0})  # type: ignore[dict-item]
+    assert values == {"bad?": 2.0}
+
+
+def test_the_line_names_the_key_or_the_reason() -> None:
+    """What is watched, what is idle and why, what is off."""
+    detector = KLExplosionDetector()
+    assert binding_line([detector], {"kl": "kl"}) == "kl_explosion watches kl"
+    assert binding_line([detector], {"kl": "train/kl"}) == "kl_explosion watches kl ← train/kl"
+    assert "TRL's GRPO logs it only with beta > 0" in binding_line([detector], {"loss": "loss"})
+    old = binding_line([detector], {"kl_old": "train/approx_kl"})
+    assert "idle: no kl in what is logged (train/approx_kl is the KL to the old policy" in old
+    off = binding_line([KLExplosionDetector(enabled=False)], {"kl": "kl"})
+    assert off == "kl_explosion is off (enabled: false)"
+
+
+def test_the_report_comes_once_and_again_when_a_metric_arrives() -> None:
+    """At the tenth step at the latest it says what is missing."""
+    said: list[str] = []
+    report = BindingReport([KLExplosionDetector()], said.append)
+    for _ in range(9):
+        assert report.step({"loss": "loss"})
+        assert said == []
+    assert report.step({"loss": "loss"})
+    assert "kl_explosion is idle" in said[0]
+    assert report.step({"loss": "loss"})
+    assert not report.step({"loss": "loss", "kl": "objective/kl"})
+    assert said[1:] == ["kl_explosion watches kl ← objective/kl"]

@@ -1,0 +1,225 @@
+"""Configuration: four layers, and an error that helps for everything that is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from klarm.cli.init import default_yaml
+from klarm.config import Config, load
+from klarm.settings import ConfigError
+
+
+def write(text: str, name: str = "klarm.yaml") -> Path:
+    path = Path(name)
+    path.write_text(text)
+    return path
+
+
+def kl(config: Config) -> dict[str, object]:
+    return dict(config.sections["kl_explosion"])
+
+
+def test_without_anything_every_setting_has_its_default() -> None:
+    """And the detectors are made from them."""
+    config = load(environment={})
+    assert config.dir == "klarm_runs"
+    assert kl(config) == {
+        "enabled": True,
+        "warmup_steps": 20,
+        "sigma_multiplier": 3.0,
+        "rolling_window": 100,
+        "baseline_mode": "rolling",
+        "clip_region": 0.2,
+        "min_std": 1e-4,
+    }
+    assert [detector.name for detector in config.detectors()] == ["kl_explosion"]
+
+
+def test_the_specified_section_is_read() -> None:
+    """Word for word as it stands in the specification."""
+    write(
+        "kl_explosion:\n  enabled: true\n  sigma_multiplier: 3.0 # warning at 3σ\n"
+        "  rolling_window: 100\n  warmup_steps: 20\n  baseline_mode: rolling\n  clip_region: 0.2\n"
+    )
+    assert load(environment={}) == load(environment={}, recorded={})
+
+
+def test_later_layers_win_setting_by_setting() -> None:
+    """Defaults, file, environment, keywords; what a layer does not name stays."""
+    write("kl_explosion: {sigma_multiplier: 4, rolling_window: 200, min_std: 1e-3}\nrun: from-file")
+    environment = {"KLARM_KL_EXPLOSION__ROLLING_WINDOW": "300", "KLARM_RUN": "from-environment"}
+    config = load(
+        environment=environment,
+        overrides={"kl_explosion": {"baseline_mode": "frozen"}, "dir": "elsewhere"},
+    )
+    assert kl(config) == {
+        **kl(load(environment={}, recorded={})),
+        "sigma_multiplier": 4.0,
+        "rolling_window": 300,
+        "min_std": 0.001,
+        "baseline_mode": "frozen",
+    }
+    assert (config.run, config.dir) == ("from-environment", "elsewhere")
+    detector = config.detectors()[0]
+    assert detector.warmup_steps == 20
+
+
+def test_the_environment_names_the_file() -> None:
+    """KLARM_CONFIG is read in place of klarm.yaml."""
+    write("run: here")
+    write("run: other", "other.yaml")
+    assert load(environment={"KLARM_CONFIG": "other.yaml"}).run == "other"
+    assert load("other.yaml", environment={}).run == "other"
+
+
+@pytest.mark.parametrize(
+    ("spelt", "value"), [("true", True), ("No", False), ("0", False), ("on", True)]
+)
+def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> None:
+    """As people do."""
+    config = load(environment={"KLARM_KL_EXPLOSION__ENABLED": spelt})
+    assert kl(config)["enabled"] is value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "kl_explosion: {sigma_multplier: 4}",
+            "klarm.yaml: kl_explosion.sigma_multplier is unknown; did you mean sigma_multiplier?",
+        ),
+        ("kl_explosoin: {}", "klarm.yaml: kl_explosoin is unknown; did you mean kl_explosion?"),
+        ("colour: red", "klarm.yaml: colour is unknown; known are run, dir, console, kl_explosion"),
+        (
+            "kl_explosion: {sigma_multiplier: lots}",
+            "klarm.yaml: kl_explosion.sigma_multiplier must be a number, got 'lots'",
+        ),
+        (
+            "kl_explosion: {sigma_multiplier: -1}",
+            "klarm.yaml: kl_explosion.sigma_multiplier must be greater than 0, got -1",
+        ),
+        (
+            "kl_explosion: {rolling_window: 0}",
+            "klarm.yaml: kl_explosion.rolling_window must be at least 10, got 0",
+        ),
+        (
+            "kl_explosion: {rolling_window: [1, 2]}",
+            "klarm.yaml: kl_explosion.rolling_window must be a whole number, got [1, 2]",
+        ),
+        (
+            "kl_explosion: {sigma_multiplier: .nan}",
+            "klarm.yaml: kl_explosion.sigma_multiplier must be a finite number, got nan",
+        ),
+        (
+            "kl_explosion: {baseline_mode: rollin}",
+            "must be 'rolling' or 'frozen', got 'rollin'; did you mean rolling?",
+        ),
+        ("kl_explosion: off", "klarm.yaml: kl_explosion must be a section (enabled, warmup_steps"),
+        ("run: 7", "klarm.yaml: run must be text, got 7"),
+        ("- a\n- b", "klarm.yaml: must hold `key: value` lines, got ['a', 'b']"),
+        ("run: [broken", "klarm.yaml: line 1: not valid YAML"),
+        ("run: a\n\tdir: b", "klarm.yaml: line 2: not valid YAML"),
+        ("run: a\nrun: b", "klarm.yaml: line 2: not valid YAML: run is there twice"),
+        (
+            "kl_explosion:\n  min_std: 1\n  min_std: 2",
+            "klarm.yaml: line 3: not valid YAML: min_std is there twice",
+        ),
+        ("run: \x00", "klarm.yaml: not valid YAML"),
+    ],
+)
+def test_a_wrong_file_is_refused_by_name_key_and_value(text: str, message: str) -> None:
+    """With the nearest right key where there is one."""
+    write(text)
+    with pytest.raises(ConfigError) as refusal:
+        load(environment={})
+    assert message in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "message"),
+    [
+        (
+            "KLARM_KL_EXPLOSION__SIGMA_MULTPLIER",
+            "4",
+            "KLARM_KL_EXPLOSION__SIGMA_MULTPLIER: kl_explosion.sigma_multplier is unknown; did you",
+        ),
+        ("KLARM_KL_EXPLOSIN__MIN_STD", "4", "no section 'kl_explosin'; did you mean kl_explosion?"),
+        (
+            "KLARM_KL_EXPLOSION__ROLLING_WINDOW",
+            "many",
+            "kl_explosion.rolling_window must be a whole number, got 'many'",
+        ),
+        ("KLARM_KL_EXPLOSION__ENABLED", "maybe", "must be true or false, got 'maybe'"),
+        ("KLARM_DIRS", "x", "KLARM_DIRS is unknown; did you mean KLARM_DIR?"),
+        ("KLARM_CONFG", "x", "KLARM_CONFG is unknown; did you mean KLARM_CONFIG?"),
+    ],
+)
+def test_a_wrong_variable_is_refused_by_name_and_value(
+    variable: str, text: str, message: str
+) -> None:
+    """A slip of the pen in the environment is as bad as one in the file."""
+    with pytest.raises(ConfigError) as refusal:
+        load(environment={variable: text})
+    assert message in str(refusal.value)
+
+
+def test_variables_of_other_programs_are_left_alone() -> None:
+    """Kubernetes sets these for a service called klarm."""
+    load(environment={"KLARM_PORT": "tcp://10.0.0.1:80", "KLARM_SERVICE_HOST": "10.0.0.1"})
+
+
+@pytest.mark.parametrize(
+    ("named", "environment"),
+    [("klarm-prd.yaml", {}), (None, {"KLARM_CONFIG": "klarm-prd.yaml"})],
+)
+def test_a_named_file_that_is_missing_is_refused(
+    named: str | None, environment: dict[str, str]
+) -> None:
+    """Only the file nobody named may be missing."""
+    write("run: a", "klarm-prod.yaml")
+    with pytest.raises(ConfigError) as refusal:
+        load(named, environment=environment)
+    assert "'klarm-prd.yaml' does not exist; did you mean klarm-prod.yaml?" in str(refusal.value)
+
+
+def test_a_wrong_keyword_is_refused() -> None:
+    """It says that the call was wrong, not the file."""
+    with pytest.raises(ConfigError, match=r"klarm.init\(\): kl_explosions is unknown"):
+        load(overrides={"kl_explosions": {}}, environment={})
+
+
+def test_an_empty_file_and_an_empty_section_change_nothing() -> None:
+    """Commenting everything out is no error."""
+    default = load(environment={}, recorded={})
+    for text in ("", "# nothing\n", "kl_explosion:\n"):
+        write(text)
+        assert load(environment={}) == default
+
+
+def test_the_file_that_klarm_init_writes_changes_nothing() -> None:
+    """It holds every setting with its default."""
+    text = default_yaml()
+    write(text)
+    config = load(environment={})
+    assert config == load(environment={}, recorded={})
+    assert yaml.safe_load(text)["kl_explosion"].keys() == kl(config).keys()
+
+
+def test_recorded_settings_stand_in_for_file_and_environment() -> None:
+    """What a later version recorded and this one does not know is passed over."""
+    write("run: from-file")
+    config = load(
+        environment={"KLARM_DIR": "from-environment"},
+        recorded={
+            "run": "recorded",
+            "kl_explosion": {"min_std": 0.5, "from_the_future": 1},
+            "future_detector": {"a": 1},
+        },
+        overrides={"kl_explosion": {"sigma_multiplier": 9}},
+    )
+    assert (config.run, config.dir) == ("recorded", "klarm_runs")
+    assert kl(config)["min_std"] == 0.5
+    assert kl(config)["sigma_multiplier"] == 9.0

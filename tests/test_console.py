@@ -1,0 +1,81 @@
+"""What a person sees, on a terminal and without one."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from klarm.console import Console
+from klarm.types import Alert
+
+ALERT = Alert("kl_explosion", "critical", 7, "KL 9 is 12σ above.", {"kl": 9.0}, "Stop the run.")
+
+
+def test_without_a_terminal_an_alert_is_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """On stderr; stdout belongs to the training script."""
+    Console().alert(ALERT)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == (
+        "klarm CRITICAL at step 7, kl_explosion: KL 9 is 12σ above.\n  -> Stop the run.\n"
+    )
+
+
+def test_on_a_terminal_an_alert_is_a_panel() -> None:
+    """A real pseudo-terminal, read to its end."""
+    code = (
+        "import klarm; m = klarm.init('a');\n"
+        "m.log({'kl': 0.1}); m.log({'kl': float('nan')}); klarm.finish()"
+    )
+    master, slave = pty.openpty()
+    with subprocess.Popen([sys.executable, "-c", code], stderr=slave, stdout=slave) as process:
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(master, 65536)
+            except OSError:  # the terminal's other end is closed
+                break
+            if not piece:
+                break
+            shown += piece
+    os.close(master)
+    assert process.returncode == 0
+    text = shown.decode()
+    assert "╭─" in text
+    assert "klarm critical: kl_explosion, step 1" in text
+    assert "kl is NaN" in text
+
+
+def test_a_console_switched_off_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """`console: false` in klarm.yaml."""
+    console = Console(enabled=False)
+    console.say("hello")
+    console.alert(ALERT)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_closed_stderr_disturbs_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor one that is missing, as under pythonw and some job runners."""
+    closed = io.StringIO()
+    closed.close()
+    for stderr in (closed, None):
+        monkeypatch.setattr(sys, "stderr", stderr)
+        console = Console()
+        console.say("hello")
+        console.alert(ALERT)
+
+
+def test_a_terminal_that_knows_no_sigma_gets_a_question_mark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rather than an error in the middle of a run."""
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(raw, encoding="ascii"))
+    Console().alert(ALERT)
+    assert b"KL 9 is 12? above." in raw.getvalue()

@@ -1,0 +1,81 @@
+"""Everything a user can set or run is documented."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from klarm.cli import klarm as command
+from klarm.config import SECTIONS, TOP_LEVEL
+from klarm.detectors import CATALOGUE, Detector
+from klarm.journal import Record
+from klarm.settings import Setting, settings_of
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+
+def spelt(setting: Setting) -> str:
+    """Return a default as the tables of the docs spell it."""
+    if isinstance(setting.default, bool):
+        return str(setting.default).lower()
+    return str(setting.default) or '""'
+
+
+def table_rows(page: Path) -> dict[str, list[str]]:
+    """Return the tables of a page: cells by the name in the first column."""
+    rows = [
+        [cell.strip().strip("`") for cell in line.strip("| \n").split("|")]
+        for line in page.read_text().splitlines()
+        if line.startswith("|")
+    ]
+    return {cells[0]: cells for cells in rows}
+
+
+@pytest.mark.parametrize("kind", CATALOGUE, ids=lambda kind: kind.name)
+def test_every_detector_has_a_page_with_every_setting(kind: type[Detector]) -> None:
+    """With its default as it is now, and linked from the index."""
+    rows = table_rows(DOCS / "detectors" / f"{kind.name}.md")
+    for setting in settings_of(kind).values():
+        assert setting.name in rows, f"docs/detectors/{kind.name}.md lacks {setting.name}"
+        assert rows[setting.name][1] == spelt(setting)
+    assert f"detectors/{kind.name}.md" in (DOCS / "index.md").read_text()
+
+
+def test_every_general_setting_is_documented() -> None:
+    """In docs/configuration.md, with the environment variable that sets it."""
+    page = DOCS / "configuration.md"
+    rows = table_rows(page)
+    for setting in TOP_LEVEL.values():
+        assert setting.name in rows
+        assert rows[setting.name][1] == spelt(setting)
+        assert f"KLARM_{setting.name.upper()}" in page.read_text()
+    for section in SECTIONS:
+        assert f"detectors/{section}.md" in page.read_text()
+
+
+def test_every_command_is_documented() -> None:
+    """In the index of the docs."""
+    index = (DOCS / "index.md").read_text()
+    for name in command.commands:
+        assert f"klarm {name}" in index
+
+
+def test_every_record_of_the_journal_is_documented() -> None:
+    """By the type it is tagged with, and each of its fields."""
+    page = (DOCS / "journal.md").read_text()
+    for record in Record.__args__:  # type: ignore[attr-defined]
+        assert f"`{record.__struct_config__.tag}`" in page
+        for field in msgspec.structs.fields(record):
+            assert f"`{field.encode_name}`" in page
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    """In the docs, the README and the notes for contributors."""
+    for page in [*DOCS.rglob("*.md"), *ROOT.glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -1,0 +1,285 @@
+"""The monitor: what goes in, what comes out, and that nothing comes back as an exception."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import klarm
+from klarm import guard
+from klarm.detectors import KLExplosionDetector
+from klarm.journal import MemoryJournal, Resume
+from klarm.monitor import Monitor
+from klarm.types import Alert
+
+SIGMA = [0.4, 0.6] * 50  # mean 0.5, standard deviation 0.1
+
+
+def monitor(journal: MemoryJournal | None = None) -> Monitor:
+    return Monitor("test", [KLExplosionDetector()], journal)
+
+
+def logged(run: str) -> list[dict[str, object]]:
+    text = Path(f"klarm_runs/{run}/journal.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def steps(run: str) -> list[dict[str, object]]:
+    return [line for line in logged(run) if line["type"] == "step"]
+
+
+def test_an_alert_is_returned_recorded_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """The whole way, once."""
+    watched = klarm.init("a")
+    for step, value in enumerate(SIGMA):
+        assert klarm.log({"train/kl": value}, step=step) == []
+    (alert,) = klarm.log({"train/kl": 2.0}, step=100)
+    klarm.finish()
+    assert alert.severity == "critical"
+    assert watched.alert_counts == {"warning": 0, "critical": 1}
+    header, *_, step, recorded, finish = logged("a")
+    assert header["type"] == "run"
+    assert header["run"] == "a"
+    assert step["metrics"] == {"kl": 2.0}
+    assert recorded["type"] == "alert"
+    assert recorded["message"] == alert.message
+    assert (finish["type"], finish["steps"]) == ("finish", 101)
+    shown = capsys.readouterr().err
+    assert "klarm: run a is recorded in klarm_runs/a/journal.jsonl" in shown
+    assert "klarm: kl_explosion watches kl ← train/kl" in shown
+    assert "klarm CRITICAL at step 100, kl_explosion: KL 2 is 15σ above" in shown
+    assert "klarm: run a ends after 101 steps: 0 warning and 1 critical alerts" in shown
+
+
+def test_whatever_trainers_log_is_taken_or_left_but_never_raises() -> None:
+    """What is a number is kept by its canonical name."""
+    klarm.init("a")
+    assert (
+        klarm.log(
+            {
+                "kl": np.float32(0.5),
+                "reward": "0.25",
+                "loss": np.array(1.5),
+                "entropy": None,
+                "grad_norm": float("nan"),
+                "text": "hello",
+                "samples": [1, 2, 3],
+                "nested": {"a": 1, "b": {"c": object()}},
+                3: 4.0,
+            },
+            step=np.int64(7),
+        )
+        == []
+    )
+    for junk in (None, 3, "kl", [("kl", 1.0)], object()):
+        assert klarm.log(junk) == []  # type: ignore[arg-type]
+    klarm.finish()
+    (line,) = steps("a")
+    assert line["step"] == 7
+    assert line["metrics"] == {
+        "kl": 0.5,
+        "reward": 0.25,
+        "loss": 1.5,
+        "grad_norm": "NaN",
+        "nested/a": 1.0,
+    }
+
+
+json_like = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.tuples(st.dictionaries(st.text(), json_like, max_size=5), json_like)))
+def test_any_junk_in_any_order_is_survived(calls: list[tuple[dict[str, object], object]]) -> None:
+    """With the guard taken away: nothing is left for it to catch."""
+    watched = monitor(MemoryJournal())
+    for metrics, step in calls:
+        watched.log(metrics, step)
+
+
+def test_a_step_not_given_is_the_previous_plus_one() -> None:
+    """In the journal and in the alert."""
+    klarm.init("a")
+    klarm.log({"kl": 0.1})
+    klarm.log({"kl": 0.1}, step=41)
+    (alert,) = klarm.log({"kl": math.inf})
+    klarm.finish()
+    assert [line["step"] for line in steps("a")] == [0, 41, 42]
+    assert alert.step == 42
+
+
+def test_several_dicts_for_one_step_are_one_step() -> None:
+    """The first value of a metric counts; a detector sees the step once."""
+    one, many = monitor(), monitor()
+    for step, value in enumerate([*SIGMA, 5.0]):
+        expected = one.log({"kl": value, "reward": 1.0}, step)
+        told = many.log({"reward": 1.0}, step)
+        told += many.log({"kl": value}, step)
+        told += many.log({"kl": 99.0, "train_runtime": 3.0}, step)
+        assert told == expected
+
+
+def test_two_monitors_in_one_process_do_not_meet() -> None:
+    """Each keeps its own baseline, journal and steps."""
+    first = klarm.init("first", console=False)
+    second = Monitor("second", [KLExplosionDetector()], MemoryJournal())
+    for value in SIGMA:
+        first.log({"kl": value})
+        second.log({"kl": value * 1000})
+    assert first.log({"kl": 5.0})
+    assert second.log({"kl": 5.0}) == []
+    assert len(steps("first")) == 101
+
+
+def test_a_rollback_rebuilds_the_baseline_from_the_record() -> None:
+    """After it the monitor is where it would be had the undone steps never been."""
+    undone = monitor(MemoryJournal())
+    straight = monitor(MemoryJournal())
+    rng = np.random.default_rng(2)
+    values = rng.lognormal(-3, 0.4, 1000).tolist()
+    for step in range(600):
+        undone.log({"kl": values[step]}, step)
+        straight.log({"kl": values[step]}, step)
+    for step in range(600, 1000):
+        undone.log({"kl": 40.0 + values[step]}, step)
+    for step in range(600, 1000):
+        told = undone.log({"kl": values[step]}, step)
+        assert told == straight.log({"kl": values[step]}, step)
+        assert undone.detectors[0].score == straight.detectors[0].score
+
+
+def test_a_rollback_is_recorded_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the steps that no longer count."""
+    klarm.init("a")
+    for step in range(20):
+        klarm.log({"kl": 0.1}, step)
+    klarm.log({"kl": 0.1}, 12)
+    klarm.finish()
+    assert [line["step"] for line in logged("a") if line["type"] == "resume"] == [12]
+    said = capsys.readouterr().err
+    assert "run a goes on at step 12; steps 12 to 19 count as rolled back" in said
+
+
+def test_a_log_that_keeps_going_back_is_taken_as_it_comes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Two counters in one log must not make every step a rebuild."""
+    watched = klarm.init("a")
+    for i in range(500):
+        klarm.log({"kl": 0.1}, 1000 + i)
+        klarm.log({"kl": 0.1}, i)
+    assert watched._resumes > 100
+    resumes = [line for line in logged("a") if line["type"] == "resume"]
+    assert len(resumes) == 100
+    assert capsys.readouterr().err.count("steps keep going back") == 1
+
+
+def test_going_back_without_a_record_keeps_what_is_known() -> None:
+    """There is nothing to rebuild from, and nothing to fail for."""
+    watched = monitor()
+    for step, value in enumerate(SIGMA):
+        watched.log({"kl": value}, step)
+    assert watched.log({"kl": 5.0}, 50)
+
+
+def test_an_explicit_resume_does_the_same_as_a_step_back() -> None:
+    """For integrations that know when a checkpoint was loaded."""
+    journal = MemoryJournal()
+    watched = monitor(journal)
+    for step, value in enumerate(SIGMA):
+        watched.log({"kl": value}, step)
+    watched.resume(40)
+    assert watched.log({"kl": 0.5}) == []
+    assert [record.step for record in journal.records if isinstance(record, Resume)] == [40]
+    rows = journal.rows()
+    assert rows is not None
+    assert rows[-1][0] == 40
+
+
+def test_a_checkpoint_is_recorded() -> None:
+    """So that an alert can name a place to go back to."""
+    watched = klarm.init("a")
+    watched.log({"kl": 0.1}, 100)
+    watched.checkpoint(100, Path("out") / "checkpoint-100")
+    klarm.finish()
+    (line,) = [line for line in logged("a") if line["type"] == "checkpoint"]
+    assert (line["step"], line["path"]) == (100, "out/checkpoint-100")
+
+
+def test_a_detector_that_is_off_says_nothing() -> None:
+    """Not even of a NaN."""
+    klarm.init("a", kl_explosion={"enabled": False})
+    assert klarm.log({"kl": math.nan}) == []
+
+
+def test_log_after_finish_is_said_once_and_recorded_never(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A callback that fires late is no reason to crash."""
+    watched = klarm.init("a")
+    watched.log({"kl": 0.1})
+    watched.finish()
+    for _ in range(3):
+        assert watched.log({"kl": math.nan}) == []
+    watched.finish()
+    assert len(steps("a")) == 1
+    assert capsys.readouterr().err.count("log was called after finish") == 1
+
+
+def test_as_a_context_it_finishes_by_itself() -> None:
+    """Also when the training fails."""
+    with pytest.raises(ZeroDivisionError), klarm.init("a") as watched:
+        watched.log({"kl": 1 / 0})
+    assert logged("a")[-1]["type"] == "finish"
+
+
+class Broken(Mapping[str, object]):
+    """A mapping that fails when it is looked into, in a way nobody foresaw."""
+
+    def __getitem__(self, key: str) -> object:
+        raise AssertionError("broken")
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("broken")
+
+    def __len__(self) -> int:
+        return 1
+
+
+def test_a_failure_inside_is_said_once_and_training_goes_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guard at work, as users have it."""
+    monkeypatch.setattr(guard, "raise_failures", False)
+    watched = klarm.init("a")
+    for _ in range(3):
+        assert watched.log(Broken()) == []
+    assert watched.log({"kl": math.nan}) != []
+    said = capsys.readouterr().err
+    assert said.count("internal error in log") == 1
+    assert "AssertionError: broken. Training is not affected" in said
+
+
+def test_in_tests_the_guard_raises() -> None:
+    """Or a swallowed bug would pass the suite."""
+    with pytest.raises(AssertionError, match="broken"):
+        monitor().log(Broken())
+
+
+def test_an_alert_is_plain_data() -> None:
+    """Frozen, comparable, and good to print."""
+    (alert,) = monitor().log({"kl": math.nan}, 3)
+    assert isinstance(alert, Alert)
+    assert (alert.detector, alert.severity, alert.step) == ("kl_explosion", "critical", 3)
+    with pytest.raises(AttributeError):
+        alert.step = 4  # type: ignore[misc]
