@@ -104,8 +104,9 @@ class Monitor:
         Steps from it on count as rolled back, and detectors know only what came before. `log` does
         this by itself when a step is lower than the one before.
         """
-        with self._lock:
-            self._resume(step)
+        if not self._silent_because:
+            with self._lock:
+                self._resume(int(step))
 
     @guarded(lambda: None)
     def finish(self, timeout: float = 5.0) -> None:

@@ -121,10 +121,10 @@ class _Player:
 
     def _feed(self, row: dict[str, Any]) -> bool:
         """Log one row; return whether it brought the first critical alert."""
-        mean, spread = self._detector.baseline()
-        sigma = self._detector.sigma_multiplier
         had_critical = any(alert.severity == "critical" for alert in self.alerts)
         alerts = self._monitor.log(row, step=row["step"])
+        mean, spread = self._detector.mean, self._detector.spread
+        sigma = self._detector.sigma_multiplier
         self.alerts += alerts
         severity = alerts[0].severity if alerts else ""
         limits = (mean + sigma * spread, mean + 1.5 * sigma * spread)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf, isnan, sqrt
+from math import inf, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from klarm.detectors.base import Detector
@@ -69,27 +69,29 @@ class KLExplosionDetector(Detector):
 
     def _start(self) -> None:
         self._moments = SlidingMoments(self.rolling_window)
-
-    def baseline(self) -> tuple[float, float]:
-        """Return the mean and the spread against which the next value will be measured."""
-        # `scores` does the same for a whole series, and must round alike.
-        moments = self._moments
-        mean = moments.mean
-        variance = moments.variance
-        spread = 0.0 if variance <= 0.0 else sqrt(variance)  # a NaN stays a NaN
-        spread = max(spread, _LEAST_RELATIVE_STD * abs(mean))
-        spread = max(spread, self.min_std)
-        return mean, spread
+        # The baseline that the last value was measured against.
+        self.mean = 0.0
+        self.spread = self.min_std
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
-        mean, spread = self.baseline()
+        # The hot path, written out in one piece. `scores` does the same for a whole series and
+        # must round alike.
+        moments = self._moments
+        mean = self.mean = moments.mean
+        variance = moments.variance
+        spread = 0.0 if variance <= 0.0 else sqrt(variance)  # a NaN stays a NaN
+        if spread < _LEAST_RELATIVE_STD * abs(mean):  # noqa: PLR1730
+            spread = _LEAST_RELATIVE_STD * abs(mean)
+        if spread < self.min_std:  # noqa: PLR1730
+            spread = self.min_std
+        self.spread = spread
         z = (value - mean) / spread
-        if isnan(z):  # values beyond 1e150 overflowed, and no spread is known
+        if z != z:  # noqa: PLR0124  # NaN: values beyond 1e150 overflowed, no spread is known
             z = 0.0
         self.score = z
         alert = self._explosion(step, value, z) if z > self.sigma_multiplier else None
         if self._seen < self.rolling_window or self.baseline_mode == "rolling":
-            self._moments.update(value)
+            moments.update(value)
         return alert
 
     def scores(self, kl: ArrayLike) -> NDArray[np.float64]:

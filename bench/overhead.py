@@ -1,0 +1,308 @@
+"""What watching costs: klarm beside rlwatch, measured in one run.
+
+The two take turns, so that whatever else the machine does hits both; a value is the median over
+the turns. What counts is the ratio, absolute values are context. A missed target is shown, it is
+no error. Needs Linux; `make bench` runs it. The rows also go to bench/results/overhead.json.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from importlib.metadata import version
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+from time import perf_counter, perf_counter_ns
+from typing import Any
+
+import numpy as np
+from rlwatch import RLWatch, RLWatchConfig
+from rlwatch.config import KLExplosionConfig
+from rlwatch.detectors import KLExplosionDetector as PeerDetector
+
+import klarm
+from klarm.detectors import KLExplosionDetector
+from table import Row, cost, show, write
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+# So high that nothing here raises an alert: what is measured is a healthy run.
+SIGMAS = 50.0
+# Logged beside KL; rlwatch has a parameter for all of them but the last.
+OTHER_METRICS = (
+    "entropy",
+    "reward_mean",
+    "reward_std",
+    "advantage_std",
+    "loss",
+    "learning_rate",
+    "clip_fraction",
+    "grad_norm",
+    "length",
+)
+LOG_STEPS = 20_000
+WARM_STEPS, MEMORY_STEPS = 1_000, 1_000_000
+
+
+def main() -> None:
+    """Measure everything, show it and write it down."""
+    RESULTS.mkdir(exist_ok=True)
+    os.chdir(RESULTS)  # away from a klarm.yaml in the checkout, which would count
+    groups = {
+        "the KL detector alone": detector_rows,
+        "log calls, with everything recorded": log_rows,
+        "imports": import_rows,
+        "scores of a whole series": scores_rows,
+        "memory over a million steps": memory_rows,
+    }
+    machine = {
+        "klarm": version("klarm"),
+        "rlwatch": version("rlwatch"),
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+        "load_at_start": round(os.getloadavg()[0], 2),
+    }
+    rows: list[Row] = []
+    for what, measure in groups.items():
+        print(f"measuring {what} ...", file=sys.stderr, flush=True)
+        rows += measure()
+    write(rows, machine, RESULTS / "overhead.json")
+    show(rows, machine)
+
+
+def take_turns(turns: int, contenders: dict[str, Callable[[], Any]]) -> dict[str, list[Any]]:
+    """Let every contender measure itself once a turn; return what each measured."""
+    measured: dict[str, list[Any]] = {name: [] for name in contenders}
+    for _ in range(turns):
+        for name, measure in contenders.items():
+            measured[name].append(measure())
+    return measured
+
+
+def kl_values(count: int) -> list[float]:
+    """Return the KL of a healthy run."""
+    return np.random.default_rng(0).lognormal(-4.0, 0.5, count).tolist()
+
+
+@contextmanager
+def scratch() -> Iterator[str]:
+    """Give a new folder on the disk of this checkout: the usual place may be in memory.
+
+    What was written before goes to disk first, so that nobody waits for another's bytes.
+    """
+    os.sync()
+    with tempfile.TemporaryDirectory(dir=RESULTS) as folder:
+        yield folder
+
+
+def detector_rows() -> Iterator[Row]:
+    """Measure a step of the KL detector."""
+    contenders = {
+        "klarm 100": klarm_steps(100),
+        "peer 100": peer_steps(100, steps=1_000),
+        "klarm 10000": klarm_steps(10_000),
+        "peer 10000": peer_steps(10_000, steps=100),
+    }
+    step = {name: median(times) for name, times in take_turns(31, contenders).items()}
+    short, long = step["klarm 100"], step["klarm 10000"]
+    yield cost("KL detector, window 100", "µs", short, step["peer 100"], 15)
+    yield cost("KL detector, window 10,000", "µs", long, step["peer 10000"], 200)
+    growth, peers = long / short, step["peer 10000"] / step["peer 100"]
+    yield Row("window 10,000 against 100", "×", growth, peers, None, "≤ 1.3×", growth <= 1.3)
+
+
+def klarm_steps(window: int) -> Callable[[], float]:
+    """Return what times klarm's detector, its window full.
+
+    A turn is a whole number of windows, so what the detector does once a window is in every turn.
+    """
+    detector = KLExplosionDetector(rolling_window=window, sigma_multiplier=SIGMAS)
+    measure = step_timer(detector.update, [{"kl": value} for value in kl_values(10_000)])
+    measure()
+    return measure
+
+
+def peer_steps(window: int, steps: int) -> Callable[[], float]:
+    """Return what times so many steps of rlwatch's detector, its window full."""
+    detector = PeerDetector(KLExplosionConfig(rolling_window=window, sigma_multiplier=SIGMAS))
+    for step, value in enumerate(kl_values(window)):
+        detector.check(step, value)
+    return step_timer(detector.check, kl_values(steps))
+
+
+def step_timer(call: Callable[[int, object], object], rows: Sequence) -> Callable[[], float]:
+    """Return a function that makes one call a row and returns the microseconds of one."""
+
+    def feed() -> None:
+        for step, row in enumerate(rows):
+            call(step, row)
+
+    return lambda: seconds(feed) / len(rows) * 1e6
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """Return how long a call takes."""
+    start = perf_counter()
+    call()
+    return perf_counter() - start
+
+
+def log_rows() -> Iterator[Row]:
+    """Measure every call of runs that log ten metrics, one detector on, everything recorded."""
+    ours, peers = metric_rows("kl", LOG_STEPS), metric_rows("kl_divergence", LOG_STEPS)
+    contenders = {"klarm": lambda: klarm_log(ours), "peer": lambda: peer_log(peers)}
+    turns = take_turns(7, contenders)
+    for share, times in ((0.5, 4), (0.99, 5), (0.999, 40)):
+        at = int(share * LOG_STEPS)
+        latency = {side: median(sorted(turn)[at] for turn in turns[side]) / 1e3 for side in turns}
+        what = f"log, ten metrics, p{100 * share:g}"
+        yield cost(what, "µs", latency["klarm"], latency["peer"], times)
+
+
+def metric_rows(kl_name: str, count: int) -> list[dict[str, float]]:
+    """Return steps of ten metrics; all but KL are uniform, which no detector takes for a spike."""
+    names = (kl_name, *OTHER_METRICS)
+    others = np.random.default_rng(1).uniform(2.0, 3.0, (count, len(OTHER_METRICS)))
+    steps = np.column_stack([kl_values(count), others]).tolist()
+    return [dict(zip(names, values, strict=True)) for values in steps]
+
+
+def klarm_log(rows: list[dict[str, float]]) -> list[int]:
+    """Return the nanoseconds of every `log` of a run."""
+    with klarm_run(len(rows)) as monitor:
+        return call_times(lambda step: monitor.log(rows[step], step=step), len(rows))
+
+
+@contextmanager
+def klarm_run(steps: int) -> Iterator[klarm.Monitor]:
+    """Give a monitor with a journal, and raise unless so many steps end up in it and no alert.
+
+    klarm never raises while it watches: had it failed at every step, it would seem quick.
+    """
+    sigmas = {"sigma_multiplier": SIGMAS}
+    with scratch() as folder:
+        monitor = klarm.init("bench", console=False, dir=folder, kl_explosion=sigmas)
+        yield monitor
+        monitor.finish()
+        with (Path(folder) / "bench" / "journal.jsonl").open("rb") as journal:
+            lines = sum(1 for _ in journal)
+    if lines != steps + 2:  # the first says how the run started, the last that it finished
+        raise RuntimeError(f"{steps} steps were logged, the journal has {lines} lines")
+
+
+def peer_log(rows: list[dict[str, float]]) -> list[int]:
+    """Return the nanoseconds of every `log_step` of a run, stored in SQLite as it comes."""
+    with scratch() as folder:
+        monitor = RLWatch(peer_config(folder))
+        monitor.start()
+        times = call_times(lambda step: monitor.log_step(step, **rows[step]), len(rows))
+        stored, alerts = len(monitor.store.get_metrics()), monitor.alert_manager.total_alerts_sent
+        monitor.stop()
+    if stored != len(rows) or alerts:
+        raise RuntimeError(f"rlwatch stored {stored} of {len(rows)} steps and sent {alerts} alerts")
+    return times
+
+
+def peer_config(folder: str) -> RLWatchConfig:
+    """Return rlwatch's defaults, but only the detector on that klarm has too."""
+    config = RLWatchConfig()
+    config.storage.log_dir = folder
+    for name, section in vars(config).items():
+        if hasattr(section, "enabled"):
+            section.enabled = name == "kl_explosion"
+    config.kl_explosion.sigma_multiplier = SIGMAS
+    return config
+
+
+def call_times(call: Callable[[int], object], steps: int) -> list[int]:
+    """Return the nanoseconds each of so many calls took."""
+    times = []
+    for step in range(steps):
+        start = perf_counter_ns()
+        call(step)
+        times.append(perf_counter_ns() - start)
+    return times
+
+
+def import_rows() -> Iterator[Row]:
+    """Measure what imports add to the life of a fresh interpreter."""
+    scripts = {
+        "nothing": "",
+        "klarm": "import klarm",
+        "peer": "import rlwatch",
+        "klarm started": "import klarm; klarm.init('bench', console=False)",
+        "peer started": "import rlwatch; rlwatch.attach(framework='manual')",
+    }
+    contenders = {name: lambda code=code: interpreter_ms(code) for name, code in scripts.items()}
+    whole = {name: median(times) for name, times in take_turns(15, contenders).items()}
+    more = {name: ms - whole["nothing"] for name, ms in whole.items()}
+    ours = more["klarm"]
+    yield cost("import", "ms", ours, more["peer"], 10)
+    yield Row("import, over bare interpreter", "ms", ours, target="< 80 ms", met=ours < 80)
+    yield cost("import and start", "ms", more["klarm started"], more["peer started"])
+
+
+def interpreter_ms(code: str) -> float:
+    """Return the milliseconds an interpreter lives to run a script, in a folder of its own."""
+    command = [sys.executable, "-c", code]
+    with tempfile.TemporaryDirectory() as folder:
+        run = partial(subprocess.run, command, cwd=folder, check=True, capture_output=True)
+        return seconds(run) * 1e3
+
+
+def scores_rows() -> Iterator[Row]:
+    """Measure how fast a recorded series is scored; rlwatch takes it step by step."""
+    scores = KLExplosionDetector().scores
+    clean = np.array(kl_values(1_000_000))
+    spiky = clean.copy()
+    spiky[::1_000] = 1e12
+    contenders = {
+        "clean": lambda: seconds(lambda: scores(clean)) / len(clean) * 1e6,
+        "1e12 spikes": lambda: seconds(lambda: scores(spiky)) / len(spiky) * 1e6,
+        "peer": peer_steps(100, steps=1_000),
+    }
+    rate = {name: 1 / median(times) for name, times in take_turns(11, contenders).items()}
+    for kind in ("clean", "1e12 spikes"):
+        ours, peers = rate[kind], rate["peer"]
+        what = f"steps scored, {kind}"
+        yield Row(what, "M/s", ours, peers, ours / peers, "≥ 5 M/s", ours >= 5)
+
+
+def memory_rows() -> Iterator[Row]:
+    """Measure what a long run leaves in memory, in a process of its own."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        warm, late = process.submit(resident_mib).result()
+    grown, what = late - warm, f"memory grown, {MEMORY_STEPS:,} steps"
+    yield Row(what, "MiB", grown, target="< 1 MiB", met=grown < 1)
+
+
+def resident_mib() -> tuple[float, float]:
+    """Return how much memory this process holds when `log` is warm, and after a long run."""
+    rows = metric_rows("kl", WARM_STEPS)
+    with klarm_run(MEMORY_STEPS) as monitor:
+        for step in range(MEMORY_STEPS):
+            monitor.log(rows[step % WARM_STEPS], step=step)
+            if step + 1 == WARM_STEPS:
+                warm = resident_mib_now()
+        late = resident_mib_now()
+    return warm, late
+
+
+def resident_mib_now() -> float:
+    """Return how much memory this process holds, garbage aside."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""A table of measurements: klarm beside a peer, against targets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass
+class Row:
+    """One line of the table: a quantity on both sides, its ratio, and the target if it has one."""
+
+    what: str
+    unit: str
+    klarm: float
+    rlwatch: float | None = None
+    ratio: float | None = None
+    target: str = ""
+    met: bool | None = None
+
+
+def write(rows: Sequence[Row], machine: Mapping[str, object], path: Path) -> None:
+    """Write the rows down as JSON, with what they were measured on."""
+    record = {**machine, "rows": [asdict(row) for row in rows]}
+    path.write_text(json.dumps(record, indent=2) + "\n")
+
+
+def show(rows: Sequence[Row], machine: Mapping[str, object]) -> None:
+    """Print the table, and how many targets are met."""
+    caption = ", ".join(f"{name} {value}" for name, value in machine.items())
+    table = Table(box=SIMPLE, caption=caption)
+    table.add_column("what", no_wrap=True)
+    for heading in ("klarm", "rlwatch", "ratio", "target", ""):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        ours = f"{number(row.klarm)} {row.unit}"
+        peers = "" if row.rlwatch is None else f"{number(row.rlwatch)} {row.unit}"
+        ratio = "" if row.ratio is None else f"{number(row.ratio)}×"
+        verdict = {None: "", True: "ok", False: "[bold red]MISS"}[row.met]
+        table.add_row(row.what, ours, peers, ratio, row.target, verdict)
+    Console().print(table)
+    verdicts = [row.met for row in rows if row.met is not None]
+    print(f"{sum(verdicts)} of {len(verdicts)} targets met")
+
+
+def number(value: float) -> str:
+    """Return a value as the table shows it: three digits, or all before the point."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def cost(what: str, unit: str, ours: float, peers: float, times: float | None = None) -> Row:
+    """Return the row of a cost that should be so many times lower than the peer's."""
+    row = Row(what, unit, ours, peers, peers / ours)
+    if times is not None:
+        row.target, row.met = f"≥ {times:g}×", row.ratio >= times
+    return row
