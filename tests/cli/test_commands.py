@@ -146,7 +146,8 @@ def test_replay_speaks_json_to_machines() -> None:
     document = json.loads(done.stdout, parse_constant=pytest.fail)
     assert document["steps"] == 2
     (alert,) = document["alerts"]
-    assert (alert["severity"], alert["step"], alert["metrics"]) == ("critical", 1, {"kl": "NaN"})
+    assert (alert["severity"], alert["step"]) == ("critical", 1)
+    assert alert["metrics"]["kl"] == "NaN"
 
 
 @pytest.mark.parametrize(

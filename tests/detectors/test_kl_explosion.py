@@ -143,6 +143,17 @@ def test_a_value_that_is_not_finite_is_critical_at_once(
     assert alert is not None
     assert alert.severity == "critical"
     assert f"kl is {word}:" in alert.message
+    assert "checkpoint" in alert.recommendation
+    assert alert.metrics.keys() == {
+        "kl",
+        "z_score",
+        "baseline_mean",
+        "baseline_std",
+        "baseline_mode",
+        "threshold",
+        "clip_region",
+    }
+    assert repr(alert.metrics["kl"]) == repr(value)
     assert detector.score == math.inf
 
 

@@ -11,6 +11,11 @@ from typing import ClassVar
 from klarm.settings import check_settings, setting
 from klarm.types import Alert, Severity
 
+_WHEN_NOT_FINITE = (
+    "Stop the run: nothing computed from this value can be trusted. Go back to the last good "
+    "checkpoint, lower the learning rate, and look for an overflow (unclamped log-ratios)."
+)
+
 
 @dataclass(kw_only=True, eq=False)
 class Detector(ABC):
@@ -74,19 +79,27 @@ class Detector(ABC):
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:
         """Judge a finite value, set `score`, then learn from the value."""
 
-    def _not_finite(self, step: int, value: float) -> Alert:
-        spelt = "NaN" if math.isnan(value) else "infinite" if value > 0 else "minus infinite"
-        message = f"{self._metric} is {spelt}: the numbers of this run have broken down."
-        return self._alert("critical", step, message, {self._metric: value})
+    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:  # noqa: ARG002
+        """Return the numbers an alert carries."""
+        return {self._metric: value}
 
-    def _alert(
-        self, severity: Severity, step: int, message: str, metrics: dict[str, float | str]
-    ) -> Alert:
+    def _alert(self, severity: Severity, step: int, value: float, message: str) -> Alert:
         return Alert(
             detector=self.name,
             severity=severity,
             step=step,
             message=message,
-            metrics=metrics,
+            metrics=self._details(value, self.score, severity),
             recommendation=self.recommendations[severity],
+        )
+
+    def _not_finite(self, step: int, value: float) -> Alert:
+        spelt = "NaN" if math.isnan(value) else "infinite" if value > 0 else "minus infinite"
+        return Alert(
+            detector=self.name,
+            severity="critical",
+            step=step,
+            message=f"{self._metric} is {spelt}: the numbers of this run have broken down.",
+            metrics=self._details(value, value, "critical"),
+            recommendation=_WHEN_NOT_FINITE,
         )

@@ -130,26 +130,24 @@ class KLExplosionDetector(Detector):
         return scores
 
     def _explosion(self, step: int, kl: float, z: float) -> Alert:
-        mean, std = self._moments.mean, self._moments.std
-        warning_at = self.sigma_multiplier
-        critical_at = _CRITICAL_FACTOR * warning_at
-        severity: Severity = "critical" if z > critical_at else "warning"
-        threshold = critical_at if severity == "critical" else warning_at
+        severity: Severity = "critical" if z > self._threshold("critical") else "warning"
         message = (
             f"KL {kl:.4g} is {z:.3g}σ above its {self.baseline_mode} baseline of "
-            f"{mean:.4g} ± {std:.2g} ({severity} above {threshold:g}σ)."
+            f"{self._moments.mean:.4g} ± {self._moments.std:.2g} "
+            f"({severity} above {self._threshold(severity):g}σ)."
         )
-        return self._alert(
-            severity,
-            step,
-            message,
-            {
-                "kl": kl,
-                "z_score": z,
-                "baseline_mean": mean,
-                "baseline_std": std,
-                "baseline_mode": self.baseline_mode,
-                "threshold": threshold,
-                "clip_region": self.clip_region,
-            },
-        )
+        return self._alert(severity, step, kl, message)
+
+    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
+        return {
+            "kl": value,
+            "z_score": score,
+            "baseline_mean": self._moments.mean,
+            "baseline_std": self._moments.std,
+            "baseline_mode": self.baseline_mode,
+            "threshold": self._threshold(severity),
+            "clip_region": self.clip_region,
+        }
+
+    def _threshold(self, severity: Severity) -> float:
+        return self.sigma_multiplier * (_CRITICAL_FACTOR if severity == "critical" else 1.0)
