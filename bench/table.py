@@ -44,7 +44,7 @@ def show(rows: Sequence[Row], machine: Mapping[str, object]) -> None:
         ratio = "" if row.ratio is None else f"{number(row.ratio)}×"
         verdict = {None: "", True: "ok", False: "[bold red]MISS"}[row.met]
         table.add_row(row.what, ours, peers, ratio, row.target, verdict)
-    Console().print(table)
+    Console(width=100).print(table)  # also when it goes to a file
     verdicts = [row.met for row in rows if row.met is not None]
     print(f"{sum(verdicts)} of {len(verdicts)} targets met")
 

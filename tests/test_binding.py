@@ -58,25 +58,37 @@ def test_keys_that_are_no_text_are_left_out() -> None:
 
 def test_the_line_names_the_key_or_the_reason() -> None:
     """What is watched, what is idle and why, what is off."""
-    detector = KLExplosionDetector()
-    assert binding_line([detector], {"kl": "kl"}) == "kl_explosion watches kl"
-    assert binding_line([detector], {"kl": "train/kl"}) == "kl_explosion watches kl ← train/kl"
-    assert "TRL's GRPO logs it only with beta > 0" in binding_line([detector], {"loss": "loss"})
-    old = binding_line([detector], {"kl_old": "train/approx_kl"})
-    assert "idle: no kl in what is logged (train/approx_kl is the KL to the old policy" in old
-    off = binding_line([KLExplosionDetector(enabled=False)], {"kl": "kl"})
-    assert off == "kl_explosion is off (enabled: false)"
+
+    def line(metrics: dict[str, object], **settings: bool) -> str:
+        binding = Binding()
+        binding.read(metrics)
+        return binding_line([KLExplosionDetector(**settings)], binding)
+
+    assert line({"kl": 0.1}) == "kl_explosion watches kl"
+    assert line({"train/kl": 0.1}) == "kl_explosion watches kl ← train/kl"
+    assert line({"kl": 0.1}, enabled=False) == "kl_explosion is off (enabled: false)"
+    assert "TRL's GRPO logs it only with beta > 0" in line({"loss": 0.1})
+    assert "TRL's GRPO logs it only with beta > 0" in line({"kl": None, "twinkling": 1})
+    assert "(train/approx_kl is the KL to the old policy" in line({"train/approx_kl": 0.1})
+    assert "if mean_KL is KL of the policy to the reference model, log it as kl" in line(
+        {"loss": 0.1, "mean_KL": 0.2}
+    )
+    assert "what is logged as kl is not one number but a list" in line({"kl": [0.1, 0.2]})
 
 
 def test_the_report_comes_once_and_again_when_a_metric_arrives() -> None:
     """At the tenth step at the latest it says what is missing."""
     said: list[str] = []
-    report = BindingReport([KLExplosionDetector()], said.append)
+    binding = Binding()
+    report = BindingReport([KLExplosionDetector()], binding, said.append)
+    report.finish()
+    assert said == []  # nothing was logged, so nothing is missing
     for _ in range(9):
-        assert report.step({"loss": "loss"})
+        assert report.step()
         assert said == []
-    assert report.step({"loss": "loss"})
+    assert report.step()
     assert "kl_explosion is idle" in said[0]
-    assert report.step({"loss": "loss"})
-    assert not report.step({"loss": "loss", "kl": "objective/kl"})
+    assert report.step()
+    binding.read({"objective/kl": 0.1})
+    assert not report.step()
     assert said[1:] == ["kl_explosion watches kl ← objective/kl"]

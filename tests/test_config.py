@@ -9,6 +9,7 @@ import yaml
 
 from klarm.cli.init import default_yaml
 from klarm.config import Config, load
+from klarm.detectors import CATALOGUE
 from klarm.settings import ConfigError
 
 
@@ -35,7 +36,7 @@ def test_without_anything_every_setting_has_its_default() -> None:
         "clip_region": 0.2,
         "min_std": 1e-4,
     }
-    assert [detector.name for detector in config.detectors()] == ["kl_explosion"]
+    assert [type(detector) for detector in config.detectors()] == list(CATALOGUE)
 
 
 def test_the_specified_section_is_read() -> None:
@@ -118,7 +119,7 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
             "must be 'rolling' or 'frozen', got 'rollin'; did you mean rolling?",
         ),
         ("kl_explosion: off", "klarm.yaml: kl_explosion must be a section (enabled, warmup_steps"),
-        ("run: 7", "klarm.yaml: run must be text, got 7"),
+        ("run: 7", "klarm.yaml: run must be text (put it in quotes), got 7"),
         ("- a\n- b", "klarm.yaml: must hold `key: value` lines, got ['a', 'b']"),
         ("run: [broken", "klarm.yaml: line 1: not valid YAML"),
         ("run: a\n\tdir: b", "klarm.yaml: line 2: not valid YAML"),
@@ -155,6 +156,17 @@ def test_a_wrong_file_is_refused_by_name_key_and_value(text: str, message: str) 
         ("KLARM_KL_EXPLOSION__ENABLED", "maybe", "must be true or false, got 'maybe'"),
         ("KLARM_DIRS", "x", "KLARM_DIRS is unknown; did you mean KLARM_DIR?"),
         ("KLARM_CONFG", "x", "KLARM_CONFG is unknown; did you mean KLARM_CONFIG?"),
+        (
+            "KLARM_KL_EXPLOSION_SIGMA_MULTIPLIER",
+            "5",
+            "is unknown; did you mean KLARM_KL_EXPLOSION__SIGMA_MULTIPLIER?",
+        ),
+        (
+            "KLARM_SIGMA_MULTIPLIER",
+            "5",
+            "is unknown; did you mean KLARM_KL_EXPLOSION__SIGMA_MULTIPLIER?",
+        ),
+        ("KLARM_ENABLED", "0", "is unknown; did you mean KLARM_KL_EXPLOSION__ENABLED?"),
     ],
 )
 def test_a_wrong_variable_is_refused_by_name_and_value(
@@ -189,6 +201,12 @@ def test_a_wrong_keyword_is_refused() -> None:
     """It says that the call was wrong, not the file."""
     with pytest.raises(ConfigError, match=r"klarm.init\(\): kl_explosions is unknown"):
         load(overrides={"kl_explosions": {}}, environment={})
+
+
+def test_settings_given_as_the_file_are_answered_with_how_to_give_them() -> None:
+    """`config={...}` is a likely slip."""
+    with pytest.raises(ConfigError, match="config names a file; settings are keywords"):
+        load({"kl_explosion": {}}, environment={})  # type: ignore[arg-type]
 
 
 def test_an_empty_file_and_an_empty_section_change_nothing() -> None:

@@ -8,6 +8,7 @@ import pty
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from klarm.console import Console
@@ -24,6 +25,32 @@ def test_without_a_terminal_an_alert_is_plain_text(capsys: pytest.CaptureFixture
     assert captured.err == (
         "klarm CRITICAL at step 7, kl_explosion: KL 9 is 12σ above.\n  -> Stop the run.\n"
     )
+
+
+def test_what_to_do_is_not_said_again_at_every_step(capsys: pytest.CaptureFixture[str]) -> None:
+    """An explosion lasts; its like within twenty steps is one line. Nothing is left out."""
+    console = Console()
+    for step in (7, 8, 9, 29, 50):
+        console.alert(msgspec.structs.replace(ALERT, step=step))
+    console.alert(msgspec.structs.replace(ALERT, step=51, severity="warning"))
+    console.alert(msgspec.structs.replace(ALERT, step=3))  # after a rollback
+    advised = "  -> Stop the run."
+    assert [
+        line.split()[4].rstrip(",") if "at step" in line else line
+        for line in capsys.readouterr().err.splitlines()
+    ] == [
+        "7",
+        advised,
+        "8",
+        "9",
+        "29",
+        "50",
+        advised,
+        "51",
+        advised,
+        "3",
+        advised,
+    ]
 
 
 def test_on_a_terminal_an_alert_is_a_panel() -> None:

@@ -12,6 +12,7 @@ from klarm.cli import klarm as command
 from klarm.config import SECTIONS, TOP_LEVEL
 from klarm.detectors import CATALOGUE, Detector
 from klarm.journal import Record
+from klarm.metrics import METRICS
 from klarm.settings import Setting, settings_of
 
 ROOT = Path(__file__).parents[1]
@@ -71,6 +72,14 @@ def test_every_record_of_the_journal_is_documented() -> None:
         assert f"`{record.__struct_config__.tag}`" in page
         for field in msgspec.structs.fields(record):
             assert f"`{field.encode_name}`" in page
+
+
+def test_every_metric_is_documented_with_its_keys() -> None:
+    """As they are now."""
+    rows = table_rows(DOCS / "metrics.md")
+    for metric in METRICS.values():
+        keys = ", ".join(f"`{key}`" for key in metric.keys) or "–"
+        assert rows[metric.name] == [metric.name, metric.meaning, keys.strip("`")]
 
 
 def test_links_between_pages_lead_somewhere() -> None:

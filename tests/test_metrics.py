@@ -100,6 +100,7 @@ def test_what_is_not_one_number_is_left_out(logged: object) -> None:
         ("train/approx_kl", "kl_old"),
         ("actor/ppo_kl", "kl_old"),
         ("train/vllm_kl", "kl_rollout"),
+        ("train/kl_penalty", "kl"),
         ("completions/mean_length", "length"),
         ("frac_reward_zero_std", "zero_std_fraction"),
     ],
@@ -109,6 +110,12 @@ def test_framework_keys_are_known_by_what_they_mean(key: str, name: str) -> None
     known = rank(key)
     assert known is not None
     assert known[0] == name
+
+
+def test_a_key_that_is_clear_only_with_its_prefix_is_not_known_without() -> None:
+    """NeMo-RL's `train/kl_penalty` is a KL; elsewhere `kl_penalty` is a coefficient."""
+    assert rank("kl_penalty") is None
+    assert rank("kl_loss") is None
 
 
 def test_no_key_belongs_to_two_metrics() -> None:

@@ -55,7 +55,9 @@ def test_an_alert_is_returned_recorded_and_shown(capsys: pytest.CaptureFixture[s
     assert "klarm: run a is recorded in klarm_runs/a/journal.jsonl" in shown
     assert "klarm: kl_explosion watches kl ← train/kl" in shown
     assert "klarm CRITICAL at step 100, kl_explosion: KL 2 is 15σ above" in shown
-    assert "klarm: run a ends after 101 steps: 0 warning and 1 critical alerts" in shown
+    assert (
+        "klarm: run a ends after 101 steps in this process: 0 warnings, 1 critical alert" in shown
+    )
 
 
 def test_whatever_trainers_log_is_taken_or_left_but_never_raises() -> None:
@@ -167,7 +169,7 @@ def test_a_rollback_is_recorded_and_said(capsys: pytest.CaptureFixture[str]) -> 
     klarm.finish()
     assert [line["step"] for line in logged("a") if line["type"] == "resume"] == [12]
     said = capsys.readouterr().err
-    assert "run a goes on at step 12; steps 12 to 19 count as rolled back" in said
+    assert "run a goes on at step 12; steps 12 to 19 are rolled back" in said
 
 
 def test_a_log_that_keeps_going_back_is_taken_as_it_comes(

@@ -18,6 +18,10 @@ _MOST_WAITING_LINES = 100_000
 _PIECE = 65_536
 
 
+class InUseError(Exception):
+    """Another live process is appending to the file."""
+
+
 class Appender:
     """One `write` a line on the caller's thread, as long as the disk keeps up.
 
@@ -33,11 +37,14 @@ class Appender:
         say: Callable[[str], None],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Open the file, or raise OSError."""
+        """Open the file, or raise OSError, or InUseError."""
         self._path = path
         self._say = say
         self._clock = clock
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        if not _lock(self._file):
+            os.close(self._file)
+            raise InUseError
         self._waiting = bytearray()
         self._in_trouble = False
         self._dropped_lines = 0
@@ -84,6 +91,10 @@ class Appender:
             if self._queue is not None:
                 self._queue.put(None)
             os.close(self._file)
+
+    def abandon(self) -> None:
+        """Let go of the file without writing: it belongs to the process this one came from."""
+        os.close(self._file)
 
     def _write(self, line: bytes) -> None:
         if self._waiting:
@@ -135,3 +146,18 @@ class Appender:
         while (line := lines.get()) is not None:
             self._write(line)
             lines.task_done()
+
+
+def _lock(file: int) -> bool:
+    """Claim a file for this process until it ends; return whether nobody else had."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True

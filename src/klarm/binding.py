@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 from klarm.detectors import Detector
@@ -21,6 +22,7 @@ class Binding:
 
     def __init__(self) -> None:
         self.keys: dict[str, str] = {}  # canonical name -> the key it is read from
+        self.not_numbers: dict[str, str] = {}  # canonical name -> what was logged for it instead
         self._names: dict[str, str] = {}  # key -> the name it is recorded under
 
     def read(self, metrics: Mapping[str, object]) -> dict[str, float]:
@@ -33,6 +35,8 @@ class Binding:
             if number is None:
                 if isinstance(raw, Mapping):
                     return self.read(_flat(metrics))
+                if raw is not None and isinstance(key, str) and (known := rank(key)):
+                    self.not_numbers[known[0]] = type(raw).__name__
             elif key in names:
                 values[names[key]] = number
             elif isinstance(key, str):
@@ -41,6 +45,10 @@ class Binding:
             self._learn(new)
             values.update((names[key], number) for key, number in new.items())
         return values
+
+    def names(self) -> list[str]:
+        """Return the names that anything was recorded under so far."""
+        return list(dict.fromkeys(self._names.values()))
 
     def _learn(self, keys: Iterable[str]) -> None:
         ranked = sorted((known[1], key, known[0]) for key in keys if (known := rank(key)))
@@ -73,51 +81,70 @@ class BindingReport:
     # Some metrics come a few steps late; after this many, what is missing is said to be missing.
     _PATIENCE_STEPS = 10
 
-    def __init__(self, detectors: Iterable[Detector], say: Callable[[str], None]) -> None:
+    def __init__(
+        self, detectors: Iterable[Detector], binding: Binding, say: Callable[[str], None]
+    ) -> None:
         self._detectors = list(detectors)
+        self._binding = binding
         self._say = say
         self._waiting = [d for d in self._detectors if d.enabled]
         self._steps = 0
         self._said = False
 
-    def step(self, bound: Mapping[str, str]) -> bool:
+    def step(self) -> bool:
         """Look at one more step; return whether there is anything left to wait for."""
         self._steps += 1
+        bound = self._binding.keys
         arrived = [d for d in self._waiting if d.watches[0] in bound]
         self._waiting = [d for d in self._waiting if d.watches[0] not in bound]
         if not self._said:
             if not self._waiting or self._steps >= self._PATIENCE_STEPS:
-                self.finish(bound)
+                self.finish()
         elif arrived:
-            self._say(binding_line(arrived, bound))
+            self._say(binding_line(arrived, self._binding))
         return bool(self._waiting)
 
-    def finish(self, bound: Mapping[str, str]) -> None:
-        """Say it now if it has not been said."""
-        if not self._said:
+    def finish(self) -> None:
+        """Say it now if it has not been said, and if there was anything to look at."""
+        if not self._said and self._steps:
             self._said = True
-            self._say(binding_line(self._detectors, bound))
+            self._say(binding_line(self._detectors, self._binding))
 
 
-def binding_line(detectors: Iterable[Detector], bound: Mapping[str, str]) -> str:
-    """Say in one line what each detector reads, and which are idle and why."""
-    watching, idle = [], []
+def idle(detectors: Iterable[Detector], binding: Binding) -> dict[str, str]:
+    """Return the detectors that have nothing to read, and why."""
+    reasons = {}
     for detector in detectors:
         metric = detector.watches[0]
         if not detector.enabled:
-            idle.append(f"{detector.name} is off (enabled: false)")
-        elif metric in bound:
-            key = bound[metric]
+            reasons[detector.name] = "off (enabled: false)"
+        elif metric not in binding.keys:
+            reasons[detector.name] = f"idle: {_why_missing(metric, binding)}"
+    return reasons
+
+
+def binding_line(detectors: Iterable[Detector], binding: Binding) -> str:
+    """Say in one line what each detector reads, and which are idle and why."""
+    detectors = list(detectors)
+    resting = idle(detectors, binding)
+    parts = []
+    for detector in detectors:
+        if detector.name not in resting:
+            metric = detector.watches[0]
+            key = binding.keys[metric]
             source = "" if key == metric else f" ← {key}"
-            watching.append(f"{detector.name} watches {metric}{source}")
-        else:
-            idle.append(f"{detector.name} is idle: {_why_missing(metric, bound)}")
-    return "; ".join(watching + idle)
+            parts.append(f"{detector.name} watches {metric}{source}")
+    return "; ".join(parts + [f"{name} is {reason}" for name, reason in resting.items()])
 
 
-def _why_missing(metric: str, bound: Mapping[str, str]) -> str:
+def _why_missing(metric: str, binding: Binding) -> str:
+    if metric in binding.not_numbers:
+        return f"what is logged as {metric} is not one number but a {binding.not_numbers[metric]}"
     reason = f"no {metric} in what is logged"
-    if metric == "kl" and "kl_old" in bound:
-        return f"{reason} ({bound['kl_old']} is the KL to the old policy, another quantity)"
-    hint = METRICS[metric].when_missing if metric in METRICS else ""
+    if metric == "kl" and "kl_old" in binding.keys:
+        return f"{reason} ({binding.keys['kl_old']} is the KL to the old policy, another quantity)"
+    alike = [name for name in binding.names() if metric in re.split(r"[^a-z]+", name.lower())]
+    if alike:
+        return f"{reason}; if {alike[0]} is {METRICS[metric].meaning}, log it as {metric}"
+    hint = METRICS[metric].when_missing
     return f"{reason} ({hint})" if hint else reason

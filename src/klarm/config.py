@@ -88,6 +88,11 @@ def _find_file(
     named: str | os.PathLike[str] | None, environment: Mapping[str, str], look_here: bool
 ) -> Path | None:
     who = "config file"
+    if isinstance(named, Mapping):
+        raise ConfigError(
+            "klarm.init(): config names a file; settings are keywords, as in "
+            "klarm.init(kl_explosion={'sigma_multiplier': 5.0})"
+        )
     if named is None and environment.get(_FILE_VARIABLE):
         named, who = environment[_FILE_VARIABLE], _FILE_VARIABLE
     if named is None:
@@ -194,6 +199,11 @@ def _read_environment(environment: Mapping[str, str]) -> dict[Place, object]:
     """
     read: dict[Place, object] = {}
     plain = {_PREFIX + name.upper(): name for name in TOP_LEVEL}
+    nested = [
+        f"{_PREFIX}{section}{_DIVIDER}{name}".upper()
+        for section, settings in SECTIONS.items()
+        for name in settings
+    ]
     for variable, text in environment.items():
         if not variable.startswith(_PREFIX) or text == "" or variable == _FILE_VARIABLE:
             continue
@@ -207,6 +217,8 @@ def _read_environment(environment: Mapping[str, str]) -> dict[Place, object]:
             read["", plain[variable]] = _read_one(
                 "", plain[variable], text, f"environment: {variable}"
             )
-        elif hint := did_you_mean(variable, [*plain, _FILE_VARIABLE], cutoff=0.88):
+        elif hint := did_you_mean(
+            variable.removeprefix(_PREFIX), nested, cutoff=0.95
+        ) or did_you_mean(variable, [*plain, _FILE_VARIABLE, *nested], cutoff=0.88):
             raise ConfigError(f"environment: {variable} is unknown{hint}")
     return read

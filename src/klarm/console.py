@@ -1,4 +1,4 @@
-"""What a person sees in the terminal: one line for news, a panel for an alert. On stderr."""
+"""What a person sees in the terminal: a line for news, a panel for an alert. On stderr."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
-from klarm.types import Alert
+from klarm.types import Alert, Severity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-COLOURS = {"warning": "yellow", "critical": "red"}
+COLOURS: dict[Severity, str] = {"warning": "yellow", "critical": "red"}
+
+# An alert like one so few steps ago is shown in one line, without saying again what to do.
+_REPEAT_STEPS = 20
+# Takes away a progress bar that stands on the line; it draws itself again.
+_CLEAR_LINE = "\r\x1b[K"
 
 
 class Console:
@@ -22,43 +27,65 @@ class Console:
 
     def __init__(self, enabled: bool = True) -> None:
         self.enabled = enabled
-        self._rich = enabled and _is_terminal()
-        if self._rich:
+        self._terminal = enabled and _is_terminal()
+        self._last_steps: dict[tuple[str, Severity], int] = {}
+        if self._terminal:
             import rich.console
             import rich.panel  # noqa: F401  # loaded now: the first alert must not wait for it
 
     def say(self, message: str) -> None:
         """Print one line of news."""
         if self.enabled:
-            _print(f"klarm: {message}")
+            self._print(f"klarm: {message}")
 
     def alert(self, alert: Alert) -> None:
-        """Show an alert."""
+        """Show an alert: in full, or in one line if its like was shown a few steps ago."""
         if not self.enabled:
             return
-        if self._rich:
-            _print_rich(alert_panel(alert))
+        kind = (alert.detector, alert.severity)
+        since = alert.step - self._last_steps.get(kind, alert.step - _REPEAT_STEPS - 1)
+        self._last_steps[kind] = alert.step
+        if 0 <= since <= _REPEAT_STEPS:
+            self._print(alert_line(alert))
+        elif self._terminal:
+            self._print("", end="")
+            _print_panel(alert_panel(alert))
         else:
-            _print(alert_text(alert))
+            self._print(f"{alert_line(alert)}\n  -> {alert.recommendation}")
+
+    def _print(self, text: str, end: str = "\n") -> None:
+        text = f"{_CLEAR_LINE if self._terminal else ''}{text}{end}"
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            try:
+                sys.stderr.write(text)
+            except UnicodeEncodeError:  # a terminal that knows no σ
+                sys.stderr.write(text.encode("ascii", "replace").decode())
+            sys.stderr.flush()
 
 
-def alert_text(alert: Alert) -> str:
-    """Return an alert as plain lines."""
-    return (
-        f"klarm {alert.severity.upper()} at step {alert.step}, {alert.detector}: {alert.message}\n"
-        f"  -> {alert.recommendation}"
-    )
+def alert_line(alert: Alert) -> str:
+    """Return an alert as one line."""
+    return f"klarm {alert.severity.upper()} at step {alert.step}, {alert.detector}: {alert.message}"
 
 
 def alert_panel(alert: Alert) -> RenderableType:
-    """Return an alert as a rich panel."""
+    """Return an alert as a rich panel, with what to do."""
     from rich.panel import Panel
     from rich.text import Text
 
     colour = COLOURS[alert.severity]
     body = Text.assemble((alert.message, "bold"), "\n", ("→ ", colour), alert.recommendation)
     title = Text(f"klarm {alert.severity}: {alert.detector}, step {alert.step}", f"bold {colour}")
-    return Panel(body, title=title, title_align="left", border_style=colour, width=None)
+    return Panel(body, title=title, title_align="left", border_style=colour)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things.
+
+    >>> counted(1, "step"), counted(12, "critical alert")
+    ('1 step', '12 critical alerts')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _is_terminal() -> bool:
@@ -68,15 +95,7 @@ def _is_terminal() -> bool:
         return False
 
 
-def _print(text: str) -> None:
-    with contextlib.suppress(AttributeError, OSError, ValueError):
-        try:
-            print(text, file=sys.stderr, flush=True)
-        except UnicodeEncodeError:  # a terminal that knows no σ
-            print(text.encode("ascii", "replace").decode(), file=sys.stderr, flush=True)
-
-
-def _print_rich(panel: RenderableType) -> None:
+def _print_panel(panel: RenderableType) -> None:
     from rich.console import Console as RichConsole
 
     with contextlib.suppress(AttributeError, OSError, ValueError):

@@ -88,12 +88,15 @@ class Journal(Protocol):
     def close(self, timeout: float) -> None:
         """Have everything written, in at most so many seconds."""
 
+    def abandon(self) -> None:
+        """Let go of it in a forked process."""
+
 
 class FileJournal:
     """The journal of a run on disk. Opening the folder of an earlier run continues its journal."""
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
-        """Open it for appending, or raise OSError."""
+        """Open it for appending, or raise OSError, or InUseError."""
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / FILE_NAME
         torn = _ends_in_torn_line(self.path)
@@ -124,6 +127,10 @@ class FileJournal:
         """Flush and close."""
         self._appender.close(timeout)
 
+    def abandon(self) -> None:
+        """Let go of the file, which the parent goes on with."""
+        self._appender.abandon()
+
 
 class MemoryJournal:
     """A journal that is not kept: for replays, which write nothing."""
@@ -148,6 +155,9 @@ class MemoryJournal:
 
     def close(self, timeout: float) -> None:
         """Do nothing: there is nothing to write."""
+
+    def abandon(self) -> None:
+        """Do nothing: there is nothing to let go of."""
 
 
 def run_folder(directory: str, run: str) -> Path:

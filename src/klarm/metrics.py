@@ -15,7 +15,8 @@ class Metric:
 
     name: str
     meaning: str
-    # What frameworks log it as; when a step has several of them, the first here is taken.
+    # What frameworks log it as; when a step has several of them, the first here is taken. A key is
+    # also known with `train/` before it; one that is clear only with it has it here.
     keys: tuple[str, ...] = ()
     # Why it may be missing, said to a user whose detector waits for it.
     when_missing: str = ""
@@ -31,10 +32,10 @@ METRICS: dict[str, Metric] = {
                 "objective/kl",
                 "actor/kl_loss",
                 "actor/reward_kl_penalty",
-                "kl_penalty",
+                "train/kl_penalty",
                 "policy/policy_kl",
                 "loss/avg_kl",
-                "kl_loss",
+                "train/kl_loss",
                 "kl_policy_base",
             ),
             when_missing="TRL's GRPO logs it only with beta > 0, verl only with a KL penalty",
@@ -156,7 +157,7 @@ def rank(key: str) -> tuple[str, int] | None:
     >>> rank("train/approx_kl")
     ('kl_old', 1)
     """
-    return _RANKS.get(key.removeprefix(_PREFIX))
+    return _RANKS.get(key) or _RANKS.get(key.removeprefix(_PREFIX))
 
 
 def to_number(value: object) -> float | None:

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 
 from klarm.binding import Binding, BindingReport
-from klarm.console import Console
+from klarm.console import Console, counted
 from klarm.detectors import Detector
 from klarm.guard import guarded
 from klarm.journal import Checkpoint, Finish, Journal, Resume
@@ -55,7 +55,9 @@ class Monitor:
         self._clock = clock
         self._lock = threading.RLock()
         self._timeline = Timeline()
-        self._report: BindingReport | None = BindingReport(self.detectors, self._console.say)
+        self._report: BindingReport | None = BindingReport(
+            self.detectors, self.binding, self._console.say
+        )
         self._said: set[str] = set()
         self._silent_because = ""
         self._resumes = 0
@@ -63,7 +65,9 @@ class Monitor:
         if self._earlier_rows:
             last = self._earlier_rows[-1][0]
             self._timeline.continue_after(last)
-            self._console.say(f"run {run} resumes: its journal ends at step {last}")
+            self._console.say(
+                f"run {run} resumes: its journal ends at step {last} (a new run needs a new name)"
+            )
         _monitors.add(self)
 
     @guarded(list)
@@ -86,7 +90,7 @@ class Monitor:
             alerts = [a for d in self._active if (a := d.update(at, new)) is not None]
             for alert in alerts:
                 self._tell(alert)
-            if self._report is not None and not self._report.step(self.binding.keys):
+            if self._report is not None and not self._report.step():
                 self._report = None
             return alerts
 
@@ -116,14 +120,15 @@ class Monitor:
         with self._lock:
             self._silent_because = _AFTER_FINISH
             if self._report is not None:
-                self._report.finish(self.binding.keys)
+                self._report.finish()
             steps, counts = self._timeline.steps_logged, self.alert_counts
             if self._journal is not None:
                 self._journal.record(Finish(self._clock(), steps))
                 self._journal.close(timeout)
             self._console.say(
-                f"run {self.run} ends after {steps} steps: "
-                f"{counts['warning']} warning and {counts['critical']} critical alerts"
+                f"run {self.run} ends after {counted(steps, 'step')} in this process: "
+                f"{counted(counts['warning'], 'warning')}, "
+                f"{counted(counts['critical'], 'critical alert')}"
             )
 
     def __enter__(self) -> Monitor:
@@ -158,7 +163,7 @@ class Monitor:
         if self._journal is not None:
             self._journal.record(Resume(step, self._clock(), self._config))
         last = rows[-1][0] if rows else step - 1
-        undone = f"; steps {step} to {last} count as rolled back" if last >= step else ""
+        undone = f"; steps {step} to {last} are rolled back" if last >= step else ""
         self._console.say(f"run {self.run} goes on at step {step}{undone}")
 
     def _say_once(self, message: str) -> None:
@@ -170,6 +175,8 @@ class Monitor:
     _failed = _say_once
 
     def _fall_silent(self) -> None:
+        if not self._silent_because and self._journal is not None:
+            self._journal.abandon()
         self._silent_because = _AFTER_FORK
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from klarm.appender import InUseError
 from klarm.config import Config, load
 from klarm.console import Console
 from klarm.journal import FileJournal, Started, host_name, run_folder
@@ -65,6 +66,12 @@ def finish(timeout: float = 5.0) -> None:
 def _open_journal(folder: Path, run: str, settings: Config, console: Console) -> FileJournal | None:
     try:
         journal = FileJournal(folder, console.say)
+    except InUseError:
+        console.say(
+            f"another live process records run {run}: this one watches it but records nothing; "
+            "in a distributed run, call klarm.init on rank 0 only"
+        )
+        return None
     except OSError as error:
         console.say(
             f"cannot write {folder} ({error.strerror}): the run is watched but not recorded; "

@@ -43,7 +43,8 @@ class Setting:
         """
         fits = isinstance(value, self.kind) or (self.kind is float and isinstance(value, int))
         if not fits or (isinstance(value, bool) and self.kind is not bool):
-            raise ConfigError(f"must be {_ARTICLES[self.kind]}, got {value!r}")
+            quotes = " (put it in quotes)" if self.kind is str else ""
+            raise ConfigError(f"must be {_ARTICLES[self.kind]}{quotes}, got {value!r}")
         if self.kind in (int, float):
             self._check_range(value)  # type: ignore[arg-type]
         if self.choices and value not in self.choices:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -40,8 +41,8 @@ def test_demo_without_a_terminal_is_plain_lines() -> None:
     step = int(first.split()[1])
     assert 150 < step < 160  # the learning rate jumps after step 150
     assert f"The first critical alert came at step {step}" in done.stdout
-    assert "klarm init" in done.stdout
-    assert "klarm replay LOG" in done.stdout
+    for command in ("init", "replay LOG"):
+        assert re.search(rf"^  .*klarm.* {command}$", done.stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize("recording", RECORDINGS)
@@ -63,17 +64,18 @@ def test_demo_on_a_terminal_draws_the_curve() -> None:
         assert sign in shown
 
 
-def on_terminal(*arguments: str, interrupt: bool = False) -> tuple[str, int]:
+def on_terminal(*arguments: str, interrupt: bool = False, **variables: str) -> tuple[str, int]:
     """Run a command on a real pseudo-terminal; return what it showed and its exit code."""
     master, slave = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"}
+    size = {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"}
+    environment = {**os.environ, **size, **variables}
     with subprocess.Popen(
         [*COMMAND, *arguments], stdin=slave, stdout=slave, stderr=slave, env=environment
     ) as process:
         os.close(slave)
         shown = b""
         while True:
-            if interrupt and "●".encode() in shown:
+            if interrupt and b"baseline" in shown:
                 interrupt = False
                 process.send_signal(signal.SIGINT)
             try:
@@ -130,11 +132,11 @@ def test_replay_prints_the_alerts_of_a_log() -> None:
     write_log([*[0.4, 0.6] * 50, 0.9, 5.0])
     done = run("replay", "log.csv")
     assert done.returncode == 0
-    warning, critical, summary, advice = done.stdout.splitlines()
+    warning, critical, total, advice = done.stdout.splitlines()
     assert warning.startswith("step   100  warning   kl_explosion: KL 0.9 is 4σ above")
     assert critical.startswith("step   101  critical  kl_explosion: KL 5 is")
-    assert summary == (
-        "102 steps replayed: 1 warning and 1 critical alerts (kl_explosion watches kl)."
+    assert total.startswith(
+        "102 steps replayed: 1 warning, 1 critical alert (kl_explosion watches kl"
     )
     assert advice.startswith("-> At step 101: Act now")
 
@@ -145,6 +147,7 @@ def test_replay_speaks_json_to_machines() -> None:
     done = run("replay", "log.csv", "--format", "json")
     document = json.loads(done.stdout, parse_constant=pytest.fail)
     assert document["steps"] == 2
+    assert "kl_explosion" in document["watched"]
     (alert,) = document["alerts"]
     assert (alert["severity"], alert["step"]) == ("critical", 1)
     assert alert["metrics"]["kl"] == "NaN"
@@ -176,9 +179,9 @@ def test_a_journal_is_replayed_with_its_own_settings_unless_told_otherwise() -> 
     klarm.finish()
     Path("klarm.yaml").write_text("kl_explosion: {sigma_multiplier: 3.5}")
     journal = "klarm_runs/a/journal.jsonl"
-    assert "0 warning" in run("replay", journal).stdout
-    assert "1 warning" in run("replay", journal, "--config", "klarm.yaml").stdout
-    assert "1 warning" in run("replay", journal, "--set", "kl_explosion.sigma_multiplier=3").stdout
+    assert "0 warnings" in run("replay", journal).stdout
+    assert "1 warning," in run("replay", journal, "--config", "klarm.yaml").stdout
+    assert "1 warning," in run("replay", journal, "--set", "kl_explosion.sigma_multiplier=3").stdout
 
 
 @pytest.mark.parametrize(
@@ -186,6 +189,9 @@ def test_a_journal_is_replayed_with_its_own_settings_unless_told_otherwise() -> 
     [
         (["replay", "missing.csv"], "Path 'missing.csv' does not exist"),
         (["replay", "junk.txt"], "junk.txt holds no JSON objects"),
+        (["replay", "/dev/null"], "/dev/null is not a file"),
+        (["replay", "blind.csv"], "nothing in blind.csv could be watched; it holds kl_div, loss"),
+        (["replay", "blind.csv", "--fail-on", "warning"], "nothing in blind.csv could be watched"),
         (["replay", "log.csv", "--config", "no.yaml"], "config file 'no.yaml' does not exist"),
         (["replay", "log.csv", "--set", "sigma"], "--set takes SECTION.NAME=VALUE, got 'sigma'"),
         (
@@ -201,6 +207,7 @@ def test_mistakes_are_answered_in_one_line(arguments: list[str], message: str) -
     """With exit code 2 and no traceback."""
     write_log([0.1])
     Path("junk.txt").write_text("junk")
+    Path("blind.csv").write_text("step,kl_div,loss\n1,0.1,0.2\n")
     done = run(*arguments)
     assert done.returncode == 2
     assert message in done.stderr
@@ -214,3 +221,11 @@ def test_a_closed_pipe_is_quiet() -> None:
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
+
+
+def test_a_terminal_that_knows_no_sigma_is_no_error() -> None:
+    """Whatever it can show is shown."""
+    shown, returncode = on_terminal("demo", PYTHONIOENCODING="ascii", interrupt=True)
+    assert returncode == 130
+    assert "klarm demo" in shown
+    assert "Traceback" not in shown

@@ -150,6 +150,39 @@ def test_after_a_fork_only_the_parent_writes() -> None:
     assert done.stderr.count("this process was forked") == 1
 
 
+def test_two_live_processes_never_mix_their_records() -> None:
+    """The second watches, and says that it records nothing and why."""
+    first = klarm.init("a", console=False)
+    first.log({"kl": 0.1}, 0)
+    done = run_python("""
+        import klarm
+        klarm.init("a")
+        print(klarm.log({"kl": float("nan")}, 0)[0].severity)
+    """)
+    assert (done.returncode, done.stdout) == (0, "critical\n")
+    assert "another live process records run a" in done.stderr
+    assert "call klarm.init on rank 0 only" in done.stderr
+    assert recorded_steps() == [0]
+
+
+def test_a_child_left_behind_does_not_keep_a_run_from_being_resumed() -> None:
+    """The parent is killed while a forked worker lives on."""
+    done = run_python("""
+        import os, signal, subprocess, sys, time, klarm
+        klarm.init("a")
+        klarm.log({"kl": 0.1}, 0)
+        if os.fork() == 0:
+            sys.stdout.close(); os.close(1); os.close(2)
+            time.sleep(30)
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    assert done.returncode == -signal.SIGKILL
+    klarm.init("a", console=False)
+    klarm.log({"kl": 0.1})
+    assert recorded_steps() == [0, 1]
+
+
 def test_a_forked_process_can_watch_a_run_of_its_own() -> None:
     """By calling init there."""
     done = run_python("""

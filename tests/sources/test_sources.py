@@ -61,6 +61,23 @@ def test_a_file_with_nothing_to_read_is_refused(content: bytes) -> None:
         read("log.txt")
 
 
+@pytest.mark.parametrize("content", ["", "step,kl\n"])
+def test_a_csv_file_without_rows_is_refused(content: str) -> None:
+    """Nothing in it is not the same as nothing wrong with it."""
+    Path("log.csv").write_text(content)
+    with pytest.raises(SourceError, match=r"log\.csv holds no rows"):
+        read("log.csv")
+
+
+def test_a_file_of_another_kind_does_not_flood_the_terminal() -> None:
+    """The first lines are shown, the rest is counted."""
+    Path("log.txt").write_text("{'kl': 0.1}\n" * 500 + '{"kl": 0.1}\n')
+    rows, said = read("log.txt")
+    assert len(rows) == 1
+    assert len(said) == 6
+    assert said[-1] == "log.txt: 500 lines are no JSON objects; passed over"
+
+
 def test_a_run_is_read_by_its_folder_with_its_resumes_and_settings() -> None:
     """A torn line in the middle is said and passed over."""
     klarm.init("a", console=False, kl_explosion={"sigma_multiplier": 5})

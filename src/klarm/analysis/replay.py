@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from klarm.binding import binding_line
+from klarm.binding import binding_line, idle
 from klarm.config import Config
 from klarm.journal import MemoryJournal, Resume
 from klarm.monitor import Monitor
@@ -18,9 +18,12 @@ class Replay:
     """What the monitor says of a log."""
 
     steps: int
-    alerts: list[Alert] = field(default_factory=list)
-    # What each detector read, and which were idle and why.
-    binding: str = ""
+    alerts: list[Alert]
+    # What each detector read, and which were idle and why, in a line.
+    binding: str
+    watched: list[str]  # detectors
+    idle: dict[str, str]  # detectors and why
+    names: list[str]  # of the metrics in the log
 
 
 def replay(rows: Iterable[LogRow | Resume], config: Config) -> Replay:
@@ -34,4 +37,13 @@ def replay(rows: Iterable[LogRow | Resume], config: Config) -> Replay:
         else:
             steps += 1
             alerts += monitor.log(row.metrics, row.step)
-    return Replay(steps, alerts, binding_line(monitor.detectors, monitor.binding.keys))
+    detectors, binding = monitor.detectors, monitor.binding
+    resting = idle(detectors, binding)
+    return Replay(
+        steps=steps,
+        alerts=alerts,
+        binding=binding_line(detectors, binding),
+        watched=[detector.name for detector in detectors if detector.name not in resting],
+        idle=resting,
+        names=binding.names(),
+    )

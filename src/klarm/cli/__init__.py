@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -15,7 +16,9 @@ from klarm.settings import ConfigError
 from klarm.sources import SourceError
 from klarm.version import __version__
 
-_INTERRUPTED = 130
+# As shells count a process that a signal ended.
+_INTERRUPTED = 128 + 2
+_PIPE_CLOSED = 128 + 13
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -30,6 +33,9 @@ for _command in (demo, init, replay, detectors):
 
 def main() -> None:
     """Run the command line: errors in one line, Ctrl-C and a closed pipe in silence."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows no σ gets a ?
     try:
         sys.exit(klarm.main(standalone_mode=False))
     except click.ClickException as error:
@@ -43,4 +49,4 @@ def main() -> None:
     except BrokenPipeError:
         # Python flushes stdout once more at exit; give it somewhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        sys.exit(_PIPE_CLOSED)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.text import Text
 
 _LABEL_WIDTH = 8
-_POINT, _BAND, _LINE = "●", "░", "─"
+_POINT, _BAND, _WARNING, _CRITICAL = "●", "░", "─", "═"
 _COLOURS = {"": "bright_cyan", "warning": "yellow", "critical": "bold red"}
 _WORST = ("", "warning", "critical")
 
@@ -64,8 +64,8 @@ def _draw_column(
         scale.row(last.mean + last.spread), scale.row(max(last.mean - last.spread, 0.0)) + 1
     ):
         cells[row][column] = (_BAND, "blue")
-    cells[scale.row(last.warning_at)][column] = (_LINE, "yellow")
-    cells[scale.row(last.critical_at)][column] = (_LINE, "red")
+    cells[scale.row(last.warning_at)][column] = (_WARNING, "yellow")
+    cells[scale.row(last.critical_at)][column] = (_CRITICAL, "red")
     highest = max(shared, key=lambda point: (_WORST.index(point.severity), point.value))
     cells[scale.row(highest.value)][column] = (_POINT, _COLOURS[highest.severity])
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import sys
 import time
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -11,7 +14,7 @@ import click
 
 from klarm.cli.chart import Point, draw
 from klarm.config import load
-from klarm.console import alert_panel
+from klarm.console import alert_panel, counted
 from klarm.detectors import KLExplosionDetector
 from klarm.monitor import Monitor
 from klarm.types import Alert
@@ -21,26 +24,29 @@ if TYPE_CHECKING:
 
 # What each recording shows; recordings/tiny_grpo.py makes them.
 RECORDINGS = {
-    "exploding": "a GRPO run that learns, until its learning rate jumps x100 after step 150",
-    "drifting": "a GRPO run with hardly any KL penalty, which creeps away from its reference",
-    "healthy": "a GRPO run that learns and settles",
+    "exploding": "GRPO, until the learning rate jumps x100 after step 150",
+    "drifting": "GRPO with hardly any KL penalty creeps away",
+    "healthy": "GRPO that learns and settles",
 }
 _SECONDS = 12.0
 _PAUSE_AT_FIRST_CRITICAL = 2.5
-_SMALLEST_KL, _LARGEST_KL = 1e-4, 1e2
-_HIGHEST, _LOWEST, _BESIDE_CHART = 16, 6, 12  # lines
+_SMALLEST_KL, _LARGEST_KL = 1e-4, 1e2  # six decades
+_HIGHEST, _LOWEST, _BESIDE_CHART = 19, 4, 14  # lines
 _WIDEST, _NARROWEST = 110, 40  # columns
 _PLAIN_EVERY = 25
 
 _NEXT = """\
 What to type next:
-  klarm demo drifting --frozen   another run, judged by a baseline that does not follow it
-  klarm init                     write a klarm.yaml with every setting explained
-  klarm replay LOG               ask klarm about a run of yours: CSV, JSON Lines or a journal
+  {klarm} demo drifting --frozen
+      another run, judged by a baseline that does not follow it
+  {klarm} init
+      write a klarm.yaml with every setting explained
+  {klarm} replay LOG
+      ask klarm about a run of yours: CSV, JSON Lines or a journal
 
 In your training script:
   import klarm; klarm.init("my-run")
-  klarm.log({"kl": kl, "reward": reward}, step=step)"""
+  klarm.log({{"kl": kl, "reward": reward}}, step=step)"""
 
 
 @click.command()
@@ -61,9 +67,9 @@ def demo(recording: str, frozen: bool) -> None:
         player.play_live(console)
     else:
         player.play_plain()
-    click.echo(player.summary())
+    console.print(player.summary(), highlight=False)
     click.echo()
-    click.echo(_NEXT)
+    click.echo(_NEXT.format(klarm=_command()))
 
 
 class _Player:
@@ -107,16 +113,19 @@ class _Player:
         """Say what was caught at which step."""
         critical = [alert for alert in self.alerts if alert.severity == "critical"]
         warnings = len(self.alerts) - len(critical)
-        counted = f"{len(self.rows)} steps, {warnings} warnings, {len(critical)} critical alerts."
+        total = (
+            f"{counted(len(self.rows), 'step')}, {counted(warnings, 'warning')}, "
+            f"{counted(len(critical), 'critical alert')}."
+        )
         if not critical:
-            return f"{counted} Nothing critical in this run."
+            return f"{total} Nothing critical in this run."
         first = critical[0]
         before = [point.value for point in self.points[: first.step - 1]]
         ends = max(point.value for point in self.points)
         return (
-            f"{counted}\nThe first critical alert came at step {first.step}, at KL "
+            f"{total}\nThe first critical alert came at step {first.step}, at KL "
             f"{self.points[first.step - 1].value:.3g} (highest before: {max(before):.3g}); "
-            f"KL went on to {ends:.3g}.\n-> {first.recommendation}"
+            f"KL went on to {ends:.3g}."
         )
 
     def _feed(self, row: dict[str, Any]) -> bool:
@@ -145,7 +154,7 @@ class _Player:
             ("        ● KL to the reference", "bright_cyan"),
             ("   ░ baseline ± 1σ", "blue"),
             ("   ─ warning", "yellow"),
-            ("   ─ critical", "red"),
+            ("   ═ critical", "red"),
         )
         state = Text(
             f"        step {row['step']:>3}   kl {row['kl']:.4f}   reward {row['reward']:.3f}   "
@@ -156,6 +165,11 @@ class _Player:
         if worst:
             shown.append(alert_panel(worst[0] if worst[0].severity == "critical" else worst[-1]))
         return Group(*shown)
+
+
+def _command() -> str:
+    """Return how this command was called, where plain `klarm` would not be found."""
+    return "klarm" if shutil.which("klarm") else os.path.relpath(sys.argv[0])
 
 
 def read_recording(name: str) -> list[dict[str, Any]]:

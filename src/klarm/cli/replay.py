@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import click
 import msgspec
@@ -12,10 +14,13 @@ import msgspec
 from klarm.analysis.replay import Replay
 from klarm.analysis.replay import replay as run_replay
 from klarm.config import Config, load
-from klarm.console import COLOURS
+from klarm.console import COLOURS, counted
 from klarm.journal import spell_non_finite
-from klarm.sources import read_log, recorded_config
+from klarm.sources import SourceError, read_log, recorded_config
 from klarm.types import SEVERITIES, Severity
+
+_Item = TypeVar("_Item")
+_PROGRESS_EVERY = 20_000
 
 
 @click.command()
@@ -57,13 +62,17 @@ def replay(
 
     LOG is a CSV file, a JSON Lines file, a journal or the folder of a run. A journal is replayed
     with the settings it was recorded with, unless --config or --set say otherwise. Exit code 0 if
-    it could be read (see --fail-on), 2 if not.
+    it could be watched (see --fail-on), 2 if not.
     """
-    found = run_replay(read_log(log, _say), _config(log, config_file, settings))
+    config = _config(log, config_file, settings)
+    found = run_replay(_with_progress(read_log(log, _say)), config)
     if output == "json":
         _print_json(found)
     else:
         _print_text(found)
+    if not found.watched:
+        names = ", ".join(sorted(found.names)) or "no numbers"
+        raise SourceError(f"nothing in {log} could be watched; it holds {names}")
     if fail_on is not None:
         failing = SEVERITIES[SEVERITIES.index(fail_on) :]
         sys.exit(any(alert.severity in failing for alert in found.alerts))
@@ -87,8 +96,8 @@ def _print_text(found: Replay) -> None:
         click.echo(f"step {alert.step:>5}  {severity}  {alert.detector}: {alert.message}")
     counts = Counter(alert.severity for alert in found.alerts)
     click.echo(
-        f"{found.steps} steps replayed: {counts['warning']} warning and "
-        f"{counts['critical']} critical alerts ({found.binding})."
+        f"{counted(found.steps, 'step')} replayed: {counted(counts['warning'], 'warning')}, "
+        f"{counted(counts['critical'], 'critical alert')} ({found.binding})."
     )
     if found.alerts:
         worst = max(found.alerts, key=lambda alert: SEVERITIES.index(alert.severity))
@@ -100,8 +109,24 @@ def _print_json(found: Replay) -> None:
         {**msgspec.structs.asdict(alert), "metrics": spell_non_finite(alert.metrics)}
         for alert in found.alerts
     ]
-    document = {"steps": found.steps, "binding": found.binding, "alerts": alerts}
+    document = {
+        "steps": found.steps,
+        "watched": found.watched,
+        "idle": found.idle,
+        "alerts": alerts,
+    }
     click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+
+
+def _with_progress(rows: Iterable[_Item]) -> Iterator[_Item]:
+    """Pass the rows on, counting them in the terminal when there are many."""
+    counting = sys.stderr.isatty()
+    for number, row in enumerate(rows):
+        if counting and number % _PROGRESS_EVERY == 0 and number:
+            click.echo(f"\r{number:,} rows ...", nl=False, err=True)
+        yield row
+    if counting:
+        click.echo("\r\x1b[K", nl=False, err=True)
 
 
 def _say(message: str) -> None:

@@ -42,7 +42,7 @@ class KLExplosionDetector(Detector):
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Watch the next steps closely and be ready to raise the KL penalty. "
-            "A lone spike that falls back at once is usually harmless."
+            "A lone spike that falls back at once is usually harmless, a row of them is not."
         ),
         "critical": (
             "Act now: lower the learning rate or raise the KL penalty. If KL stays up, consider "
@@ -131,10 +131,11 @@ class KLExplosionDetector(Detector):
 
     def _explosion(self, step: int, kl: float, z: float) -> Alert:
         severity: Severity = "critical" if z > self._threshold("critical") else "warning"
+        # Until its window is full, a frozen baseline rolls too.
+        mode = self.baseline_mode if self._seen >= self.rolling_window else "rolling"
         message = (
-            f"KL {kl:.4g} is {z:.3g}σ above its {self.baseline_mode} baseline of "
-            f"{self._moments.mean:.4g} ± {self._moments.std:.2g} "
-            f"({severity} above {self._threshold(severity):g}σ)."
+            f"KL {kl:.4g} is {z:.3g}σ above its {mode} baseline of {self.mean:.4g} ± "
+            f"{self.spread:.2g} ({severity} above {self._threshold(severity):g}σ)."
         )
         return self._alert(severity, step, kl, message)
 

@@ -34,6 +34,8 @@ def recorded_config(path: Path) -> dict[str, object] | None:
 def _file(path: Path) -> Path:
     if path.is_dir():
         path = path / FILE_NAME
-    if not path.is_file():
+    if not path.exists():
         raise SourceError(f"{path} does not exist")
+    if not path.is_file():
+        raise SourceError(f"{path} is not a file; save what it gives to one first")
     return path
