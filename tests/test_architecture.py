@@ -21,6 +21,7 @@ ORDER = [
     "stats",
     "series",
     "detectors",
+    "incidents",
     "config",
     "binding",
     "timeline",

@@ -35,7 +35,10 @@ def test_without_anything_every_setting_has_its_default() -> None:
         "baseline_mode": "rolling",
         "clip_region": 0.2,
         "min_std": 1e-4,
+        "confirm_steps": 0,
+        "resolve_after": 0,
     }
+    assert config.sections["incidents"] == {"confirm_steps": 5, "resolve_after": 20}
     assert [type(detector) for detector in config.detectors()] == list(CATALOGUE)
 
 
@@ -93,7 +96,7 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
             "klarm.yaml: kl_explosion.sigma_multplier is unknown; did you mean sigma_multiplier?",
         ),
         ("kl_explosoin: {}", "klarm.yaml: kl_explosoin is unknown; did you mean kl_explosion?"),
-        ("colour: red", "klarm.yaml: colour is unknown; known are run, dir, console, kl_explosion"),
+        ("colour: red", "klarm.yaml: colour is unknown; known are run, dir, console, incidents,"),
         (
             "kl_explosion: {sigma_multiplier: lots}",
             "klarm.yaml: kl_explosion.sigma_multiplier must be a number, got 'lots'",

@@ -18,8 +18,8 @@ from klarm.journal import (
     Resume,
     Started,
     Step,
-    effective_rows,
     encode,
+    history,
     read_journal,
     run_folder,
     spell_non_finite,
@@ -83,7 +83,7 @@ def test_any_values_survive_the_way_to_disk_and_back(values: dict[str, float], s
     """To the last bit."""
     path = Path("one.jsonl")
     path.write_bytes(encode(Step(step, 1.0, spell_non_finite(values))) + b"\n")
-    assert repr(effective_rows(read_journal(path))) == repr([(step, values)])
+    assert repr(history(read_journal(path)).rows) == repr([(step, values)])
 
 
 def test_a_torn_last_line_is_passed_over_and_never_glued_to_what_follows() -> None:
@@ -94,14 +94,14 @@ def test_a_torn_last_line_is_passed_over_and_never_glued_to_what_follows() -> No
     with journal.path.open("ab") as file:
         file.write(b'{"type":"step","step":2,"time":1.0,"metr')
     torn: list[int] = []
-    assert [row[0] for row in effective_rows(read_journal(journal.path, torn.append))] == [1]
+    assert [row[0] for row in history(read_journal(journal.path, torn.append)).rows] == [1]
     assert torn == [2]
 
     resumed = FileJournal(Path("runs/a"), silence)
     resumed.step(2, 2.0, {"kl": 0.2})
     resumed.close(1.0)
     torn.clear()
-    assert effective_rows(read_journal(resumed.path, torn.append)) == [
+    assert history(read_journal(resumed.path, torn.append)).rows == [
         (1, {"kl": 0.1}),
         (2, {"kl": 0.2}),
     ]
@@ -117,12 +117,12 @@ def test_types_and_fields_of_a_later_version_are_passed_over() -> None:
         "[1, 2]\n"
     )
     unreadable: list[int] = []
-    assert effective_rows(read_journal(path, unreadable.append)) == [(1, {"kl": 0.1})]
+    assert history(read_journal(path, unreadable.append)).rows == [(1, {"kl": 0.1})]
     assert unreadable == []
 
 
 def test_rolled_back_steps_no_longer_count() -> None:
-    """A resume undoes what lies at or after its step; dicts of one step are merged."""
+    """A resume undoes what lies at or after its step; of a step's dicts the first value counts."""
     memory = MemoryJournal()
     on_disk = FileJournal(Path("runs/a"), silence)
     for journal in (memory, on_disk):
@@ -132,14 +132,14 @@ def test_rolled_back_steps_no_longer_count() -> None:
         journal.step(6, 0.0, {"kl": 60.0})
         journal.step(6, 0.0, {"kl": 61.0, "loss": 1.0})
         journal.step(7, 0.0, {"kl": 70.0})
-        rows = journal.rows()
-        assert rows is not None
-        assert [(step, values["kl"]) for step, values in rows] == [
-            *((step, float(step)) for step in range(1, 6)),
-            (6, 60.0),
-            (7, 70.0),
+        found = journal.history()
+        assert found is not None
+        assert found.rows == [
+            *((step, {"kl": float(step)}) for step in range(1, 6)),
+            (6, {"kl": 60.0}),
+            (6, {"loss": 1.0}),
+            (7, {"kl": 70.0}),
         ]
-        assert rows[5][1]["loss"] == 1.0
     on_disk.close(1.0)
 
 

@@ -203,9 +203,9 @@ def test_an_explicit_resume_does_the_same_as_a_step_back() -> None:
     watched.resume(40)
     assert watched.log({"kl": 0.5}) == []
     assert [record.step for record in journal.records if isinstance(record, Resume)] == [40]
-    rows = journal.rows()
-    assert rows is not None
-    assert rows[-1][0] == 40
+    history = journal.history()
+    assert history is not None
+    assert history.rows[-1][0] == 40
 
 
 def test_a_checkpoint_is_recorded() -> None:

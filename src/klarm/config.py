@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from klarm.detectors import CATALOGUE, Detector
+from klarm.incidents import IncidentRules
 from klarm.settings import ConfigError, Setting, did_you_mean, setting, settings_of
 
 DEFAULT_FILE = "klarm.yaml"
@@ -39,6 +40,10 @@ class Config:
         """Make the detectors that are in the catalogue, each with its settings."""
         return [kind(**self.sections.get(kind.name, {})) for kind in CATALOGUE]  # type: ignore[arg-type]
 
+    def incident_rules(self) -> IncidentRules:
+        """Return when incidents open and when they are resolved."""
+        return IncidentRules(**self.sections.get("incidents", {}))  # type: ignore[arg-type]
+
     def as_dict(self) -> dict[str, object]:
         """Return every setting as klarm.yaml would hold it."""
         top = {name: getattr(self, name) for name in TOP_LEVEL}
@@ -46,7 +51,10 @@ class Config:
 
 
 TOP_LEVEL = settings_of(Config)
-SECTIONS: dict[str, dict[str, Setting]] = {kind.name: settings_of(kind) for kind in CATALOGUE}
+SECTIONS: dict[str, dict[str, Setting]] = {
+    "incidents": settings_of(IncidentRules),
+    **{kind.name: settings_of(kind) for kind in CATALOGUE},
+}
 
 
 def load(

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
-from klarm.types import Alert, Severity
+from klarm.types import Alert, Event, Severity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -53,6 +53,11 @@ class Console:
         else:
             self._print(f"{alert_line(alert)}\n  -> {alert.recommendation}")
 
+    def event(self, event: Event) -> None:
+        """Show that an incident opened, got worse or is over."""
+        if self.enabled:
+            self._print(event_line(event))
+
     def _print(self, text: str, end: str = "\n") -> None:
         text = f"{_CLEAR_LINE if self._terminal else ''}{text}{end}"
         with contextlib.suppress(AttributeError, OSError, ValueError):
@@ -66,6 +71,15 @@ class Console:
 def alert_line(alert: Alert) -> str:
     """Return an alert as one line."""
     return f"klarm {alert.severity.upper()} at step {alert.step}, {alert.detector}: {alert.message}"
+
+
+def event_line(event: Event) -> str:
+    """Return a change of an incident as one line."""
+    return (
+        f"klarm INCIDENT {event.incident} on {event.signal} {event.event} at step {event.step} "
+        f"({event.severity}, since step {event.started}, {', '.join(event.detectors)}): "
+        f"{event.reason}"
+    )
 
 
 def alert_panel(alert: Alert) -> RenderableType:

@@ -8,19 +8,26 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from klarm.appender import Appender
 from klarm.metrics import to_number
 from klarm.settings import ConfigError
-from klarm.types import Alert
+from klarm.types import Alert, Blip, Event
 
 FILE_NAME = "journal.jsonl"
 
-# One step as it was logged: its number, and values by metric name.
+# One call of `log`: the step's number, and values by metric name.
 Row = tuple[int, Mapping[str, float]]
+
+
+class History(NamedTuple):
+    """What a journal holds of a run so far."""
+
+    rows: list[Row]  # that still count, each with what was new in it
+    events: list[Event]  # that were told, all of them
 
 
 class Started(msgspec.Struct, tag_field="type", tag="run"):
@@ -67,7 +74,7 @@ class Finish(msgspec.Struct, tag_field="type", tag="finish"):
     steps: int
 
 
-Record = Started | Step | Alert | Checkpoint | Resume | Finish
+Record = Started | Step | Alert | Event | Blip | Checkpoint | Resume | Finish
 
 _decode = msgspec.json.Decoder(Record).decode
 _encode = msgspec.json.Encoder().encode
@@ -82,8 +89,8 @@ class Journal(Protocol):
     def record(self, record: Record) -> None:
         """Record anything else."""
 
-    def rows(self) -> list[Row] | None:
-        """Return the steps recorded so far that still count; None if nobody knows them."""
+    def history(self) -> History | None:
+        """Return what was recorded so far; None if that is not known."""
 
     def close(self, timeout: float) -> None:
         """Have everything written, in at most so many seconds."""
@@ -117,11 +124,11 @@ class FileJournal:
         """Append any other record."""
         self._appender.append(encode(record) + b"\n")
 
-    def rows(self) -> list[Row] | None:
-        """Read back the steps that still count; None if the file does not hold them all."""
+    def history(self) -> History | None:
+        """Read back what was recorded; None if the file does not hold it all."""
         if not self._appender.flush(timeout=1.0):
             return None
-        return effective_rows(read_journal(self.path))
+        return history(read_journal(self.path))
 
     def close(self, timeout: float) -> None:
         """Flush and close."""
@@ -137,21 +144,18 @@ class MemoryJournal:
 
     def __init__(self) -> None:
         self.records: list[Record] = []
-        self._rows: list[Row] = []
 
-    def step(self, step: int, time: float, values: Mapping[str, float]) -> None:  # noqa: ARG002
+    def step(self, step: int, time: float, values: Mapping[str, float]) -> None:
         """Keep one step."""
-        _add_row(self._rows, step, values)
+        self.records.append(Step(step, time, values))
 
     def record(self, record: Record) -> None:
         """Keep any other record."""
         self.records.append(record)
-        if isinstance(record, Resume):
-            _roll_back(self._rows, record.step)
 
-    def rows(self) -> list[Row] | None:
-        """Return the steps that still count."""
-        return list(self._rows)
+    def history(self) -> History | None:
+        """Return what was recorded."""
+        return history(self.records)
 
     def close(self, timeout: float) -> None:
         """Do nothing: there is nothing to write."""
@@ -179,6 +183,9 @@ def encode(record: Record) -> bytes:
     """Return a record as JSON, its non-finite numbers as text."""
     if isinstance(record, Alert):
         record = msgspec.structs.replace(record, metrics=spell_non_finite(record.metrics))
+    elif isinstance(record, Event | Blip):
+        peak = spell_non_finite({"peak": record.peak})["peak"]
+        record = msgspec.structs.replace(record, peak=peak)
     return _encode(record)
 
 
@@ -219,29 +226,25 @@ def is_journal(path: str | os.PathLike[str]) -> bool:
     return isinstance(next(read_journal(path), None), Started)
 
 
-def effective_rows(records: Iterable[Record]) -> list[Row]:
-    """Return the steps that still count: those that no later resume rolled back."""
+def history(records: Iterable[Record]) -> History:
+    """Return the calls of `log` that no later resume rolled back, and the events that were told."""
     rows: list[Row] = []
+    events: list[Event] = []
+    seen: set[str] = set()  # at the last step
     for record in records:
         if isinstance(record, Step):
-            numbers = ((name, to_number(value)) for name, value in record.metrics.items())
-            _add_row(rows, record.step, {name: n for name, n in numbers if n is not None})
+            if not rows or rows[-1][0] != record.step:
+                seen = set()
+            # Several dicts for one step are one step: what came first counts.
+            numbers = {n: to_number(v) for n, v in record.metrics.items() if n not in seen}
+            seen.update(record.metrics)
+            rows.append((record.step, {n: v for n, v in numbers.items() if v is not None}))
         elif isinstance(record, Resume):
-            _roll_back(rows, record.step)
-    return rows
-
-
-def _add_row(rows: list[Row], step: int, values: Mapping[str, float]) -> None:
-    if rows and rows[-1][0] == step:
-        # Several dicts for one step are one step; what came first stays.
-        rows[-1] = (step, {**values, **rows[-1][1]})
-    else:
-        rows.append((step, values))
-
-
-def _roll_back(rows: list[Row], step: int) -> None:
-    while rows and rows[-1][0] >= step:
-        rows.pop()
+            while rows and rows[-1][0] >= record.step:
+                rows.pop()
+        elif isinstance(record, Event):
+            events.append(record)
+    return History(rows, events)
 
 
 def _ends_in_torn_line(path: Path) -> bool:

@@ -6,16 +6,17 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from klarm.binding import Binding, BindingReport
 from klarm.console import Console, counted
 from klarm.detectors import Detector
 from klarm.guard import guarded
-from klarm.journal import Checkpoint, Finish, Journal, Resume
+from klarm.incidents import IncidentRules, Incidents
+from klarm.journal import Checkpoint, Finish, History, Journal, Resume
 from klarm.metrics import to_number
 from klarm.timeline import Timeline
-from klarm.types import Alert
+from klarm.types import Alert, Blip, Event, Incident
 
 # A log whose steps keep going back is not that of one run; its rows are then taken as they come.
 _MOST_RESUMES = 100
@@ -41,6 +42,7 @@ class Monitor:
         journal: Journal | None = None,
         console: Console | None = None,
         *,
+        rules: IncidentRules | None = None,
         config: Mapping[str, object] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -61,9 +63,11 @@ class Monitor:
         self._said: set[str] = set()
         self._silent_because = ""
         self._resumes = 0
-        self._earlier_rows = (journal.rows() if journal is not None else None) or []
-        if self._earlier_rows:
-            last = self._earlier_rows[-1][0]
+        self._incidents = Incidents(self.detectors, rules or IncidentRules())
+        # What an earlier process recorded, until the step is known at which this one goes on.
+        self._earlier = journal.history() if journal is not None else None
+        if self._earlier is not None and self._earlier.rows:
+            last = self._earlier.rows[-1][0]
             self._timeline.continue_after(last)
             self._console.say(
                 f"run {run} resumes: its journal ends at step {last} (a new run needs a new name)"
@@ -89,7 +93,8 @@ class Monitor:
                 self._journal.step(at, self._clock(), values)
             alerts = [a for d in self._active if (a := d.update(at, new)) is not None]
             for alert in alerts:
-                self._tell(alert)
+                self._show(alert)
+            self._tell(self._incidents.update(at, new, alerts))
             if self._report is not None and not self._report.step():
                 self._report = None
             return alerts
@@ -121,6 +126,7 @@ class Monitor:
             self._silent_because = _AFTER_FINISH
             if self._report is not None:
                 self._report.finish()
+            self._tell(self._incidents.settle())
             steps, counts = self._timeline.steps_logged, self.alert_counts
             if self._journal is not None:
                 self._journal.record(Finish(self._clock(), steps))
@@ -137,34 +143,56 @@ class Monitor:
     def __exit__(self, *_: object) -> None:
         self.finish()
 
-    def _tell(self, alert: Alert) -> None:
+    @property
+    def incidents(self) -> list[Incident]:
+        """The incidents of the run: those that are over, then those that are not."""
+        return [*self._incidents.past, *self._incidents.current.values()]
+
+    def _show(self, alert: Alert) -> None:
         self.alert_counts[alert.severity] += 1
         if self._journal is not None:
             self._journal.record(alert)
         self._console.alert(alert)
+
+    def _tell(self, changes: Sequence[Event | Blip]) -> None:
+        for change in changes:
+            if self._journal is not None:
+                self._journal.record(change)
+            if isinstance(change, Event):
+                self._incidents.recall([change])
+                self._console.event(change)
 
     def _resume(self, step: int) -> None:
         self._resumes += 1
         if self._resumes > _MOST_RESUMES:
             self._say_once("steps keep going back: from now on they are taken as they come")
             return
-        rows = self._earlier_rows or (self._journal.rows() if self._journal is not None else None)
-        self._earlier_rows = []
-        if rows is None:
+        earlier, self._earlier = self._earlier, None
+        if earlier is None or not earlier.rows:
+            earlier = self._journal.history() if self._journal is not None else None
+        if earlier is None:
             self._say_once("steps went back, but there is no record to rebuild the baselines from")
             return
-        for detector in self._active:
-            detector.reset()
-        for earlier, values in rows:
-            if earlier < step:
-                for detector in self._active:
-                    detector.update(earlier, values)
+        self._rebuild(earlier, step)
+        rows = earlier.rows
         self._timeline.go_on_at(step)
         if self._journal is not None:
             self._journal.record(Resume(step, self._clock(), self._config))
         last = rows[-1][0] if rows else step - 1
         undone = f"; steps {step} to {last} are rolled back" if last >= step else ""
         self._console.say(f"run {self.run} goes on at step {step}{undone}")
+        self._tell(self._incidents.reconcile(step))
+
+    def _rebuild(self, history: History, step: int) -> None:
+        """Bring detectors and incidents to where they were before a step."""
+        for detector in self._active:
+            detector.reset()
+        self._incidents.reset()
+        self._incidents.recall(history.events)
+        for earlier, values in history.rows:
+            if earlier < step:
+                alerts = [a for d in self._active if (a := d.update(earlier, values)) is not None]
+                self._incidents.update(earlier, values, alerts)
 
     def _say_once(self, message: str) -> None:
         if message not in self._said:

@@ -43,6 +43,7 @@ def init(
         settings.detectors(),
         _open_journal(folder, name, settings, console),
         console,
+        rules=settings.incident_rules(),
         config=settings.as_dict(),
     )
     _replace_current(monitor)

@@ -1,4 +1,4 @@
-"""The words every part of klarm shares: Severity and Alert. Imports nothing of ours."""
+"""The words every part of klarm shares: Alert, Incident, Event. Imports nothing of ours."""
 
 from __future__ import annotations
 
@@ -22,3 +22,59 @@ class Alert(msgspec.Struct, frozen=True, tag_field="type", tag="alert"):
     message: str
     metrics: dict[str, float | str]
     recommendation: str
+    # Whether it needs no confirmation by further steps to be believed.
+    decisive: bool = False
+
+
+State = Literal["pending", "open", "resolved", "blip"]
+
+
+class Incident(msgspec.Struct):
+    """One episode on one signal, from its first alert on.
+
+    Pending until it is believed; then open, and in the end resolved. One that goes quiet while it
+    is pending was a blip: nobody is told.
+    """
+
+    signal: str
+    started: int  # the step of its first alert
+    state: State
+    severity: Severity  # the worst so far
+    detectors: list[str]  # in the order in which they first spoke
+    alerts: int  # how many
+    last_alert: int  # the step of the latest
+    worst: Alert  # the first of the worst severity
+    peak: float  # the highest value of the metric that was alarmed about
+    id: int = 0  # counts the incidents of a run that were opened, from 1
+    opened: int | None = None  # the steps at which it changed
+    ended: int | None = None
+
+
+EventKind = Literal["opened", "escalated", "resolved"]
+
+
+class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
+    """A change of an incident that is worth telling. A journal line as it stands."""
+
+    event: EventKind
+    incident: int
+    signal: str
+    severity: Severity
+    step: int
+    started: int
+    detectors: list[str]
+    peak: float | str
+    reason: str
+    message: str
+    recommendation: str
+
+
+class Blip(msgspec.Struct, frozen=True, tag_field="type", tag="blip"):
+    """An incident that never opened: recorded, told to nobody."""
+
+    signal: str
+    severity: Severity
+    started: int
+    step: int
+    detectors: list[str]
+    peak: float | str

@@ -10,7 +10,7 @@ from klarm.config import Config
 from klarm.journal import MemoryJournal, Resume
 from klarm.monitor import Monitor
 from klarm.sources import LogRow
-from klarm.types import Alert
+from klarm.types import Alert, Event
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Replay:
 
     steps: int
     alerts: list[Alert]
+    events: list[Event]  # what became of them: incidents
     # What each detector read, and which were idle and why, in a line.
     binding: str
     watched: list[str]  # detectors
@@ -28,7 +29,8 @@ class Replay:
 
 def replay(rows: Iterable[LogRow | Resume], config: Config) -> Replay:
     """Run the monitor over a log and return what it says; nothing is written."""
-    monitor = Monitor("replay", config.detectors(), MemoryJournal())
+    journal = MemoryJournal()
+    monitor = Monitor("replay", config.detectors(), journal, rules=config.incident_rules())
     alerts: list[Alert] = []
     steps = 0
     for row in rows:
@@ -37,11 +39,13 @@ def replay(rows: Iterable[LogRow | Resume], config: Config) -> Replay:
         else:
             steps += 1
             alerts += monitor.log(row.metrics, row.step)
+    monitor.finish()
     detectors, binding = monitor.detectors, monitor.binding
     resting = idle(detectors, binding)
     return Replay(
         steps=steps,
         alerts=alerts,
+        events=[record for record in journal.records if isinstance(record, Event)],
         binding=binding_line(detectors, binding),
         watched=[detector.name for detector in detectors if detector.name not in resting],
         idle=resting,

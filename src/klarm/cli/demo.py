@@ -61,7 +61,9 @@ def demo(recording: str, frozen: bool) -> None:
 
     mode = "frozen" if frozen else "rolling"
     config = load(overrides={"kl_explosion": {"baseline_mode": mode, "enabled": True}}, recorded={})
-    player = _Player(recording, Monitor(f"demo-{recording}", config.detectors()))
+    player = _Player(
+        recording, Monitor(f"demo-{recording}", config.detectors(), rules=config.incident_rules())
+    )
     console = Console()
     if console.is_terminal:
         player.play_live(console)

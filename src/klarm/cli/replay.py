@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -9,13 +10,12 @@ from pathlib import Path
 from typing import TypeVar
 
 import click
-import msgspec
 
 from klarm.analysis.replay import Replay
 from klarm.analysis.replay import replay as run_replay
 from klarm.config import Config, load
-from klarm.console import COLOURS, counted
-from klarm.journal import spell_non_finite
+from klarm.console import COLOURS, counted, event_line
+from klarm.journal import encode
 from klarm.sources import SourceError, read_log, recorded_config
 from klarm.types import SEVERITIES, Severity
 
@@ -94,6 +94,8 @@ def _print_text(found: Replay) -> None:
     for alert in found.alerts:
         severity = click.style(f"{alert.severity:<8}", fg=COLOURS[alert.severity])
         click.echo(f"step {alert.step:>5}  {severity}  {alert.detector}: {alert.message}")
+    for event in found.events:
+        click.echo(event_line(event))
     counts = Counter(alert.severity for alert in found.alerts)
     click.echo(
         f"{counted(found.steps, 'step')} replayed: {counted(counts['warning'], 'warning')}, "
@@ -105,17 +107,14 @@ def _print_text(found: Replay) -> None:
 
 
 def _print_json(found: Replay) -> None:
-    alerts = [
-        {**msgspec.structs.asdict(alert), "metrics": spell_non_finite(alert.metrics)}
-        for alert in found.alerts
-    ]
     document = {
         "steps": found.steps,
         "watched": found.watched,
         "idle": found.idle,
-        "alerts": alerts,
+        "alerts": [json.loads(encode(alert)) for alert in found.alerts],
+        "events": [json.loads(encode(event)) for event in found.events],
     }
-    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def _with_progress(rows: Iterable[_Item]) -> Iterator[_Item]:

@@ -40,6 +40,12 @@ class Detector(ABC):
 
     enabled: bool = setting(True, "false switches this detector off")
     warmup_steps: int = setting(20, "the first values, from which it only learns", at_least=0)
+    confirm_steps: int = setting(
+        0, "steps in alert that open an incident; 0: as set under incidents", at_least=0
+    )
+    resolve_after: int = setting(
+        0, "quiet steps that resolve an incident; 0: as set under incidents", at_least=0
+    )
 
     def __post_init__(self) -> None:
         check_settings(self, self.name)
@@ -83,7 +89,9 @@ class Detector(ABC):
         """Return the numbers an alert carries."""
         return {self._metric: value}
 
-    def _alert(self, severity: Severity, step: int, value: float, message: str) -> Alert:
+    def _alert(
+        self, severity: Severity, step: int, value: float, message: str, *, decisive: bool = False
+    ) -> Alert:
         return Alert(
             detector=self.name,
             severity=severity,
@@ -91,6 +99,7 @@ class Detector(ABC):
             message=message,
             metrics=self._details(value, self.score, severity),
             recommendation=self.recommendations[severity],
+            decisive=decisive,
         )
 
     def _not_finite(self, step: int, value: float) -> Alert:
@@ -102,4 +111,5 @@ class Detector(ABC):
             message=f"{self._metric} is {spelt}: the numbers of this run have broken down.",
             metrics=self._details(value, value, "critical"),
             recommendation=_WHEN_NOT_FINITE,
+            decisive=True,
         )

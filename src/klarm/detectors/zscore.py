@@ -1,0 +1,133 @@
+"""The z rule, which several detectors share: a value is far above its own past."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf, sqrt
+from typing import TYPE_CHECKING, ClassVar
+
+from klarm.detectors.base import Detector
+from klarm.settings import setting
+from klarm.stats import SlidingMoments
+from klarm.types import Alert, Severity
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+# A spread below this share of the mean is rounding, not noise.
+_LEAST_RELATIVE_STD = 0.01
+_CRITICAL_FACTOR = 1.5
+
+
+@dataclass(kw_only=True, eq=False)
+class ZScoreDetector(Detector):
+    """Warns when its metric is more than `sigma_multiplier` standard deviations above its baseline.
+
+    Critical beyond 1.5 times that. The baseline is the mean and spread of the values before the
+    current one: the last `rolling_window` of them, or for good the first when it is frozen. A
+    rolling baseline catches spikes and follows slow drift; a frozen one catches drift.
+    """
+
+    # What messages call the metric.
+    called: ClassVar[str]
+    fewest_values: ClassVar[int] = 10
+
+    sigma_multiplier: float = setting(
+        3.0, "warning above this many standard deviations, critical above 1.5 times it", above=0
+    )
+    rolling_window: int = setting(100, "how many values make the baseline", at_least=10)
+    baseline_mode: str = setting(
+        "rolling",
+        "rolling: the last values; frozen: the first ones for good, which catches slow drift",
+        choices=("rolling", "frozen"),
+    )
+    min_std: float = setting(
+        1e-4, "the least spread assumed, so that a flat line does not alarm at a whisper", above=0
+    )
+
+    def _start(self) -> None:
+        self._moments = SlidingMoments(self.rolling_window)
+        # The baseline that the last value was measured against.
+        self.mean = 0.0
+        self.spread = self.min_std
+
+    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+        # The hot path, written out in one piece. `scores` does the same for a whole series and
+        # must round alike.
+        moments = self._moments
+        mean = self.mean = moments.mean
+        variance = moments.variance
+        spread = 0.0 if variance <= 0.0 else sqrt(variance)  # a NaN stays a NaN
+        if spread < _LEAST_RELATIVE_STD * abs(mean):  # noqa: PLR1730
+            spread = _LEAST_RELATIVE_STD * abs(mean)
+        if spread < self.min_std:  # noqa: PLR1730
+            spread = self.min_std
+        self.spread = spread
+        z = (value - mean) / spread
+        if z != z:  # noqa: PLR0124  # NaN: values beyond 1e150 overflowed, no spread is known
+            z = 0.0
+        self.score = z
+        alert = self._judge(step, value, z) if z > self.sigma_multiplier else None
+        if self._seen < self.rolling_window or self.baseline_mode == "rolling":
+            moments.update(value)
+        return alert
+
+    def scores(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Return the score of every value of a series at once: what `update` would have set.
+
+        It starts from nothing and leaves the detector as it is. A value in warm-up scores 0, one
+        that is not finite scores infinity: an alert is wherever the score passes the threshold.
+        """
+        import numpy as np
+
+        from klarm.series import sliding_moments
+
+        series = np.asarray(values, dtype=np.float64)
+        finite = np.isfinite(series)
+        kept = series if finite.all() else series[finite]
+        size = self.rolling_window
+        if self.baseline_mode == "rolling" or len(kept) <= size:
+            mean, variance = sliding_moments(kept, size)
+        else:
+            mean, variance = (
+                np.append(moment, np.full(len(kept) - size - 1, moment[size]))
+                for moment in sliding_moments(kept[: size + 1], size)
+            )
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread = np.sqrt(np.maximum(variance, 0.0, out=variance), out=variance)
+            np.maximum(spread, _LEAST_RELATIVE_STD * np.abs(mean), out=spread)
+            np.maximum(spread, self.min_std, out=spread)
+            z: NDArray[np.float64] = np.subtract(kept, mean, out=mean)
+            z /= spread
+        z[np.isnan(z)] = 0.0
+        z[: self._silent_values] = 0.0
+        if kept is series:
+            return z
+        scores = np.full(series.shape, inf)
+        scores[finite] = z
+        return scores
+
+    def _judge(self, step: int, value: float, z: float) -> Alert:
+        severity: Severity = "critical" if z > self._threshold("critical") else "warning"
+        # Until its window is full, a frozen baseline rolls too.
+        mode = self.baseline_mode if self._seen >= self.rolling_window else "rolling"
+        message = (
+            f"{self.called} {value:.4g} is {z:.3g}σ above its {mode} baseline of {self.mean:.4g} ± "
+            f"{self.spread:.2g} ({severity} above {self._threshold(severity):g}σ)."
+        )
+        return self._alert(severity, step, value, message)
+
+    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
+        return {
+            self._metric: value,
+            "z_score": score,
+            "baseline_mean": self._moments.mean,
+            "baseline_std": self._moments.std,
+            "baseline_mode": self.baseline_mode,
+            "threshold": self._threshold(severity),
+        }
+
+    def _threshold(self, severity: Severity) -> float:
+        return self.sigma_multiplier * (_CRITICAL_FACTOR if severity == "critical" else 1.0)

@@ -1,0 +1,210 @@
+"""Incidents: what the alerts of one signal, step after step, amount to.
+
+An alert makes its signal's incident pending. It opens when the signal has been in alert for
+`confirm_steps` steps in a row, or at once when an alert is decisive; it escalates when the
+severity rises; it is resolved after `resolve_after` quiet steps. Counted are the steps at which a
+detector of the signal had something to look at. Nothing is capped: every alert counts, and a
+critical one is never held back by a warning before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from klarm.detectors import Detector
+from klarm.settings import check_settings, setting
+from klarm.types import SEVERITIES, Alert, Blip, Event, EventKind, Incident
+
+# What is kept in memory of incidents that are over; the journal has them all.
+_MOST_KEPT = 1_000
+_ROLLED_BACK = "rolled back"
+
+
+@dataclass(kw_only=True)
+class IncidentRules:
+    """When an incident opens and when it is resolved, for detectors that do not say otherwise."""
+
+    confirm_steps: int = setting(5, "steps in alert in a row that open an incident", at_least=1)
+    resolve_after: int = setting(20, "quiet steps in a row that resolve it", at_least=1)
+
+    def __post_init__(self) -> None:
+        check_settings(self, "incidents")
+
+
+class Incidents:
+    """Follows every signal of a run and says what changed."""
+
+    def __init__(self, detectors: Iterable[Detector], rules: IncidentRules) -> None:
+        active = [detector for detector in detectors if detector.enabled]
+        self._signals = {detector.name: detector.signal for detector in active}
+        self._metrics = {detector.name: detector.watches[0] for detector in active}
+        self._confirm = {d.name: d.confirm_steps or rules.confirm_steps for d in active}
+        self._resolve = {d.name: d.resolve_after or rules.resolve_after for d in active}
+        self._ids: dict[tuple[str, int], int] = {}  # (signal, first step) -> id
+        self._last_id = 0
+        self._announced: dict[int, Event] = {}  # open as far as anybody was told
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what happened, but neither the ids that were given nor what was told."""
+        self.current: dict[str, Incident] = {}  # the one of each signal, if it has one
+        self.past: list[Incident] = []  # resolved
+        self._step: int | None = None  # the step under way: several dicts may make up one
+        self._looked: set[str] = set()  # signals that had something to look at in it
+        self._alarmed: set[str] = set()  # and those that were alarmed about
+        self._in_alert: dict[str, int] = {}  # steps in a row
+        self._quiet: dict[str, int] = {}
+
+    def update(
+        self, step: int, values: Mapping[str, float], alerts: Sequence[Alert]
+    ) -> list[Event | Blip]:
+        """Take in what was logged at a step and what the detectors said of it; return what changed.
+
+        Whether a signal was quiet is known when the step is over, so it is told with the next.
+        """
+        if not alerts and not self.current:
+            return []
+        changes = self.settle() if step != self._step else []
+        self._step = step
+        for name, metric in self._metrics.items():
+            if metric in values:
+                self._looked.add(self._signals[name])
+        spoken: dict[str, list[Alert]] = {}
+        for alert in alerts:
+            spoken.setdefault(self._signals[alert.detector], []).append(alert)
+        changes += [
+            event
+            for signal, said in spoken.items()
+            if (event := self._alarm(step, signal, said)) is not None
+        ]
+        return changes
+
+    def settle(self) -> list[Event | Blip]:
+        """End the step under way; return what changed because nothing was said in it."""
+        quiet = self._looked - self._alarmed
+        self._looked, self._alarmed = set(), set()
+        return [
+            change
+            for signal in sorted(quiet & self.current.keys())
+            if (change := self._calm(self._step or 0, signal)) is not None
+        ]
+
+    def recall(self, events: Iterable[Event]) -> None:
+        """Note what was told, now or by an earlier process."""
+        for event in events:
+            place = (event.signal, event.started)
+            self._last_id = max(self._last_id, event.incident)
+            if event.event == "resolved":
+                self._announced.pop(event.incident, None)
+                if event.reason == _ROLLED_BACK:
+                    self._ids.pop(place, None)
+            else:
+                self._announced[event.incident] = event
+                self._ids[place] = event.incident
+
+    def reconcile(self, step: int) -> list[Event]:
+        """Return what must be told after a rollback, so that what was told is true again."""
+        now = {incident.id: incident for incident in self.current.values() if incident.id}
+        undone = [
+            msgspec.structs.replace(event, event="resolved", step=step, reason=_ROLLED_BACK)
+            for id_, event in self._announced.items()
+            if id_ not in now
+        ]
+        untold = []
+        for id_, incident in now.items():
+            if id_ not in self._announced:
+                self._ids.pop((incident.signal, incident.started), None)
+                untold.append(self._open(incident, step, "open again after a rollback"))
+        return undone + untold
+
+    def _alarm(self, step: int, signal: str, alerts: list[Alert]) -> Event | None:
+        self._quiet[signal] = 0
+        if signal not in self._alarmed:
+            self._alarmed.add(signal)
+            self._in_alert[signal] = self._in_alert.get(signal, 0) + 1
+        in_alert = self._in_alert[signal]
+        incident = self.current.get(signal)
+        before = incident.severity if incident is not None else None
+        for alert in alerts:
+            incident = self.current[signal] = self._add(incident, signal, alert)
+        incident = self.current[signal]
+        if incident.state == "open":
+            if incident.severity == before:
+                return None
+            return self._tell("escalated", incident, step, "the severity rose")
+        if any(alert.decisive for alert in alerts):
+            return self._open(incident, step, "the alert is decisive")
+        if in_alert >= min(self._confirm[alert.detector] for alert in alerts):
+            return self._open(incident, step, f"{in_alert} steps in alert")
+        return None
+
+    def _calm(self, step: int, signal: str) -> Event | Blip | None:
+        self._in_alert[signal] = 0
+        incident = self.current[signal]
+        if incident.state == "pending":
+            del self.current[signal]
+            return Blip(
+                signal=signal,
+                severity=incident.severity,
+                started=incident.started,
+                step=step,
+                detectors=list(incident.detectors),
+                peak=incident.peak,
+            )
+        quiet = self._quiet[signal] = self._quiet[signal] + 1
+        if quiet < max(self._resolve[name] for name in incident.detectors):
+            return None
+        incident.state, incident.ended = "resolved", step
+        del self.current[signal]
+        self.past = [*self.past[-_MOST_KEPT:], incident]
+        return self._tell("resolved", incident, step, f"{quiet} quiet steps")
+
+    def _add(self, incident: Incident | None, signal: str, alert: Alert) -> Incident:
+        value = alert.metrics.get(self._metrics[alert.detector], 0.0)
+        peak = value if isinstance(value, float) else 0.0
+        if incident is None:
+            return Incident(
+                signal=signal,
+                started=alert.step,
+                state="pending",
+                severity=alert.severity,
+                detectors=[alert.detector],
+                alerts=1,
+                last_alert=alert.step,
+                worst=alert,
+                peak=peak,
+            )
+        incident.alerts += 1
+        incident.last_alert = alert.step
+        if not incident.peak >= peak:  # a NaN is the worst there is
+            incident.peak = peak
+        if alert.detector not in incident.detectors:
+            incident.detectors.append(alert.detector)
+        if SEVERITIES.index(alert.severity) > SEVERITIES.index(incident.severity):
+            incident.severity, incident.worst = alert.severity, alert
+        return incident
+
+    def _open(self, incident: Incident, step: int, reason: str) -> Event:
+        place = (incident.signal, incident.started)
+        incident.id = self._ids.get(place) or self._last_id + 1
+        self._last_id = max(self._last_id, incident.id)
+        incident.state, incident.opened = "open", step
+        return self._tell("opened", incident, step, reason)
+
+    def _tell(self, kind: EventKind, incident: Incident, step: int, reason: str) -> Event:
+        return Event(
+            event=kind,
+            incident=incident.id,
+            signal=incident.signal,
+            severity=incident.severity,
+            step=step,
+            started=incident.started,
+            detectors=list(incident.detectors),
+            peak=incident.peak,
+            reason=reason,
+            message=incident.worst.message,
+            recommendation=incident.worst.recommendation,
+        )
