@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 
 import msgspec
 
@@ -179,7 +180,7 @@ class Incidents:
             )
         incident.alerts += 1
         incident.last_alert = alert.step
-        if not incident.peak >= peak:  # a NaN is the worst there is
+        if peak > incident.peak or isnan(peak):  # a NaN is the worst there is
             incident.peak = peak
         if alert.detector not in incident.detectors:
             incident.detectors.append(alert.detector)

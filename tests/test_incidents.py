@@ -1,0 +1,269 @@
+"""Incidents: when they open, get worse and end, and that nothing is told twice or too late."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import klarm
+from klarm.analysis.replay import replay
+from klarm.config import load
+from klarm.detectors import KLExplosionDetector
+from klarm.incidents import IncidentRules, Incidents
+from klarm.journal import MemoryJournal
+from klarm.monitor import Monitor
+from klarm.settings import ConfigError
+from klarm.sources import read_log
+from klarm.types import Alert, Blip, Event, Severity
+
+QUIET = None
+KL = {"kl": 1.0}
+
+
+def alert(step: int, severity: Severity = "warning", *, decisive: bool = False) -> Alert:
+    value = float(step)
+    return Alert("kl_explosion", severity, step, "KL is up", {"kl": value}, "look", decisive)
+
+
+def follow(
+    said: list[str | None], confirm_steps: int = 5, resolve_after: int = 20
+) -> list[tuple[str, int, str]]:
+    """Feed one signal: `w`, `c`, `C` (decisive) or None a step; return what changed, and when."""
+    rules = IncidentRules(confirm_steps=confirm_steps, resolve_after=resolve_after)
+    incidents = Incidents([KLExplosionDetector()], rules)
+    changes: list[Event | Blip] = []
+    for step, word in enumerate(said):
+        severity: Severity = "warning" if word == "w" else "critical"
+        alerts = [alert(step, severity, decisive=word == "C")] if word else []
+        changes += incidents.update(step, KL, alerts)
+    changes += incidents.settle()
+    return [
+        (change.event if isinstance(change, Event) else "blip", change.step, change.severity)
+        for change in changes
+    ]
+
+
+def test_five_steps_in_alert_open_an_incident_and_twenty_quiet_ones_resolve_it() -> None:
+    """Counted to the step."""
+    assert follow([*"wwww", QUIET]) == [("blip", 4, "warning")]
+    assert follow([*"wwwww"]) == [("opened", 4, "warning")]
+    assert follow([*"wwwww", *[QUIET] * 19]) == [("opened", 4, "warning")]
+    assert follow([*"wwwww", *[QUIET] * 20]) == [
+        ("opened", 4, "warning"),
+        ("resolved", 24, "warning"),
+    ]
+
+
+def test_one_quiet_step_starts_the_count_again() -> None:
+    """In a row means in a row; once it is open, an alert starts the quiet count again."""
+    assert follow([*"wwww", QUIET, *"wwww", QUIET]) == [
+        ("blip", 4, "warning"),
+        ("blip", 9, "warning"),
+    ]
+    calm = [QUIET] * 19
+    assert follow([*"wwwww", *calm, "w", *calm])[-1] == ("opened", 4, "warning")
+
+
+def test_a_decisive_alert_opens_at_once() -> None:
+    """Whatever was before it."""
+    assert follow(["C"]) == [("opened", 0, "critical")]
+    assert follow(["w", "w", "C"]) == [("opened", 2, "critical")]
+
+
+def test_an_open_incident_escalates_once_when_the_severity_rises() -> None:
+    """A critical alert is never held back by a warning before it; a warning after it is no news."""
+    assert follow([*"wwwww", "c", "c", "w", "c"]) == [
+        ("opened", 4, "warning"),
+        ("escalated", 5, "critical"),
+    ]
+    assert follow([*"wwcww"]) == [("opened", 4, "critical")]
+
+
+def test_a_detector_may_have_rules_of_its_own() -> None:
+    """Zero means as for all."""
+    detector = KLExplosionDetector(confirm_steps=2, resolve_after=3)
+    incidents = Incidents([detector], IncidentRules())
+    told = []
+    for step in range(8):
+        alerts = [alert(step)] if step < 2 else []
+        told += incidents.update(step, KL, alerts)
+    told += incidents.settle()
+    assert [(event.event, event.step) for event in told if isinstance(event, Event)] == [
+        ("opened", 1),
+        ("resolved", 4),
+    ]
+
+
+def test_steps_without_the_metric_count_for_nothing() -> None:
+    """Neither as alert nor as quiet: reward may come every fourth step."""
+    incidents = Incidents([KLExplosionDetector()], IncidentRules(resolve_after=2))
+    told = []
+    for step in range(20):
+        if step % 4 == 0:
+            told += incidents.update(step, KL, [alert(step)])
+        else:
+            told += incidents.update(step, {"loss": 1.0}, [])
+    assert [(event.event, event.step) for event in told if isinstance(event, Event)] == [
+        ("opened", 16)
+    ]
+
+
+def test_several_dicts_of_one_step_are_one_step() -> None:
+    """A signal that was alarmed about in one of them was not quiet in another."""
+    incidents = Incidents([KLExplosionDetector()], IncidentRules(confirm_steps=3))
+    told: list[Event | Blip] = []
+    for step in range(3):
+        told += incidents.update(step, {"kl": 1.0}, [alert(step)])
+        told += incidents.update(step, {"kl": 1.0}, [])
+        told += incidents.update(step, {"loss": 1.0}, [])
+    assert [(change.step, type(change)) for change in told] == [(2, Event)]
+
+
+def test_an_incident_knows_its_course() -> None:
+    """First step, last alert, peak, how many alerts, and who spoke in which order."""
+    watched = Monitor("a", [KLExplosionDetector()], MemoryJournal())
+    for value in [0.4, 0.6] * 50:
+        watched.log({"kl": value})
+    for value in (2.0, 9.0, 5.0, 7.0, 6.0, 8.0):
+        watched.log({"kl": value * 10 ** watched.alert_counts["critical"]})
+    (incident,) = watched.incidents
+    assert (incident.id, incident.signal, incident.state) == (1, "kl", "open")
+    assert (incident.started, incident.opened, incident.last_alert) == (100, 104, 105)
+    assert (incident.severity, incident.alerts) == ("critical", 6)
+    assert incident.peak == 8e5
+    assert incident.detectors == ["kl_explosion"]
+    assert incident.worst.step == 100
+
+
+def test_a_nan_is_the_highest_peak() -> None:
+    """And opens at once."""
+    watched = Monitor("a", [KLExplosionDetector()], MemoryJournal())
+    for value in (math.inf, math.nan, math.inf):
+        watched.log({"kl": value})
+    (incident,) = watched.incidents
+    assert math.isnan(incident.peak)
+    assert incident.opened == 0
+
+
+words = st.lists(st.sampled_from([None, None, "w", "c", "C"]), max_size=120)
+
+
+@given(words, st.integers(1, 6), st.integers(1, 10))
+def test_every_incident_opens_once_and_ends_once_at_most(
+    said: list[str | None], confirm_steps: int, resolve_after: int
+) -> None:
+    """No event repeats, none comes out of turn, and a decisive critical is told at its step."""
+    changes = follow(said, confirm_steps, resolve_after)
+    is_open = False
+    worst = ""
+    for kind, _, severity in changes:
+        if kind == "opened":
+            assert not is_open
+            is_open, worst = True, severity
+        elif kind == "escalated":
+            assert is_open
+            assert (worst, severity) == ("warning", "critical")
+            worst = severity
+        elif kind == "resolved":
+            assert is_open
+            is_open = False
+        else:
+            assert not is_open
+    critical_at = {step for kind, step, severity in changes if severity == "critical"}
+    for step, word in enumerate(said):
+        if word == "C" and step not in critical_at:
+            # It was told before: the incident was critical already.
+            before = [kind for kind, at, _ in changes if at < step]
+            assert before[-1] in ("opened", "escalated")
+    quiet = 0
+    for word in reversed(said):
+        if word is not None:
+            break
+        quiet += 1
+    assert not (is_open and quiet >= resolve_after)
+
+
+def test_impossible_rules_are_refused() -> None:
+    """As all impossible settings are."""
+    with pytest.raises(ConfigError, match=r"incidents\.confirm_steps must be at least 1, got 0"):
+        IncidentRules(confirm_steps=0)
+
+
+def told_live(seed: int) -> list[Event]:
+    """Log a random run with restarts and rollbacks; return the events its journals hold."""
+    rng = random.Random(seed)
+    step = 0
+    for _ in range(3):
+        klarm.init("a", console=False)
+        for _ in range(rng.randint(1, 3)):
+            level = rng.choice([0.01, 0.01, 3.0, math.nan])
+            for _ in range(rng.randint(1, 120)):
+                value = level * rng.lognormvariate(0, 1.0)
+                klarm.log({"loss": 1.0}, step)
+                klarm.log({"kl": value}, step)
+                step += 1
+            step = max(0, step - rng.randint(0, 60))
+        if rng.random() < 0.5:
+            klarm.finish()
+    klarm.finish()
+    return read_events()
+
+
+def read_events() -> list[Event]:
+    from klarm.journal import read_journal
+
+    journal = Path("klarm_runs/a/journal.jsonl")
+    return [record for record in read_journal(journal) if isinstance(record, Event)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_live_and_replay_tell_the_same_through_restarts_and_rollbacks(seed: int) -> None:
+    """Each number opens once and ends once at most, and what was told is true at the end."""
+    live = told_live(seed)
+    found = replay(read_log(Path("klarm_runs/a"), print), load(recorded={}))
+    assert [(e.event, e.step, e.signal, e.severity, e.started) for e in live] == [
+        (e.event, e.step, e.signal, e.severity, e.started) for e in found.events
+    ]
+    for kind in ("opened", "resolved"):
+        numbers = [event.incident for event in live if event.event == kind]
+        assert len(numbers) == len(set(numbers))
+
+
+def test_an_incident_that_is_rolled_back_is_resolved() -> None:
+    """Or a pager would ring for something that no longer is; the next one has its own number."""
+    journal = MemoryJournal()
+    watched = Monitor("a", [KLExplosionDetector()], journal)
+    for step in range(50):
+        watched.log({"kl": 0.1}, step)
+    watched.log({"kl": math.nan}, 50)
+    watched.log({"kl": 0.1}, 40)
+    for step in range(41, 50):
+        watched.log({"kl": 0.1}, step)
+    watched.log({"kl": math.nan}, 50)
+    events = [record for record in journal.records if isinstance(record, Event)]
+    assert [(e.event, e.incident, e.step, e.reason) for e in events] == [
+        ("opened", 1, 50, "the alert is decisive"),
+        ("resolved", 1, 40, "rolled back"),
+        ("opened", 2, 50, "the alert is decisive"),
+    ]
+
+
+def test_an_incident_that_was_open_when_the_process_died_goes_on() -> None:
+    """With its number; it is not told again."""
+    klarm.init("a", console=False)
+    for step in range(50):
+        klarm.log({"kl": 0.1}, step)
+    klarm.log({"kl": math.nan}, 50)
+    watched = klarm.init("a", console=False)
+    for step in range(51, 75):
+        klarm.log({"kl": 0.1}, step)
+    assert [(e.event, e.incident, e.step) for e in read_events()] == [
+        ("opened", 1, 50),
+        ("resolved", 1, 70),
+    ]
+    assert [incident.state for incident in watched.incidents] == ["resolved"]
