@@ -11,6 +11,7 @@ from hypothesis import settings
 
 import klarm
 from klarm import guard, session
+from klarm.detectors import CATALOGUE
 
 settings.register_profile("klarm", deadline=None, max_examples=150)
 settings.load_profile("klarm")
@@ -25,6 +26,14 @@ def clean_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     yield
     klarm.finish()
     session._replace_current(None)
+
+
+@pytest.fixture
+def one_detector(clean_place: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave only kl_explosion on, for tests of what happens around a detector."""
+    for kind in CATALOGUE:
+        if kind.name != "kl_explosion":
+            monkeypatch.setenv(f"KLARM_{kind.name.upper()}__ENABLED", "false")
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,9 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from klarm import appender as module
 from klarm.appender import Appender
 
 LINES = [f"line {i}\n".encode() for i in range(200)]
@@ -63,6 +66,36 @@ def test_a_slow_write_now_and_then_changes_nothing() -> None:
         appender.append(line)
     appender.close(1.0)
     assert said == []
+
+
+def test_what_is_more_than_memory_should_hold_is_dropped_and_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both while the disk is full and while the thread is behind."""
+    monkeypatch.setattr(module, "_MOST_WAITING_BYTES", 30)
+    said: list[str] = []
+    appender = Appender(Path("/dev/full"), said.append)
+    for line in LINES[:10]:
+        appender.append(line)
+    appender.close(0.1)
+    assert len(appender._waiting) <= 30
+    assert "is not complete: 6 lines and 28 bytes" in said[-1]
+
+
+def test_a_thread_that_cannot_be_had_leaves_the_work_where_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Slow, but nothing is lost."""
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    appender = Appender(Path("a"), lambda message: None, clock=Clock(0.025))
+    for line in LINES:
+        appender.append(line)
+    appender.close(1.0)
+    assert Path("a").read_bytes() == b"".join(LINES)
 
 
 def test_a_hanging_disk_holds_neither_append_nor_close() -> None:

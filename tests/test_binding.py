@@ -69,7 +69,9 @@ def test_the_line_names_the_key_or_the_reason() -> None:
     assert line({"kl": 0.1}, enabled=False) == "kl_explosion is off (enabled: false)"
     assert "TRL's GRPO logs it only with beta > 0" in line({"loss": 0.1})
     assert "TRL's GRPO logs it only with beta > 0" in line({"kl": None, "twinkling": 1})
-    assert "(train/approx_kl is the KL to the old policy" in line({"train/approx_kl": 0.1})
+    assert "(train/approx_kl is another quantity: KL of the new policy to the one before" in line(
+        {"train/approx_kl": 0.1}
+    )
     assert "if mean_KL is KL of the policy to the reference model, log it as kl" in line(
         {"loss": 0.1, "mean_KL": 0.2}
     )

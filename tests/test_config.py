@@ -95,8 +95,14 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
             "kl_explosion: {sigma_multplier: 4}",
             "klarm.yaml: kl_explosion.sigma_multplier is unknown; did you mean sigma_multiplier?",
         ),
-        ("kl_explosoin: {}", "klarm.yaml: kl_explosoin is unknown; did you mean kl_explosion?"),
-        ("colour: red", "klarm.yaml: colour is unknown; known are run, dir, console, incidents,"),
+        (
+            "kl_explosoin: {}",
+            "klarm.yaml: kl_explosoin is unknown; did you mean kl_explosion?",
+        ),
+        (
+            "colour: red",
+            "klarm.yaml: colour is unknown; known are run, dir, console, incidents,",
+        ),
         (
             "kl_explosion: {sigma_multiplier: lots}",
             "klarm.yaml: kl_explosion.sigma_multiplier must be a number, got 'lots'",
@@ -132,6 +138,9 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
             "klarm.yaml: line 3: not valid YAML: min_std is there twice",
         ),
         ("run: \x00", "klarm.yaml: not valid YAML"),
+        ("run: 2024-13-45", "klarm.yaml: not valid YAML"),
+        ("[" * 5000, "klarm.yaml: not valid YAML"),
+        (f"kl_explosion: {{min_std: {10**400}}}", "min_std must be a finite number, got 1000"),
     ],
 )
 def test_a_wrong_file_is_refused_by_name_key_and_value(text: str, message: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from klarm.cli import klarm as command
+from klarm.cli.group import klarm as command
 from klarm.config import SECTIONS, TOP_LEVEL
 from klarm.detectors import CATALOGUE, Detector
 from klarm.journal import Record

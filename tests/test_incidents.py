@@ -21,6 +21,8 @@ from klarm.settings import ConfigError
 from klarm.sources import read_log
 from klarm.types import Alert, Blip, Event, Severity
 
+pytestmark = pytest.mark.usefixtures("one_detector")
+
 QUIET = None
 KL = {"kl": 1.0}
 
@@ -225,7 +227,7 @@ def read_events() -> list[Event]:
 def test_live_and_replay_tell_the_same_through_restarts_and_rollbacks(seed: int) -> None:
     """Each number opens once and ends once at most, and what was told is true at the end."""
     live = told_live(seed)
-    found = replay(read_log(Path("klarm_runs/a"), print), load(recorded={}))
+    found = replay(read_log(Path("klarm_runs/a"), print), lambda recorded: load(recorded=recorded))
     assert [(e.event, e.step, e.signal, e.severity, e.started) for e in live] == [
         (e.event, e.step, e.signal, e.severity, e.started) for e in found.events
     ]

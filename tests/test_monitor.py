@@ -19,6 +19,8 @@ from klarm.journal import MemoryJournal, Resume
 from klarm.monitor import Monitor
 from klarm.types import Alert
 
+pytestmark = pytest.mark.usefixtures("one_detector")
+
 SIGMA = [0.4, 0.6] * 50  # mean 0.5, standard deviation 0.1
 
 
@@ -203,7 +205,7 @@ def test_an_explicit_resume_does_the_same_as_a_step_back() -> None:
     watched.resume(40)
     assert watched.log({"kl": 0.5}) == []
     assert [record.step for record in journal.records if isinstance(record, Resume)] == [40]
-    history = journal.history()
+    history = journal.history({"kl"})
     assert history is not None
     assert history.rows[-1][0] == 40
 
@@ -269,7 +271,106 @@ def test_a_failure_inside_is_said_once_and_training_goes_on(
     assert watched.log({"kl": math.nan}) != []
     said = capsys.readouterr().err
     assert said.count("internal error in log") == 1
-    assert "AssertionError: broken. Training is not affected" in said
+    assert "AssertionError: broken. Training goes on" in said
+
+
+class Wordless(Exception):  # noqa: N818
+    """An exception that cannot even be printed."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Unreadable(Mapping[str, object]):
+    """A mapping that fails with it."""
+
+    def __getitem__(self, key: str) -> object:
+        raise Wordless
+
+    def __iter__(self) -> Iterator[str]:
+        raise Wordless
+
+    def __len__(self) -> int:
+        return 1
+
+
+def test_a_failure_that_cannot_be_told_does_not_raise_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nor does a stderr that fails in a way of its own."""
+
+    class Stderr:
+        def write(self, text: str) -> int:
+            raise RuntimeError("broken stderr")
+
+    monkeypatch.setattr(guard, "raise_failures", False)
+    watched = klarm.init("a")
+    monkeypatch.setattr("sys.stderr", Stderr())
+    assert watched.log(Unreadable()) == []
+    assert watched.log({"kl": math.nan}) != []
+    klarm.finish()
+
+
+class Rude:
+    """A value that fails in a way of its own when it is made a number."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error = error
+
+    def __float__(self) -> float:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [OverflowError, AssertionError, Wordless, StopIteration])
+def test_one_bad_value_does_not_cost_the_others(error: type[Exception]) -> None:
+    """The NaN beside it is seen."""
+    (alert,) = monitor().log({"rude": Rude(error), "kl": math.nan})
+    assert alert.severity == "critical"
+
+
+def test_a_nan_is_seen_even_when_its_step_was_logged_before() -> None:
+    """Critical at once means at once."""
+    watched = monitor()
+    watched.log({"kl": 0.1}, 5)
+    (alert,) = watched.log({"kl": math.nan}, 5)
+    assert alert.step == 5
+
+
+def test_steps_that_are_no_whole_numbers_count_on() -> None:
+    """Somebody passes the epoch: a thousand steps must not become one."""
+    watched = monitor(MemoryJournal())
+    for i, value in enumerate(SIGMA):
+        watched.log({"kl": value}, 6 + (i + 1) / 1000)
+    assert watched.log({"kl": 5.0}, 6.5)
+
+
+def test_after_a_resume_an_even_earlier_step_is_a_step_back() -> None:
+    """Nothing is learnt twice."""
+    watched = monitor(MemoryJournal())
+    for step, value in enumerate(SIGMA):
+        watched.log({"kl": value}, step)
+    watched.resume(40)
+    watched.log({"kl": 0.5}, 39)
+    assert watched.detectors[0]._seen == 40
+
+
+def test_a_late_key_with_a_prefix_does_not_take_over_in_a_replay() -> None:
+    """It is recorded under a name that no replay takes for the metric."""
+    klarm.init("a", console=False)
+    for step in range(60):
+        late = {"train/kl": 9.0} if step >= 50 else {}
+        klarm.log({"objective/kl": 0.1, **late}, step)
+    klarm.finish()
+    assert steps("a")[-1]["metrics"] == {"kl": 0.1, "other/train/kl": 9.0}
+
+
+def test_keys_that_never_come_again_do_not_fill_the_memory() -> None:
+    """A key a step, for a hundred thousand steps."""
+    watched = monitor()
+    for step in range(30_000):
+        watched.log({"kl": 0.1, f"sample/{step}": 1.0}, step)
+    assert len(watched.binding.names()) < 12_000
+    assert watched.binding.keys == {"kl": "kl"}
 
 
 def test_in_tests_the_guard_raises() -> None:

@@ -39,6 +39,6 @@ def test_stream_and_series_agree_on_every_real_run(mode: str) -> None:
 def test_every_real_run_can_be_replayed() -> None:
     """Whatever their columns and steps."""
     for path in sorted(RUNS.glob("*.csv")):
-        found = replay(read_log(path, print), load(recorded={}))
+        found = replay(read_log(path, print), lambda _: load(recorded={}))
         assert found.steps > 0
         assert "kl_explosion watches kl" in found.binding

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import threading
@@ -39,6 +40,7 @@ class Appender:
     ) -> None:
         """Open the file, or raise OSError, or InUseError."""
         self._path = path
+        self._absolute = path.absolute()  # the script may change its directory
         self._say = say
         self._clock = clock
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -47,16 +49,22 @@ class Appender:
             raise InUseError
         self._waiting = bytearray()
         self._in_trouble = False
+        self._closed = False
         self._dropped_lines = 0
         self._slow_writes = 0
-        self._queue: queue.Queue[bytes | None] | None = None
+        self._queue: queue.SimpleQueue[bytes | None] | None = None
+        self._queued = 0
+        self._taken = 0  # of those queued, by the thread
 
     def append(self, line: bytes) -> None:
         """Write one line, newline included: now, or when it is possible."""
+        if self._closed:
+            return
         if self._queue is not None:
-            try:
-                self._queue.put_nowait(line)
-            except queue.Full:
+            if self._queued - self._taken < _MOST_WAITING_LINES:
+                self._queued += 1
+                self._queue.put(line)
+            else:
                 self._dropped_lines += 1
             return
         start = self._clock()
@@ -65,13 +73,13 @@ class Appender:
             self._slow_writes = 0
         else:
             self._slow_writes += 1
-            if self._slow_writes == _SLOW_IN_A_ROW:
+            if self._slow_writes >= _SLOW_IN_A_ROW:
                 self._start_thread()
 
     def flush(self, timeout: float) -> bool:
         """Wait at most so many seconds until every line is written; return whether they are."""
         deadline = time.monotonic() + timeout
-        while self._queue is not None and self._queue.unfinished_tasks:
+        while self._queued > self._taken:
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.002)
@@ -79,21 +87,34 @@ class Appender:
             self._write_waiting()
         return not self._waiting
 
+    def is_whole(self, timeout: float) -> bool:
+        """Return whether the file holds every line, once it had so many seconds to get there."""
+        if self._dropped_lines or not self.flush(timeout):
+            return False
+        try:  # somebody may have deleted it
+            return os.path.samestat(os.fstat(self._file), self._absolute.stat())
+        except OSError:
+            return False
+
     def close(self, timeout: float) -> None:
         """Flush and close; say what is lost if the time did not suffice."""
         complete = self.flush(timeout)
-        if self._dropped_lines or not complete:
+        left = self._queued - self._taken + self._dropped_lines
+        if left or not complete:
             self._say(
-                f"{self._path} is not complete: {self._dropped_lines} lines were dropped and "
-                f"{len(self._waiting)} bytes could not be written in time"
+                f"{self._path} is not complete: {left} lines and {len(self._waiting)} bytes could "
+                "not be written"
             )
-        if complete:
-            if self._queue is not None:
-                self._queue.put(None)
+        self._closed = True
+        _unlock(self._file)
+        if self._queue is None:
             os.close(self._file)
+        else:
+            self._queue.put(None)  # the thread closes the file when it is through
 
     def abandon(self) -> None:
         """Let go of the file without writing: it belongs to the process this one came from."""
+        self._closed = True
         os.close(self._file)
 
     def _write(self, line: bytes) -> None:
@@ -133,19 +154,25 @@ class Appender:
             )
 
     def _start_thread(self) -> None:
+        lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        thread = threading.Thread(
+            target=self._work, args=(lines,), name="klarm-journal", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads to be had: it stays slow
+            return
+        self._queue = lines
         self._say(
             f"writing {self._path} is slow (over {_SLOW_SECONDS * 1000:.0f} ms a line); "
             "from now on a thread does it, and training does not wait"
         )
-        self._queue = queue.Queue(_MOST_WAITING_LINES)
-        thread = threading.Thread(target=self._work, args=(self._queue,), daemon=True)
-        thread.name = "klarm-journal"
-        thread.start()
 
-    def _work(self, lines: queue.Queue[bytes | None]) -> None:
+    def _work(self, lines: queue.SimpleQueue[bytes | None]) -> None:
         while (line := lines.get()) is not None:
             self._write(line)
-            lines.task_done()
+            self._taken += 1
+        os.close(self._file)
 
 
 def _lock(file: int) -> bool:
@@ -161,3 +188,10 @@ def _lock(file: int) -> bool:
     except OSError:  # a file system without locks
         return True
     return True
+
+
+def _unlock(file: int) -> None:
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_UN)

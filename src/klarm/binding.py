@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from klarm.detectors import Detector
 from klarm.metrics import METRICS, rank, to_number
 
-# Metrics may come in dicts within dicts (RLlib's do); deeper than this is not a metric.
+# Metrics may come in dicts within dicts (RLlib's do); deeper than this is not a metric, and more
+# than this is not a step.
 _DEEPEST = 4
+_MOST_KEYS = 10_000
 
 
 class Binding:
@@ -30,7 +32,7 @@ class Binding:
         values: dict[str, float] = {}
         names = self._names
         new: dict[str, float] = {}
-        for key, raw in metrics.items():
+        for key, raw in tuple(metrics.items()):  # another thread may be changing it
             number = raw if type(raw) is float else to_number(raw)
             if number is None:
                 if isinstance(raw, Mapping):
@@ -42,6 +44,9 @@ class Binding:
             elif isinstance(key, str):
                 new[key] = number
         if new:
+            if len(names) > _MOST_KEYS:
+                # Keys that never come again, such as one a step, would fill the memory.
+                self._names = names = {key: names[key] for key in self.keys.values()}
             self._learn(new)
             values.update((names[key], number) for key, number in new.items())
         return values
@@ -60,18 +65,22 @@ class Binding:
         for key in keys:
             if key not in self._names:
                 # A canonical name that came too late to be the source of its metric steps aside.
-                own = f"other/{key}" if key in self.keys else key
+                known = rank(key)
+                own = f"other/{key}" if known and known[1] == 0 else key
                 self._names[key] = own.encode("utf-8", "replace").decode()
 
 
-def _flat(metrics: Mapping[str, object], depth: int = 1) -> dict[str, object]:
+def _flat(metrics: Mapping[str, object]) -> dict[str, object]:
     """Return nested dicts as one, their keys joined by a slash."""
     flat: dict[str, object] = {}
-    for key, value in metrics.items():
-        if not isinstance(value, Mapping):
-            flat[key] = value
-        elif depth < _DEEPEST:
-            flat.update((f"{key}/{inner}", v) for inner, v in _flat(value, depth + 1).items())
+    waiting: list[tuple[str, Mapping[str, object], int]] = [("", metrics, 1)]
+    while waiting and len(flat) < _MOST_KEYS and len(waiting) < _MOST_KEYS:
+        prefix, level, depth = waiting.pop()
+        for key, value in tuple(level.items()):
+            if not isinstance(value, Mapping):
+                flat[f"{prefix}{key}" if prefix else key] = value
+            elif depth < _DEEPEST:
+                waiting.append((f"{prefix}{key}/", value, depth + 1))
     return flat
 
 
@@ -141,8 +150,9 @@ def _why_missing(metric: str, binding: Binding) -> str:
     if metric in binding.not_numbers:
         return f"what is logged as {metric} is not one number but a {binding.not_numbers[metric]}"
     reason = f"no {metric} in what is logged"
-    if metric == "kl" and "kl_old" in binding.keys:
-        return f"{reason} ({binding.keys['kl_old']} is the KL to the old policy, another quantity)"
+    for other in METRICS[metric].unlike:
+        if other in binding.keys:
+            return f"{reason} ({binding.keys[other]} is another quantity: {METRICS[other].meaning})"
     alike = [name for name in binding.names() if metric in re.split(r"[^a-z]+", name.lower())]
     if alike:
         return f"{reason}; if {alike[0]} is {METRICS[metric].meaning}, log it as {metric}"

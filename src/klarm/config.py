@@ -125,8 +125,8 @@ def _parse_file(path: Path) -> Mapping[str, object]:
     except yaml.MarkedYAMLError as error:
         where = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
         raise ConfigError(f"{path}:{where} not valid YAML: {error.problem}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not valid YAML: {error}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: not valid YAML: {error!s:.200}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     if content is None:

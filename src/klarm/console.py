@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import sys
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,8 @@ _CLEAR_LINE = "\r\x1b[K"
 class Console:
     """Writes to stderr; a terminal gets panels, anything else gets plain lines.
 
-    A stderr that is closed or full is no reason to disturb a run: nothing here raises for it.
+    A stderr that is closed, broken or that nobody reads is no reason to disturb a run: what cannot
+    be shown at once is not shown.
     """
 
     def __init__(self, enabled: bool = True) -> None:
@@ -60,7 +62,9 @@ class Console:
 
     def _print(self, text: str, end: str = "\n") -> None:
         text = f"{_CLEAR_LINE if self._terminal else ''}{text}{end}"
-        with contextlib.suppress(AttributeError, OSError, ValueError):
+        with contextlib.suppress(Exception):  # stderr may be anybody's object
+            if not _takes_more():
+                return
             try:
                 sys.stderr.write(text)
             except UnicodeEncodeError:  # a terminal that knows no σ
@@ -112,5 +116,14 @@ def _is_terminal() -> bool:
 def _print_panel(panel: RenderableType) -> None:
     from rich.console import Console as RichConsole
 
-    with contextlib.suppress(AttributeError, OSError, ValueError):
-        RichConsole(stderr=True).print(panel)
+    with contextlib.suppress(Exception):  # as above
+        if _takes_more():
+            RichConsole(stderr=True).print(panel)
+
+
+def _takes_more() -> bool:
+    """Return whether stderr takes a message now: a pipe that nobody reads fills up and blocks."""
+    try:
+        return bool(select.select([], [sys.stderr.fileno()], [], 0)[1])
+    except (AttributeError, OSError, ValueError):  # it has no descriptor to ask
+        return True

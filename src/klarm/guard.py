@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -15,7 +16,8 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 def guarded(fallback: Callable[[], object]) -> Callable[[_Method], _Method]:
     """Make a method that never raises.
 
-    A failure of ours goes to the owner's `_failed` as one line, and the caller gets the fallback.
+    A failure of ours goes to the owner's `_failed`, as its place and one line about it, and the
+    caller gets the fallback.
     """
 
     def decorate(method: _Method) -> _Method:
@@ -26,7 +28,8 @@ def guarded(fallback: Callable[[], object]) -> Callable[[_Method], _Method]:
             except Exception as error:
                 if raise_failures:
                     raise
-                self._failed(_describe(method.__name__, error))
+                with contextlib.suppress(Exception):  # not even saying so may raise
+                    self._failed(*_describe(method.__name__, error))
                 return fallback()
 
         return cast(_Method, call)
@@ -34,11 +37,13 @@ def guarded(fallback: Callable[[], object]) -> Callable[[_Method], _Method]:
     return decorate
 
 
-def _describe(method: str, error: Exception) -> str:
+def _describe(method: str, error: Exception) -> tuple[str, str]:
     import traceback
 
     last = traceback.extract_tb(error.__traceback__)[-1]
-    return (
-        f"internal error in {method} ({last.name}, line {last.lineno}): {type(error).__name__}: "
-        f"{error}. Training is not affected; please report it"
-    )
+    place = f"{method} ({last.name}, line {last.lineno}): {type(error).__name__}"
+    try:
+        detail = str(error)
+    except Exception:  # noqa: BLE001
+        detail = "its text cannot be read"
+    return place, f"internal error in {place}: {detail}. Training goes on; please report it"

@@ -6,7 +6,8 @@ The format is documented in docs/journal.md; users read it with jq.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -18,6 +19,7 @@ from klarm.settings import ConfigError
 from klarm.types import Alert, Blip, Event
 
 FILE_NAME = "journal.jsonl"
+_LONGEST_NAME = 200  # bytes; file systems take 255
 
 # One call of `log`: the step's number, and values by metric name.
 Row = tuple[int, Mapping[str, float]]
@@ -31,7 +33,7 @@ class History(NamedTuple):
 
 
 class Started(msgspec.Struct, tag_field="type", tag="run"):
-    """The first line: which run this is and how it was watched."""
+    """The first line, and one whenever a process takes the run up: how it is watched from there."""
 
     run: str
     started: float
@@ -57,14 +59,10 @@ class Checkpoint(msgspec.Struct, tag_field="type", tag="checkpoint"):
 
 
 class Resume(msgspec.Struct, tag_field="type", tag="resume"):
-    """Training goes on from this step: rows at or after it were rolled back and no longer count.
-
-    It carries the configuration, which may have changed since the process before.
-    """
+    """Training goes on from this step: rows at or after it were rolled back and no longer count."""
 
     step: int
     time: float
-    config: dict[str, Any]
 
 
 class Finish(msgspec.Struct, tag_field="type", tag="finish"):
@@ -89,8 +87,8 @@ class Journal(Protocol):
     def record(self, record: Record) -> None:
         """Record anything else."""
 
-    def history(self) -> History | None:
-        """Return what was recorded so far; None if that is not known."""
+    def history(self, metrics: Collection[str]) -> History | None:
+        """Return what was recorded so far of these metrics; None if that is not known."""
 
     def close(self, timeout: float) -> None:
         """Have everything written, in at most so many seconds."""
@@ -105,10 +103,10 @@ class FileJournal:
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
         """Open it for appending, or raise OSError, or InUseError."""
         folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / FILE_NAME
+        self.path = folder / FILE_NAME  # as people know it; the script may change its directory
+        self._absolute = self.path.absolute()
         torn = _ends_in_torn_line(self.path)
         self._appender = Appender(self.path, say)
-        self.is_new = not is_journal(self.path)
         if torn:
             # The process that wrote it was killed; what follows must not be glued to it.
             self._appender.append(b"\n")
@@ -124,11 +122,11 @@ class FileJournal:
         """Append any other record."""
         self._appender.append(encode(record) + b"\n")
 
-    def history(self) -> History | None:
+    def history(self, metrics: Collection[str]) -> History | None:
         """Read back what was recorded; None if the file does not hold it all."""
-        if not self._appender.flush(timeout=1.0):
+        if not self._appender.is_whole(timeout=1.0):
             return None
-        return history(read_journal(self.path))
+        return history(read_journal(self._absolute), metrics)
 
     def close(self, timeout: float) -> None:
         """Flush and close."""
@@ -153,9 +151,9 @@ class MemoryJournal:
         """Keep any other record."""
         self.records.append(record)
 
-    def history(self) -> History | None:
+    def history(self, metrics: Collection[str]) -> History | None:
         """Return what was recorded."""
-        return history(self.records)
+        return history(self.records, metrics)
 
     def close(self, timeout: float) -> None:
         """Do nothing: there is nothing to write."""
@@ -166,10 +164,14 @@ class MemoryJournal:
 
 def run_folder(directory: str, run: str) -> Path:
     """Return where a run keeps its journal; refuse a name that is no folder name."""
-    if not run or run.startswith(".") or any(c in run for c in "/\\\0") or len(run) > 200:
-        better = "".join("-" if c in "/\\\0" else c for c in run).lstrip(".")[:200] or "my-run"
-        raise ConfigError(f"run {run!r} cannot be the name of a folder; try {better!r}")
-    return Path(directory).expanduser() / run
+    better = "".join(c if c.isprintable() and c not in "/\\" else "-" for c in run)
+    better = better.lstrip(".").encode()[:_LONGEST_NAME].decode(errors="ignore") or "my-run"
+    if better != run:
+        raise ConfigError(f"run {run!r:.300} cannot be the name of a folder; try {better!r}")
+    try:
+        return Path(directory).expanduser() / run
+    except RuntimeError as error:
+        raise ConfigError(f"dir {directory!r:.300} cannot be a folder: {error}") from None
 
 
 def host_name() -> str:
@@ -216,7 +218,7 @@ def read_journal(
                 yield _decode(line)
             except msgspec.ValidationError:
                 continue  # a type or a field that a later klarm knows
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 if on_skip is not None and line.strip():
                     on_skip(number)
 
@@ -226,8 +228,11 @@ def is_journal(path: str | os.PathLike[str]) -> bool:
     return isinstance(next(read_journal(path), None), Started)
 
 
-def history(records: Iterable[Record]) -> History:
-    """Return the calls of `log` that no later resume rolled back, and the events that were told."""
+def history(records: Iterable[Record], metrics: Collection[str]) -> History:
+    """Return the calls of `log` that no later resume rolled back, and the events that were told.
+
+    Of the calls, only these metrics: a long run has millions of values that no detector watches.
+    """
     rows: list[Row] = []
     events: list[Event] = []
     seen: set[str] = set()  # at the last step
@@ -236,9 +241,13 @@ def history(records: Iterable[Record]) -> History:
             if not rows or rows[-1][0] != record.step:
                 seen = set()
             # Several dicts for one step are one step: what came first counts.
-            numbers = {n: to_number(v) for n, v in record.metrics.items() if n not in seen}
-            seen.update(record.metrics)
-            rows.append((record.step, {n: v for n, v in numbers.items() if v is not None}))
+            values: dict[str, float] = {}
+            for name in record.metrics.keys() & metrics:
+                number = to_number(record.metrics[name])
+                if number is not None and (name not in seen or not isfinite(number)):
+                    values[name] = number
+            seen.update(values)
+            rows.append((record.step, values))
         elif isinstance(record, Resume):
             while rows and rows[-1][0] >= record.step:
                 rows.pop()

@@ -6,6 +6,7 @@ No other file spells a framework's key.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
 
@@ -20,6 +21,8 @@ class Metric:
     keys: tuple[str, ...] = ()
     # Why it may be missing, said to a user whose detector waits for it.
     when_missing: str = ""
+    # What it must not be taken for: other metrics that users call by the same word.
+    unlike: tuple[str, ...] = ()
 
 
 METRICS: dict[str, Metric] = {
@@ -39,6 +42,7 @@ METRICS: dict[str, Metric] = {
                 "kl_policy_base",
             ),
             when_missing="TRL's GRPO logs it only with beta > 0, verl only with a KL penalty",
+            unlike=("kl_old", "kl_rollout"),
         ),
         Metric(
             "kl_old",
@@ -140,16 +144,6 @@ _RANKS: dict[str, tuple[str, int]] = {
 _PLAIN = (int, float, str)
 _NOT_NUMBERS = (bool, bytes, bytearray)
 
-# Foreign objects may fail to become a number in ways of their own.
-_CONVERSION_ERRORS = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-
 
 def rank(key: str) -> tuple[str, int] | None:
     """Return which metric a framework's key is, and how good a source of it; None if unknown.
@@ -176,8 +170,8 @@ def to_number(value: object) -> float | None:
             value = value.item()  # numpy and torch; fails for more than one element
             if isinstance(value, bool):
                 return None
+        if isinstance(value, int) and abs(value) > sys.float_info.max:
+            return math.inf if value > 0 else -math.inf
         return float(value)  # type: ignore[arg-type]
-    except OverflowError:  # an int beyond the range of floats
-        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
-    except _CONVERSION_ERRORS:
+    except Exception:  # noqa: BLE001  # a foreign object may fail in any way of its own
         return None

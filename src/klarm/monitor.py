@@ -31,7 +31,8 @@ _AFTER_FORK = (
 class Monitor:
     """Watches one run. `klarm.init` makes it.
 
-    No method raises, and `log` never waits: what fails inside is said once and training goes on.
+    No method raises: what fails inside is said once and training goes on. `log` does what it does
+    on the caller's thread, in microseconds, and waits for nothing but the disk.
     Monitors know nothing of each other; in a forked process a monitor stays silent.
     """
 
@@ -43,7 +44,6 @@ class Monitor:
         console: Console | None = None,
         *,
         rules: IncidentRules | None = None,
-        config: Mapping[str, object] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.run = run
@@ -53,7 +53,6 @@ class Monitor:
         self._active = [detector for detector in self.detectors if detector.enabled]
         self._journal = journal
         self._console = console or Console(enabled=False)
-        self._config = dict(config or {})
         self._clock = clock
         self._lock = threading.RLock()
         self._timeline = Timeline()
@@ -61,11 +60,13 @@ class Monitor:
             self.detectors, self.binding, self._console.say
         )
         self._said: set[str] = set()
+        self._inside = False
+        self._postponed: list[tuple[Mapping[str, object], object]] = []
         self._silent_because = ""
         self._resumes = 0
         self._incidents = Incidents(self.detectors, rules or IncidentRules())
         # What an earlier process recorded, until the step is known at which this one goes on.
-        self._earlier = journal.history() if journal is not None else None
+        self._earlier = self._history()
         if self._earlier is not None and self._earlier.rows:
             last = self._earlier.rows[-1][0]
             self._timeline.continue_after(last)
@@ -84,26 +85,27 @@ class Monitor:
             self._say_once(f"log takes a dict of metrics, got {type(metrics).__name__}")
             return []
         with self._lock:
-            values = self.binding.read(metrics)
-            at, goes_on = self._timeline.place(to_number(step))
-            if goes_on:
-                self._resume(at)
-            new = self._timeline.new_at(at, values)
-            if self._journal is not None:
-                self._journal.step(at, self._clock(), values)
-            alerts = [a for d in self._active if (a := d.update(at, new)) is not None]
-            for alert in alerts:
-                self._show(alert)
-            self._tell(self._incidents.update(at, new, alerts))
-            if self._report is not None and not self._report.step():
-                self._report = None
-            return alerts
+            if self._silent_because:  # another thread has finished meanwhile
+                return []
+            if self._inside:  # a signal handler logs while a call is under way
+                self._postponed.append((metrics, step))
+                return []
+            self._inside = True
+            try:
+                alerts = self._step(metrics, step)
+                while self._postponed:
+                    alerts += self._step(*self._postponed.pop(0))
+                return alerts
+            finally:
+                self._inside = False
 
     @guarded(lambda: None)
     def checkpoint(self, step: int, path: str | os.PathLike[str]) -> None:
         """Note that the trainer saved its state, a place to go back to."""
-        if self._journal is not None and not self._silent_because:
-            with self._lock:
+        if self._silent_because:
+            return
+        with self._lock:
+            if self._journal is not None and not self._silent_because:
                 self._journal.record(Checkpoint(int(step), self._clock(), str(path)))
 
     @guarded(lambda: None)
@@ -113,16 +115,20 @@ class Monitor:
         Steps from it on count as rolled back, and detectors know only what came before. `log` does
         this by itself when a step is lower than the one before.
         """
-        if not self._silent_because:
-            with self._lock:
+        if self._silent_because:
+            return
+        with self._lock:
+            if not self._silent_because:
                 self._resume(int(step))
 
     @guarded(lambda: None)
     def finish(self, timeout: float = 5.0) -> None:
         """End the run: have everything written, in at most so many seconds, and sum up."""
-        if self._silent_because:
-            return
-        with self._lock:
+        if self._silent_because or not self._lock.acquire(timeout=timeout):
+            return  # over already, or a call hangs on a disk that does not answer
+        try:
+            if self._silent_because:
+                return
             self._silent_because = _AFTER_FINISH
             if self._report is not None:
                 self._report.finish()
@@ -136,6 +142,32 @@ class Monitor:
                 f"{counted(counts['warning'], 'warning')}, "
                 f"{counted(counts['critical'], 'critical alert')}"
             )
+        finally:
+            self._lock.release()
+
+    def _step(self, metrics: Mapping[str, object], step: object) -> list[Alert]:
+        """Take a step all the way: names, place in the run, journal, detectors, incidents."""
+        values = self.binding.read(metrics)
+        at, goes_on = self._timeline.place(to_number(step))
+        if goes_on:
+            self._resume(at)
+        new = self._timeline.new_at(at, values)
+        if self._journal is not None:
+            self._journal.step(at, self._clock(), values)
+        alerts = self._ask_detectors(at, new)
+        for alert in alerts:
+            self._show(alert)
+        self._tell(self._incidents.update(at, new, alerts))
+        if self._report is not None and not self._report.step():
+            self._report = None
+        return alerts
+
+    def _ask_detectors(self, step: int, values: Mapping[str, float]) -> list[Alert]:
+        alerts = [a for d in self._active if (a := d.update(step, values)) is not None]
+        if len(alerts) > 1:
+            # Every detector of a metric says that it is not finite; once is enough.
+            alerts = list({alert.message: alert for alert in reversed(alerts)}.values())[::-1]
+        return alerts
 
     def __enter__(self) -> Monitor:
         return self
@@ -169,7 +201,7 @@ class Monitor:
             return
         earlier, self._earlier = self._earlier, None
         if earlier is None or not earlier.rows:
-            earlier = self._journal.history() if self._journal is not None else None
+            earlier = self._history()
         if earlier is None:
             self._say_once("steps went back, but there is no record to rebuild the baselines from")
             return
@@ -177,11 +209,16 @@ class Monitor:
         rows = earlier.rows
         self._timeline.go_on_at(step)
         if self._journal is not None:
-            self._journal.record(Resume(step, self._clock(), self._config))
+            self._journal.record(Resume(step, self._clock()))
         last = rows[-1][0] if rows else step - 1
         undone = f"; steps {step} to {last} are rolled back" if last >= step else ""
         self._console.say(f"run {self.run} goes on at step {step}{undone}")
         self._tell(self._incidents.reconcile(step))
+
+    def _history(self) -> History | None:
+        if self._journal is None:
+            return None
+        return self._journal.history({name for d in self._active for name in d.watches})
 
     def _rebuild(self, history: History, step: int) -> None:
         """Bring detectors and incidents to where they were before a step."""
@@ -191,7 +228,7 @@ class Monitor:
         self._incidents.recall(history.events)
         for earlier, values in history.rows:
             if earlier < step:
-                alerts = [a for d in self._active if (a := d.update(earlier, values)) is not None]
+                alerts = self._ask_detectors(earlier, values)
                 self._incidents.update(earlier, values, alerts)
 
     def _say_once(self, message: str) -> None:
@@ -199,8 +236,11 @@ class Monitor:
             self._said.add(message)
             self._console.say(message)
 
-    # What the guard calls when klarm itself failed.
-    _failed = _say_once
+    def _failed(self, place: str, message: str) -> None:
+        """Say, once a place, that klarm itself failed. The guard calls this."""
+        if place not in self._said:
+            self._said.add(place)
+            self._console.say(message)
 
     def _fall_silent(self) -> None:
         if not self._silent_because and self._journal is not None:

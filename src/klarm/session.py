@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,7 +45,6 @@ def init(
         _open_journal(folder, name, settings, console),
         console,
         rules=settings.incident_rules(),
-        config=settings.as_dict(),
     )
     _replace_current(monitor)
     return monitor
@@ -79,9 +79,7 @@ def _open_journal(folder: Path, run: str, settings: Config, console: Console) ->
             "set KLARM_DIR to a directory that can be written"
         )
         return None
-    if journal.is_new:
-        started = Started(run, time.time(), __version__, host_name(), settings.as_dict())
-        journal.record(started)
+    journal.record(Started(run, time.time(), __version__, host_name(), settings.as_dict()))
     console.say(f"run {run} is recorded in {journal.path}")
     return journal
 
@@ -95,6 +93,9 @@ def _replace_current(monitor: Monitor | None) -> None:
     _current = monitor
     if monitor is not None:
         atexit.register(monitor.finish)
+        if "multiprocessing.util" in sys.modules:
+            # A forked worker leaves without atexit; its finalizers run.
+            sys.modules["multiprocessing.util"].Finalize(None, monitor.finish, exitpriority=1)
 
 
 def _say_that_there_is_none() -> None:

@@ -7,7 +7,7 @@ Detectors and the configuration are dataclasses whose fields are made with `sett
 from __future__ import annotations
 
 import dataclasses
-import math
+import numbers
 from collections.abc import Iterable
 from typing import Any
 
@@ -41,10 +41,11 @@ class Setting:
         >>> Setting("sigma_multiplier", 3.0, "", above=0).check(5)
         5.0
         """
-        fits = isinstance(value, self.kind) or (self.kind is float and isinstance(value, int))
-        if not fits or (isinstance(value, bool) and self.kind is not bool):
+        if not isinstance(value, _FITTING[self.kind]) or (
+            isinstance(value, bool) and self.kind is not bool
+        ):
             quotes = " (put it in quotes)" if self.kind is str else ""
-            raise ConfigError(f"must be {_ARTICLES[self.kind]}{quotes}, got {value!r}")
+            raise ConfigError(f"must be {_ARTICLES[self.kind]}{quotes}, got {value!r:.80}")
         if self.kind in (int, float):
             self._check_range(value)  # type: ignore[arg-type]
         if self.choices and value not in self.choices:
@@ -67,18 +68,28 @@ class Setting:
                 try:
                     value = self.kind(value)
                 except ValueError:
-                    raise ConfigError(f"must be {_ARTICLES[self.kind]}, got {value!r}") from None
+                    raise ConfigError(
+                        f"must be {_ARTICLES[self.kind]}, got {value!r:.80}"
+                    ) from None
         return self.check(value)
 
     def _check_range(self, value: float) -> None:
-        if not math.isfinite(value):
-            raise ConfigError(f"must be a finite number, got {value!r}")
+        if not abs(value) <= _LARGEST:
+            raise ConfigError(f"must be a finite number, got {value!r:.80}")
         if self.above is not None and not value > self.above:
             raise ConfigError(f"must be greater than {self.above:g}, got {value!r}")
         if self.at_least is not None and not value >= self.at_least:
             raise ConfigError(f"must be at least {self.at_least:g}, got {value!r}")
 
 
+_LARGEST = 1e300
+# What may be given for a type: numpy's numbers too.
+_FITTING: dict[type, type] = {
+    bool: bool,
+    int: numbers.Integral,
+    float: numbers.Real,
+    str: str,
+}
 _ARTICLES: dict[type, str] = {
     bool: "true or false",
     int: "a whole number",

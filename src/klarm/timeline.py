@@ -22,29 +22,36 @@ class Timeline:
         self.step: int | None = None  # the last one logged
         self.steps_logged = 0
         self._values: Mapping[str, float] = {}  # what it held
+        self._goes_on_at: int | None = None  # nothing before this counts any more
         self._from_earlier_process = False
 
     def place(self, step: float | None) -> tuple[int, bool]:
         """Return the step meant, and whether the run goes on there from an earlier state.
 
-        No step, or one that cannot be, means the previous plus one.
+        No step, or one that is no whole number, means the previous plus one.
         """
-        if step is None or not abs(step) < _LARGEST_STEP:
+        if step is None or not abs(step) < _LARGEST_STEP or step != int(step):
             at = 0 if self.step is None else self.step + 1
         else:
             at = int(step)
-        went_back = self.step is not None and at < self.step
-        return at, went_back or self._from_earlier_process
+        if self._from_earlier_process:
+            return at, True
+        earliest = self.step if self._goes_on_at is None else self._goes_on_at
+        return at, earliest is not None and at < earliest
 
     def new_at(self, step: int, values: Mapping[str, float]) -> Mapping[str, float]:
-        """Return what detectors have yet to see of a step: several dicts may make up one."""
-        if step == self.step:
+        """Return what detectors have yet to see of a step: several dicts may make up one.
+
+        A value that is not finite is always new.
+        """
+        if step == self.step and self._goes_on_at is None:
             seen = self._values
             self._values = {**values, **seen}
-            return {name: value for name, value in values.items() if name not in seen}
+            return {n: v for n, v in values.items() if n not in seen or v - v != 0.0}
         self.step = step
         self.steps_logged += 1
         self._values = values
+        self._goes_on_at = None
         return values
 
     def continue_after(self, step: int) -> None:
@@ -55,5 +62,6 @@ class Timeline:
     def go_on_at(self, step: int) -> None:
         """Set the run to just before a step."""
         self.step = step - 1
+        self._goes_on_at = step
         self._values = {}
         self._from_earlier_process = False

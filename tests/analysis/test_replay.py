@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,12 @@ import pytest
 import klarm
 from klarm.analysis.replay import replay
 from klarm.cli.demo import RECORDINGS, read_recording
-from klarm.config import load
+from klarm.config import Config, load
 from klarm.detectors import KLExplosionDetector
-from klarm.sources import read_log, recorded_config
+from klarm.sources import read_log
 from klarm.types import Alert
+
+pytestmark = pytest.mark.usefixtures("one_detector")
 
 modes = pytest.mark.parametrize("mode", ["rolling", "frozen"])
 
@@ -26,9 +29,11 @@ def quiet(message: str) -> None:
 
 def replayed(run: str) -> list[Alert]:
     """Replay a run's journal with the settings it was recorded with."""
-    folder = Path("klarm_runs") / run
-    config = load(recorded=recorded_config(folder))
-    return replay(read_log(folder, quiet), config).alerts
+    return replay(read_log(Path("klarm_runs") / run, quiet), as_recorded).alerts
+
+
+def as_recorded(recorded: Mapping[str, object] | None) -> Config:
+    return load(recorded=recorded or {})
 
 
 def recorded(run: str) -> list[str]:
@@ -75,8 +80,9 @@ def test_they_agree_through_restarts_and_rollbacks(seed: int) -> None:
     live: list[Alert] = []
     step = 0
     for _ in range(rng.randint(2, 4)):  # processes
-        klarm.init("a", console=False)
-        for _ in range(rng.randint(1, 4)):  # stretches between rollbacks
+        sigma = rng.choice([3.0, 5.0])
+        klarm.init("a", console=False, kl_explosion={"sigma_multiplier": sigma})
+        for _ in range(rng.randint(0, 4)):  # stretches between rollbacks
             for _ in range(rng.randint(1, 150)):
                 value = math.nan if rng.random() < 0.01 else rng.lognormvariate(-4, 1.0)
                 live += klarm.log({"kl": value, "loss": 1.0}, step)
@@ -93,9 +99,10 @@ def test_they_agree_through_restarts_and_rollbacks(seed: int) -> None:
 
 def test_a_log_whose_counter_starts_again_is_two_runs() -> None:
     """The second starts from nothing, as its training did."""
-    rows = "".join(f"{step},{0.1 + step % 3 / 100}\n" for step in [*range(60), *range(60)])
-    Path("log.csv").write_text("step,kl\n" + rows)
-    found = replay(read_log(Path("log.csv"), quiet), load(environment={}))
+    rows = [f"{step},{0.1 + step % 3 / 100}\n" for step in range(60)]
+    rows += [f"{step},{5.0 + step % 3 / 100}\n" for step in range(60)]
+    Path("log.csv").write_text("step,kl\n" + "".join(rows))
+    found = replay(read_log(Path("log.csv"), quiet), as_recorded)
     assert found.steps == 120
     assert found.alerts == []
 
@@ -103,7 +110,7 @@ def test_a_log_whose_counter_starts_again_is_two_runs() -> None:
 def test_a_replay_says_what_it_could_not_see() -> None:
     """A log without KL is not a healthy run."""
     Path("log.csv").write_text("step,loss\n1,0.5\n2,0.5\n")
-    found = replay(read_log(Path("log.csv"), quiet), load(environment={}))
+    found = replay(read_log(Path("log.csv"), quiet), as_recorded)
     assert "no kl in what is logged" in found.idle["kl_explosion"]
     assert found.watched == []
     assert found.names == ["loss"]

@@ -18,6 +18,8 @@ from klarm.cli.demo import RECORDINGS, read_recording
 from klarm.detectors import CATALOGUE
 from klarm.settings import settings_of
 
+pytestmark = pytest.mark.usefixtures("one_detector")
+
 COMMAND = [sys.executable, "-m", "klarm"]
 
 

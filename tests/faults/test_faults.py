@@ -17,6 +17,8 @@ import pytest
 import klarm
 from klarm.journal import read_journal
 
+pytestmark = pytest.mark.usefixtures("one_detector")
+
 JOURNAL = Path("klarm_runs/a/journal.jsonl")
 
 
@@ -81,12 +83,13 @@ def test_a_full_disk_is_said_once_and_training_goes_on() -> None:
 def test_a_disk_that_has_room_again_gets_every_line() -> None:
     """A limit on the file's size stands for it: a write stops half-way, and later goes on there."""
     done = run_python("""
-        import resource, klarm
+        import os, resource, klarm
         unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
         monitor = klarm.init("a")
         for step in range(300):
             if step == 100:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (8_500, unlimited[1]))
+                size = os.stat("klarm_runs/a/journal.jsonl").st_size
+                resource.setrlimit(resource.RLIMIT_FSIZE, (size + 130, unlimited[1]))
             if step == 200:
                 resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
             monitor.log({"kl": 0.1, "reward": 1.0}, step)
@@ -253,6 +256,140 @@ def test_training_threads_may_log_together() -> None:
     """)
     assert (done.returncode, done.stderr) == (0, "")
     assert recorded_steps() == list(range(4000))
+
+
+def test_logging_in_a_signal_handler_neither_hangs_nor_corrupts() -> None:
+    """A handler that logs while a log is under way, thousands of times, with the thread on."""
+    done = run_python("""
+        import signal, klarm
+        from klarm import appender, guard
+        guard.raise_failures = True
+        appender._SLOW_SECONDS = 0.0  # every write counts as slow: the thread takes over
+        monitor = klarm.init("a", console=False)
+        def handler(signum, frame):
+            monitor.log({"kl": 0.1, "from/handler": 1.0})
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)
+        for _ in range(20_000):
+            monitor.log({"kl": 0.1})
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        klarm.finish()
+    """)
+    assert (done.returncode, done.stderr) == (0, "")
+    steps = recorded_steps()
+    assert steps == list(range(len(steps)))
+    assert len(steps) >= 20_000
+
+
+def test_logging_while_another_thread_finishes_never_writes_into_a_foreign_file() -> None:
+    """A descriptor that is closed may belong to somebody else a moment later."""
+    done = run_python("""
+        import threading, klarm
+        for i in range(60):
+            monitor = klarm.init(f"r{i}", console=False)
+            go = threading.Event()
+            def work():
+                go.wait()
+                for _ in range(200):
+                    monitor.log({"kl": 0.1})
+            threads = [threading.Thread(target=work) for _ in range(4)]
+            [thread.start() for thread in threads]
+            go.set()
+            monitor.finish()
+            files = [open(f"mine-{i}-{j}", "w") for j in range(5)]
+            [thread.join() for thread in threads]
+            [file.close() for file in files]
+    """)
+    assert done.returncode == 0
+    assert [path.name for path in Path().glob("mine-*") if path.stat().st_size] == []
+
+
+def test_a_stderr_pipe_that_nobody_reads_does_not_stop_training() -> None:
+    """It is full after some dozens of messages; what cannot be shown is not shown."""
+    read_end, write_end = os.pipe()
+    code = (
+        "import klarm; klarm.init('a')\n"
+        "for step in range(3000): klarm.log({'kl': float('nan')}, step)\n"
+        "print('done')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=write_end,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    os.close(read_end)
+    os.close(write_end)
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert len(recorded_steps()) == 3000
+
+
+def test_a_script_that_changes_its_directory_can_still_roll_back() -> None:
+    """The journal is found again from anywhere."""
+    Path("elsewhere").mkdir()
+    monitor = klarm.init("a", console=False)
+    for step in range(100):
+        monitor.log({"kl": 0.4 + 0.2 * (step % 2)}, step)
+    os.chdir("elsewhere")
+    monitor.log({"kl": 0.5}, 80)
+    assert monitor.log({"kl": 5.0}, 81)
+
+
+def test_a_journal_that_was_deleted_is_not_taken_for_an_empty_one() -> None:
+    """The baselines stay as they are."""
+    monitor = klarm.init("a", console=False)
+    for step in range(100):
+        monitor.log({"kl": 0.4 + 0.2 * (step % 2)}, step)
+    JOURNAL.unlink()
+    monitor.log({"kl": 0.5}, 80)
+    assert monitor.log({"kl": 5.0}, 81)
+
+
+def test_a_journal_with_bytes_that_are_no_text_can_be_resumed() -> None:
+    """The line is passed over."""
+    klarm.init("a", console=False)
+    klarm.log({"kl": 0.1}, 0)
+    klarm.finish()
+    with JOURNAL.open("ab") as file:
+        file.write(b'{"type":"step","step":1,"time":1.0,"metrics":{"\xff\xfe":1}}\n')
+        file.write(b"[" * 100_000 + b"\n")
+    klarm.init("a", console=False)
+    klarm.log({"kl": 0.1})
+    assert [type(record).__name__ for record in read_journal(JOURNAL)][-1] == "Step"
+
+
+def test_a_forked_worker_of_multiprocessing_writes_its_last_lines() -> None:
+    """Such a process leaves without running atexit."""
+    done = run_python("""
+        import multiprocessing
+        def work():
+            import klarm
+            from klarm import appender
+            appender._SLOW_SECONDS = 0.0
+            klarm.init("a", console=False)
+            for step in range(5_000):
+                klarm.log({"kl": 0.1}, step)
+        process = multiprocessing.get_context("fork").Process(target=work)
+        process.start()
+        process.join()
+    """)
+    assert done.returncode == 0
+    assert recorded_steps() == list(range(5_000))
+
+
+def test_an_incomplete_end_does_not_keep_the_run_from_being_taken_up_again() -> None:
+    """The disk was full when it ended; now there is room."""
+    JOURNAL.parent.mkdir(parents=True)
+    JOURNAL.symlink_to("/dev/full")
+    klarm.init("a", console=False)
+    klarm.log({"kl": 0.1})
+    klarm.finish()
+    JOURNAL.unlink()
+    klarm.init("a", console=False)
+    klarm.log({"kl": 0.1})
+    assert recorded_steps() == [0]
 
 
 def test_a_stderr_that_nobody_reads_any_more_ends_nothing() -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import klarm
-from klarm.journal import Resume
+from klarm.journal import Resume, Started
 from klarm.metrics import to_number
-from klarm.sources import LogRow, SourceError, read_log, recorded_config
+from klarm.sources import LogRow, SourceError, read_log
 
 
-def read(name: str) -> tuple[list[LogRow | Resume], list[str]]:
+def read(name: str) -> tuple[list[LogRow | Resume | Started], list[str]]:
     said: list[str] = []
     return list(read_log(Path(name), said.append)), said
 
@@ -88,12 +88,12 @@ def test_a_run_is_read_by_its_folder_with_its_resumes_and_settings() -> None:
     with Path("klarm_runs/a/journal.jsonl").open("a") as file:
         file.write('{"type":"step","st')
     rows, said = read("klarm_runs/a")
-    assert [row.step for row in rows] == [0, 1, 2, 3, 4, 3, 3]
-    assert isinstance(rows[5], Resume)
+    started, *steps = rows
+    assert isinstance(started, Started)
+    assert started.config["kl_explosion"]["sigma_multiplier"] == 5.0
+    assert [row.step for row in steps if not isinstance(row, Started)] == [0, 1, 2, 3, 4, 3, 3]
+    assert isinstance(steps[5], Resume)
     assert said == ["klarm_runs/a/journal.jsonl line 10 is torn; passed over"]
-    config = recorded_config(Path("klarm_runs/a"))
-    assert config is not None
-    assert config["kl_explosion"]["sigma_multiplier"] == 5.0  # type: ignore[index]
 
 
 def test_what_is_not_there_is_said_by_name() -> None:
@@ -101,10 +101,3 @@ def test_what_is_not_there_is_said_by_name() -> None:
     Path("empty").mkdir()
     with pytest.raises(SourceError, match=r"empty/journal\.jsonl does not exist"):
         read("empty")
-    assert recorded_config(_plain_log()) is None
-
-
-def _plain_log() -> Path:
-    path = Path("plain.jsonl")
-    path.write_text('{"kl": 1}\n')
-    return path

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from klarm.binding import binding_line, idle
 from klarm.config import Config
-from klarm.journal import MemoryJournal, Resume
+from klarm.journal import MemoryJournal, Resume, Started
 from klarm.monitor import Monitor
 from klarm.sources import LogRow
 from klarm.types import Alert, Event
@@ -27,18 +27,33 @@ class Replay:
     names: list[str]  # of the metrics in the log
 
 
-def replay(rows: Iterable[LogRow | Resume], config: Config) -> Replay:
-    """Run the monitor over a log and return what it says; nothing is written."""
+def replay(
+    rows: Iterable[LogRow | Resume | Started],
+    configure: Callable[[Mapping[str, object] | None], Config],
+) -> Replay:
+    """Run the monitor over a log and return what it says; nothing is written.
+
+    A journal tells where a process took the run up and with which settings: there a new monitor
+    goes on from the record, as it did then. `configure` gives the configuration for the recorded
+    settings, or for none in a log of another kind.
+    """
     journal = MemoryJournal()
-    monitor = Monitor("replay", config.detectors(), journal, rules=config.incident_rules())
+    monitor: Monitor | None = None
     alerts: list[Alert] = []
     steps = 0
     for row in rows:
+        if monitor is None or isinstance(row, Started):
+            config = configure(row.config if isinstance(row, Started) else None)
+            if monitor is not None:
+                monitor.finish()
+            monitor = Monitor("replay", config.detectors(), journal, rules=config.incident_rules())
         if isinstance(row, Resume):
             monitor.resume(row.step)
-        else:
+        elif isinstance(row, LogRow):
             steps += 1
             alerts += monitor.log(row.metrics, row.step)
+    if monitor is None:
+        monitor = Monitor("replay", configure(None).detectors(), journal)
     monitor.finish()
     detectors, binding = monitor.detectors, monitor.binding
     resting = idle(detectors, binding)

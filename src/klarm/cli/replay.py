@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ from klarm.analysis.replay import replay as run_replay
 from klarm.config import Config, load
 from klarm.console import COLOURS, counted, event_line
 from klarm.journal import encode
-from klarm.sources import SourceError, read_log, recorded_config
+from klarm.sources import SourceError, read_log
 from klarm.types import SEVERITIES, Severity
 
 _Item = TypeVar("_Item")
@@ -64,8 +64,14 @@ def replay(
     with the settings it was recorded with, unless --config or --set say otherwise. Exit code 0 if
     it could be watched (see --fail-on), 2 if not.
     """
-    config = _config(log, config_file, settings)
-    found = run_replay(_with_progress(read_log(log, _say)), config)
+    changes = _parse(settings)
+
+    def configure(recorded: Mapping[str, object] | None) -> Config:
+        recorded = recorded if config_file is None else None
+        return load(config_file, changes, overrides_from="--set", recorded=recorded)
+
+    configure(None)  # a mistake in the settings is said before the log is read
+    found = run_replay(_with_progress(read_log(log, _say)), configure)
     if output == "json":
         _print_json(found)
     else:
@@ -78,7 +84,7 @@ def replay(
         sys.exit(any(alert.severity in failing for alert in found.alerts))
 
 
-def _config(log: Path, config_file: Path | None, settings: tuple[str, ...]) -> Config:
+def _parse(settings: Iterable[str]) -> dict[str, dict[str, object]]:
     changes: dict[str, dict[str, object]] = {}
     for setting in settings:
         place, equals, value = setting.partition("=")
@@ -86,8 +92,7 @@ def _config(log: Path, config_file: Path | None, settings: tuple[str, ...]) -> C
         if not (equals and dot):
             raise click.UsageError(f"--set takes SECTION.NAME=VALUE, got {setting!r}")
         changes.setdefault(section, {})[name] = value
-    recorded = recorded_config(log) if config_file is None else None
-    return load(config_file, changes, overrides_from="--set", recorded=recorded)
+    return changes
 
 
 def _print_text(found: Replay) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from klarm.journal import FILE_NAME, Resume, is_journal
+from klarm.journal import FILE_NAME, Resume, Started, is_journal
 from klarm.sources import csv, journal, jsonl
 from klarm.sources.row import LogRow, SourceError
 
-__all__ = ["LogRow", "SourceError", "read_log", "recorded_config"]
+__all__ = ["LogRow", "SourceError", "read_log"]
 
 
-def read_log(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Resume]:
+def read_log(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Resume | Started]:
     """Yield the steps of a log: a CSV file, a JSON Lines file, a journal or a run's folder.
 
     Raises SourceError for what cannot be read; a line that cannot is passed over and said.
@@ -23,12 +23,6 @@ def read_log(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Resume
     if is_journal(path):
         return journal.read(path, say)
     return jsonl.read(path, say)
-
-
-def recorded_config(path: Path) -> dict[str, object] | None:
-    """Return the settings a run was watched with; None if the log is no journal."""
-    path = _file(path)
-    return journal.recorded_config(path) if is_journal(path) else None
 
 
 def _file(path: Path) -> Path:

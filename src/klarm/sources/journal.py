@@ -9,8 +9,8 @@ from klarm.journal import Resume, Started, Step, read_journal
 from klarm.sources.row import LogRow
 
 
-def read(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Resume]:
-    """Yield the steps of a journal, and where training went back."""
+def read(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Resume | Started]:
+    """Yield the steps of a journal, where training went back, and where a process took it up."""
 
     def passed_over(number: int) -> None:
         say(f"{path} line {number} is torn; passed over")
@@ -18,14 +18,5 @@ def read(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Resume]:
     for record in read_journal(path, passed_over):
         if isinstance(record, Step):
             yield LogRow(record.step, record.metrics)
-        elif isinstance(record, Resume):
+        elif isinstance(record, Resume | Started):
             yield record
-
-
-def recorded_config(path: Path) -> dict[str, object]:
-    """Return the configuration a journal's run was watched with, last."""
-    config: dict[str, object] = {}
-    for record in read_journal(path):
-        if isinstance(record, Started | Resume):
-            config = record.config
-    return config

@@ -1,0 +1,21 @@
+"""The `klarm` command and its subcommands."""
+
+from __future__ import annotations
+
+import click
+
+from klarm.cli.demo import demo
+from klarm.cli.detectors import detectors
+from klarm.cli.init import init
+from klarm.cli.replay import replay
+from klarm.version import __version__
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__)
+def klarm() -> None:
+    """An alarm for RL post-training: GRPO, PPO, RLHF."""
+
+
+for _command in (demo, init, replay, detectors):
+    klarm.add_command(_command)

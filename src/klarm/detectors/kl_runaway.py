@@ -1,0 +1,202 @@
+"""KL runaway: KL keeps running ahead of what its own growth predicts, suddenly or slowly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import exp, log, sqrt
+from typing import ClassVar
+
+from klarm.detectors.base import Detector
+from klarm.settings import setting
+from klarm.types import Alert, Severity
+
+# Added to |KL| before its logarithm: below a thousandth of a nat nothing is worth an alarm.
+_SMALLEST = 1e-3
+# Healthy KL takes off within its first tens of steps; until then it is judged in absolute terms,
+# by a floor that falls with the cube of time. This did more against false alarms than any test.
+_TAKE_OFF_STEPS = 30.0
+# A single step counts for this many noise units at most, so that one spike is not an explosion.
+_MOST_A_STEP = 3.0
+_LEAST_NOISE = 0.08
+_MOST_CORRELATED = 0.95
+_FIRST_CUSUM_STEP = 10
+# The slow test compares with the first half of the run: too short a half shows healthy growth.
+_FIRST_SLOW_STEP = 400
+_FIRST_RECORD_STEP = 40
+_RECORDS_A_DOUBLING = 4
+_CRITICAL = 1.5
+
+
+@dataclass(kw_only=True, eq=False)
+class KLRunawayDetector(Detector):
+    """Warns when log KL keeps running ahead of the run's own extrapolated growth.
+
+    Two tests, the worse counts. The quick one is a CUSUM: how far each value is above the
+    forecast, in noise units, less an allowance, summed up. The slow one asks whether the level has
+    risen since half-way through the run by `drift_factor` more than it did in the doubling before.
+    The score is 1 at a warning and 1.5 at a critical alert. Both look at many steps, so an alert is
+    decisive.
+
+    >>> detector = KLRunawayDetector()
+    >>> for step in range(200):
+    ...     _ = detector.update(step, {"kl": 0.02 + 0.001 * (step % 3)})
+    >>> [detector.update(200 + i, {"kl": 0.02 * 1.5**i}) is not None for i in range(8)]
+    [False, False, False, False, True, True, True, True]
+    """
+
+    name: ClassVar[str] = "kl_runaway"
+    signal: ClassVar[str] = "kl"
+    watches: ClassVar[tuple[str, ...]] = ("kl",)
+    recommendations: ClassVar[Mapping[Severity, str]] = {
+        "warning": (
+            "Compare with the reward: if it rises too and KL levels off, this is learning. If the "
+            "reward is flat or jumps, lower the learning rate or raise the KL penalty."
+        ),
+        "critical": (
+            "The policy is leaving its reference. Stop, go back to a checkpoint from before the "
+            "rise, and remove the cause: a learning rate too high, a KL penalty too small, or a "
+            "reward that can be gamed."
+        ),
+    }
+
+    warmup_steps: int = setting(10, "the first values, from which it only learns", at_least=0)
+    memory_steps: int = setting(40, "how many steps the forecast looks back", at_least=10)
+    allowance: float = setting(
+        0.75, "noise units above the forecast that a step may be for nothing", above=0
+    )
+    patience: float = setting(
+        7.0, "noise units above the allowance that add up to a warning", above=0
+    )
+    drift_factor: float = setting(
+        1.73, "unexpected rise since half-way through the run that is a warning", above=1
+    )
+
+    def _start(self) -> None:
+        self._forecast = _Forecast(self.memory_steps)
+        self._records = _Records()
+        self._sum = 0.0
+
+    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+        if value == 0.0:  # not measured, or the very first steps: it says nothing of growth
+            self.score = min(self.score, self._sum / self.patience)
+            return None
+        forecast = self._forecast
+        size = abs(value) + _SMALLEST
+        rows = forecast.rows
+        if rows:
+            floor = _SMALLEST + (_TAKE_OFF_STEPS / (rows + 1)) ** 3
+            ahead = log((size + floor) / (forecast.expected + floor)) / forecast.noise
+            ahead = min(max(ahead, -_MOST_A_STEP), _MOST_A_STEP)
+            step_up = (ahead - self.allowance) * forecast.independence
+            self._sum = min(max(self._sum + step_up, 0.0), 2.0 * self.patience)
+        forecast.update(log(size))
+        self._records.update(forecast.rows, forecast.level)
+        quick = self._sum / self.patience if rows >= _FIRST_CUSUM_STEP else 0.0
+        slow = self._records.unexpected_rise(forecast.level) / (
+            log(self.drift_factor) + forecast.level_noise
+        )
+        self.score = max(quick, slow)
+        if self.score <= 1.0:
+            return None
+        severity: Severity = "critical" if self.score > _CRITICAL else "warning"
+        if quick >= slow:
+            message = (
+                f"KL {value:.4g} keeps running ahead of its own growth, which predicts "
+                f"{forecast.foreseen:.2g}."
+            )
+        else:
+            risen = exp(self._records.unexpected_rise(forecast.level))
+            message = (
+                f"KL is at {value:.4g}: since half-way through the run its level has risen x"
+                f"{risen:.2g} more than in the doubling before."
+            )
+        return self._alert(severity, step, value, message, decisive=True)
+
+    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
+        return {
+            "kl": value,
+            "score": score,
+            "expected": self._forecast.foreseen,
+            "threshold": _CRITICAL if severity == "critical" else 1.0,
+        }
+
+
+class _Forecast:
+    """What log KL should be next: its level and trend, its noise, and how that hangs together.
+
+    Double exponential smoothing whose trend may not fall and may not outrun growth in proportion
+    to time. Early on it forgets faster, so that it follows the take-off.
+    """
+
+    def __init__(self, memory_steps: int) -> None:
+        self._least_rate = 1.0 / memory_steps
+        self.rows = 0
+        self.level = 0.0  # of the logarithms
+        self._slower = 0.0  # the level, smoothed again
+        self._predicted = 0.0
+        self.expected = 0.0  # the next size
+        self.foreseen = 0.0  # what was expected of the last value
+        self._scale = 0.3
+        self.noise = 0.3
+        self.independence = 1.0  # lower when deviations come in runs, which prove less
+        self.level_noise = 0.0
+        self._variance = 1.0
+        self._covariance = 0.0
+        self._last = 0.0
+
+    def update(self, logarithm: float) -> None:
+        """Take in the logarithm of one value."""
+        self.rows += 1
+        self.foreseen = max(self.expected - _SMALLEST, 0.0)
+        if self.rows == 1:
+            self.level = self._slower = self._predicted = logarithm
+            self.expected = exp(logarithm)
+            return
+        rate = max(self._least_rate, 2.0 / (self.rows + 1))
+        deviation = (logarithm - self._predicted) / self.noise
+        deviation = min(max(deviation, -_MOST_A_STEP), _MOST_A_STEP)
+        self._variance += rate * (deviation * deviation - self._variance)
+        self._covariance += rate * (deviation * self._last - self._covariance)
+        self._last = deviation
+        # 1.2533 turns the mean absolute deviation of a normal into its standard deviation.
+        self._scale += rate * (1.2533 * abs(deviation) * self.noise - self._scale)
+        self.level += rate * (self._predicted + deviation * self.noise - self.level)
+        self._slower += rate * (self.level - self._slower)
+        trend = (self.level - self._slower) * rate / (1.0 - rate)
+        trend = min(max(trend, 0.0), 1.0 / self.rows)
+        self._predicted = self.level + trend / rate
+        self.expected = exp(self._predicted)
+        self.noise = max(self._scale, _LEAST_NOISE)
+        together = self._covariance / self._variance if self._variance > 0.0 else 0.0
+        together = min(max(together, 0.0), _MOST_CORRELATED)
+        self.independence = sqrt((1.0 - together) / (1.0 + together))
+        self.level_noise = self.noise / self.independence * sqrt(rate / 2.0)
+
+
+class _Records:
+    """The highest level so far, noted four times a doubling of the run."""
+
+    def __init__(self) -> None:
+        self._highest = float("-inf")
+        self._noted: list[float] = []
+        self._next = float(_FIRST_RECORD_STEP)
+        self._rows = 0
+
+    def update(self, rows: int, level: float) -> None:
+        """Take in the level at a row."""
+        self._rows = rows
+        if rows < _FIRST_RECORD_STEP:
+            return
+        self._highest = max(self._highest, level)
+        if rows >= self._next:
+            self._noted = [*self._noted[-2 * _RECORDS_A_DOUBLING :], self._highest]
+            self._next *= 2.0 ** (1.0 / _RECORDS_A_DOUBLING)
+
+    def unexpected_rise(self, level: float) -> float:
+        """Return how far a level is above its record half-way, less the rise before that."""
+        noted = self._noted
+        if self._rows < _FIRST_SLOW_STEP or len(noted) <= 2 * _RECORDS_A_DOUBLING:
+            return 0.0
+        half, quarter = noted[-1 - _RECORDS_A_DOUBLING], noted[-1 - 2 * _RECORDS_A_DOUBLING]
+        return level - half - max(half - quarter, 0.0)

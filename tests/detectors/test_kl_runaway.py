@@ -1,0 +1,92 @@
+"""Running away: seen when it is sudden and when it is slow, not when KL merely grows or spikes."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from klarm.cli.demo import read_recording
+from klarm.detectors import KLRunawayDetector
+
+
+def growing(count: int, seed: int, noise: float = 0.2) -> list[float]:
+    """Return KL that grows from nothing to a plateau, as in healthy runs, with log-normal noise."""
+    rng = random.Random(seed)
+    return [0.03 * (1 - math.exp(-i / 60)) * rng.lognormvariate(0, noise) for i in range(count)]
+
+
+def first_alarm(values: list[float], severity: str | None = None) -> int | None:
+    detector = KLRunawayDetector()
+    for step, value in enumerate(values):
+        alert = detector.update(step, {"kl": value})
+        if alert is not None and severity in (None, alert.severity):
+            assert alert.decisive
+            return step
+    return None
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_growth_to_a_plateau_is_silent(seed: int) -> None:
+    """However many orders of magnitude it takes."""
+    assert first_alarm(growing(1500, seed)) is None
+
+
+def test_an_explosion_is_seen_at_an_exact_step_and_then_is_critical() -> None:
+    """KL doubles every ten steps from step 300 on."""
+    values = growing(300, 3) + [0.03 * 2 ** (i / 10) for i in range(60)]
+    assert first_alarm(values) == 312
+    assert first_alarm(values, "critical") == 316
+
+
+def test_the_recorded_explosion_is_seen_soon_after_the_learning_rate_jumped() -> None:
+    """Which it did after step 150; the healthy recording is silent throughout."""
+    kl = [row["kl"] for row in read_recording("exploding")]
+    assert first_alarm(kl) == 162
+    assert first_alarm([row["kl"] for row in read_recording("healthy")]) is None
+
+
+def test_a_jump_that_stays_is_seen() -> None:
+    """x10 at step 400, for good."""
+    values = growing(400, 5) + [10 * value for value in growing(600, 6)[100:]]
+    assert first_alarm(values) == 402
+
+
+def test_slow_drift_is_seen_by_the_slow_test() -> None:
+    """x10 over 2,000 steps: at no step does it look like anything."""
+    values = growing(1000, 7)
+    values += [value * 10 ** (i / 2000) for i, value in enumerate(growing(3000, 8)[1000:])]
+    assert first_alarm(values) == 1634
+
+
+def test_spikes_are_not_an_explosion() -> None:
+    """One in fifty steps is a thousand times too high."""
+    rng = random.Random(9)
+    values = [v * 1000 if rng.random() < 0.02 else v for v in growing(2000, 10)]
+    assert first_alarm(values) is None
+
+
+def test_zeros_say_nothing() -> None:
+    """Neither at the start nor in between."""
+    values = [v for value in growing(800, 11) for v in (value, 0.0)]
+    assert first_alarm([0.0] * 50 + values) is None
+
+
+def test_a_signed_estimate_may_run_away_downward() -> None:
+    """The k1 estimator can be negative; its size counts."""
+    values = growing(300, 12) + [-0.03 * 2 ** (i / 10) for i in range(60)]
+    assert first_alarm(values) is not None
+
+
+def test_the_alert_says_what_was_expected() -> None:
+    """And the quick test and the slow one have words of their own."""
+    detector = KLRunawayDetector()
+    alerts = [
+        alert
+        for step, value in enumerate(growing(300, 3) + [3.0] * 20)
+        if (alert := detector.update(step, {"kl": value}))
+    ]
+    assert "KL 3 keeps running ahead of its own growth, which predicts 0.0" in alerts[0].message
+    assert alerts[0].metrics["threshold"] == 1.0
+    assert alerts[0].metrics["score"] > 1.0
