@@ -28,6 +28,8 @@ ORDER = [
     "console",
     "appender",
     "journal",
+    "movements",
+    "playbook",
     "monitor",
     "session",
     "sources",

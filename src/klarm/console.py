@@ -78,12 +78,17 @@ def alert_line(alert: Alert) -> str:
 
 
 def event_line(event: Event) -> str:
-    """Return a change of an incident as one line."""
-    return (
+    """Return a change of an incident as a line, with what else moved if it opened."""
+    line = (
         f"klarm INCIDENT {event.incident} on {event.signal} {event.event} at step {event.step} "
         f"({event.severity}, since step {event.started}, {', '.join(event.detectors)}): "
         f"{event.reason}"
     )
+    if event.moved:
+        line += f"\n  moved: {event.moved}"
+    if event.pattern:
+        line += f"\n  looks like {event.pattern}: {event.cause}. {event.remedy}"
+    return line
 
 
 def alert_panel(alert: Alert) -> RenderableType:

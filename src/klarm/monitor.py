@@ -8,13 +8,17 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import msgspec
+
 from klarm.binding import Binding, BindingReport
 from klarm.console import Console, counted
 from klarm.detectors import Detector
 from klarm.guard import guarded
 from klarm.incidents import IncidentRules, Incidents
 from klarm.journal import Checkpoint, Finish, History, Journal, Resume
-from klarm.metrics import to_number
+from klarm.metrics import METRICS, to_number
+from klarm.movements import RecentRows, summary
+from klarm.playbook import diagnose
 from klarm.timeline import Timeline
 from klarm.types import Alert, Blip, Event, Incident
 
@@ -56,6 +60,7 @@ class Monitor:
         self._clock = clock
         self._lock = threading.RLock()
         self._timeline = Timeline()
+        self._recent = RecentRows()
         self._report: BindingReport | None = BindingReport(
             self.detectors, self.binding, self._console.say
         )
@@ -154,6 +159,7 @@ class Monitor:
         new = self._timeline.new_at(at, values)
         if self._journal is not None:
             self._journal.step(at, self._clock(), values)
+        self._recent.add(at, new)
         alerts = self._ask_detectors(at, new)
         for alert in alerts:
             self._show(alert)
@@ -188,11 +194,24 @@ class Monitor:
 
     def _tell(self, changes: Sequence[Event | Blip]) -> None:
         for change in changes:
+            if isinstance(change, Event) and change.event == "opened":
+                change = self._diagnosed(change)  # noqa: PLW2901
             if self._journal is not None:
                 self._journal.record(change)
             if isinstance(change, Event):
                 self._incidents.recall([change])
                 self._console.event(change)
+
+    def _diagnosed(self, event: Event) -> Event:
+        movements = self._recent.movements()
+        pattern = diagnose(movements)
+        return msgspec.structs.replace(
+            event,
+            moved=summary(movements),
+            pattern=pattern.name if pattern else "",
+            cause=pattern.cause if pattern else "",
+            remedy=pattern.remedy if pattern else "",
+        )
 
     def _resume(self, step: int) -> None:
         self._resumes += 1
@@ -218,16 +237,18 @@ class Monitor:
     def _history(self) -> History | None:
         if self._journal is None:
             return None
-        return self._journal.history({name for d in self._active for name in d.watches})
+        return self._journal.history(METRICS.keys())
 
     def _rebuild(self, history: History, step: int) -> None:
         """Bring detectors and incidents to where they were before a step."""
         for detector in self._active:
             detector.reset()
         self._incidents.reset()
+        self._recent.clear()
         self._incidents.recall(history.events)
         for earlier, values in history.rows:
             if earlier < step:
+                self._recent.add(earlier, values)
                 alerts = self._ask_detectors(earlier, values)
                 self._incidents.update(earlier, values, alerts)
 

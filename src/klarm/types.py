@@ -67,6 +67,11 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     reason: str
     message: str
     recommendation: str
+    # When it opened: what else had moved, and the pattern of the playbook that this fits.
+    moved: str = ""
+    pattern: str = ""
+    cause: str = ""
+    remedy: str = ""
 
 
 class Blip(msgspec.Struct, frozen=True, tag_field="type", tag="blip"):
