@@ -20,6 +20,7 @@ ORDER = [
     "metrics",
     "stats",
     "series",
+    "dip",
     "detectors",
     "incidents",
     "config",

@@ -54,8 +54,9 @@ def test_they_agree_on_the_recordings(recording: str, mode: str) -> None:
     assert live == replayed("a")
     kl = np.array([row["kl"] for row in rows])
     scores = KLExplosionDetector(baseline_mode=mode).scores(kl)
-    assert [alert.step - 1 for alert in live] == np.flatnonzero(scores > 3.0).tolist()
-    assert [alert.metrics["z_score"] for alert in live] == scores[scores > 3.0].tolist()
+    on_kl = [alert for alert in live if alert.detector == "kl_explosion"]
+    assert [alert.step - 1 for alert in on_kl] == np.flatnonzero(scores > 3.0).tolist()
+    assert [alert.metrics["z_score"] for alert in on_kl] == scores[scores > 3.0].tolist()
 
 
 @modes

@@ -84,6 +84,7 @@ class _Player:
         self.alerts: list[Alert] = []
         self._monitor = monitor
         self._detector = next(d for d in monitor.detectors if isinstance(d, KLExplosionDetector))
+        self._on_kl = {d.name for d in monitor.detectors if d.signal == self._detector.signal}
 
     def play_live(self, console: Console) -> None:
         """Play it in a terminal, as a curve that grows."""
@@ -133,7 +134,9 @@ class _Player:
     def _feed(self, row: dict[str, Any]) -> bool:
         """Log one row; return whether it brought the first critical alert."""
         had_critical = any(alert.severity == "critical" for alert in self.alerts)
-        alerts = self._monitor.log(row, step=row["step"])
+        # The curve is KL's, so what is said of other signals has no place on it.
+        logged = self._monitor.log(row, step=row["step"])
+        alerts = [alert for alert in logged if alert.detector in self._on_kl]
         mean, spread = self._detector.mean, self._detector.spread
         sigma = self._detector.sigma_multiplier
         self.alerts += alerts

@@ -1,0 +1,96 @@
+"""Advantage variance: the advantages spread far wider than they used to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from klarm.detectors.base import Detector
+from klarm.settings import setting
+from klarm.stats import SlidingMoments
+from klarm.types import Alert, Severity
+
+_CRITICAL_FACTOR = 2.0
+
+
+@dataclass(kw_only=True, eq=False)
+class AdvantageVarianceDetector(Detector):
+    """Warns when the spread of advantages is over `std_multiplier` times its baseline's mean.
+
+    Critical beyond twice that. The baseline is the spreads before the current one: the last
+    `rolling_window` of them, or for good the first when it is frozen.
+
+    >>> detector = AdvantageVarianceDetector()
+    >>> for step in range(50):
+    ...     _ = detector.update(step, {"advantage_std": 0.25})
+    >>> detector.update(50, {"advantage_std": 1.0}).severity
+    'warning'
+    """
+
+    name: ClassVar[str] = "advantage_variance"
+    signal: ClassVar[str] = "advantage"
+    watches: ClassVar[tuple[str, ...]] = ("advantage_std",)
+    recommendations: ClassVar[Mapping[Severity, str]] = {
+        "warning": (
+            "Look at the rewards of this step: a few extreme ones stretch the advantages. "
+            "Clip or normalise them if it goes on."
+        ),
+        "critical": (
+            "Act before the gradients do: clip rewards or normalise advantages, lower the "
+            "learning rate, and check the reward function and the value model."
+        ),
+    }
+    fewest_values: ClassVar[int] = 10
+
+    std_multiplier: float = setting(
+        3.0, "warning above this many times the baseline's mean, critical above twice it", above=0
+    )
+    rolling_window: int = setting(100, "how many values make the baseline", at_least=10)
+    baseline_mode: str = setting(
+        "rolling",
+        "rolling: the last values; frozen: the first ones for good, which catches slow growth",
+        choices=("rolling", "frozen"),
+    )
+    min_mean: float = setting(
+        0.01, "the least mean assumed, so that tiny advantages do not alarm at a whisper", above=0
+    )
+
+    def _start(self) -> None:
+        self._moments = SlidingMoments(self.rolling_window)
+        # The baseline that the last value was measured against.
+        self.mean = self.min_mean
+
+    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+        moments = self._moments
+        mean = self.mean = max(moments.mean, self.min_mean)
+        ratio = value / mean
+        if ratio != ratio:  # noqa: PLR0124  # NaN: values near the largest float overflowed
+            ratio = 0.0
+        self.score = ratio
+        alert = self._judge(step, value, ratio) if ratio > self.std_multiplier else None
+        if self._seen < self.rolling_window or self.baseline_mode == "rolling":
+            moments.update(value)
+        return alert
+
+    def _judge(self, step: int, value: float, ratio: float) -> Alert:
+        severity: Severity = "critical" if ratio > self._threshold("critical") else "warning"
+        # Until its window is full, a frozen baseline rolls too.
+        mode = self.baseline_mode if self._seen >= self.rolling_window else "rolling"
+        message = (
+            f"The advantages' standard deviation {value:.4g} is {ratio:.3g} times its {mode} "
+            f"baseline of {self.mean:.4g} ({severity} above {self._threshold(severity):g} times)."
+        )
+        return self._alert(severity, step, value, message)
+
+    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
+        return {
+            self._metric: value,
+            "ratio": score,
+            "baseline_mean": self.mean,
+            "baseline_mode": self.baseline_mode,
+            "threshold": self._threshold(severity),
+        }
+
+    def _threshold(self, severity: Severity) -> float:
+        return self.std_multiplier * (_CRITICAL_FACTOR if severity == "critical" else 1.0)

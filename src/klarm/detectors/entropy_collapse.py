@@ -1,0 +1,127 @@
+"""Entropy collapse: the policy has become nearly deterministic, or is about to."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import ClassVar
+
+from klarm.detectors.base import Detector
+from klarm.settings import setting
+from klarm.types import Alert, Severity
+
+# The level is the median of so many values, which one or two noisy steps do not move.
+_SMOOTHING = 5
+# A collapse is a fall: a policy that began near the floor must also be below this share of its
+# highest level.
+_COLLAPSED = 0.2
+
+
+@dataclass(kw_only=True, eq=False)
+class EntropyCollapseDetector(Detector):
+    """Critical when entropy stays below `floor_nats` for `consecutive_steps`; a warning at half.
+
+    Also a warning: a fall by `fall_fraction` within `fall_steps`, and a value below
+    `threshold` where one is set. A slow fall is what learning looks like and is left alone; so is
+    a policy that was nearly deterministic before training, since nothing has collapsed.
+
+    >>> detector = EntropyCollapseDetector()
+    >>> entropy = [0.6] * 100 + [0.01] * 50
+    >>> alerts = [detector.update(step, {"entropy": value}) for step, value in enumerate(entropy)]
+    >>> alerts[-1].severity
+    'critical'
+    """
+
+    name: ClassVar[str] = "entropy_collapse"
+    signal: ClassVar[str] = "entropy"
+    watches: ClassVar[tuple[str, ...]] = ("entropy",)
+    recommendations: ClassVar[Mapping[Severity, str]] = {
+        "warning": (
+            "Compare some samples of one prompt: do they still differ? If reward is not rising "
+            "either, lower the learning rate or add an entropy bonus."
+        ),
+        "critical": (
+            "The policy says the same thing every time and learns nothing from it. Stop; go back "
+            "to a checkpoint from before the fall, with a lower learning rate, a higher sampling "
+            "temperature or a stronger KL penalty."
+        ),
+    }
+
+    floor_nats: float = setting(
+        0.05, "nearly deterministic below this entropy, nats a token", at_least=0
+    )
+    consecutive_steps: int = setting(
+        50, "values below the floor in a row that are critical; half of them warn", at_least=2
+    )
+    fall_fraction: float = setting(
+        0.8, "warning when this share of the entropy is lost within fall_steps; 1: never", above=0
+    )
+    fall_steps: int = setting(100, "the steps within which such a fall is sudden", at_least=10)
+    threshold: float = setting(
+        0.0, "warning below this entropy; 0: no such limit, for it differs by model", at_least=0
+    )
+
+    def _start(self) -> None:
+        self._last: deque[float] = deque(maxlen=_SMOOTHING)
+        # Levels of the last `fall_steps` with their steps, without those that a later one reached:
+        # the first is the highest.
+        self._levels: deque[tuple[int, float]] = deque(maxlen=self.fall_steps)
+        self._highest = -inf  # of the whole run
+        self._floor = -inf
+        self._below = 0  # values below the floor in a row
+
+    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+        # Each rule's score is 1 at a warning; the floor's is 2 at critical.
+        self._below = self._below + 1 if 0.0 <= value < self._floor else 0
+        stay = 2.0 * self._below / self.consecutive_steps
+        limit = 2.0 - value / self.threshold if self.threshold > 0.0 else 0.0
+        last = self._last
+        last.append(value)
+        fall = self._fall(step, sorted(last)[_SMOOTHING // 2]) if len(last) == _SMOOTHING else 0.0
+        self.score = max(stay, limit, fall)
+        if self.score < 1.0:
+            return None
+        if stay >= 1.0:
+            return self._near_floor(step, value)
+        message = (
+            f"Entropy {value:.3g} is below the threshold of {self.threshold:g}."
+            if limit >= 1.0
+            else self._fallen()
+        )
+        return self._alert("warning", step, value, message)
+
+    def _fall(self, step: int, level: float) -> float:
+        """Measure the level against the highest of late, and learn it."""
+        levels = self._levels
+        while levels and levels[-1][1] <= level:
+            levels.pop()
+        levels.append((step, level))
+        while not 0 <= step - levels[0][0] <= self.fall_steps:
+            levels.popleft()
+        if level > self._highest:
+            self._highest = level
+            self._floor = min(self.floor_nats, _COLLAPSED * level)
+        recent = levels[0][1]
+        # Where so deep a fall ends below the floor, the floor decides; a negative value is no
+        # entropy of tokens.
+        if level < 0.0 or (1.0 - self.fall_fraction) * recent <= self.floor_nats:
+            return 0.0
+        return (1.0 - level / recent) / self.fall_fraction
+
+    def _near_floor(self, step: int, value: float) -> Alert:
+        below, needed = self._below, self.consecutive_steps
+        message = (
+            f"Entropy {value:.3g} has been below {self._floor:.3g} nats for {below} steps "
+            f"(critical from {needed}): the policy is nearly deterministic."
+        )
+        severity: Severity = "critical" if below >= needed else "warning"
+        return self._alert(severity, step, value, message, decisive=True)
+
+    def _fallen(self) -> str:
+        (since, recent), (_, level) = self._levels[0], self._levels[-1]
+        return (
+            f"Entropy has fallen from {recent:.3g} at step {since} to {level:.3g}: "
+            f"{1 - level / recent:.0%} (warning from {self.fall_fraction:.0%})."
+        )
