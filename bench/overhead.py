@@ -27,16 +27,26 @@ from typing import Any
 import numpy as np
 from rlwatch import RLWatch, RLWatchConfig
 from rlwatch.config import KLExplosionConfig
+from rlwatch.detectors import DetectorSuite
 from rlwatch.detectors import KLExplosionDetector as PeerDetector
 
 import klarm
-from klarm.detectors import KLExplosionDetector
+from klarm.detectors import CATALOGUE, KLExplosionDetector
 from table import Row, cost, show, write
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
 # So high that nothing here raises an alert: what is measured is a healthy run.
 SIGMAS = 50.0
+PEER_DETECTS = (
+    "entropy",
+    "kl_divergence",
+    "reward_mean",
+    "reward_std",
+    "advantage_std",
+    "loss",
+    "grad_norm",
+)
 # Logged beside KL; rlwatch has a parameter for all of them but the last.
 OTHER_METRICS = (
     "entropy",
@@ -118,6 +128,28 @@ def detector_rows() -> Iterator[Row]:
     yield cost("KL detector, window 10,000", "µs", long, step["peer 10000"], 200)
     growth, peers = long / short, step["peer 10000"] / step["peer 100"]
     yield Row("window 10,000 against 100", "×", growth, peers, None, "≤ 1.3×", growth <= 1.3)
+    yield from all_detectors_rows()
+
+
+def all_detectors_rows() -> Iterator[Row]:
+    """Measure a step of all detectors, each with its defaults, over ten metrics."""
+    ours, peers = metric_rows("kl", 10_000), metric_rows("kl_divergence", 500)
+    detectors = [kind() for kind in CATALOGUE]
+    suite = DetectorSuite(RLWatchConfig())
+
+    def klarm_step(step: int, row: dict[str, float]) -> None:
+        for detector in detectors:
+            detector.update(step, row)
+
+    def peer_step(step: int, row: dict[str, float]) -> None:
+        suite.check_step(step, **{name: row[name] for name in PEER_DETECTS})
+
+    contenders = {"klarm": step_timer(klarm_step, ours), "peer": step_timer(peer_step, peers)}
+    for measure in contenders.values():
+        measure()
+    step = {name: median(times) for name, times in take_turns(15, contenders).items()}
+    what = f"all detectors ({len(detectors)}, rlwatch 7)"
+    yield cost(what, "µs", step["klarm"], step["peer"], 2)
 
 
 def klarm_steps(window: int) -> Callable[[], float]:
@@ -188,9 +220,10 @@ def klarm_run(steps: int) -> Iterator[klarm.Monitor]:
 
     klarm never raises while it watches: had it failed at every step, it would seem quick.
     """
-    sigmas = {"sigma_multiplier": SIGMAS}
+    settings = {kind.name: {"enabled": False} for kind in CATALOGUE}
+    settings["kl_explosion"] = {"sigma_multiplier": SIGMAS}
     with scratch() as folder:
-        monitor = klarm.init("bench", console=False, dir=folder, kl_explosion=sigmas)
+        monitor = klarm.init("bench", console=False, dir=folder, **settings)
         yield monitor
         monitor.finish()
         with (Path(folder) / "bench" / "journal.jsonl").open("rb") as journal:
