@@ -5,9 +5,13 @@ from __future__ import annotations
 from klarm.detectors.advantage_variance import AdvantageVarianceDetector
 from klarm.detectors.base import Detector
 from klarm.detectors.entropy_collapse import EntropyCollapseDetector
+from klarm.detectors.gradient_norm_spike import GradientNormSpikeDetector
 from klarm.detectors.kl_explosion import KLExplosionDetector
 from klarm.detectors.kl_runaway import KLRunawayDetector
+from klarm.detectors.loss_nan import LossNanDetector
+from klarm.detectors.reward_drift import RewardDriftDetector
 from klarm.detectors.reward_hacking import RewardHackingDetector
+from klarm.detectors.zero_signal import ZeroSignalDetector
 
 CATALOGUE: tuple[type[Detector], ...] = (
     KLExplosionDetector,
@@ -15,6 +19,10 @@ CATALOGUE: tuple[type[Detector], ...] = (
     RewardHackingDetector,
     EntropyCollapseDetector,
     AdvantageVarianceDetector,
+    GradientNormSpikeDetector,
+    LossNanDetector,
+    RewardDriftDetector,
+    ZeroSignalDetector,
 )
 
 __all__ = [
@@ -22,7 +30,11 @@ __all__ = [
     "AdvantageVarianceDetector",
     "Detector",
     "EntropyCollapseDetector",
+    "GradientNormSpikeDetector",
     "KLExplosionDetector",
     "KLRunawayDetector",
+    "LossNanDetector",
+    "RewardDriftDetector",
     "RewardHackingDetector",
+    "ZeroSignalDetector",
 ]

@@ -11,7 +11,7 @@ from typing import ClassVar
 from klarm.settings import check_settings, setting
 from klarm.types import Alert, Severity
 
-_WHEN_NOT_FINITE = (
+WHEN_NOT_FINITE = (
     "Stop the run: nothing computed from this value can be trusted. Go back to the last good "
     "checkpoint, lower the learning rate, and look for an overflow (unclamped log-ratios)."
 )
@@ -110,6 +110,6 @@ class Detector(ABC):
             step=step,
             message=f"{self._metric} is {spelt}: the numbers of this run have broken down.",
             metrics=self._details(value, value, "critical"),
-            recommendation=_WHEN_NOT_FINITE,
+            recommendation=WHEN_NOT_FINITE,
             decisive=True,
         )

@@ -1,0 +1,49 @@
+"""Gradient norm spike: the gradient is far larger than it was at the start of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from klarm.detectors.zscore import ZScoreDetector
+from klarm.settings import setting
+from klarm.types import Severity
+
+
+@dataclass(kw_only=True, eq=False)
+class GradientNormSpikeDetector(ZScoreDetector):
+    """Warns when the gradient norm is more than `sigma_multiplier` deviations above its baseline.
+
+    Critical beyond 1.5 times that. The baseline is frozen by default: in good health the gradient
+    norm stays level or falls, so a rise that lasts is news. Lone spikes are common on healthy runs
+    and open no incident.
+
+    >>> detector = GradientNormSpikeDetector()
+    >>> for step in range(120):
+    ...     _ = detector.update(step, {"grad_norm": 0.5 + 0.05 * (step % 3)})
+    >>> detector.update(120, {"grad_norm": 2.0}).severity
+    'critical'
+    """
+
+    name: ClassVar[str] = "gradient_norm_spike"
+    signal: ClassVar[str] = "gradient"
+    watches: ClassVar[tuple[str, ...]] = ("grad_norm",)
+    called: ClassVar[str] = "Gradient norm"
+    recommendations: ClassVar[Mapping[Severity, str]] = {
+        "warning": (
+            "Check that gradients are clipped, and look at the batch of this step. "
+            "A lone spike that clipping absorbed is harmless."
+        ),
+        "critical": (
+            "If it lasts, lower the learning rate or clip harder, and look for a bad batch: very "
+            "long samples, extreme rewards or advantages. A lone spike that clipping absorbed is "
+            "harmless."
+        ),
+    }
+
+    baseline_mode: str = setting(
+        "frozen",
+        "frozen: the first values for good, which catches a lasting rise; rolling: the last ones",
+        choices=("rolling", "frozen"),
+    )

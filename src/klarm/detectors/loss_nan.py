@@ -1,0 +1,34 @@
+"""Loss NaN: the loss is no longer a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from klarm.detectors.base import WHEN_NOT_FINITE, Detector
+from klarm.types import SEVERITIES, Alert, Severity
+
+
+@dataclass(kw_only=True, eq=False)
+class LossNanDetector(Detector):
+    """Critical at the first loss that is NaN or infinite, in warm-up too.
+
+    The base class does all of that. A finite loss says nothing: in policy gradients its size and
+    sign mean little.
+
+    >>> LossNanDetector().update(0, {"loss": float("nan")}).message
+    'loss is NaN: the numbers of this run have broken down.'
+    """
+
+    name: ClassVar[str] = "loss_nan"
+    signal: ClassVar[str] = "loss"
+    watches: ClassVar[tuple[str, ...]] = ("loss",)
+    recommendations: ClassVar[Mapping[Severity, str]] = dict.fromkeys(SEVERITIES, WHEN_NOT_FINITE)
+
+    def _start(self) -> None:
+        pass
+
+    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+        self.score = 0.0  # an infinite one before it has passed
+        return None

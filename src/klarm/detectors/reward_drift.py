@@ -1,0 +1,152 @@
+"""Reward drift: reward has moved one way for long, and something else shows that it is not good."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import ClassVar, NamedTuple
+
+from klarm.detectors.base import Detector
+from klarm.settings import setting
+from klarm.types import Alert, Severity
+
+_BLOCKS = 4
+# Times the median distance from the median, this is the standard deviation of normal noise.
+_MAD_TO_STD = 1.4826
+# A spread below this share of the level is rounding, not noise.
+_LEAST_RELATIVE_SPREAD = 0.01
+_LEAST_SPREAD = 1e-300  # only so that nothing is divided by zero
+
+_Row = tuple[float | None, ...]
+
+
+class _Move(NamedTuple):
+    """Where a metric came from, where it went, and how far that is in units of its noise.
+
+    No units if it went to and fro, or was not logged.
+    """
+
+    first: float = 0.0
+    last: float = 0.0
+    units: float = 0.0
+
+    def __str__(self) -> str:
+        return f"from {self.first:.3g} to {self.last:.3g}"
+
+
+@dataclass(kw_only=True, eq=False)
+class RewardDriftDetector(Detector):
+    """Warns when reward and another metric have moved together in a way that learning does not.
+
+    That is: reward falls while KL rises; reward rises while length multiplies; reward rises while
+    entropy collapses. A metric moves if, of the medians of the four blocks that make up the last
+    `drift_steps` values, the oldest and the newest are the extremes, further apart than
+    `noise_units` times the scatter within a block. Reward that only rises is learning. One look a
+    block, and what it found stands until the next; it has lasted by then, so the alert is decisive.
+
+    >>> detector = RewardDriftDetector()
+    >>> alerts = [
+    ...     detector.update(step, {"reward": 1 - 0.01 * step, "kl": 0.01 * step})
+    ...     for step in range(100)
+    ... ]
+    >>> [alert.message for alert in alerts if alert]
+    ['Reward falls while KL rises: from 0.88 to 0.13 and from 0.12 to 0.87 in 100 values.']
+    """
+
+    name: ClassVar[str] = "reward_drift"
+    signal: ClassVar[str] = "reward"
+    watches: ClassVar[tuple[str, ...]] = ("reward", "kl", "kl_old", "length", "entropy")
+    recommendations: ClassVar[Mapping[Severity, str]] = {
+        "warning": (
+            "Read samples from before and from now. If they are worse, go back to the checkpoint "
+            "with the best reward and lower the learning rate or raise the KL penalty; if the "
+            "reward pays for length or for one phrase, fix the reward first."
+        ),
+        "critical": "Stop the run and look at where the reward comes from.",
+    }
+
+    drift_steps: int = setting(100, "how many values a drift must last", at_least=20)
+    noise_units: float = setting(
+        1.0, "how far a metric must move, in standard deviations of its noise", above=0
+    )
+    length_factor: float = setting(
+        3.0, "a length that has grown this many times runs away", at_least=1
+    )
+    entropy_share: float = setting(
+        0.3, "an entropy that has fallen to this share of itself collapses", above=0
+    )
+
+    def _start(self) -> None:
+        self._size = self.drift_steps // _BLOCKS
+        # What was logged, in the order of `watches`: of the block under way, and of the last four.
+        self._rows: list[_Row] = []
+        self._blocks: list[list[_Row]] = []
+        self._units = 0.0
+        self._drift = ""
+
+    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:
+        get = metrics.get
+        self._rows.append((value, get("kl"), get("kl_old"), get("length"), get("entropy")))
+        if len(self._rows) == self._size:
+            self._blocks = [*self._blocks[1 - _BLOCKS :], self._rows]
+            self._rows = []
+            self._look()
+        self.score = self._units
+        if not self._drift:
+            return None
+        return self._alert("warning", step, value, self._drift, decisive=True)
+
+    def _look(self) -> None:
+        """Set how far the clearest drift has come, and say it in words if that is too far."""
+        self._units, self._drift = 0.0, ""
+        reward = self._move("reward")
+        if abs(reward.units) <= self.noise_units:
+            return
+        found = []
+        if reward.units < 0:
+            kl, kl_old = self._move("kl"), self._move("kl_old")
+            found.append((kl.units, "falls while KL rises", kl))
+            found.append((kl_old.units, "falls while the KL of updates rises", kl_old))
+        else:
+            length, entropy = self._move("length"), self._move("entropy")
+            if length.last >= self.length_factor * length.first:
+                found.append((length.units, "rises while length runs away", length))
+            if entropy.last <= self.entropy_share * entropy.first:
+                found.append((-entropy.units, "rises while entropy collapses", entropy))
+        units, words, other = max(found, default=(0.0, "", reward))
+        self._units = max(0.0, min(units, abs(reward.units)))
+        if self._units > self.noise_units:
+            values = self._size * _BLOCKS
+            self._drift = f"Reward {words}: {reward} and {other} in {values} values."
+
+    def _move(self, metric: str) -> _Move:
+        place = self.watches.index(metric)
+        blocks = [
+            [value for row in block if (value := row[place]) is not None and isfinite(value)]
+            for block in self._blocks
+        ]
+        if len(blocks) < _BLOCKS or min(map(len, blocks)) * 2 < self._size:
+            return _Move()
+        medians = [_median(block) for block in blocks]
+        first, *between, last = medians
+        low, high = min(first, last), max(first, last)
+        if not all(low < median < high for median in between):
+            return _Move()
+        spreads = [
+            _median([abs(value - median) for value in block])
+            for block, median in zip(blocks, medians, strict=True)
+        ]
+        noise = max(
+            _MAD_TO_STD * _median(spreads),
+            _LEAST_RELATIVE_SPREAD * max(-low, high),
+            _LEAST_SPREAD,
+        )
+        units = (last - first) / noise
+        # A NaN means that the values overflow, and nothing is known.
+        return _Move(first, last, units) if units == units else _Move()  # noqa: PLR0124
+
+
+def _median(values: Sequence[float]) -> float:
+    """Return the upper median: a value that was there, so nothing overflows."""
+    return sorted(values)[len(values) // 2]

@@ -1,0 +1,71 @@
+"""Zero signal: in most groups all rewards are equal, so there is nothing to learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from klarm.detectors.base import Detector
+from klarm.settings import setting
+from klarm.types import Alert, Severity
+
+
+@dataclass(kw_only=True, eq=False)
+class ZeroSignalDetector(Detector):
+    """Warns when more than `share` of the groups have had equal rewards for long.
+
+    An advantage is the reward less the group's mean: in such a group it is zero, and so is the
+    gradient. Above `critical_share` for as long it is critical. The steps in a row are the
+    confirmation, so the alert is decisive.
+
+    >>> detector = ZeroSignalDetector()
+    >>> alerts = [detector.update(step, {"zero_std_fraction": 0.9}) for step in range(21)]
+    >>> [alert.step for alert in alerts if alert]
+    [20]
+    """
+
+    name: ClassVar[str] = "zero_signal"
+    signal: ClassVar[str] = "advantage"
+    watches: ClassVar[tuple[str, ...]] = ("zero_std_fraction",)
+    recommendations: ClassVar[Mapping[Severity, str]] = {
+        "warning": (
+            "Look whether the groups are all right or all wrong, and choose prompts of medium "
+            "difficulty; more samples a group or a finer reward help too."
+        ),
+        "critical": (
+            "Most of the compute is spent on no gradient. If groups are all right, the task is "
+            "learnt: stop or give harder prompts. If all wrong, give easier ones or a finer "
+            "reward. If samples are all alike, the policy has collapsed: go back to a checkpoint."
+        ),
+    }
+
+    share: float = setting(0.5, "warning while more of the groups than this are equal", above=0)
+    critical_share: float = setting(
+        0.75, "critical while more of the groups than this are equal", above=0
+    )
+    consecutive_steps: int = setting(
+        20, "how many steps in a row the share must be above", at_least=1
+    )
+
+    def _start(self) -> None:
+        # Steps in a row above each share.
+        self._above = 0
+        self._above_critical = 0
+
+    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+        self.score = value
+        self._above = self._above + 1 if value > self.share else 0
+        self._above_critical = self._above_critical + 1 if value > self.critical_share else 0
+        severity: Severity
+        if self._above_critical >= self.consecutive_steps:
+            severity, limit, steps = "critical", self.critical_share, self._above_critical
+        elif self._above >= self.consecutive_steps:
+            severity, limit, steps = "warning", self.share, self._above
+        else:
+            return None
+        message = (
+            f"In {value:.0%} of the groups all rewards are equal; above {limit:.0%} for {steps} "
+            f"steps ({severity} from {self.consecutive_steps} on)."
+        )
+        return self._alert(severity, step, value, message, decisive=True)

@@ -1,0 +1,168 @@
+"""Reward drift: which moves of reward are learning, and which are not."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from klarm.binding import Binding
+from klarm.cli.demo import read_recording
+from klarm.detectors import RewardDriftDetector
+from klarm.types import Alert
+
+Row = dict[str, float]
+
+
+def feed(detector: RewardDriftDetector, rows: list[Row]) -> list[Alert]:
+    alerts = (detector.update(step, row) for step, row in enumerate(rows))
+    return [alert for alert in alerts if alert is not None]
+
+
+def run(then: Callable[[float], Row], seed: int = 0, steps: int = 200) -> list[Row]:
+    """Return 100 level steps, then others as `then` gives them for 0 up to 1, all with noise."""
+    rng = random.Random(seed)
+    start = {"reward": 0.5, "kl": 0.05, "length": 200.0, "entropy": 0.6}
+    bases = [start] * 100 + [{**start, **then(i / steps)} for i in range(steps)]
+    return [{name: x * rng.lognormvariate(0, 0.1) for name, x in base.items()} for base in bases]
+
+
+def level(_: float) -> Row:
+    return {}
+
+
+def decaying(part: float) -> Row:
+    return {"reward": 0.5 - 0.4 * part, "kl": 0.05 + 0.5 * part}
+
+
+@pytest.mark.parametrize(
+    ("then", "words", "first"),
+    [
+        (decaying, "Reward falls while KL rises", 174),
+        (
+            lambda part: {"reward": 0.5 - 0.4 * part, "kl_old": 0.01 + 0.2 * part},
+            "Reward falls while the KL of updates rises",
+            199,
+        ),
+        (
+            lambda part: {"reward": 0.5 + 2 * part, "length": 200 * 40**part},
+            "Reward rises while length runs away",
+            174,
+        ),
+        (
+            lambda part: {"reward": 0.5 + 2 * part, "entropy": 0.6 / 40**part},
+            "Reward rises while entropy collapses",
+            174,
+        ),
+    ],
+)
+def test_each_drift_is_told_at_the_end_of_a_block(
+    then: Callable[[float], Row], words: str, first: int
+) -> None:
+    """A decisive warning, since the drift has lasted by then."""
+    alert = feed(RewardDriftDetector(), run(then))[0]
+    assert alert.message.startswith(f"{words}: from ")
+    assert (alert.step, alert.severity, alert.decisive) == (first, "warning", True)
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        level,
+        lambda part: {"reward": 0.5 + 2 * part},
+        lambda part: {"reward": 0.5 + 2 * part, "kl": 0.05 + part, "entropy": 0.6 - 0.3 * part},
+        lambda part: {"reward": 0.5 + 2 * part, "length": 200 - 100 * part},
+        lambda part: {"reward": 0.5 + 2 * part, "length": 200 + 200 * part},
+        lambda part: {"reward": 0.5 - 0.4 * part},
+        lambda part: {"kl": 0.05 + part},
+        lambda part: {"entropy": 0.6 / 40**part, "length": 200 * 40**part},
+    ],
+    ids=["level", "learning", "kl", "shorter", "longer", "harder", "growth", "without reward"],
+)
+@pytest.mark.parametrize("seed", range(5))
+def test_what_may_be_healthy_is_silent(then: Callable[[float], Row], seed: int) -> None:
+    """Learning with the KL, the length and the entropy that go with it; harder prompts."""
+    assert feed(RewardDriftDetector(), run(then, seed)) == []
+
+
+def test_a_level_run_with_much_noise_is_silent_for_long() -> None:
+    """Blocks differ by chance, but not that far and not both."""
+    rng = random.Random(3)
+    rows = [
+        {"reward": rng.gauss(0, 1), "kl": rng.lognormvariate(-3, 1), "entropy": rng.random()}
+        for _ in range(5_000)
+    ]
+    assert feed(RewardDriftDetector(), rows) == []
+
+
+def test_a_spike_or_a_dip_within_a_block_moves_nothing() -> None:
+    """Medians do not see it."""
+    rows = run(level)
+    rows[180] |= {"reward": -1e9, "kl": 1e9}
+    assert feed(RewardDriftDetector(), rows) == []
+
+
+def test_what_was_found_stands_until_the_next_look() -> None:
+    """So an incident does not flap within a block."""
+    alerts = feed(RewardDriftDetector(), run(decaying))
+    assert [alert.step for alert in alerts] == list(range(174, 300))
+
+
+def test_it_ends_when_the_drift_does() -> None:
+    """Two blocks at a new level are no move, even if the level is bad."""
+    rows = run(lambda part: decaying(min(2 * part, 1.0)), steps=400)
+    alerts = feed(RewardDriftDetector(), rows)
+    assert alerts[0].step == 174
+    assert 300 <= alerts[-1].step < 400
+
+
+def test_a_metric_logged_too_seldom_is_no_witness() -> None:
+    """At fewer than half of the steps of a block."""
+    rows = run(decaying)
+    for step, row in enumerate(rows):
+        if step % 3 == 1:
+            row["kl"] = math.nan
+        elif step % 3 == 2:
+            del row["kl"]
+    assert feed(RewardDriftDetector(), rows) == []
+
+
+def test_the_score_passes_its_threshold_when_it_alarms() -> None:
+    """In units of noise, and only of a drift that counts."""
+    detector = RewardDriftDetector()
+    for step, row in enumerate(run(decaying)):
+        assert (detector.update(step, row) is not None) == (detector.score > detector.noise_units)
+
+
+def test_the_recordings_are_told_apart() -> None:
+    """Healthy is silent; in the other two the reward is gamed while entropy collapses."""
+
+    def first(recording: str) -> tuple[int, str] | None:
+        detector, binding = RewardDriftDetector(), Binding()
+        for row in read_recording(recording):
+            if alert := detector.update(row["step"], binding.read(row)):
+                return alert.step, alert.message.partition(":")[0]
+        return None
+
+    assert first("healthy") is None
+    assert first("exploding") == (200, "Reward rises while entropy collapses")
+    assert first("drifting") == (250, "Reward rises while entropy collapses")
+
+
+any_row = st.fixed_dictionaries(
+    {"reward": st.floats()},
+    optional={name: st.floats() for name in ("kl", "kl_old", "length", "entropy")},
+)
+
+
+@given(st.lists(any_row, max_size=80))
+def test_any_rows_are_taken_and_scored(rows: list[Row]) -> None:
+    """Whatever the companions of reward hold, it never raises and the score is never NaN."""
+    detector = RewardDriftDetector(drift_steps=20, warmup_steps=0)
+    for step, row in enumerate(rows):
+        detector.update(step, row)
+        assert not math.isnan(detector.score)
