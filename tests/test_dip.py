@@ -37,8 +37,8 @@ def test_the_dip_is_that_of_the_reference_package(count: int) -> None:
 
 @given(st.lists(st.integers(0, 30), min_size=4, max_size=60).filter(lambda v: len(set(v)) > 1))
 def test_the_dip_agrees_on_any_small_sample(values: list[int]) -> None:
-    """Whole numbers: every kind of tie."""
-    expected = diptest.dipstat(np.array(values, dtype=float))
+    """Whole numbers: every kind of tie. The package calls the least possible dip 0 at times."""
+    expected = diptest.dipstat(np.array(values, dtype=float)) or 1 / (2 * len(values))
     assert dip(values) == pytest.approx(expected, abs=1e-12)
 
 
