@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test lint format bench recordings clean
+.PHONY: help demo test lint format bench quality recordings clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -24,6 +24,9 @@ format: .venv/.dev ## let ruff put the code in order
 
 bench: .venv-bench/.installed ## measure overhead beside rlwatch; writes bench/results/overhead.json
 	@.venv-bench/bin/python bench/overhead.py
+
+quality: .venv-bench/.installed ## measure how good the detectors are; writes bench/results/quality.json (OPTIONS=--quick: a tenth)
+	@PYTHONPATH=bench .venv-bench/bin/python -m quality $(OPTIONS)
 
 recordings: .venv-recordings/.installed ## train the three tiny GRPO runs of the demo anew (CPU, about two minutes)
 	@.venv-recordings/bin/python recordings/tiny_grpo.py src/klarm/recordings

@@ -1,0 +1,128 @@
+"""How good the detectors are: false alarms, recall and delay, on synthetic and on recorded runs.
+
+`make quality` runs it: prints the tables, writes bench/results/quality.json and quality.png. A
+missed target is shown, it is no error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from importlib.metadata import version
+from math import isfinite
+from pathlib import Path
+from time import perf_counter
+from typing import TypeVar
+
+from quality import plot, real_runs, tables
+from quality.generators import FAILURES, HEALTHY, SEEDS
+from quality.summary import MATCHED_RATE, Summary, watch
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+HEALTHY_RUNS, CALIBRATION_RUNS, FAILING_RUNS = 400, 300, 150
+
+Task = TypeVar("Task")
+Done = TypeVar("Done")
+
+
+def main() -> None:
+    """Measure everything, show it and write it down."""
+    asked = arguments()
+    started = perf_counter()
+    RESULTS.mkdir(exist_ok=True)
+    part = 10 if asked.quick else 1
+    with ProcessPoolExecutor(asked.processes) as pool:
+        results = over("synthetic runs", pool, watch, tasks(asked.seeds, part))
+        healthy = seeded("calibration", HEALTHY, CALIBRATION_RUNS // part)
+        calibration = over("healthy runs to set thresholds on", pool, watch, list(healthy))
+        files = real_runs.recorded(asked.real_runs)
+        verdicts = over("recorded runs", pool, real_runs.watch, files)
+    summary = Summary(results, calibration)
+    quiet, found, matched = summary.quiet(), summary.found(), summary.found_matched()
+    real = real_runs.rates(verdicts) if verdicts else []
+    reached = tables.targets(quiet, found, real)
+    plot.draw(summary, RESULTS / "quality.png")
+    record = {
+        "klarm": version("klarm"),
+        "rlwatch": version("rlwatch"),
+        "python": platform.python_version(),
+        "seeds": asked.seeds,
+        "quick": asked.quick,
+        "seconds": round(perf_counter() - started),
+        "healthy": [asdict(row) for row in quiet],
+        "found_at_defaults": [asdict(row) for row in found],
+        "found_at_matched_rate": [asdict(row) for row in matched],
+        "recorded_runs_note": real_runs.TUNED_ON,
+        "recorded_runs": [asdict(row) for row in real],
+        "targets": [{**asdict(row), "met": row.met} for row in reached],
+    }
+    text = json.dumps(without_infinities(record), indent=2, allow_nan=False)
+    (RESULTS / "quality.json").write_text(text + "\n")
+    tables.show_quiet(quiet)
+    tables.show_found(found, "Failures, default thresholds")
+    title = f"Failures, thresholds set to alarm on {100 * MATCHED_RATE:g} % of other healthy runs"
+    tables.show_found(matched, title)
+    if real:
+        tables.show_real(real)
+    else:
+        print(f"no recorded runs in {asked.real_runs}: nothing is said of them\n")
+    tables.show_targets(reached, asked.seeds)
+    print(f"{perf_counter() - started:.0f} s; {RESULTS}/quality.json, quality.png")
+
+
+def arguments() -> Namespace:
+    """Read the command line."""
+    parser = ArgumentParser(prog="make quality", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the runs")
+    parser.add_argument(
+        "--seeds",
+        choices=("reporting", "tuning"),
+        default="reporting",
+        help="tuning: look at these while a detector is being changed, and quote the others",
+    )
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--real-runs", type=Path, default=real_runs.FOLDER, metavar="FOLDER")
+    return parser.parse_args()
+
+
+def tasks(seeds: str, part: int) -> list[tuple[str, int]]:
+    """Return the runs to make."""
+    made = list(seeded(seeds, HEALTHY, HEALTHY_RUNS // part))
+    for kind in FAILURES:
+        made += seeded(seeds, kind, FAILING_RUNS // part)
+    return made
+
+
+def seeded(seeds: str, kind: str, count: int) -> Iterator[tuple[str, int]]:
+    """Return so many runs of a kind, from the first seeds of a range."""
+    return ((kind, seed) for seed in SEEDS[seeds][:count])
+
+
+def over(
+    what: str,
+    pool: ProcessPoolExecutor,
+    work: Callable[[Task], Done],
+    over_tasks: Sequence[Task],
+) -> list[Done]:
+    """Do the work in all processes, and say what is being done."""
+    print(f"watching {len(over_tasks)} {what} ...", file=sys.stderr, flush=True)
+    return list(pool.map(work, over_tasks, chunksize=5))
+
+
+def without_infinities(record: object) -> object:
+    """Return a record that JSON can hold: null for what is infinite or not a number."""
+    if isinstance(record, dict):
+        return {key: without_infinities(value) for key, value in record.items()}
+    if isinstance(record, list):
+        return [without_infinities(value) for value in record]
+    return None if isinstance(record, float) and not isfinite(record) else record
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Who is compared: the specified rule, rlwatch, each KL detector of klarm, and klarm as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+from rlwatch.config import KLExplosionConfig
+from rlwatch.detectors import KLExplosionDetector as PeerDetector
+
+from klarm import guard
+from klarm.config import load
+from klarm.detectors import CATALOGUE, Detector, KLExplosionDetector
+from klarm.journal import MemoryJournal
+from klarm.monitor import Monitor
+
+KLARM = "klarm, open incident on kl"
+# So low that rlwatch tells its z-score at every row; NaN passes no threshold.
+_ALWAYS = -1e12
+_PEER_SIGMAS = KLExplosionConfig().sigma_multiplier
+# One update moves the policy less far than all of them together: detectors of the KL to the old
+# policy are fed the same runs at a tenth of the level.
+_LEVELS = {"kl": 1.0, "kl_old": 0.1}
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What a contender said of a run, row by row."""
+
+    alarm: NDArray[np.bool_]
+    score: NDArray[np.float32] | None  # None: there is no one threshold to move
+
+
+Contender = Callable[[NDArray[np.int64], NDArray[np.float64]], Watched]
+
+
+def contenders() -> dict[str, Contender]:
+    """Return everyone who takes part, by name; a new KL detector does so by itself."""
+    found: dict[str, Contender] = {
+        "specified, rolling": partial(specified, mode="rolling"),
+        "specified, frozen": partial(specified, mode="frozen"),
+        "rlwatch": rlwatch,
+    }
+    for kind in CATALOGUE:
+        if kind.watches[0] in _LEVELS and kind.signal == "kl" and kind is not KLExplosionDetector:
+            found[kind.name] = partial(alone, kind=kind)
+    return {**found, KLARM: default_configuration}
+
+
+def specified(steps: NDArray[np.int64], kl: NDArray[np.float64], mode: str) -> Watched:  # noqa: ARG001
+    """Watch with the z rule, at its 3 sigma."""
+    detector = KLExplosionDetector(baseline_mode=mode)
+    score = detector.scores(kl)
+    return Watched(score > detector.sigma_multiplier, score.astype(np.float32))
+
+
+def rlwatch(steps: NDArray[np.int64], kl: NDArray[np.float64]) -> Watched:
+    """Watch with rlwatch's KL detector."""
+    detector = PeerDetector(KLExplosionConfig(sigma_multiplier=_ALWAYS))
+    score = np.full(len(kl), -inf, dtype=np.float32)
+    with np.errstate(all="ignore"):
+        for row, (step, value) in enumerate(zip(steps.tolist(), kl.tolist(), strict=True)):
+            said = detector.check(step, value)
+            if said is not None:
+                score[row] = said.metric_values["z_score"]
+    return Watched(score > _PEER_SIGMAS, score)
+
+
+def alone(steps: NDArray[np.int64], kl: NDArray[np.float64], kind: type[Detector]) -> Watched:
+    """Watch with one detector at its defaults: an alarm is an alert of its own."""
+    detector, metric = kind(), kind.watches[0]
+    alarm, score = [], []
+    for step, value in zip(steps.tolist(), (kl * _LEVELS[metric]).tolist(), strict=True):
+        alarm.append(detector.update(step, {metric: value}) is not None)
+        score.append(detector.score)
+    with np.errstate(over="ignore"):
+        return Watched(np.array(alarm), np.array(score, dtype=np.float32))
+
+
+def default_configuration(steps: NDArray[np.int64], kl: NDArray[np.float64]) -> Watched:
+    """Watch with all detectors as they come: an alarm is an open incident on KL."""
+    rows = ({"kl": value} for value in kl.tolist())
+    alarm = ["kl" in signals for signals in open_signals(zip(steps.tolist(), rows, strict=True))]
+    return Watched(np.array(alarm), None)
+
+
+def open_signals(rows: Iterable[tuple[int, Mapping[str, float]]]) -> Iterator[frozenset[str]]:
+    """Run the monitor at its defaults; give the signals with an open incident, row by row."""
+    guard.raise_failures = True  # a monitor that failed in silence would look quiet
+    config = load(recorded={})
+    monitor = Monitor("quality", config.detectors(), MemoryJournal(), rules=config.incident_rules())
+    for step, metrics in rows:
+        monitor.log(metrics, step)
+        yield frozenset(known.signal for known in monitor.incidents if known.state == "open")
+    monitor.finish()
