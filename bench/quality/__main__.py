@@ -46,6 +46,7 @@ def main() -> None:
     summary = Summary(results, calibration)
     quiet, found, matched = summary.quiet(), summary.found(), summary.found_matched()
     real = real_runs.rates(verdicts) if verdicts else []
+    mistakes = real_runs.mistakes(verdicts)
     reached = tables.targets(quiet, found, real)
     plot.draw(summary, RESULTS / "quality.png")
     record = {
@@ -60,6 +61,7 @@ def main() -> None:
         "found_at_matched_rate": [asdict(row) for row in matched],
         "recorded_runs_note": real_runs.TUNED_ON,
         "recorded_runs": [asdict(row) for row in real],
+        "recorded_runs_mistaken": mistakes,
         "targets": [{**asdict(row), "met": row.met} for row in reached],
     }
     text = json.dumps(without_infinities(record), indent=2, allow_nan=False)
@@ -69,7 +71,7 @@ def main() -> None:
     title = f"Failures, thresholds set to alarm on {100 * MATCHED_RATE:g} % of other healthy runs"
     tables.show_found(matched, title)
     if real:
-        tables.show_real(real)
+        tables.show_real(real, mistakes)
     else:
         print(f"no recorded runs in {asked.real_runs}: nothing is said of them\n")
     tables.show_targets(reached, asked.seeds)

@@ -153,6 +153,19 @@ def rates(verdicts: Sequence[Verdict]) -> list[Rate]:
     ]
 
 
+def mistakes(verdicts: Sequence[Verdict]) -> dict[str, list[str]]:
+    """Return which runs went wrong, each with the signals that were open."""
+    wrong: dict[str, list[str]] = {"open, none wanted": [], "wanted, not open near onset": []}
+    for verdict in verdicts:
+        signals = ", ".join(sorted(frozenset().union(*verdict.open_signals)))
+        if verdict.wanted == "no" and signals:
+            wrong["open, none wanted"].append(f"{verdict.slug} ({signals})")
+        elif verdict.wanted == "yes" and not verdict.open_at_onset():
+            elsewhere = f" (elsewhere: {signals})" if signals else ""
+            wrong["wanted, not open near onset"].append(verdict.slug + elsewhere)
+    return wrong
+
+
 def _rate(
     what: str,
     verdicts: Sequence[Verdict],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, isnan
 
@@ -102,8 +102,8 @@ def show_found(rows: Sequence[Found], title: str) -> None:
     _print(table)
 
 
-def show_real(rows: Sequence[Rate]) -> None:
-    """Print what was said of recorded runs."""
+def show_real(rows: Sequence[Rate], mistakes: Mapping[str, Sequence[str]]) -> None:
+    """Print what was said of recorded runs, and of which the wrong thing."""
     table = _table(
         "Recorded runs, default configuration",
         f"{TUNED_ON} Near onset: from {ROWS_BEFORE} rows before to {ROWS_AFTER} after.",
@@ -114,6 +114,8 @@ def show_real(rows: Sequence[Rate]) -> None:
         counts = str(row.runs), str(row.repositories)
         table.add_row(row.what, counts[0], _share(row.by_run), counts[1], _share(row.by_repository))
     _print(table)
+    for what, runs in mistakes.items():
+        print(f"  {what}: {'; '.join(runs) or 'none'}\n")
 
 
 def show_targets(rows: Sequence[Target], seeds: str) -> None:
