@@ -1,4 +1,4 @@
-"""Sliding mean and spread: right, bounded, and not marked by what has left the window."""
+"""Sliding statistics: right, bounded, and not marked by what has left the window."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from klarm.series import sliding_moments
-from klarm.stats import SlidingMoments
+from klarm.stats import SlidingMedian, SlidingMinimum, SlidingMoments, median
 
 ordinary = st.floats(-1e6, 1e6, allow_nan=False)
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -113,3 +113,21 @@ def test_the_spread_recovers_after_numbers_too_large_to_square() -> None:
         moments.update(value)
     assert moments.mean == 1.0
     assert moments.std == pytest.approx(0.5)
+
+
+@given(st.lists(ordinary, min_size=1, max_size=60), st.integers(1, 12))
+def test_median_and_minimum_are_those_of_the_last_values(values: list[float], size: int) -> None:
+    """Of as many as there are while the window fills."""
+    middle, lowest = SlidingMedian(size), SlidingMinimum(size)
+    for i, value in enumerate(values):
+        window = values[max(0, i + 1 - size) : i + 1]
+        middle.update(value)
+        assert middle.median == median(window) == pytest.approx(statistics.median(window))
+        assert lowest.update(value) == min(window)
+        assert list(middle.values) == window
+
+
+@given(st.lists(finite, min_size=1, max_size=8))
+def test_a_median_of_finite_values_is_finite(values: list[float]) -> None:
+    """The mean of the two largest floats must not overflow."""
+    assert math.isfinite(median(values))
