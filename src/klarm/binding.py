@@ -24,6 +24,8 @@ class Binding:
 
     def __init__(self) -> None:
         self.keys: dict[str, str] = {}  # canonical name -> the key it is read from
+        # The same as a journal has it that is being replayed, whose own keys are the names.
+        self.recorded: dict[str, str] = {}
         self.not_numbers: dict[str, str] = {}  # canonical name -> what was logged for it instead
         self._names: dict[str, str] = {}  # key -> the name it is recorded under
 
@@ -50,6 +52,10 @@ class Binding:
             self._learn(new)
             values.update((names[key], number) for key, number in new.items())
         return values
+
+    def sources(self) -> dict[str, str]:
+        """Return the trainer's key of every metric there was, by canonical name."""
+        return {name: self.recorded.get(name, key) for name, key in self.keys.items()}
 
     def names(self) -> list[str]:
         """Return the names that anything was recorded under so far."""
@@ -104,8 +110,8 @@ class BindingReport:
         """Look at one more step; return whether there is anything left to wait for."""
         self._steps += 1
         bound = self._binding.keys
-        arrived = [d for d in self._waiting if d.watches[0] in bound]
-        self._waiting = [d for d in self._waiting if d.watches[0] not in bound]
+        arrived = [d for d in self._waiting if d.watches_all or d.watches[0] in bound]
+        self._waiting = [d for d in self._waiting if d not in arrived]
         if not self._said:
             if not self._waiting or self._steps >= self._PATIENCE_STEPS:
                 self.finish()
@@ -127,6 +133,11 @@ def idle(detectors: Iterable[Detector], binding: Binding) -> dict[str, str]:
         metric = detector.watches[0]
         if not detector.enabled:
             reasons[detector.name] = "off (enabled: false)"
+        elif detector.idle_because:
+            reasons[detector.name] = f"idle: {detector.idle_because}"
+        elif detector.watches_all:
+            if not binding.keys:
+                reasons[detector.name] = "idle: nothing that is logged is known to klarm"
         elif metric not in binding.keys:
             reasons[detector.name] = f"idle: {_why_missing(metric, binding)}"
     return reasons
@@ -136,13 +147,17 @@ def binding_line(detectors: Iterable[Detector], binding: Binding) -> str:
     """Say in one line what each detector reads, and which are idle and why."""
     detectors = list(detectors)
     resting = idle(detectors, binding)
+    sources = binding.sources()
     parts = []
     for detector in detectors:
-        if detector.name not in resting:
-            metric = detector.watches[0]
-            key = binding.keys[metric]
-            source = "" if key == metric else f" ← {key}"
-            parts.append(f"{detector.name} watches {metric}{source}")
+        if detector.name in resting:
+            continue
+        if detector.watches_all:
+            parts.append(f"{detector.name} watches all of them")
+            continue
+        metric = detector.watches[0]
+        source = "" if sources[metric] == metric else f" ← {sources[metric]}"
+        parts.append(f"{detector.name} watches {metric}{source}")
     return "; ".join(parts + [f"{name} is {reason}" for name, reason in resting.items()])
 
 

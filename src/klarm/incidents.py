@@ -41,6 +41,7 @@ class Incidents:
     def __init__(self, detectors: Iterable[Detector], rules: IncidentRules) -> None:
         active = [detector for detector in detectors if detector.enabled]
         self._signals = {detector.name: detector.signal for detector in active}
+        self._detectors = active
         self._metrics = {detector.name: detector.watches[0] for detector in active}
         self._confirm = {d.name: d.confirm_steps or rules.confirm_steps for d in active}
         self._resolve = {d.name: d.resolve_after or rules.resolve_after for d in active}
@@ -70,9 +71,7 @@ class Incidents:
             return []
         changes = self.settle() if step != self._step else []
         self._step = step
-        for name, metric in self._metrics.items():
-            if metric in values:
-                self._looked.add(self._signals[name])
+        self._looked.update(d.signal for d in self._detectors if d.looks_at(values))
         spoken: dict[str, list[Alert]] = {}
         for alert in alerts:
             spoken.setdefault(self._signals[alert.detector], []).append(alert)
@@ -180,7 +179,10 @@ class Incidents:
             )
         incident.alerts += 1
         incident.last_alert = alert.step
-        if peak > incident.peak or isnan(peak):  # a NaN is the worst there is
+        # The peak is of the metric that began it: detectors of one signal may watch several.
+        began = self._metrics[incident.detectors[0]]
+        same = self._metrics[alert.detector] == began
+        if same and (peak > incident.peak or isnan(peak)):  # a NaN is the worst there is
             incident.peak = peak
         if alert.detector not in incident.detectors:
             incident.detectors.append(alert.detector)

@@ -30,6 +30,7 @@ class History(NamedTuple):
 
     rows: list[Row]  # that still count, each with what was new in it
     events: list[Event]  # that were told, all of them
+    keys: dict[str, str]  # the trainer's keys of metrics whose key is not their name
 
 
 class Started(msgspec.Struct, tag_field="type", tag="run"):
@@ -40,6 +41,12 @@ class Started(msgspec.Struct, tag_field="type", tag="run"):
     klarm: str
     host: str
     config: dict[str, Any]
+
+
+class Bound(msgspec.Struct, tag_field="type", tag="binding"):
+    """Which of the trainer's keys metrics are read from, where that is not plain from the name."""
+
+    keys: dict[str, str]
 
 
 class Step(msgspec.Struct, tag_field="type", tag="step"):
@@ -72,7 +79,7 @@ class Finish(msgspec.Struct, tag_field="type", tag="finish"):
     steps: int
 
 
-Record = Started | Step | Alert | Event | Blip | Checkpoint | Resume | Finish
+Record = Started | Bound | Step | Alert | Event | Blip | Checkpoint | Resume | Finish
 
 _decode = msgspec.json.Decoder(Record).decode
 _encode = msgspec.json.Encoder().encode
@@ -229,12 +236,13 @@ def is_journal(path: str | os.PathLike[str]) -> bool:
 
 
 def history(records: Iterable[Record], metrics: Collection[str]) -> History:
-    """Return the calls of `log` that no later resume rolled back, and the events that were told.
+    """Return the calls of `log` that no later resume rolled back, and what else still holds.
 
     Of the calls, only these metrics: a long run has millions of values that no detector watches.
     """
     rows: list[Row] = []
     events: list[Event] = []
+    keys: dict[str, str] = {}
     seen: set[str] = set()  # at the last step
     for record in records:
         if isinstance(record, Step):
@@ -253,7 +261,9 @@ def history(records: Iterable[Record], metrics: Collection[str]) -> History:
                 rows.pop()
         elif isinstance(record, Event):
             events.append(record)
-    return History(rows, events)
+        elif isinstance(record, Bound):
+            keys.update(record.keys)
+    return History(rows, events, keys)
 
 
 def _ends_in_torn_line(path: Path) -> bool:

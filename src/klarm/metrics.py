@@ -130,6 +130,10 @@ METRICS: dict[str, Metric] = {
     )
 }
 
+# Keys whose values are sums over a sequence, not means over its tokens: a threshold for the one is
+# none for the other.
+_SUMS_OVER_SEQUENCE = frozenset({"objective/kl"})
+
 # Hugging Face trackers, OpenRLHF, SB3 and slime put this before what the trainer logged: the
 # number is the same with it and without.
 _PREFIX = "train/"
@@ -152,6 +156,15 @@ def rank(key: str) -> tuple[str, int] | None:
     ('kl_old', 1)
     """
     return _RANKS.get(key) or _RANKS.get(key.removeprefix(_PREFIX))
+
+
+def is_sum_over_sequence(key: str) -> bool:
+    """Tell whether a framework's key is summed over the tokens of a sequence.
+
+    >>> is_sum_over_sequence("train/objective/kl"), is_sum_over_sequence("kl")
+    (True, False)
+    """
+    return key.removeprefix(_PREFIX) in _SUMS_OVER_SEQUENCE
 
 
 def to_number(value: object) -> float | None:

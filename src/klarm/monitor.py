@@ -15,7 +15,7 @@ from klarm.console import Console, counted
 from klarm.detectors import Detector
 from klarm.guard import guarded
 from klarm.incidents import IncidentRules, Incidents
-from klarm.journal import Checkpoint, Finish, History, Journal, Resume
+from klarm.journal import Bound, Checkpoint, Finish, History, Journal, Resume
 from klarm.metrics import METRICS, to_number
 from klarm.movements import RecentRows, summary
 from klarm.playbook import diagnose
@@ -55,6 +55,8 @@ class Monitor:
         self.binding = Binding()
         self.alert_counts = {"warning": 0, "critical": 0}
         self._active = [detector for detector in self.detectors if detector.enabled]
+        self._known_keys: dict[str, str] = {}  # canonical name -> key, as detectors were told
+        self._bindings = 0  # how many of the binding's keys they were told of
         self._journal = journal
         self._console = console or Console(enabled=False)
         self._clock = clock
@@ -75,6 +77,7 @@ class Monitor:
         if self._earlier is not None and self._earlier.rows:
             last = self._earlier.rows[-1][0]
             self._timeline.continue_after(last)
+            self._tell_keys(self._earlier.keys)
             self._console.say(
                 f"run {run} resumes: its journal ends at step {last} (a new run needs a new name)"
             )
@@ -127,6 +130,13 @@ class Monitor:
                 self._resume(int(step))
 
     @guarded(lambda: None)
+    def bound(self, keys: Mapping[str, str]) -> None:
+        """Note which keys of the trainer the metrics of a journal were read from."""
+        with self._lock:
+            self.binding.recorded.update(keys)
+            self._bind()
+
+    @guarded(lambda: None)
     def finish(self, timeout: float = 5.0) -> None:
         """End the run: have everything written, in at most so many seconds, and sum up."""
         if self._silent_because or not self._lock.acquire(timeout=timeout):
@@ -156,6 +166,8 @@ class Monitor:
         at, goes_on = self._timeline.place(to_number(step))
         if goes_on:
             self._resume(at)
+        if len(self.binding.keys) != self._bindings:
+            self._bind()
         new = self._timeline.new_at(at, values)
         if self._journal is not None:
             self._journal.step(at, self._clock(), values)
@@ -185,6 +197,24 @@ class Monitor:
     def incidents(self) -> list[Incident]:
         """The incidents of the run: those that are over, then those that are not."""
         return [*self._incidents.past, *self._incidents.current.values()]
+
+    def _bind(self) -> None:
+        """Tell detectors, and the journal, which keys their metrics are read from."""
+        self._bindings = len(self.binding.keys)
+        known = self._known_keys
+        new = {n: k for n, k in self.binding.sources().items() if known.get(n) != k}
+        # That a key is the metric's own name need only be said where it was another before.
+        telling = {name: key for name, key in new.items() if known.get(name, name) != key}
+        if telling and self._journal is not None:
+            self._journal.record(Bound(telling))
+        self._tell_keys(new)
+
+    def _tell_keys(self, keys: Mapping[str, str]) -> None:
+        self._known_keys.update(keys)
+        for detector in self.detectors:
+            if detector.watches[0] in keys:
+                detector.bound(keys[detector.watches[0]])
+        self._active = [d for d in self.detectors if d.enabled and not d.idle_because]
 
     def _show(self, alert: Alert) -> None:
         self.alert_counts[alert.severity] += 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from klarm.binding import binding_line, idle
 from klarm.config import Config
-from klarm.journal import MemoryJournal, Resume, Started
+from klarm.journal import Bound, MemoryJournal, Resume, Started
 from klarm.monitor import Monitor
 from klarm.sources import LogRow
 from klarm.types import Alert, Event
@@ -28,7 +28,7 @@ class Replay:
 
 
 def replay(
-    rows: Iterable[LogRow | Resume | Started],
+    rows: Iterable[LogRow | Resume | Started | Bound],
     configure: Callable[[Mapping[str, object] | None], Config],
 ) -> Replay:
     """Run the monitor over a log and return what it says; nothing is written.
@@ -39,6 +39,7 @@ def replay(
     """
     journal = MemoryJournal()
     monitor: Monitor | None = None
+    keys: dict[str, str] = {}  # the trainer's, where the journal has other names
     alerts: list[Alert] = []
     steps = 0
     for row in rows:
@@ -47,8 +48,12 @@ def replay(
             if monitor is not None:
                 monitor.finish()
             monitor = Monitor("replay", config.detectors(), journal, rules=config.incident_rules())
+            monitor.bound(keys)
         if isinstance(row, Resume):
             monitor.resume(row.step)
+        elif isinstance(row, Bound):
+            keys.update(row.keys)
+            monitor.bound(keys)
         elif isinstance(row, LogRow):
             steps += 1
             alerts += monitor.log(row.metrics, row.step)

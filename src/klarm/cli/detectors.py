@@ -21,7 +21,8 @@ def detectors() -> None:
         metric = METRICS[kind.watches[0]]
         first_sentence = (kind.__doc__ or "").strip().split("\n")[0]
         console.print(Text.assemble((kind.name, "bold"), f"  {first_sentence}"))
-        console.print(f"  watches {metric.name}: {metric.meaning}", highlight=False)
+        watched = "every metric" if kind.watches_all else f"{metric.name}: {metric.meaning}"
+        console.print(f"  watches {watched}", highlight=False)
         table = Table(box=None, padding=(0, 2), show_header=False)
         table.add_column(no_wrap=True, style="cyan")
         table.add_column(no_wrap=True)

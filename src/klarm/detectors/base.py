@@ -37,6 +37,8 @@ class Detector(ABC):
     recommendations: ClassVar[Mapping[Severity, str]]
     # Values that must come first however short the warm-up is set.
     fewest_values: ClassVar[int] = 0
+    # Whether it watches every metric alike, and `watches` is all of them.
+    watches_all: ClassVar[bool] = False
 
     enabled: bool = setting(True, "false switches this detector off")
     warmup_steps: int = setting(20, "the first values, from which it only learns", at_least=0)
@@ -51,6 +53,8 @@ class Detector(ABC):
         check_settings(self, self.name)
         self._metric = self.watches[0]
         self._silent_values = max(self.warmup_steps, self.fewest_values)
+        # Why it cannot judge what this run logs; empty if it can. A reset does not change it.
+        self.idle_because = ""
         self.reset()
 
     def reset(self) -> None:
@@ -76,6 +80,13 @@ class Detector(ABC):
             self.score = 0.0
             return None
         return alert
+
+    def looks_at(self, metrics: Mapping[str, object]) -> bool:
+        """Tell whether there is anything for it in what was logged."""
+        return self._metric in metrics
+
+    def bound(self, key: str) -> None:  # noqa: B027  # most do not mind which
+        """Hear which of the trainer's keys its metric is read from, before the first value."""
 
     @abstractmethod
     def _start(self) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from klarm.journal import FILE_NAME, Resume, Started, is_journal
+from klarm.journal import FILE_NAME, Bound, Resume, Started, is_journal
 from klarm.sources import csv, journal, jsonl
 from klarm.sources.row import LogRow, SourceError
 
 __all__ = ["LogRow", "SourceError", "read_log"]
 
 
-def read_log(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Resume | Started]:
+def read_log(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Resume | Started | Bound]:
     """Yield the steps of a log: a CSV file, a JSON Lines file, a journal or a run's folder.
 
     Raises SourceError for what cannot be read; a line that cannot is passed over and said.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from klarm.journal import Resume, Started, Step, read_journal
+from klarm.journal import Bound, Resume, Started, Step, read_journal
 from klarm.sources.row import LogRow
 
 
-def read(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Resume | Started]:
-    """Yield the steps of a journal, where training went back, and where a process took it up."""
+def read(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Resume | Started | Bound]:
+    """Yield the steps of a journal, and what else shaped what was said of them."""
 
     def passed_over(number: int) -> None:
         say(f"{path} line {number} is torn; passed over")
@@ -18,5 +18,5 @@ def read(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Resume | S
     for record in read_journal(path, passed_over):
         if isinstance(record, Step):
             yield LogRow(record.step, record.metrics)
-        elif isinstance(record, Resume | Started):
+        elif isinstance(record, Resume | Started | Bound):
             yield record
