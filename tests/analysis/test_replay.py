@@ -101,7 +101,7 @@ def test_they_agree_through_restarts_and_rollbacks(seed: int) -> None:
 def test_a_log_whose_counter_starts_again_is_two_runs() -> None:
     """The second starts from nothing, as its training did."""
     rows = [f"{step},{0.1 + step % 3 / 100}\n" for step in range(60)]
-    rows += [f"{step},{5.0 + step % 3 / 100}\n" for step in range(60)]
+    rows += [f"{step},{0.5 + step % 3 / 100}\n" for step in range(60)]
     Path("log.csv").write_text("step,kl\n" + "".join(rows))
     found = replay(read_log(Path("log.csv"), quiet), as_recorded)
     assert found.steps == 120

@@ -6,6 +6,7 @@ from klarm.detectors.advantage_variance import AdvantageVarianceDetector
 from klarm.detectors.base import Detector
 from klarm.detectors.entropy_collapse import EntropyCollapseDetector
 from klarm.detectors.gradient_norm_spike import GradientNormSpikeDetector
+from klarm.detectors.kl_budget import KLBudgetDetector
 from klarm.detectors.kl_explosion import KLExplosionDetector
 from klarm.detectors.kl_runaway import KLRunawayDetector
 from klarm.detectors.loss_nan import LossNanDetector
@@ -16,6 +17,7 @@ from klarm.detectors.zero_signal import ZeroSignalDetector
 CATALOGUE: tuple[type[Detector], ...] = (
     KLExplosionDetector,
     KLRunawayDetector,
+    KLBudgetDetector,
     RewardHackingDetector,
     EntropyCollapseDetector,
     AdvantageVarianceDetector,
@@ -31,6 +33,7 @@ __all__ = [
     "Detector",
     "EntropyCollapseDetector",
     "GradientNormSpikeDetector",
+    "KLBudgetDetector",
     "KLExplosionDetector",
     "KLRunawayDetector",
     "LossNanDetector",

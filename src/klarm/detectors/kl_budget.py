@@ -1,0 +1,91 @@
+"""KL budget: the policy is further from the reference model than any useful one is."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from klarm.detectors.base import Detector
+from klarm.metrics import is_sum_over_sequence
+from klarm.settings import setting, settings_of
+from klarm.stats import median
+from klarm.types import Alert, Severity
+
+_MEDIAN_OF = 5
+_CRITICAL_FACTOR = 2.0
+
+
+@dataclass(kw_only=True, eq=False)
+class KLBudgetDetector(Detector):
+    """Warns when the median of the last five KLs is above `budget_nats`, or below minus that.
+
+    Critical beyond twice the budget. It needs no baseline, and speaks from the third value on. The
+    default is for a mean over tokens, so it is idle where KL is a sum over the sequence, until a
+    budget is set.
+
+    >>> detector = KLBudgetDetector()
+    >>> [bool(detector.update(step, {"kl": 1.5})) for step in range(3)]
+    [False, False, True]
+    """
+
+    name: ClassVar[str] = "kl_budget"
+    signal: ClassVar[str] = "kl"
+    watches: ClassVar[tuple[str, ...]] = ("kl",)
+    fewest_values: ClassVar[int] = 2
+    recommendations: ClassVar[Mapping[Severity, str]] = {
+        "warning": (
+            "The policy is far from its reference: read some samples. Raise the KL penalty or "
+            "lower the learning rate; if the distance is meant, set a larger kl_budget.budget_nats."
+        ),
+        "critical": (
+            "Stop and read some samples. Go back to a checkpoint from before the rise, with the "
+            "learning rate lowered or the KL penalty raised: from so far away a run rarely returns."
+        ),
+    }
+
+    warmup_steps: int = setting(0, "the first values, from which it only learns", at_least=0)
+    budget_nats: float = setting(
+        1.0,
+        "warning when the median of five KLs is beyond this, up or down; critical beyond twice it",
+        above=0,
+    )
+
+    def _start(self) -> None:
+        self._last: deque[float] = deque(maxlen=_MEDIAN_OF)
+
+    def bound(self, key: str) -> None:
+        """Fall idle where KL is a sum over the sequence and nobody has said what is too much."""
+        unset = self.budget_nats == settings_of(type(self))["budget_nats"].default
+        self.idle_because = (
+            f"{key} is summed over the sequence, where {self.budget_nats:g} nat is no measure; "
+            f"set {self.name}.budget_nats to watch it"
+            if unset and is_sum_over_sequence(key)
+            else ""
+        )
+
+    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+        self._last.append(value)
+        level = median(self._last)
+        self.score = abs(level)
+        if self.score <= self.budget_nats:
+            return None
+        severity: Severity = "critical" if self.score > self._limit("critical") else "warning"
+        sign = "-" if level < 0 else ""
+        message = (
+            f"The median of the last {len(self._last)} KLs is {level:.3g} nats, "
+            f"{'below' if sign else 'above'} the budget "
+            f"({severity} {'below' if sign else 'above'} {sign}{self._limit(severity):g})."
+        )
+        return self._alert(severity, step, value, message, decisive=True)
+
+    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
+        return {
+            **super()._details(value, score, severity),
+            "score": score,
+            "threshold": self._limit(severity),
+        }
+
+    def _limit(self, severity: Severity) -> float:
+        return self.budget_nats * (_CRITICAL_FACTOR if severity == "critical" else 1.0)

@@ -1,0 +1,149 @@
+"""The budget: levels, signs, the first steps, and keys for which it is no measure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import klarm
+from klarm.analysis.replay import replay
+from klarm.binding import binding_line
+from klarm.cli.demo import read_recording
+from klarm.config import Config, load
+from klarm.detectors import KLBudgetDetector
+from klarm.journal import Bound, MemoryJournal, read_journal
+from klarm.monitor import Monitor
+from klarm.sources import read_log
+from klarm.types import Alert
+
+SUM = "objective/kl"
+JOURNAL = Path("klarm_runs/a/journal.jsonl")
+
+
+def feed(values: list[float], **settings: float) -> list[Alert | None]:
+    detector = KLBudgetDetector(**settings)  # type: ignore[arg-type]
+    return [detector.update(step, {"kl": value}) for step, value in enumerate(values)]
+
+
+def as_recorded(recorded: Mapping[str, object] | None) -> Config:
+    return load(recorded=recorded or {})
+
+
+def told(alerts: list[Alert | None]) -> dict[int, str]:
+    return {step: alert.severity for step, alert in enumerate(alerts) if alert}
+
+
+def test_an_exponential_rise_is_told_when_its_median_passes_one_nat_and_two() -> None:
+    """KL doubles every five steps from 0.01: a warning at step 36, critical from 41."""
+    alerts = feed([0.01 * 2 ** (step / 5) for step in range(44)])
+    assert told(alerts) == {
+        **dict.fromkeys(range(36, 41), "warning"),
+        **dict.fromkeys(range(41, 44), "critical"),
+    }
+    assert all(alert.decisive for alert in alerts if alert)
+    assert alerts[36] is not None
+    assert alerts[36].message == (
+        "The median of the last 5 KLs is 1.11 nats, above the budget (warning above 1)."
+    )
+
+
+def test_a_run_that_explodes_by_step_three_is_told_at_its_third_value() -> None:
+    """And for as long as it stays there, however flat."""
+    assert told(feed([0.0, 5.0, 9.0, *[9.4] * 50])) == dict.fromkeys(range(2, 53), "critical")
+
+
+def test_a_signed_estimate_far_below_zero_is_told_too() -> None:
+    """At minus the budget, and at minus twice it."""
+    alerts = feed([-1.5] * 3 + [-2.5] * 5)
+    assert told(alerts) == {2: "warning", **dict.fromkeys(range(3, 5), "warning")} | dict.fromkeys(
+        range(5, 8), "critical"
+    )
+    assert alerts[2] is not None
+    assert "below the budget (warning below -1)" in alerts[2].message
+
+
+def test_two_overflows_in_five_values_are_no_news() -> None:
+    """The k3 estimator overflows at times, and it harms nothing."""
+    assert not any(feed([0.05, 0.05, 0.05, 4e9, 0.05, 0.05, 4e9, 0.05, 0.05]))
+
+
+def test_the_healthy_recording_is_left_alone() -> None:
+    """A real GRPO run that learns."""
+    assert not any(feed([row["kl"] for row in read_recording("healthy")]))
+
+
+def test_the_recorded_explosion_is_told_at_step_170() -> None:
+    """A real GRPO run whose learning rate jumped at step 150."""
+    alerts = feed([row["kl"] for row in read_recording("exploding")])
+    assert min(told(alerts)) + 1 == 170
+
+
+@pytest.mark.parametrize("key", [SUM, f"train/{SUM}"])
+def test_it_is_idle_where_kl_is_a_sum_over_the_sequence(key: str) -> None:
+    """And says so, with what to do; other detectors of KL go on."""
+    monitor = Monitor("a", [KLBudgetDetector()])
+    assert not any(monitor.log({key: 12.0}, step) for step in range(10))
+    assert binding_line(monitor.detectors, monitor.binding) == (
+        f"kl_budget is idle: {key} is summed over the sequence, where 1 nat is no measure; "
+        "set kl_budget.budget_nats to watch it"
+    )
+
+
+def test_a_budget_that_was_set_holds_for_sums_too() -> None:
+    """Whoever sets it knows what is summed."""
+    monitor = Monitor("a", [KLBudgetDetector(budget_nats=40.0)])
+    alerts = [monitor.log({SUM: 50.0}, step) for step in range(3)]
+    assert [len(said) for said in alerts] == [0, 0, 1]
+    assert binding_line(monitor.detectors, monitor.binding) == f"kl_budget watches kl ← {SUM}"
+
+
+def test_the_journal_says_which_key_it_was_and_a_replay_is_idle_too() -> None:
+    """Though the journal's steps call it kl."""
+    klarm.init("a", console=False)
+    live = [alert for step in range(30) for alert in klarm.log({SUM: 12.0 + step % 2}, step)]
+    klarm.finish()
+    lines = [json.loads(line) for line in JOURNAL.read_text().splitlines()]
+    assert [line["type"] for line in lines[:3]] == ["run", "binding", "step"]
+    assert lines[1]["keys"] == {"kl": SUM}
+    found = replay(read_log(JOURNAL, print), as_recorded)
+    assert live == found.alerts == []
+    assert "summed over the sequence" in found.idle["kl_budget"]
+
+
+def test_a_key_that_is_the_metrics_own_name_is_not_recorded() -> None:
+    """The line is for what the name does not tell."""
+    journal = MemoryJournal()
+    Monitor("a", [KLBudgetDetector()], journal).log({"kl": 0.1, "loss": 1.0}, 0)
+    assert not any(isinstance(record, Bound) for record in journal.records)
+
+
+def test_a_resumed_run_knows_the_key_before_it_comes_again() -> None:
+    """The baseline is rebuilt from steps that call it kl, and the first new step has none."""
+    klarm.init("a", console=False)
+    for step in range(10):
+        klarm.log({SUM: 12.0}, step)
+    watched = klarm.init("a", console=False)
+    klarm.log({"loss": 0.5}, 10)
+    assert watched.incidents == []
+    for step in range(11, 20):
+        assert klarm.log({SUM: 12.0}, step) == []
+    bindings = [record.keys for record in read_journal(JOURNAL) if isinstance(record, Bound)]
+    assert bindings == [{"kl": SUM}]  # said once: it has not changed
+
+
+def test_a_run_that_goes_on_with_another_key_is_watched_again() -> None:
+    """And a replay of both parts says the same as the run."""
+    klarm.init("a", console=False)
+    for step in range(10):
+        klarm.log({SUM: 12.0}, step)
+    klarm.init("a", console=False)
+    live = [alert for step in range(10, 20) for alert in klarm.log({"kl": 1.5}, step)]
+    klarm.finish()
+    assert {alert.detector for alert in live} == {"kl_budget"}
+    bindings = [record.keys for record in read_journal(JOURNAL) if isinstance(record, Bound)]
+    assert bindings == [{"kl": SUM}, {"kl": "kl"}]
+    found = replay(read_log(JOURNAL, print), as_recorded)
+    assert found.alerts == live
