@@ -12,12 +12,14 @@ from klarm.detectors.kl_runaway import KLRunawayDetector
 from klarm.detectors.loss_nan import LossNanDetector
 from klarm.detectors.reward_drift import RewardDriftDetector
 from klarm.detectors.reward_hacking import RewardHackingDetector
+from klarm.detectors.trust_region import TrustRegionDetector
 from klarm.detectors.zero_signal import ZeroSignalDetector
 
 CATALOGUE: tuple[type[Detector], ...] = (
     KLExplosionDetector,
     KLRunawayDetector,
     KLBudgetDetector,
+    TrustRegionDetector,
     RewardHackingDetector,
     EntropyCollapseDetector,
     AdvantageVarianceDetector,
@@ -39,5 +41,6 @@ __all__ = [
     "LossNanDetector",
     "RewardDriftDetector",
     "RewardHackingDetector",
+    "TrustRegionDetector",
     "ZeroSignalDetector",
 ]

@@ -1,0 +1,80 @@
+"""Trust region: one policy update moved the policy too far."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from klarm.detectors.base import Detector
+from klarm.settings import setting
+from klarm.stats import median
+from klarm.types import Alert, Severity
+
+_CONFIRMING_VALUES = 3
+
+
+@dataclass(kw_only=True, eq=False)
+class TrustRegionDetector(Detector):
+    """Warns when an update moved the policy by more than `max_step_nats`.
+
+    Critical, and decisive, when the median of the last three updates did. A signed estimate counts
+    by its size.
+
+    >>> detector = TrustRegionDetector()
+    >>> [detector.update(step, {"kl_old": 0.3}).severity for step in range(3)]
+    ['warning', 'warning', 'critical']
+    """
+
+    name: ClassVar[str] = "trust_region"
+    signal: ClassVar[str] = "kl"
+    watches: ClassVar[tuple[str, ...]] = ("kl_old",)
+    recommendations: ClassVar[Mapping[Severity, str]] = {
+        "warning": (
+            "One update went far: usually an odd batch. If it happens again, lower the learning "
+            "rate, or take fewer epochs over a batch."
+        ),
+        "critical": (
+            "Updates are too large: lower the learning rate, take fewer epochs over a batch, or "
+            "stop a batch early at a target KL. If the reward has fallen, go back to a checkpoint "
+            "from before."
+        ),
+    }
+
+    warmup_steps: int = setting(0, "the first values, from which it only learns", at_least=0)
+    max_step_nats: float = setting(
+        0.1,
+        "warning when an update moves further than this, critical when the median of three does",
+        above=0,
+    )
+
+    def _start(self) -> None:
+        self._last: deque[float] = deque(maxlen=_CONFIRMING_VALUES)
+
+    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+        size = abs(value)
+        last = self._last
+        last.append(size)
+        usual = median(last) if len(last) == _CONFIRMING_VALUES else 0.0
+        self.score = size if size > usual else usual
+        if self.score <= self.max_step_nats:
+            return None
+        if usual > self.max_step_nats:
+            message = (
+                f"The last three updates moved the policy by {usual:.3g} nats in the median "
+                f"(critical above {self.max_step_nats:g})."
+            )
+            return self._alert("critical", step, value, message, decisive=True)
+        message = (
+            f"This update moved the policy by {size:.3g} nats (warning above "
+            f"{self.max_step_nats:g})."
+        )
+        return self._alert("warning", step, value, message)
+
+    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
+        return {
+            **super()._details(value, score, severity),
+            "score": score,
+            "threshold": self.max_step_nats,
+        }
