@@ -12,6 +12,7 @@ from klarm.detectors.kl_runaway import KLRunawayDetector
 from klarm.detectors.loss_nan import LossNanDetector
 from klarm.detectors.reward_drift import RewardDriftDetector
 from klarm.detectors.reward_hacking import RewardHackingDetector
+from klarm.detectors.rollout_mismatch import RolloutMismatchDetector
 from klarm.detectors.trust_region import TrustRegionDetector
 from klarm.detectors.zero_signal import ZeroSignalDetector
 
@@ -20,6 +21,7 @@ CATALOGUE: tuple[type[Detector], ...] = (
     KLRunawayDetector,
     KLBudgetDetector,
     TrustRegionDetector,
+    RolloutMismatchDetector,
     RewardHackingDetector,
     EntropyCollapseDetector,
     AdvantageVarianceDetector,
@@ -41,6 +43,7 @@ __all__ = [
     "LossNanDetector",
     "RewardDriftDetector",
     "RewardHackingDetector",
+    "RolloutMismatchDetector",
     "TrustRegionDetector",
     "ZeroSignalDetector",
 ]

@@ -1,0 +1,87 @@
+"""Rollout mismatch: trainer and sampler no longer agree on what the policy is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from klarm.detectors.base import Detector
+from klarm.settings import setting
+from klarm.stats import SlidingMedian, median
+from klarm.types import Alert, Severity
+
+_CRITICAL_FACTOR = 3.0
+
+
+@dataclass(kw_only=True, eq=False)
+class RolloutMismatchDetector(Detector):
+    """Warns when the gap's recent median is above `floor_nats` and `growth` times its first level.
+
+    Critical beyond three times the higher of the two. The first level is the median over the
+    warm-up, for good, so a gap that creeps is seen too. A signed estimate counts by its size.
+    """
+
+    name: ClassVar[str] = "rollout_mismatch"
+    signal: ClassVar[str] = "kl"
+    watches: ClassVar[tuple[str, ...]] = ("kl_rollout",)
+    fewest_values: ClassVar[int] = 5
+    recommendations: ClassVar[Mapping[Severity, str]] = {
+        "warning": (
+            "Trainer and sampler drift apart: check that weights are synchronised at every update "
+            "and that both use the same precision, templates and sampling settings; importance "
+            "weights truncated at the sampler bound the harm."
+        ),
+        "critical": (
+            "Stop: the samples are no longer those of the policy that is trained. Restart the "
+            "sampler from the trainer's weights, compare log-probabilities token by token, and go "
+            "back to a checkpoint from before the gap opened."
+        ),
+    }
+
+    floor_nats: float = setting(0.02, "a gap below this is never alarmed about", above=0)
+    growth: float = setting(
+        5.0,
+        "warning when the gap is above this many times its first level, critical at thrice that",
+        above=1,
+    )
+    recent_steps: int = setting(10, "how many values the recent median is taken over", at_least=1)
+
+    def _start(self) -> None:
+        self._last = SlidingMedian(self.recent_steps)
+        self._first: list[float] = []  # the warm-up's, until the limit is made from them
+        self._limit = self.floor_nats
+
+    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+        size = abs(value)
+        self._last.update(size)
+        if self._seen < self._silent_values:
+            self._learn(size)
+            return None
+        # 1 is a warning, 3 critical.
+        level = self._last.median
+        score = self.score = level / self._limit
+        if score <= 1.0:
+            return None
+        severity: Severity = "critical" if score > _CRITICAL_FACTOR else "warning"
+        limit = self._limit * (_CRITICAL_FACTOR if severity == "critical" else 1.0)
+        message = (
+            f"Trainer and sampler are {level:.3g} nats apart in the median of the last "
+            f"{len(self._last.values)} steps ({severity} above {limit:.3g} in this run)."
+        )
+        return self._alert(severity, step, value, message, decisive=True)
+
+    def _learn(self, size: float) -> None:
+        self._first.append(size)
+        if len(self._first) == self._silent_values:
+            self._limit = max(self.floor_nats, min(self.growth * median(self._first), 1e300))
+            self._first = []
+
+    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
+        factor = _CRITICAL_FACTOR if severity == "critical" else 1.0
+        return {
+            **super()._details(value, score, severity),
+            "score": score,
+            "threshold": factor,
+            "limit_nats": self._limit,
+        }
