@@ -9,6 +9,7 @@ from klarm.detectors.gradient_norm_spike import GradientNormSpikeDetector
 from klarm.detectors.kl_budget import KLBudgetDetector
 from klarm.detectors.kl_explosion import KLExplosionDetector
 from klarm.detectors.kl_runaway import KLRunawayDetector
+from klarm.detectors.length_blowup import LengthBlowupDetector
 from klarm.detectors.loss_nan import LossNanDetector
 from klarm.detectors.reward_drift import RewardDriftDetector
 from klarm.detectors.reward_hacking import RewardHackingDetector
@@ -29,6 +30,7 @@ CATALOGUE: tuple[type[Detector], ...] = (
     LossNanDetector,
     RewardDriftDetector,
     ZeroSignalDetector,
+    LengthBlowupDetector,
 )
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "KLBudgetDetector",
     "KLExplosionDetector",
     "KLRunawayDetector",
+    "LengthBlowupDetector",
     "LossNanDetector",
     "RewardDriftDetector",
     "RewardHackingDetector",

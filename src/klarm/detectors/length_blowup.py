@@ -1,0 +1,134 @@
+"""Length blow-up: completions grow longer and longer, and the reward does not pay for it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from klarm.detectors.base import Detector
+from klarm.settings import setting
+from klarm.stats import SlidingMedian, median
+from klarm.types import Alert, Severity
+
+_CRITICAL_FACTOR = 1.5
+# Lengths are in tokens: a baseline below one is none.
+_LEAST_LENGTH = 1.0
+# How much of its own noise the reward must gain to count as climbing.
+_LEAST_CLIMB = 0.5
+
+
+@dataclass(kw_only=True, eq=False)
+class LengthBlowupDetector(Detector):
+    """Warns when completions have grown by `growth` and the reward has not climbed with them.
+
+    Or when the share cut at the length limit has risen by `truncated_rise` without reward. Critical
+    at 1.5 times either. All levels are medians over `recent_steps`. Growth that the reward pays for
+    becomes the new normal, from which the next is measured.
+    """
+
+    name: ClassVar[str] = "length_blowup"
+    signal: ClassVar[str] = "length"
+    watches: ClassVar[tuple[str, ...]] = ("length", "reward", "truncated_fraction")
+    fewest_values: ClassVar[int] = 10
+    recommendations: ClassVar[Mapping[Severity, str]] = {
+        "warning": (
+            "Read some long completions: padding, repetition or a missing end token? Look at what "
+            "the reward says to length, and consider a penalty for overlong completions."
+        ),
+        "critical": (
+            "Stop and read some completions: they no longer end in time, and compute goes into "
+            "tokens that earn nothing. Make the reward neutral to length, or go back to a "
+            "checkpoint from before the climb with a length penalty."
+        ),
+    }
+
+    growth: float = setting(
+        2.0,
+        "warning when completions are this many times as long as at first, critical at 1.5 times",
+        above=1,
+    )
+    truncated_rise: float = setting(
+        0.3,
+        "warning when the truncated share is up by this much, critical at 1.5 times it",
+        above=0,
+    )
+    recent_steps: int = setting(20, "how many values each median is taken over", at_least=5)
+
+    def _start(self) -> None:
+        size = self.recent_steps
+        self._lengths = SlidingMedian(size)
+        self._rewards: deque[float] = deque(maxlen=size)  # asked for rarely
+        self._truncated = SlidingMedian(size)
+        # What growth is measured from; made when the warm-up is over.
+        self._length = 0.0
+        self._reward = 0.0
+        self._noise = 0.0
+        self._cut = 0.0
+
+    def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
+        """Learn from one step; return an alert if it looks wrong."""
+        # Reward and truncation may come in another dict of the step than the length.
+        _, reward, truncated = self.watches
+        if (found := metrics.get(reward)) is not None and found - found == 0.0:
+            self._rewards.append(found)
+        if (found := metrics.get(truncated)) is not None and found - found == 0.0:
+            self._truncated.update(found)
+        return super().update(step, metrics)
+
+    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+        self._lengths.update(value)
+        if self._seen < self._silent_values:
+            if self._seen + 1 == self._silent_values:
+                self._accept()
+            return None
+        length = self._lengths.median
+        longer = length / self._length
+        cut = self._truncated.median
+        self.score = max(longer / self.growth, (cut - self._cut) / self.truncated_rise)
+        if self.score <= 1.0:
+            return None
+        if self._reward_climbed():
+            self._accept()
+            self.score = 1.0
+            return None
+        severity: Severity = "critical" if self.score > _CRITICAL_FACTOR else "warning"
+        message = (
+            f"Completions are {longer:.3g} times as long as before ({length:.4g} tokens against "
+            f"{self._length:.4g}) and {cut:.0%} are cut off ({self._cut:.0%} before), but "
+            f"{self._of_reward()}."
+        )
+        return self._alert(severity, step, value, message, decisive=True)
+
+    def _accept(self) -> None:
+        """Take the present levels as normal."""
+        self._length = max(self._lengths.median, _LEAST_LENGTH)
+        self._cut = self._truncated.median
+        if self._rewards:
+            level = self._reward = median(self._rewards)
+            # The median distance to the median: one odd batch does not widen it.
+            self._noise = median([abs(reward - level) for reward in self._rewards])
+
+    def _reward_climbed(self) -> bool:
+        if not self._rewards:
+            return False
+        return median(self._rewards) - self._reward > _LEAST_CLIMB * self._noise
+
+    def _of_reward(self) -> str:
+        if not self._rewards:
+            return "no reward is logged that could explain it"
+        now = median(self._rewards)
+        return f"the reward has not climbed ({now:.3g}, {self._reward:.3g} before)"
+
+    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
+        details: dict[str, float | str] = {
+            **super()._details(value, score, severity),
+            "score": score,
+            "threshold": _CRITICAL_FACTOR if severity == "critical" else 1.0,
+            "baseline_length": self._length,
+            "baseline_truncated_fraction": self._cut,
+        }
+        if self._rewards:
+            details["baseline_reward"] = self._reward
+        return details
