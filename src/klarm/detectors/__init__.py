@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from klarm.detectors.advantage_variance import AdvantageVarianceDetector
 from klarm.detectors.base import Detector
+from klarm.detectors.clip_saturation import ClipSaturationDetector
 from klarm.detectors.entropy_collapse import EntropyCollapseDetector
 from klarm.detectors.gradient_norm_spike import GradientNormSpikeDetector
 from klarm.detectors.kl_budget import KLBudgetDetector
@@ -31,11 +32,13 @@ CATALOGUE: tuple[type[Detector], ...] = (
     RewardDriftDetector,
     ZeroSignalDetector,
     LengthBlowupDetector,
+    ClipSaturationDetector,
 )
 
 __all__ = [
     "CATALOGUE",
     "AdvantageVarianceDetector",
+    "ClipSaturationDetector",
     "Detector",
     "EntropyCollapseDetector",
     "GradientNormSpikeDetector",

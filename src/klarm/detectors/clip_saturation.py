@@ -1,0 +1,70 @@
+"""Clip saturation: the ratio is clipped so often that updates no longer mean much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from klarm.detectors.base import Detector
+from klarm.settings import setting
+from klarm.stats import SlidingMinimum
+from klarm.types import Alert, Severity
+
+_CRITICAL_FACTOR = 2.0
+
+
+@dataclass(kw_only=True, eq=False)
+class ClipSaturationDetector(Detector):
+    """Warns when the clipped share has been above `share` for `consecutive_steps` values.
+
+    Critical when it has been above twice that for as long. Decisive: it has waited long enough.
+    """
+
+    name: ClassVar[str] = "clip_saturation"
+    signal: ClassVar[str] = "gradient"
+    watches: ClassVar[tuple[str, ...]] = ("clip_fraction",)
+    recommendations: ClassVar[Mapping[Severity, str]] = {
+        "warning": (
+            "Much of each batch gives no gradient: lower the learning rate, or take fewer epochs "
+            "or minibatches over a batch, so that the policy stays near the one that sampled it."
+        ),
+        "critical": (
+            "Most of the gradient is clipped away: lower the learning rate now, and check that "
+            "old and new log-probabilities come from the same tokens, masks and precision."
+        ),
+    }
+
+    warmup_steps: int = setting(0, "the first values, from which it only learns", at_least=0)
+    share: float = setting(
+        0.2, "warning when the clipped share stays above this, critical above twice it", above=0
+    )
+    consecutive_steps: int = setting(20, "for how many values in a row", at_least=1)
+
+    def _start(self) -> None:
+        self._lowest = SlidingMinimum(self.consecutive_steps)
+
+    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+        low = self._lowest.update(value)
+        if self._seen + 1 < self.consecutive_steps:
+            self.score = 0.0
+            return None
+        self.score = low
+        if low <= self.share:
+            return None
+        severity: Severity = "critical" if low > self._limit("critical") else "warning"
+        message = (
+            f"The clipped share has been {low:.3g} or more for {self.consecutive_steps} steps, "
+            f"now {value:.3g} ({severity} above {self._limit(severity):g})."
+        )
+        return self._alert(severity, step, value, message, decisive=True)
+
+    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
+        return {
+            **super()._details(value, score, severity),
+            "score": score,
+            "threshold": self._limit(severity),
+        }
+
+    def _limit(self, severity: Severity) -> float:
+        return self.share * (_CRITICAL_FACTOR if severity == "critical" else 1.0)
