@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import klarm
 from klarm.analysis.replay import replay
 from klarm.config import load
-from klarm.detectors import KLExplosionDetector
+from klarm.detectors import KLBudgetDetector, KLExplosionDetector, TrustRegionDetector
 from klarm.incidents import IncidentRules, Incidents
 from klarm.journal import MemoryJournal
 from klarm.monitor import Monitor
@@ -124,6 +124,16 @@ def test_several_dicts_of_one_step_are_one_step() -> None:
         told += incidents.update(step, {"kl": 1.0}, [])
         told += incidents.update(step, {"loss": 1.0}, [])
     assert [(change.step, type(change)) for change in told] == [(2, Event)]
+
+
+def test_the_peak_is_of_the_metric_it_began_with() -> None:
+    """KL to the reference and to the old policy are of one signal, but never one quantity."""
+    watched = Monitor("a", [TrustRegionDetector(), KLBudgetDetector()])
+    for kl, kl_old in ((5.0, 0.01), (6.0, 0.3), (7.0, 0.2)):
+        watched.log({"kl": kl, "kl_old": kl_old})
+    (incident,) = watched.incidents
+    assert incident.detectors == ["trust_region", "kl_budget"]
+    assert incident.peak == 0.3
 
 
 def test_an_incident_knows_its_course() -> None:
@@ -259,11 +269,11 @@ def test_an_incident_that_was_open_when_the_process_died_goes_on() -> None:
     """With its number; it is not told again."""
     klarm.init("a", console=False)
     for step in range(50):
-        klarm.log({"kl": 0.1}, step)
+        klarm.log({"kl": 0.1 + step % 2 / 1000}, step)
     klarm.log({"kl": math.nan}, 50)
     watched = klarm.init("a", console=False)
     for step in range(51, 75):
-        klarm.log({"kl": 0.1}, step)
+        klarm.log({"kl": 0.1 + step % 2 / 1000}, step)
     assert [(e.event, e.incident, e.step) for e in read_events()] == [
         ("opened", 1, 50),
         ("resolved", 1, 70),

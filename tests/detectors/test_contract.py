@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klarm.detectors import CATALOGUE, Detector
+from klarm.detectors import CATALOGUE, Detector, MetricLostDetector
 from klarm.metrics import METRICS
 from klarm.settings import settings_of
 from klarm.types import SEVERITIES
@@ -30,7 +30,8 @@ def test_its_names_are_one_word(kind: type[Detector]) -> None:
     assert kind.__module__ == f"klarm.detectors.{kind.name}"
     assert kind.__name__.endswith("Detector")
     assert set(kind.watches) <= set(METRICS)
-    assert set(kind.recommendations) == set(SEVERITIES)
+    assert kind.recommendations  # for the severities it has
+    assert set(kind.recommendations) <= set(SEVERITIES)
 
 
 @every_detector
@@ -59,6 +60,8 @@ def test_any_stream_of_floats_is_taken_and_scored(
 @given(value=st.floats(allow_nan=False, allow_infinity=False, min_value=0.06, max_value=0.09))
 def test_a_constant_is_silent(kind: type[Detector], value: float) -> None:
     """Nothing happens, so nothing is said."""
+    if kind is MetricLostDetector:
+        pytest.skip("that a metric stands still is what it is there to say")
     assert not any(feed(kind(), [value] * 300))
 
 

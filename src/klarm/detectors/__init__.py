@@ -12,6 +12,7 @@ from klarm.detectors.kl_explosion import KLExplosionDetector
 from klarm.detectors.kl_runaway import KLRunawayDetector
 from klarm.detectors.length_blowup import LengthBlowupDetector
 from klarm.detectors.loss_nan import LossNanDetector
+from klarm.detectors.metric_lost import MetricLostDetector
 from klarm.detectors.reward_drift import RewardDriftDetector
 from klarm.detectors.reward_hacking import RewardHackingDetector
 from klarm.detectors.rollout_mismatch import RolloutMismatchDetector
@@ -33,6 +34,7 @@ CATALOGUE: tuple[type[Detector], ...] = (
     ZeroSignalDetector,
     LengthBlowupDetector,
     ClipSaturationDetector,
+    MetricLostDetector,
 )
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "KLRunawayDetector",
     "LengthBlowupDetector",
     "LossNanDetector",
+    "MetricLostDetector",
     "RewardDriftDetector",
     "RewardHackingDetector",
     "RolloutMismatchDetector",
