@@ -37,7 +37,7 @@ def follow(
 ) -> list[tuple[str, int, str]]:
     """Feed one signal: `w`, `c`, `C` (decisive) or None a step; return what changed, and when."""
     rules = IncidentRules(confirm_steps=confirm_steps, resolve_after=resolve_after)
-    incidents = Incidents([KLExplosionDetector()], rules)
+    incidents = Incidents([KLExplosionDetector(confirm_steps=0)], rules)
     changes: list[Event | Blip] = []
     for step, word in enumerate(said):
         severity: Severity = "warning" if word == "w" else "critical"
@@ -103,7 +103,7 @@ def test_a_detector_may_have_rules_of_its_own() -> None:
 
 def test_steps_without_the_metric_count_for_nothing() -> None:
     """Neither as alert nor as quiet: reward may come every fourth step."""
-    incidents = Incidents([KLExplosionDetector()], IncidentRules(resolve_after=2))
+    incidents = Incidents([KLExplosionDetector(confirm_steps=0)], IncidentRules(resolve_after=2))
     told = []
     for step in range(20):
         if step % 4 == 0:
@@ -117,7 +117,7 @@ def test_steps_without_the_metric_count_for_nothing() -> None:
 
 def test_several_dicts_of_one_step_are_one_step() -> None:
     """A signal that was alarmed about in one of them was not quiet in another."""
-    incidents = Incidents([KLExplosionDetector()], IncidentRules(confirm_steps=3))
+    incidents = Incidents([KLExplosionDetector(confirm_steps=0)], IncidentRules(confirm_steps=3))
     told: list[Event | Blip] = []
     for step in range(3):
         told += incidents.update(step, {"kl": 1.0}, [alert(step)])
@@ -138,7 +138,7 @@ def test_the_peak_is_of_the_metric_it_began_with() -> None:
 
 def test_an_incident_knows_its_course() -> None:
     """First step, last alert, peak, how many alerts, and who spoke in which order."""
-    watched = Monitor("a", [KLExplosionDetector()], MemoryJournal())
+    watched = Monitor("a", [KLExplosionDetector(confirm_steps=0)], MemoryJournal())
     for value in [0.4, 0.6] * 50:
         watched.log({"kl": value})
     for value in (2.0, 9.0, 5.0, 7.0, 6.0, 8.0):
@@ -154,7 +154,7 @@ def test_an_incident_knows_its_course() -> None:
 
 def test_a_nan_is_the_highest_peak() -> None:
     """And opens at once."""
-    watched = Monitor("a", [KLExplosionDetector()], MemoryJournal())
+    watched = Monitor("a", [KLExplosionDetector(confirm_steps=0)], MemoryJournal())
     for value in (math.inf, math.nan, math.inf):
         watched.log({"kl": value})
     (incident,) = watched.incidents
@@ -249,7 +249,7 @@ def test_live_and_replay_tell_the_same_through_restarts_and_rollbacks(seed: int)
 def test_an_incident_that_is_rolled_back_is_resolved() -> None:
     """Or a pager would ring for something that no longer is; the next one has its own number."""
     journal = MemoryJournal()
-    watched = Monitor("a", [KLExplosionDetector()], journal)
+    watched = Monitor("a", [KLExplosionDetector(confirm_steps=0)], journal)
     for step in range(50):
         watched.log({"kl": 0.1}, step)
     watched.log({"kl": math.nan}, 50)

@@ -17,7 +17,7 @@ _SMALLEST = 1e-3
 # by a floor that falls with the cube of time. This did more against false alarms than any test.
 _TAKE_OFF_STEPS = 30.0
 # A single step counts for this many noise units at most, so that one spike is not an explosion.
-_MOST_A_STEP = 3.0
+_MOST_A_STEP = 2.5
 _LEAST_NOISE = 0.08
 _MOST_CORRELATED = 0.95
 _FIRST_CUSUM_STEP = 10
@@ -61,12 +61,12 @@ class KLRunawayDetector(Detector):
     }
 
     warmup_steps: int = setting(10, "the first values, from which it only learns", at_least=0)
-    memory_steps: int = setting(40, "how many steps the forecast looks back", at_least=10)
+    memory_steps: int = setting(120, "how many steps the forecast looks back", at_least=10)
     allowance: float = setting(
-        0.75, "noise units above the forecast that a step may be for nothing", above=0
+        1.25, "noise units above the forecast that a step may be for nothing", above=0
     )
     patience: float = setting(
-        7.0, "noise units above the allowance that add up to a warning", above=0
+        4.0, "noise units above the allowance that add up to a warning", above=0
     )
     drift_factor: float = setting(
         1.73, "unexpected rise since half-way through the run that is a warning", above=1
