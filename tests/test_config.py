@@ -35,7 +35,7 @@ def test_without_anything_every_setting_has_its_default() -> None:
         "baseline_mode": "rolling",
         "clip_region": 0.2,
         "min_std": 1e-4,
-        "confirm_steps": 20,
+        "confirm_steps": 50,
         "resolve_after": 0,
     }
     assert config.sections["incidents"] == {"confirm_steps": 5, "resolve_after": 20}

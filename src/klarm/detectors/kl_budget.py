@@ -14,6 +14,8 @@ from klarm.stats import median
 from klarm.types import Alert, Severity
 
 _MEDIAN_OF = 5
+# Healthy runs have bursts of three spiked steps, which lift the median of five for three.
+_NO_BURST = 4
 _CRITICAL_FACTOR = 2.0
 
 
@@ -46,6 +48,10 @@ class KLBudgetDetector(Detector):
     }
 
     warmup_steps: int = setting(0, "the first values, from which it only learns", at_least=0)
+    # With the spikes of a burst that other rules alarm about, five steps in alert are soon there.
+    confirm_steps: int = setting(
+        10, "steps in alert that open an incident; 0: as set under incidents", at_least=0
+    )
     budget_nats: float = setting(
         1.0,
         "warning when the median of five KLs is beyond this, up or down; critical beyond twice it",
@@ -54,6 +60,7 @@ class KLBudgetDetector(Detector):
 
     def _start(self) -> None:
         self._last: deque[float] = deque(maxlen=_MEDIAN_OF)
+        self._beyond = 0  # medians in a row
 
     def bound(self, key: str) -> None:
         """Fall idle where KL is a sum over the sequence and nobody has said what is too much."""
@@ -70,7 +77,9 @@ class KLBudgetDetector(Detector):
         level = median(self._last)
         self.score = abs(level)
         if self.score <= self.budget_nats:
+            self._beyond = 0
             return None
+        self._beyond += 1
         severity: Severity = "critical" if self.score > self._limit("critical") else "warning"
         sign = "-" if level < 0 else ""
         message = (
@@ -78,7 +87,8 @@ class KLBudgetDetector(Detector):
             f"{'below' if sign else 'above'} the budget "
             f"({severity} {'below' if sign else 'above'} {sign}{self._limit(severity):g})."
         )
-        return self._alert(severity, step, value, message, decisive=True)
+        decisive = self._beyond >= _NO_BURST
+        return self._alert(severity, step, value, message, decisive=decisive)
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
         return {

@@ -40,10 +40,10 @@ class KLExplosionDetector(ZScoreDetector):
         ),
     }
 
-    # It marks spikes and, in a healthy take-off, whole rows of them: what lasts is for detectors that
-    # know growth, and this rule alone opens an incident only after long.
+    # It marks spikes and, in a healthy take-off, whole rows of them: what lasts is for detectors
+    # that know growth, and this rule alone opens an incident only after long.
     confirm_steps: int = setting(
-        20, "steps in alert that open an incident; 0: as set under incidents", at_least=0
+        50, "steps in alert that open an incident; 0: as set under incidents", at_least=0
     )
     clip_region: float = setting(
         0.2, "the PPO clip range of the run, shown in alerts for context", above=0
