@@ -55,7 +55,7 @@ def test_an_alert_is_returned_recorded_and_shown(capsys: pytest.CaptureFixture[s
     assert (finish["type"], finish["steps"]) == ("finish", 101)
     shown = capsys.readouterr().err
     assert "klarm: run a is recorded in klarm_runs/a/journal.jsonl" in shown
-    assert "klarm: kl_explosion watches kl ← train/kl" in shown
+    assert "klarm: watching kl ← train/kl (kl_explosion)" in shown
     assert "klarm CRITICAL at step 100, kl_explosion: KL 2 is 15σ above" in shown
     assert (
         "klarm: run a ends after 101 steps in this process: 0 warnings, 1 critical alert" in shown

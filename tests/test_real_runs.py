@@ -41,4 +41,4 @@ def test_every_real_run_can_be_replayed() -> None:
     for path in sorted(RUNS.glob("*.csv")):
         found = replay(read_log(path, print), lambda _: load(recorded={}))
         assert found.steps > 0
-        assert "kl_explosion watches kl" in found.binding
+        assert "kl_explosion" in found.watched

@@ -144,21 +144,23 @@ def idle(detectors: Iterable[Detector], binding: Binding) -> dict[str, str]:
 
 
 def binding_line(detectors: Iterable[Detector], binding: Binding) -> str:
-    """Say in one line what each detector reads, and which are idle and why."""
+    """Say in one line what is read, by which detectors, and which are idle and why."""
     detectors = list(detectors)
     resting = idle(detectors, binding)
     sources = binding.sources()
-    parts = []
+    readers: dict[str, list[str]] = {}
     for detector in detectors:
-        if detector.name in resting:
-            continue
-        if detector.watches_all:
-            parts.append(f"{detector.name} watches all of them")
-            continue
-        metric = detector.watches[0]
-        source = "" if sources[metric] == metric else f" ← {sources[metric]}"
-        parts.append(f"{detector.name} watches {metric}{source}")
-    return "; ".join(parts + [f"{name} is {reason}" for name, reason in resting.items()])
+        if detector.name not in resting:
+            metric = detector.watches[0]
+            source = "" if sources.get(metric, metric) == metric else f" ← {sources[metric]}"
+            what = "all of them" if detector.watches_all else f"{metric}{source}"
+            readers.setdefault(what, []).append(detector.name)
+    reasons: dict[str, list[str]] = {}
+    for name, reason in resting.items():
+        reasons.setdefault(reason, []).append(name)
+    parts = [f"{what} ({', '.join(names)})" for what, names in readers.items()]
+    watching = [f"watching {', '.join(parts)}"] if parts else []
+    return "; ".join(watching + [f"{', '.join(names)} {r}" for r, names in reasons.items()])
 
 
 def _why_missing(metric: str, binding: Binding) -> str:

@@ -138,7 +138,7 @@ def test_replay_prints_the_alerts_of_a_log() -> None:
     assert warning.startswith("step   100  warning   kl_explosion: KL 0.9 is 4σ above")
     assert critical.startswith("step   101  critical  kl_explosion: KL 5 is")
     assert total.startswith(
-        "102 steps replayed: 1 warning, 1 critical alert (kl_explosion watches kl"
+        "102 steps replayed: 1 warning, 1 critical alert (watching kl (kl_explosion)"
     )
     assert advice.startswith("-> At step 101: Act now")
 

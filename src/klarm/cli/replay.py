@@ -17,7 +17,7 @@ from klarm.config import Config, load
 from klarm.console import COLOURS, counted, event_line
 from klarm.journal import encode
 from klarm.sources import SourceError, read_log
-from klarm.types import SEVERITIES, Severity
+from klarm.types import SEVERITIES, Alert, Event, Severity
 
 _Item = TypeVar("_Item")
 _PROGRESS_EVERY = 20_000
@@ -106,8 +106,11 @@ def _print_text(found: Replay) -> None:
         f"{counted(found.steps, 'step')} replayed: {counted(counts['warning'], 'warning')}, "
         f"{counted(counts['critical'], 'critical alert')} ({found.binding})."
     )
-    if found.alerts:
-        worst = max(found.alerts, key=lambda alert: SEVERITIES.index(alert.severity))
+    # What became an incident matters more than a lone alert.
+    opened: list[Event | Alert] = [event for event in found.events if event.event == "opened"]
+    candidates = opened or list[Event | Alert](found.alerts)
+    if candidates:
+        worst = max(candidates, key=lambda found: SEVERITIES.index(found.severity))
         click.echo(f"-> At step {worst.step}: {worst.recommendation}")
 
 

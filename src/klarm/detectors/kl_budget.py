@@ -14,8 +14,9 @@ from klarm.stats import median
 from klarm.types import Alert, Severity
 
 _MEDIAN_OF = 5
-# Healthy runs have bursts of three spiked steps, which lift the median of five for three.
-_NO_BURST = 4
+# Healthy runs have bursts of three spiked steps, which lift the median of five: an alert is
+# believed at once when so many of the last ten values are beyond the budget, or all there are.
+_BURST_OF, _NO_BURST = 10, 5
 _CRITICAL_FACTOR = 2.0
 
 
@@ -60,7 +61,7 @@ class KLBudgetDetector(Detector):
 
     def _start(self) -> None:
         self._last: deque[float] = deque(maxlen=_MEDIAN_OF)
-        self._beyond = 0  # medians in a row
+        self._longer: deque[float] = deque(maxlen=_BURST_OF)
 
     def bound(self, key: str) -> None:
         """Fall idle where KL is a sum over the sequence and nobody has said what is too much."""
@@ -74,12 +75,11 @@ class KLBudgetDetector(Detector):
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
         self._last.append(value)
+        self._longer.append(value)
         level = median(self._last)
         self.score = abs(level)
         if self.score <= self.budget_nats:
-            self._beyond = 0
             return None
-        self._beyond += 1
         severity: Severity = "critical" if self.score > self._limit("critical") else "warning"
         sign = "-" if level < 0 else ""
         message = (
@@ -87,7 +87,8 @@ class KLBudgetDetector(Detector):
             f"{'below' if sign else 'above'} the budget "
             f"({severity} {'below' if sign else 'above'} {sign}{self._limit(severity):g})."
         )
-        decisive = self._beyond >= _NO_BURST
+        beyond = sum(abs(kl) > self.budget_nats for kl in self._longer)
+        decisive = beyond >= _NO_BURST or beyond == len(self._longer)
         return self._alert(severity, step, value, message, decisive=decisive)
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
