@@ -13,6 +13,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -204,6 +205,7 @@ def metric_rows(kl_name: str, count: int) -> list[dict[str, float]]:
     """Return steps of ten metrics; all but KL are uniform, which no detector takes for a spike."""
     names = (kl_name, *OTHER_METRICS)
     others = np.random.default_rng(1).uniform(2.0, 3.0, (count, len(OTHER_METRICS)))
+    others[:, OTHER_METRICS.index("clip_fraction")] /= 100.0
     steps = np.column_stack([kl_values(count), others]).tolist()
     return [dict(zip(names, values, strict=True)) for values in steps]
 
@@ -227,9 +229,10 @@ def klarm_run(steps: int) -> Iterator[klarm.Monitor]:
         yield monitor
         monitor.finish()
         with (Path(folder) / "bench" / "journal.jsonl").open("rb") as journal:
-            lines = sum(1 for _ in journal)
-    if lines != steps + 2:  # the first says how the run started, the last that it finished
-        raise RuntimeError(f"{steps} steps were logged, the journal has {lines} lines")
+            kinds = Counter(line[:15] for line in journal)  # as in {"type":"step",
+    recorded, alerts = kinds[b'{"type":"step",'], kinds[b'{"type":"alert"']
+    if recorded != steps or alerts:
+        raise RuntimeError(f"klarm recorded {recorded} of {steps} steps and {alerts} alerts")
 
 
 def peer_log(rows: list[dict[str, float]]) -> list[int]:
