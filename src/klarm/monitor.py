@@ -8,8 +8,6 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-import msgspec
-
 from klarm.binding import Binding, BindingReport
 from klarm.console import Console, counted
 from klarm.detectors import Detector
@@ -17,8 +15,8 @@ from klarm.guard import guarded
 from klarm.incidents import IncidentRules, Incidents
 from klarm.journal import Bound, Checkpoint, Finish, History, Journal, Resume
 from klarm.metrics import METRICS, to_number
-from klarm.movements import RecentRows, summary
-from klarm.playbook import diagnose
+from klarm.movements import RecentRows
+from klarm.playbook import diagnosed
 from klarm.timeline import Timeline
 from klarm.types import Alert, Blip, Event, Incident
 
@@ -225,23 +223,12 @@ class Monitor:
     def _tell(self, changes: Sequence[Event | Blip]) -> None:
         for change in changes:
             if isinstance(change, Event) and change.event == "opened":
-                change = self._diagnosed(change)  # noqa: PLW2901
+                change = diagnosed(change, self._recent.movements())  # noqa: PLW2901
             if self._journal is not None:
                 self._journal.record(change)
             if isinstance(change, Event):
                 self._incidents.recall([change])
                 self._console.event(change)
-
-    def _diagnosed(self, event: Event) -> Event:
-        movements = self._recent.movements()
-        pattern = diagnose(movements)
-        return msgspec.structs.replace(
-            event,
-            moved=summary(movements),
-            pattern=pattern.name if pattern else "",
-            cause=pattern.cause if pattern else "",
-            remedy=pattern.remedy if pattern else "",
-        )
 
     def _resume(self, step: int) -> None:
         self._resumes += 1

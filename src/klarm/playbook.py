@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from klarm.movements import Direction, Movement
+import msgspec
+
+from klarm.movements import Direction, Movement, summary
+from klarm.types import Event
 
 
 @dataclass(frozen=True)
@@ -115,3 +118,16 @@ def diagnose(movements: Iterable[Movement]) -> Pattern | None:
     """Return the first pattern that fits what moved, if one does."""
     movements = list(movements)
     return next((pattern for pattern in PATTERNS if pattern.fits(movements)), None)
+
+
+def diagnosed(event: Event, movements: Iterable[Movement]) -> Event:
+    """Return an event that also says what else moved, and what that looks like."""
+    movements = list(movements)
+    pattern = diagnose(movements)
+    return msgspec.structs.replace(
+        event,
+        moved=summary(movements),
+        pattern=pattern.name if pattern else "",
+        cause=pattern.cause if pattern else "",
+        remedy=pattern.remedy if pattern else "",
+    )

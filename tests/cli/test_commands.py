@@ -43,6 +43,7 @@ def test_demo_without_a_terminal_is_plain_lines() -> None:
     step = int(first.split()[1])
     assert 150 < step < 160  # the learning rate jumps after step 150
     assert f"The first critical alert came at step {step}" in done.stdout
+    assert "looks like learning rate raised" in " ".join(done.stdout.split())
     for command in ("init", "replay LOG"):
         assert re.search(rf"^  .*klarm.* {command}$", done.stdout, re.MULTILINE)
 

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from klarm.cli.chart import Point, draw
-from klarm.config import load
-from klarm.console import alert_panel, counted
+from klarm.config import Config, load
+from klarm.console import alert_panel, counted, event_line
 from klarm.detectors import KLExplosionDetector
+from klarm.journal import MemoryJournal
 from klarm.monitor import Monitor
-from klarm.types import Alert
+from klarm.types import Alert, Event
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -61,9 +62,7 @@ def demo(recording: str, frozen: bool) -> None:
 
     mode = "frozen" if frozen else "rolling"
     config = load(overrides={"kl_explosion": {"baseline_mode": mode, "enabled": True}}, recorded={})
-    player = _Player(
-        recording, Monitor(f"demo-{recording}", config.detectors(), rules=config.incident_rules())
-    )
+    player = _Player(recording, config)
     console = Console()
     if console.is_terminal:
         player.play_live(console)
@@ -77,11 +76,13 @@ def demo(recording: str, frozen: bool) -> None:
 class _Player:
     """Feeds a recording to a monitor, and keeps what there is to show."""
 
-    def __init__(self, recording: str, monitor: Monitor) -> None:
+    def __init__(self, recording: str, config: Config) -> None:
         self.recording = recording
         self.rows = read_recording(recording)
         self.points: list[Point] = []
         self.alerts: list[Alert] = []
+        self._journal = MemoryJournal()
+        monitor = Monitor("demo", config.detectors(), self._journal, rules=config.incident_rules())
         self._monitor = monitor
         self._detector = next(d for d in monitor.detectors if isinstance(d, KLExplosionDetector))
         self._on_kl = {d.name for d in monitor.detectors if d.signal == self._detector.signal}
@@ -129,7 +130,12 @@ class _Player:
             f"{total}\nThe first critical alert came at step {first.step}, at KL "
             f"{self.points[first.step - 1].value:.3g} (highest before: {max(before):.3g}); "
             f"KL went on to {ends:.3g}."
+            + "".join(f"\n{event_line(event)}" for event in self._first_incident())
         )
+
+    def _first_incident(self) -> list[Event]:
+        opened = (r for r in self._journal.records if isinstance(r, Event) and r.signal == "kl")
+        return list(opened)[:1]
 
     def _feed(self, row: dict[str, Any]) -> bool:
         """Log one row; return whether it brought the first critical alert."""
