@@ -190,15 +190,24 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def log_rows() -> Iterator[Row]:
-    """Measure every call of runs that log ten metrics, one detector on, everything recorded."""
+    """Measure every call of runs that log ten metrics, everything recorded.
+
+    With the one detector on that both have, and with all that each has by default.
+    """
     ours, peers = metric_rows("kl", LOG_STEPS), metric_rows("kl_divergence", LOG_STEPS)
-    contenders = {"klarm": lambda: klarm_log(ours), "peer": lambda: peer_log(peers)}
-    turns = take_turns(7, contenders)
+    contenders = {
+        "klarm": lambda: klarm_log(ours, one=True),
+        "peer": lambda: peer_log(peers, one=True),
+        "klarm, all": lambda: klarm_log(ours, one=False),
+        "peer, all": lambda: peer_log(peers, one=False),
+    }
+    turns = take_turns(5, contenders)
     for share, times in ((0.5, 4), (0.99, 5), (0.999, 40)):
         at = int(share * LOG_STEPS)
         latency = {side: median(sorted(turn)[at] for turn in turns[side]) / 1e3 for side in turns}
         what = f"log, ten metrics, p{100 * share:g}"
         yield cost(what, "µs", latency["klarm"], latency["peer"], times)
+        yield cost("  with all detectors", "µs", latency["klarm, all"], latency["peer, all"])
 
 
 def metric_rows(kl_name: str, count: int) -> list[dict[str, float]]:
@@ -210,19 +219,19 @@ def metric_rows(kl_name: str, count: int) -> list[dict[str, float]]:
     return [dict(zip(names, values, strict=True)) for values in steps]
 
 
-def klarm_log(rows: list[dict[str, float]]) -> list[int]:
+def klarm_log(rows: list[dict[str, float]], *, one: bool) -> list[int]:
     """Return the nanoseconds of every `log` of a run."""
-    with klarm_run(len(rows)) as monitor:
+    with klarm_run(len(rows), one=one) as monitor:
         return call_times(lambda step: monitor.log(rows[step], step=step), len(rows))
 
 
 @contextmanager
-def klarm_run(steps: int) -> Iterator[klarm.Monitor]:
+def klarm_run(steps: int, *, one: bool) -> Iterator[klarm.Monitor]:
     """Give a monitor with a journal, and raise unless so many steps end up in it and no alert.
 
     klarm never raises while it watches: had it failed at every step, it would seem quick.
     """
-    settings = {kind.name: {"enabled": False} for kind in CATALOGUE}
+    settings = {kind.name: {"enabled": False} for kind in CATALOGUE if one}
     settings["kl_explosion"] = {"sigma_multiplier": SIGMAS}
     with scratch() as folder:
         monitor = klarm.init("bench", console=False, dir=folder, **settings)
@@ -235,10 +244,10 @@ def klarm_run(steps: int) -> Iterator[klarm.Monitor]:
         raise RuntimeError(f"klarm recorded {recorded} of {steps} steps and {alerts} alerts")
 
 
-def peer_log(rows: list[dict[str, float]]) -> list[int]:
+def peer_log(rows: list[dict[str, float]], *, one: bool) -> list[int]:
     """Return the nanoseconds of every `log_step` of a run, stored in SQLite as it comes."""
     with scratch() as folder:
-        monitor = RLWatch(peer_config(folder))
+        monitor = RLWatch(peer_config(folder, one=one))
         monitor.start()
         times = call_times(lambda step: monitor.log_step(step, **rows[step]), len(rows))
         stored, alerts = len(monitor.store.get_metrics()), monitor.alert_manager.total_alerts_sent
@@ -248,12 +257,12 @@ def peer_log(rows: list[dict[str, float]]) -> list[int]:
     return times
 
 
-def peer_config(folder: str) -> RLWatchConfig:
-    """Return rlwatch's defaults, but only the detector on that klarm has too."""
+def peer_config(folder: str, *, one: bool) -> RLWatchConfig:
+    """Return rlwatch's defaults, or only the detector on that klarm had first."""
     config = RLWatchConfig()
     config.storage.log_dir = folder
     for name, section in vars(config).items():
-        if hasattr(section, "enabled"):
+        if one and hasattr(section, "enabled"):
             section.enabled = name == "kl_explosion"
     config.kl_explosion.sigma_multiplier = SIGMAS
     return config
@@ -324,7 +333,7 @@ def memory_rows() -> Iterator[Row]:
 def resident_mib() -> tuple[float, float]:
     """Return how much memory this process holds when `log` is warm, and after a long run."""
     rows = metric_rows("kl", WARM_STEPS)
-    with klarm_run(MEMORY_STEPS) as monitor:
+    with klarm_run(MEMORY_STEPS, one=False) as monitor:
         for step in range(MEMORY_STEPS):
             monitor.log(rows[step % WARM_STEPS], step=step)
             if step + 1 == WARM_STEPS:

@@ -104,12 +104,16 @@ class BindingReport:
         self._say = say
         self._waiting = [d for d in self._detectors if d.enabled]
         self._steps = 0
+        self._bound = 0  # metrics bound when it last looked
         self._said = False
 
     def step(self) -> bool:
         """Look at one more step; return whether there is anything left to wait for."""
         self._steps += 1
         bound = self._binding.keys
+        if self._said and len(bound) == self._bound:
+            return True  # nothing new: what is waited for may never come
+        self._bound = len(bound)
         arrived = [d for d in self._waiting if d.watches_all or d.watches[0] in bound]
         self._waiting = [d for d in self._waiting if d not in arrived]
         if not self._said:

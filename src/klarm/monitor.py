@@ -53,6 +53,8 @@ class Monitor:
         self.binding = Binding()
         self.alert_counts = {"warning": 0, "critical": 0}
         self._active = [detector for detector in self.detectors if detector.enabled]
+        self._updates: list[Callable[[int, Mapping[str, float]], Alert | None]] = []
+        self._bound_keys = -1  # how many, when the list above was made
         self._known_keys: dict[str, str] = {}  # canonical name -> key, as detectors were told
         self._bindings = 0  # how many of the binding's keys they were told of
         self._journal = journal
@@ -170,7 +172,7 @@ class Monitor:
         if self._journal is not None:
             self._journal.step(at, self._clock(), values)
         self._recent.add(at, new)
-        alerts = self._ask_detectors(at, new)
+        alerts = self._ask(self._concerned(), at, new)
         for alert in alerts:
             self._show(alert)
         self._tell(self._incidents.update(at, new, alerts))
@@ -178,8 +180,25 @@ class Monitor:
             self._report = None
         return alerts
 
-    def _ask_detectors(self, step: int, values: Mapping[str, float]) -> list[Alert]:
-        alerts = [a for d in self._active if (a := d.update(step, values)) is not None]
+    def _concerned(self) -> list[Callable[[int, Mapping[str, float]], Alert | None]]:
+        """Return how to ask the detectors for which anything is logged at all."""
+        keys = self.binding.keys
+        if len(keys) != self._bound_keys:
+            self._bound_keys = len(keys)
+            self._updates = [
+                detector.update
+                for detector in self._active
+                if detector.watches_all or not keys.keys().isdisjoint(detector.watches)
+            ]
+        return self._updates
+
+    def _ask(
+        self,
+        updates: Iterable[Callable[[int, Mapping[str, float]], Alert | None]],
+        step: int,
+        values: Mapping[str, float],
+    ) -> list[Alert]:
+        alerts = [alert for update in updates if (alert := update(step, values)) is not None]
         if len(alerts) > 1:
             # Every detector of a metric says that it is not finite; once is enough.
             alerts = list({alert.message: alert for alert in reversed(alerts)}.values())[::-1]
@@ -213,6 +232,7 @@ class Monitor:
             if detector.watches[0] in keys:
                 detector.bound(keys[detector.watches[0]])
         self._active = [d for d in self.detectors if d.enabled and not d.idle_because]
+        self._bound_keys = -1
 
     def _show(self, alert: Alert) -> None:
         self.alert_counts[alert.severity] += 1
@@ -263,10 +283,11 @@ class Monitor:
         self._incidents.reset()
         self._recent.clear()
         self._incidents.recall(history.events)
+        updates = [detector.update for detector in self._active]
         for earlier, values in history.rows:
             if earlier < step:
                 self._recent.add(earlier, values)
-                alerts = self._ask_detectors(earlier, values)
+                alerts = self._ask(updates, earlier, values)
                 self._incidents.update(earlier, values, alerts)
 
     def _say_once(self, message: str) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import FunctionType
 from typing import ClassVar
 
 from klarm.settings import check_settings, setting
@@ -48,6 +50,17 @@ class Detector(ABC):
     resolve_after: int = setting(
         0, "quiet steps that resolve an incident; 0: as set under incidents", at_least=0
     )
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        # The interpreter tunes code to the one type it sees. Detectors that shared the code of
+        # their base class would undo that for each other: every one gets its own copy.
+        for name in ("update", "_observe"):
+            shared = getattr(cls, name)
+            if name not in cls.__dict__ and not getattr(shared, "__isabstractmethod__", False):
+                code = shared.__code__.replace()
+                own = FunctionType(code, shared.__globals__, name, closure=shared.__closure__)
+                setattr(cls, name, functools.update_wrapper(own, shared))
 
     def __post_init__(self) -> None:
         check_settings(self, self.name)
