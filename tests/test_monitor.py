@@ -386,3 +386,16 @@ def test_an_alert_is_plain_data() -> None:
     assert (alert.detector, alert.severity, alert.step) == ("kl_explosion", "critical", 3)
     with pytest.raises(AttributeError):
         alert.step = 4  # type: ignore[misc]
+
+
+def test_what_is_critical_now_can_be_asked_for() -> None:
+    """An integration acts on incidents that are open and critical, not on warnings or the past."""
+    watched = monitor()
+    for step, value in enumerate([*SIGMA, 0.85]):
+        watched.log({"kl": value}, step)
+    assert watched.critical == []
+    watched.log({"kl": math.nan}, 101)
+    assert [incident.signal for incident in watched.critical] == ["kl"]
+    for step in range(102, 130):
+        watched.log({"kl": 0.5}, step)
+    assert watched.critical == []

@@ -215,6 +215,12 @@ class Monitor:
         """The incidents of the run: those that are over, then those that are not."""
         return [*self._incidents.past, *self._incidents.current.values()]
 
+    @property
+    def critical(self) -> list[Incident]:
+        """The incidents that are open and critical now: what an integration acts upon."""
+        known = self._incidents.current.values()
+        return [i for i in known if i.state == "open" and i.severity == "critical"]
+
     def _bind(self) -> None:
         """Tell detectors, and the journal, which keys their metrics are read from."""
         self._bindings = len(self.binding.keys)
