@@ -43,11 +43,22 @@ def test_an_exponential_rise_is_told_when_its_median_passes_one_nat_and_two() ->
         **dict.fromkeys(range(36, 41), "warning"),
         **dict.fromkeys(range(41, 44), "critical"),
     }
-    # Five of ten are no burst of spikes.
-    assert [alert.decisive for alert in alerts if alert] == [*[False] * 2, *[True] * 6]
+    # Four of five are no burst of spikes.
+    assert [alert.decisive for alert in alerts if alert] == [False, *[True] * 7]
     assert alerts[36] is not None
     assert alerts[36].message == (
         "The median of the last 5 KLs is 1.11 nats, above the budget (warning above 1)."
+    )
+
+
+def test_half_of_the_last_ten_beyond_the_budget_is_told_though_their_median_is_not() -> None:
+    """KL that is beyond it every other step: the median of five takes turns, the alert does not."""
+    alerts = feed([0.1] * 20 + [4.0, 0.2] * 10)
+    assert told(alerts) == dict.fromkeys([24, 26, *range(28, 40)], "critical")
+    assert [alert.decisive for alert in alerts if alert] == [False, False, *[True] * 12]
+    assert alerts[29] is not None
+    assert alerts[29].message == (
+        "5 of the last 10 KLs are as far out as 4 nats, above the budget (critical above 2)."
     )
 
 

@@ -13,6 +13,7 @@ from klarm.detectors.kl_runaway import KLRunawayDetector
 from klarm.detectors.length_blowup import LengthBlowupDetector
 from klarm.detectors.loss_nan import LossNanDetector
 from klarm.detectors.metric_lost import MetricLostDetector
+from klarm.detectors.reward_collapse import RewardCollapseDetector
 from klarm.detectors.reward_drift import RewardDriftDetector
 from klarm.detectors.reward_hacking import RewardHackingDetector
 from klarm.detectors.rollout_mismatch import RolloutMismatchDetector
@@ -31,6 +32,7 @@ CATALOGUE: tuple[type[Detector], ...] = (
     GradientNormSpikeDetector,
     LossNanDetector,
     RewardDriftDetector,
+    RewardCollapseDetector,
     ZeroSignalDetector,
     LengthBlowupDetector,
     ClipSaturationDetector,
@@ -50,6 +52,7 @@ __all__ = [
     "LengthBlowupDetector",
     "LossNanDetector",
     "MetricLostDetector",
+    "RewardCollapseDetector",
     "RewardDriftDetector",
     "RewardHackingDetector",
     "RolloutMismatchDetector",

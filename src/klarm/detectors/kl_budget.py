@@ -14,9 +14,11 @@ from klarm.stats import median
 from klarm.types import Alert, Severity
 
 _MEDIAN_OF = 5
-# Healthy runs have bursts of three spiked steps, which lift the median of five: an alert is
-# believed at once when so many of the last ten values are beyond the budget, or all there are.
-_BURST_OF, _NO_BURST = 10, 5
+# Healthy runs have bursts of three spiked steps, which lift the median of five. An alert is
+# believed at once when half of the last ten values are beyond the budget, or four of five, or all.
+_HALF_OF = 10
+_HALF = 5
+_NEARLY_ALL = 4
 _CRITICAL_FACTOR = 2.0
 
 
@@ -24,9 +26,9 @@ _CRITICAL_FACTOR = 2.0
 class KLBudgetDetector(Detector):
     """Warns when the median of the last five KLs is above `budget_nats`, or below minus that.
 
-    Critical beyond twice the budget. It needs no baseline, and speaks from the third value on. The
-    default is for a mean over tokens, so it is idle where KL is a sum over the sequence, until a
-    budget is set.
+    So it does when half of the last ten are. Critical beyond twice the budget. It needs no
+    baseline, and speaks from the third value on. The default is for a mean over tokens, so it is
+    idle where KL is a sum over the sequence, until a budget is set.
 
     >>> detector = KLBudgetDetector()
     >>> [bool(detector.update(step, {"kl": 1.5})) for step in range(3)]
@@ -60,8 +62,7 @@ class KLBudgetDetector(Detector):
     )
 
     def _start(self) -> None:
-        self._last: deque[float] = deque(maxlen=_MEDIAN_OF)
-        self._longer: deque[float] = deque(maxlen=_BURST_OF)
+        self._last: deque[float] = deque(maxlen=_HALF_OF)
 
     def bound(self, key: str) -> None:
         """Fall idle where KL is a sum over the sequence and nobody has said what is too much."""
@@ -75,20 +76,30 @@ class KLBudgetDetector(Detector):
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
         self._last.append(value)
-        self._longer.append(value)
-        level = median(self._last)
+        five = list(self._last)[-_MEDIAN_OF:]
+        level, what = median(five), f"The median of the last {len(five)} KLs is"
+        if len(self._last) >= _HALF:
+            ordered = sorted(self._last)
+            # What half of the ten are above, and what half are below.
+            above, below = ordered[-_HALF], ordered[_HALF - 1]
+            if max(above, -below) > abs(level):
+                level = above if above > -below else below
+                what = f"{_HALF} of the last {len(ordered)} KLs are as far out as"
         self.score = abs(level)
         if self.score <= self.budget_nats:
             return None
         severity: Severity = "critical" if self.score > self._limit("critical") else "warning"
-        sign = "-" if level < 0 else ""
+        side, sign = ("above", "") if level > 0 else ("below", "-")
         message = (
-            f"The median of the last {len(self._last)} KLs is {level:.3g} nats, "
-            f"{'below' if sign else 'above'} the budget "
-            f"({severity} {'below' if sign else 'above'} {sign}{self._limit(severity):g})."
+            f"{what} {level:.3g} nats, {side} the budget "
+            f"({severity} {side} {sign}{self._limit(severity):g})."
         )
-        beyond = sum(abs(kl) > self.budget_nats for kl in self._longer)
-        decisive = beyond >= _NO_BURST or beyond == len(self._longer)
+        beyond = sum(abs(kl) > self.budget_nats for kl in self._last)
+        decisive = (
+            beyond >= _HALF
+            or beyond == len(self._last)
+            or sum(abs(kl) > self.budget_nats for kl in five) >= _NEARLY_ALL
+        )
         return self._alert(severity, step, value, message, decisive=decisive)
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:

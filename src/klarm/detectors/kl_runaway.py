@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import exp, log, sqrt
@@ -15,12 +16,21 @@ from klarm.types import Alert, Severity
 _SMALLEST = 1e-3
 # Healthy KL takes off within its first tens of steps; until then it is judged in absolute terms,
 # by a floor that falls with the cube of time. This did more against false alarms than any test.
-_TAKE_OFF_STEPS = 30.0
+_TAKE_OFF_STEPS = 25.0
 # A single step counts for this many noise units at most, so that one spike is not an explosion.
 _MOST_A_STEP = 2.5
-_LEAST_NOISE = 0.08
+# What a step leaves over for the next one to differ from; a spike beyond this is no measure.
+_MOST_LEFT_OVER = 20.0
+_LEAST_NOISE = 0.05
 _MOST_CORRELATED = 0.95
 _FIRST_CUSUM_STEP = 10
+# The forecast learns from a value only when it is so old: else the first steps of a runaway would
+# teach it that this is normal. Early in a run everything is new, and an eighth of the run it is.
+_LEARN_LATER_STEPS, _LEARN_LATER_PART = 20, 8
+# Early on the forecast forgets faster, so that it follows the take-off: a step then weighs as much
+# as a third of the run so far.
+_EARLY_WEIGHT = 3.0
+_MOST_EARLY_WEIGHT = 0.9
 # The slow test compares with the first half of the run: too short a half shows healthy growth.
 _FIRST_SLOW_STEP = 400
 _FIRST_RECORD_STEP = 40
@@ -33,8 +43,9 @@ class KLRunawayDetector(Detector):
     """Warns when log KL keeps running ahead of the run's own extrapolated growth.
 
     Two tests, the worse counts. The quick one is a CUSUM: how far each value is above the
-    forecast, in noise units, less an allowance, summed up. The slow one asks whether the level has
-    risen since half-way through the run by `drift_factor` more than it did in the doubling before.
+    forecast, beyond what the value before leads one to expect, in noise units, less an allowance,
+    summed up. The slow one asks whether the level has risen since half-way through the run by
+    `drift_factor` more than it did in the doubling before.
     The score is 1 at a warning and 1.5 at a critical alert. Both look at many steps, so an alert is
     decisive.
 
@@ -42,7 +53,7 @@ class KLRunawayDetector(Detector):
     >>> for step in range(200):
     ...     _ = detector.update(step, {"kl": 0.02 + 0.001 * (step % 3)})
     >>> [detector.update(200 + i, {"kl": 0.02 * 1.5**i}) is not None for i in range(8)]
-    [False, False, False, False, True, True, True, True]
+    [False, False, False, False, False, True, True, True]
     """
 
     name: ClassVar[str] = "kl_runaway"
@@ -61,12 +72,12 @@ class KLRunawayDetector(Detector):
     }
 
     warmup_steps: int = setting(10, "the first values, from which it only learns", at_least=0)
-    memory_steps: int = setting(120, "how many steps the forecast looks back", at_least=10)
+    memory_steps: int = setting(200, "how many steps the forecast looks back", at_least=10)
     allowance: float = setting(
-        1.25, "noise units above the forecast that a step may be for nothing", above=0
+        1.0, "noise units above the forecast that a step may be for nothing", above=0
     )
     patience: float = setting(
-        4.0, "noise units above the allowance that add up to a warning", above=0
+        6.0, "noise units above the allowance that add up to a warning", above=0
     )
     drift_factor: float = setting(
         1.73, "unexpected rise since half-way through the run that is a warning", above=1
@@ -87,11 +98,10 @@ class KLRunawayDetector(Detector):
         if rows:
             floor = _SMALLEST + (_TAKE_OFF_STEPS / (rows + 1)) ** 3
             ahead = log((size + floor) / (forecast.expected + floor)) / forecast.noise
-            ahead = min(max(ahead, -_MOST_A_STEP), _MOST_A_STEP)
-            step_up = (ahead - self.allowance) * forecast.independence
+            step_up = forecast.surprise(ahead) - self.allowance
             self._sum = min(max(self._sum + step_up, 0.0), 2.0 * self.patience)
         forecast.update(log(size))
-        self._records.update(forecast.rows, forecast.level)
+        self._records.update(forecast.learnt, forecast.level)
         quick = self._sum / self.patience if rows >= _FIRST_CUSUM_STEP else 0.0
         slow = self._records.unexpected_rise(forecast.level) / (
             log(self.drift_factor) + forecast.level_noise
@@ -126,52 +136,76 @@ class _Forecast:
     """What log KL should be next: its level and trend, its noise, and how that hangs together.
 
     Double exponential smoothing whose trend may not fall and may not outrun growth in proportion
-    to time. Early on it forgets faster, so that it follows the take-off.
+    to time. It knows nothing of the latest values, which have yet to prove normal.
     """
 
     def __init__(self, memory_steps: int) -> None:
-        self._least_rate = 1.0 / memory_steps
-        self.rows = 0
+        self._least_weight = 1.0 / memory_steps
+        self._latest: deque[float] = deque()
+        self.rows = 0  # seen
+        self.learnt = 0
         self.level = 0.0  # of the logarithms
         self._slower = 0.0  # the level, smoothed again
+        self._trend = 0.0
         self._predicted = 0.0
-        self.expected = 0.0  # the next size
-        self.foreseen = 0.0  # what was expected of the last value
         self._scale = 0.3
-        self.noise = 0.3
-        self.independence = 1.0  # lower when deviations come in runs, which prove less
-        self.level_noise = 0.0
         self._variance = 1.0
         self._covariance = 0.0
         self._last = 0.0
+        self._left_over = 0.0
+        self.expected = 0.0  # the next size
+        self.foreseen = 0.0  # what was expected of the last value
+        self.noise = 0.3
+        self._together = 0.0  # how much of a deviation the next value shares
+        self._own = 1.0  # the part of the noise that it does not share
+        self.level_noise = 0.0
+
+    def surprise(self, ahead: float) -> float:
+        """Return how much of a deviation is news, given the one before, in noise units.
+
+        Deviations that come in runs prove less than ones that come alone.
+        """
+        ahead = min(max(ahead, -_MOST_LEFT_OVER), _MOST_LEFT_OVER)
+        news = (ahead - self._together * self._left_over) / self._own
+        self._left_over = ahead
+        return min(max(news, -_MOST_A_STEP), _MOST_A_STEP)
 
     def update(self, logarithm: float) -> None:
         """Take in the logarithm of one value."""
         self.rows += 1
         self.foreseen = max(self.expected - _SMALLEST, 0.0)
-        if self.rows == 1:
-            self.level = self._slower = self._predicted = logarithm
-            self.expected = exp(logarithm)
-            return
-        rate = max(self._least_rate, 2.0 / (self.rows + 1))
+        latest = self._latest
+        latest.append(logarithm)
+        if not self.learnt:
+            self.learnt = 1
+            self.level = self._slower = self._predicted = latest.popleft()
+        for _ in range(len(latest) - min(_LEARN_LATER_STEPS, self.rows // _LEARN_LATER_PART)):
+            self._learn(latest.popleft())
+        self.expected = exp(self._predicted + self._trend * len(latest))
+
+    def _learn(self, logarithm: float) -> None:
+        """Take a value into level, trend, noise and correlation."""
+        self.learnt += 1
+        weight = min(_EARLY_WEIGHT / (self.learnt + 1), _MOST_EARLY_WEIGHT)
+        weight = max(self._least_weight, weight)
         deviation = (logarithm - self._predicted) / self.noise
         deviation = min(max(deviation, -_MOST_A_STEP), _MOST_A_STEP)
-        self._variance += rate * (deviation * deviation - self._variance)
-        self._covariance += rate * (deviation * self._last - self._covariance)
+        self._variance += weight * (deviation * deviation - self._variance)
+        self._covariance += weight * (deviation * self._last - self._covariance)
         self._last = deviation
         # 1.2533 turns the mean absolute deviation of a normal into its standard deviation.
-        self._scale += rate * (1.2533 * abs(deviation) * self.noise - self._scale)
-        self.level += rate * (self._predicted + deviation * self.noise - self.level)
-        self._slower += rate * (self.level - self._slower)
-        trend = (self.level - self._slower) * rate / (1.0 - rate)
-        trend = min(max(trend, 0.0), 1.0 / self.rows)
-        self._predicted = self.level + trend / rate
-        self.expected = exp(self._predicted)
+        self._scale += weight * (1.2533 * abs(deviation) * self.noise - self._scale)
+        self.level += weight * (self._predicted + deviation * self.noise - self.level)
+        self._slower += weight * (self.level - self._slower)
+        trend = (self.level - self._slower) * weight / (1.0 - weight)
+        trend = self._trend = min(max(trend, 0.0), 1.0 / self.learnt)
+        self._predicted = self.level + trend / weight
         self.noise = max(self._scale, _LEAST_NOISE)
         together = self._covariance / self._variance if self._variance > 0.0 else 0.0
-        together = min(max(together, 0.0), _MOST_CORRELATED)
-        self.independence = sqrt((1.0 - together) / (1.0 + together))
-        self.level_noise = self.noise / self.independence * sqrt(rate / 2.0)
+        together = self._together = min(max(together, 0.0), _MOST_CORRELATED)
+        self._own = sqrt(1.0 - together * together)
+        independence = sqrt((1.0 - together) / (1.0 + together))
+        self.level_noise = self.noise / independence * sqrt(weight / 2.0)
 
 
 class _Records:

@@ -1,0 +1,112 @@
+"""Reward collapse: reward has fallen far below where it just was, and stays there."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import ClassVar
+
+from klarm.detectors.base import Detector
+from klarm.settings import setting
+from klarm.stats import median
+from klarm.types import Alert, Severity
+
+# A fall is looked for once in so many values: it has to last anyhow, and medians cost.
+_LOOK_EVERY = 5
+# The mean distance from the median of normal noise, times this, is its standard deviation.
+_TO_STD = 1.2533
+# A scatter below this share of the level is rounding, not noise.
+_LEAST_RELATIVE_NOISE = 1e-3
+_LARGEST = 1e300  # beyond this, differences overflow
+
+
+@dataclass(kw_only=True, eq=False)
+class RewardCollapseDetector(Detector):
+    """Warns when reward has lost `lost_share` of the range it has covered, in one go.
+
+    Compared are the median of the last `collapse_steps` values and that of the `before_steps`
+    before them. The fall must be more than `noise_units` times the scatter of those, too. Critical
+    when nothing is left: reward is at the lowest level it ever had. It has lasted by then, so an
+    alert is decisive.
+
+    >>> detector = RewardCollapseDetector()
+    >>> rewards = [min(0.02 * step, 1.0) + 0.02 * (step % 2) for step in range(100)] + [0.2] * 50
+    >>> alerts = [detector.update(step, {"reward": reward}) for step, reward in enumerate(rewards)]
+    >>> next(alert for alert in alerts if alert).step
+    109
+    """
+
+    name: ClassVar[str] = "reward_collapse"
+    signal: ClassVar[str] = "reward"
+    watches: ClassVar[tuple[str, ...]] = ("reward",)
+    recommendations: ClassVar[Mapping[Severity, str]] = {
+        "warning": (
+            "Look at what changed where the fall began: a learning rate, a new stage of the data, "
+            "a worker that fails. If nothing was meant to change, go back to the checkpoint before "
+            "it."
+        ),
+        "critical": (
+            "What the run had learnt is gone: stop, go back to the checkpoint before the fall and "
+            "lower the learning rate. Such a policy rarely recovers in place."
+        ),
+    }
+
+    warmup_steps: int = setting(0, "the first values, from which it only learns", at_least=0)
+    collapse_steps: int = setting(20, "how many values a fall must last", at_least=5)
+    before_steps: int = setting(50, "how many values before it are compared with", at_least=10)
+    lost_share: float = setting(
+        0.4, "how much of the range reward has covered must be lost", above=0
+    )
+    noise_units: float = setting(
+        4.0, "how far reward must fall, in standard deviations of its noise", above=0
+    )
+
+    def _start(self) -> None:
+        self._values: deque[float] = deque(maxlen=self.collapse_steps + self.before_steps)
+        self._until_look = self._values.maxlen or 0
+        self._lowest, self._highest = inf, -inf  # levels
+        self._severity: Severity | None = None
+        self._fall = ""
+        self._units = 0.0
+
+    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+        self._values.append(min(max(value, -_LARGEST), _LARGEST))
+        self._until_look -= 1
+        if self._until_look <= 0:
+            self._until_look = _LOOK_EVERY
+            self._look()
+        self.score = self._units
+        if self._severity is None:
+            return None
+        return self._alert(self._severity, step, value, self._fall, decisive=True)
+
+    def _look(self) -> None:
+        """Set how far reward has fallen, and what to say if that is too far."""
+        values = list(self._values)
+        before, latest = values[: self.before_steps], values[self.before_steps :]
+        was, now = median(before), median(latest)
+        self._highest = max(self._highest, was)
+        self._lowest = min(self._lowest, was)
+        fall, covered = was - now, self._highest - min(self._lowest, now)
+        self._units, self._severity = 0.0, None
+        if fall <= 0.0 or fall <= self.lost_share * covered:
+            return
+        scatter = sum(abs(value - was) / len(before) for value in before)
+        noise = max(_TO_STD * scatter, _LEAST_RELATIVE_NOISE * abs(was))
+        self._units = fall / noise if noise > 0.0 else inf
+        if self._units > self.noise_units:
+            self._severity = "critical" if now <= self._lowest else "warning"
+            left = "where it began or lower" if self._severity == "critical" else "and stays there"
+            self._fall = (
+                f"Reward fell from {was:.4g} to {now:.4g} within {self.collapse_steps} values, "
+                f"{self._units:.3g}σ of its noise, {left}."
+            )
+
+    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
+        return {
+            **super()._details(value, score, severity),
+            "score": score,
+            "threshold": self.noise_units,
+        }

@@ -1,0 +1,97 @@
+"""Reward collapse: what is lost for good, and what only looks like it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from klarm.cli.demo import read_recording
+from klarm.detectors import RewardCollapseDetector
+from klarm.journal import MemoryJournal
+from klarm.monitor import Monitor
+from klarm.types import Alert, Event
+
+
+def feed(rewards: list[float], **settings: float) -> list[Alert]:
+    detector = RewardCollapseDetector(**settings)  # type: ignore[arg-type]
+    alerts = (detector.update(step, {"reward": reward}) for step, reward in enumerate(rewards))
+    return [alert for alert in alerts if alert is not None]
+
+
+def learning(steps: int, seed: int = 0, noise: float = 0.05) -> list[float]:
+    """Return a reward that rises from 0 to 1 in two hundred steps and stays there."""
+    rng = random.Random(seed)
+    return [min(step / 200, 1.0) + rng.gauss(0, noise) for step in range(steps)]
+
+
+def around(level: float, steps: int, seed: int = 1) -> list[float]:
+    rng = random.Random(seed)
+    return [rng.gauss(level, 0.05) for _ in range(steps)]
+
+
+def test_a_fall_of_half_is_a_warning_while_it_is_news() -> None:
+    """From 1 to 0.4 at 300: told when most of the last twenty are down, until it is the norm."""
+    alerts = feed(learning(300) + around(0.4, 100))
+    assert [alerts[0].step, alerts[-1].step] == [314, 328]
+    assert {alert.severity for alert in alerts} == {"warning"}
+    assert all(alert.decisive for alert in alerts)
+    assert alerts[0].message.startswith("Reward fell from ")
+    assert alerts[0].message.endswith("σ of its noise, and stays there.")
+
+
+def test_a_fall_to_where_it_began_is_critical() -> None:
+    """All that was learnt is gone."""
+    alerts = feed(learning(300) + around(-0.1, 100))
+    assert alerts[0].step == 309
+    assert "critical" in {alert.severity for alert in alerts}
+
+
+def test_the_incident_opens_at_the_step_of_the_first_alert() -> None:
+    """The alert is decisive: nothing more is waited for."""
+    journal = MemoryJournal()
+    monitor = Monitor("test", [RewardCollapseDetector()], journal)
+    for step, reward in enumerate(learning(300) + around(0.2, 50)):
+        monitor.log({"reward": reward}, step)
+    opened = [r for r in journal.records if isinstance(r, Event) and r.event == "opened"]
+    assert [(event.signal, event.step) for event in opened] == [("reward", 309)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_learning_and_noise_are_silent(seed: int) -> None:
+    """A noisy rise, a plateau, and noise without any trend."""
+    assert feed(learning(2000, seed, noise=0.3)) == []
+    assert feed([random.Random(seed).gauss(0, 1) for _ in range(2000)]) == []
+
+
+def test_a_dip_that_passes_is_silent() -> None:
+    """Eight bad steps are fewer than half of twenty."""
+    assert feed(learning(300) + around(0.0, 8) + around(1.0, 200)) == []
+
+
+def test_a_small_fall_is_silent_however_clear() -> None:
+    """A quarter of what was gained, at a twentieth of the noise."""
+    quiet = learning(300, noise=0.002)
+    assert feed(quiet + [0.75 + value - 1.0 for value in quiet[-100:]]) == []
+
+
+def test_rewards_that_are_mostly_equal_are_silent() -> None:
+    """A sparse reward: one answer in twenty is right, in no order."""
+    rng = random.Random(3)
+    assert feed([float(rng.random() < 0.05) for _ in range(3000)]) == []
+
+
+def test_the_healthy_recording_is_silent() -> None:
+    """A real run of TRL's GRPO."""
+    assert feed([row["reward"] for row in read_recording("healthy") if "reward" in row]) == []
+
+
+@given(st.floats(1e-6, 1e6), st.floats(-1e6, 1e6))
+def test_the_unit_of_reward_is_of_no_matter(scale: float, offset: float) -> None:
+    """A reward from 0 to 1000 is told at the same step as one from 0 to 1."""
+    rewards = learning(300) + around(0.2, 50)
+    moved = [scale * reward + offset for reward in rewards]
+    if abs(offset) < scale:  # else the noise is below the digits of the level
+        assert [alert.step for alert in feed(moved)] == [alert.step for alert in feed(rewards)]
