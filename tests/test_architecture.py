@@ -24,6 +24,7 @@ ORDER = [
     "detectors",
     "incidents",
     "config",
+    "samples",
     "binding",
     "timeline",
     "console",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from klarm.binding import Binding, BindingReport, binding_line
-from klarm.detectors import KLExplosionDetector
+from klarm.detectors import KLExplosionDetector, RewardHackingDetector
 
 
 def test_known_keys_get_their_names_and_unknown_ones_keep_theirs() -> None:
@@ -48,6 +48,67 @@ def test_nested_dicts_are_joined_by_slashes() -> None:
     values = Binding().read({"train": {"kl": 0.1, "list": [1]}, "deep": {"a": {"b": 1}}, "x": 1})
     assert values == {"kl": 0.1, "deep/a/b": 1.0, "x": 1.0}
     assert Binding().read(cycle)["kl"] == 0.3
+
+
+def test_a_list_of_rewards_is_reduced_to_numbers() -> None:
+    """Mean and spread where the trainer logs none, and the p of the dip test; nested ones too."""
+    binding = Binding()
+    rewards = [i / 16 for i in range(16)]
+    values = binding.read({"train": {"rewards": rewards}, "kl": 0.1})
+    assert values.keys() == {"kl", "reward", "reward_std", "reward_dip_p"}
+    assert values["reward"] == sum(rewards) / 16
+    assert binding.keys["reward"] == "train/rewards/mean"
+    assert binding.read({"rewards": [1, 0, 0, 1]}).keys() == {"reward", "reward_std"}
+    assert binding.read({"env/reward_dist": [1, 3]}) == {
+        "env/reward_dist/mean": 2.0,
+        "env/reward_dist/std": 2**0.5,
+    }
+
+
+def test_what_the_trainer_says_of_its_rewards_goes_first() -> None:
+    """The numbers of the samples keep names of their own then, in later steps too."""
+    binding = Binding()
+    values = binding.read({"rewards": [1, 3], "reward": 5.0})
+    assert values == {"reward": 5.0, "rewards/mean": 2.0, "reward_std": 2**0.5}
+    assert binding.read({"rewards": [2, 2]}) == {"rewards/mean": 2.0, "reward_std": 0.0}
+
+
+def test_samples_that_came_first_stay_the_source() -> None:
+    """The trainer's own number, when it comes late, steps aside: they must not take turns."""
+    binding = Binding()
+    assert binding.read({"rewards": [1, 3]})["reward"] == 2.0
+    assert binding.read({"reward": 5.0, "reward_std": 1.0}) == {
+        "other/reward": 5.0,
+        "other/reward_std": 1.0,
+    }
+
+
+def test_rewards_that_are_no_list_of_numbers_cost_nothing_else() -> None:
+    """One number is kept under its own name, a word is left out and named as the reason."""
+    binding = Binding()
+    assert binding.read({"rewards": 3, "kl": 0.1}) == {"rewards": 3.0, "kl": 0.1}
+    for garbage in ("n/a", [["a"]], object(), None, []):
+        assert binding.read({"rewards": garbage, "kl": 0.1}) == {"kl": 0.1}
+    binding.read({"rewards": [[0.5], [0.7]]})
+    assert binding_line([RewardHackingDetector()], binding) == (
+        "reward_hacking idle: what is logged as rewards is not a flat list of numbers but a list"
+    )
+
+
+def test_a_detector_may_read_either_of_two_metrics() -> None:
+    """It is idle only without both, and the line names what it has."""
+
+    def line(metrics: dict[str, object]) -> str:
+        binding = Binding()
+        binding.read(metrics)
+        return binding_line([RewardHackingDetector()], binding)
+
+    assert line({"reward_dip_p": 0.5}) == "watching reward_dip_p (reward_hacking)"
+    assert line({"reward_std": 0.5}) == "watching reward_std (reward_hacking)"
+    assert line({"rewards": list(range(10)), "reward_std": 1.0}) == (
+        "watching reward_std (reward_hacking), reward_dip_p ← rewards/dip_p (reward_hacking)"
+    )
+    assert line({"kl": 0.5}) == "reward_hacking idle: no reward_std in what is logged"
 
 
 def test_keys_that_are_no_text_are_left_out() -> None:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from klarm.detectors import Detector
-from klarm.metrics import METRICS, rank, to_number
+from klarm.metrics import METRICS, SAMPLES, rank, to_number
+from klarm.samples import STATISTICS, sample_statistics
 
 # Metrics may come in dicts within dicts (RLlib's do); deeper than this is not a metric, and more
 # than this is not a step.
@@ -26,7 +27,7 @@ class Binding:
         self.keys: dict[str, str] = {}  # canonical name -> the key it is read from
         # The same as a journal has it that is being replayed, whose own keys are the names.
         self.recorded: dict[str, str] = {}
-        self.not_numbers: dict[str, str] = {}  # canonical name -> what was logged for it instead
+        self.unreadable: dict[str, str] = {}  # canonical name -> why it cannot be read
         self._names: dict[str, str] = {}  # key -> the name it is recorded under
 
     def read(self, metrics: Mapping[str, object]) -> dict[str, float]:
@@ -35,12 +36,17 @@ class Binding:
         names = self._names
         new: dict[str, float] = {}
         for key, raw in tuple(metrics.items()):  # another thread may be changing it
-            number = raw if type(raw) is float else to_number(raw)
+            if type(raw) is float:
+                number: float | None = raw
+            elif key in SAMPLES:
+                return self.read(self._flat(metrics))
+            else:
+                number = to_number(raw)
             if number is None:
                 if isinstance(raw, Mapping):
-                    return self.read(_flat(metrics))
+                    return self.read(self._flat(metrics))
                 if raw is not None and isinstance(key, str) and (known := rank(key)):
-                    self.not_numbers[known[0]] = type(raw).__name__
+                    self._cannot_read(key, raw, "one number", known[0])
             elif key in names:
                 values[names[key]] = number
             elif isinstance(key, str):
@@ -75,19 +81,38 @@ class Binding:
                 own = f"other/{key}" if known and known[1] == 0 else key
                 self._names[key] = own.encode("utf-8", "replace").decode()
 
+    def _flat(self, metrics: Mapping[str, object]) -> dict[str, object]:
+        """Return nested dicts as one, keys joined by a slash, and of samples their statistics."""
+        flat: dict[str, object] = {}
+        waiting: list[tuple[str, Mapping[str, object], int]] = [("", metrics, 1)]
+        while waiting and len(flat) < _MOST_KEYS and len(waiting) < _MOST_KEYS:
+            prefix, level, depth = waiting.pop()
+            for key, value in tuple(level.items()):
+                path = f"{prefix}{key}" if prefix else key
+                if isinstance(value, Mapping):
+                    if depth < _DEEPEST:
+                        waiting.append((f"{path}/", value, depth + 1))
+                elif path in SAMPLES:
+                    flat.update(self._of_samples(path, value))
+                else:
+                    flat[path] = value
+        return flat
 
-def _flat(metrics: Mapping[str, object]) -> dict[str, object]:
-    """Return nested dicts as one, their keys joined by a slash."""
-    flat: dict[str, object] = {}
-    waiting: list[tuple[str, Mapping[str, object], int]] = [("", metrics, 1)]
-    while waiting and len(flat) < _MOST_KEYS and len(waiting) < _MOST_KEYS:
-        prefix, level, depth = waiting.pop()
-        for key, value in tuple(level.items()):
-            if not isinstance(value, Mapping):
-                flat[f"{prefix}{key}" if prefix else key] = value
-            elif depth < _DEEPEST:
-                waiting.append((f"{prefix}{key}/", value, depth + 1))
-    return flat
+    def _of_samples(self, key: str, samples: object) -> dict[str, float]:
+        found = sample_statistics(samples)
+        if found is not None:
+            return {f"{key}/{name}": number for name, number in found.items()}
+        number = to_number(samples)
+        if number is not None:
+            return {key: number}
+        if samples is not None:
+            names = [known[0] for name in STATISTICS if (known := rank(f"{key}/{name}"))]
+            self._cannot_read(key, samples, "a flat list of numbers", *names)
+        return {}
+
+    def _cannot_read(self, key: str, raw: object, wanted: str, *names: str) -> None:
+        why = f"what is logged as {key} is not {wanted} but a {type(raw).__name__}"
+        self.unreadable.update(dict.fromkeys(names, why))
 
 
 class BindingReport:
@@ -114,7 +139,8 @@ class BindingReport:
         if self._said and len(bound) == self._bound:
             return True  # nothing new: what is waited for may never come
         self._bound = len(bound)
-        arrived = [d for d in self._waiting if d.watches_all or d.watches[0] in bound]
+        names = bound.keys()
+        arrived = [d for d in self._waiting if d.watches_all or not names.isdisjoint(d.reads)]
         self._waiting = [d for d in self._waiting if d not in arrived]
         if not self._said:
             if not self._waiting or self._steps >= self._PATIENCE_STEPS:
@@ -134,7 +160,6 @@ def idle(detectors: Iterable[Detector], binding: Binding) -> dict[str, str]:
     """Return the detectors that have nothing to read, and why."""
     reasons = {}
     for detector in detectors:
-        metric = detector.watches[0]
         if not detector.enabled:
             reasons[detector.name] = "off (enabled: false)"
         elif detector.idle_because:
@@ -142,8 +167,8 @@ def idle(detectors: Iterable[Detector], binding: Binding) -> dict[str, str]:
         elif detector.watches_all:
             if not binding.keys:
                 reasons[detector.name] = "idle: nothing that is logged is known to klarm"
-        elif metric not in binding.keys:
-            reasons[detector.name] = f"idle: {_why_missing(metric, binding)}"
+        elif binding.keys.keys().isdisjoint(detector.reads):
+            reasons[detector.name] = f"idle: {_why_missing(detector.watches[0], binding)}"
     return reasons
 
 
@@ -155,10 +180,10 @@ def binding_line(detectors: Iterable[Detector], binding: Binding) -> str:
     readers: dict[str, list[str]] = {}
     for detector in detectors:
         if detector.name not in resting:
-            metric = detector.watches[0]
-            source = "" if sources.get(metric, metric) == metric else f" ← {sources[metric]}"
-            what = "all of them" if detector.watches_all else f"{metric}{source}"
-            readers.setdefault(what, []).append(detector.name)
+            read = [metric for metric in detector.reads if metric in sources]
+            for metric in ["all of them"] if detector.watches_all else read:
+                source = "" if sources.get(metric, metric) == metric else f" ← {sources[metric]}"
+                readers.setdefault(f"{metric}{source}", []).append(detector.name)
     reasons: dict[str, list[str]] = {}
     for name, reason in resting.items():
         reasons.setdefault(reason, []).append(name)
@@ -168,8 +193,8 @@ def binding_line(detectors: Iterable[Detector], binding: Binding) -> str:
 
 
 def _why_missing(metric: str, binding: Binding) -> str:
-    if metric in binding.not_numbers:
-        return f"what is logged as {metric} is not one number but a {binding.not_numbers[metric]}"
+    if metric in binding.unreadable:
+        return binding.unreadable[metric]
     reason = f"no {metric} in what is logged"
     for other in METRICS[metric].unlike:
         if other in binding.keys:

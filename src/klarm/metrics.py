@@ -78,9 +78,21 @@ METRICS: dict[str, Metric] = {
                 "reward/avg_raw_reward",
                 "reward_mean",
                 "env/all/reward/total",
+                "env/reward_mean",
+                "rewards/mean",
+                "env/reward_dist/mean",
             ),
         ),
-        Metric("reward_std", "spread of the rewards", keys=("rollout/reward_std",)),
+        Metric(
+            "reward_std",
+            "spread of the rewards",
+            keys=("rollout/reward_std", "env/reward_std", "rewards/std", "env/reward_dist/std"),
+        ),
+        Metric(
+            "reward_dip_p",
+            "p-value of the dip test of the step's rewards: near 0 if they have two peaks",
+            keys=("rewards/dip_p", "env/reward_dist/dip_p"),
+        ),
         Metric("advantage_std", "spread of the advantages", keys=("advantages/std",)),
         Metric(
             "loss",
@@ -137,6 +149,12 @@ _SUMS_OVER_SEQUENCE = frozenset({"objective/kl"})
 # Hugging Face trackers, OpenRLHF, SB3 and slime put this before what the trainer logged: the
 # number is the same with it and without.
 _PREFIX = "train/"
+
+# Keys that bring the rewards of a step's single samples. `klarm.samples` makes statistics of them,
+# whose keys are above: the last of each metric, so that what the trainer says itself goes first.
+SAMPLES = frozenset(
+    prefix + key for key in ("rewards", "env/reward_dist") for prefix in ("", _PREFIX)
+)
 
 # key -> (canonical name, rank): lower ranks go first when a step has several keys of one metric.
 _RANKS: dict[str, tuple[str, int]] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 
-import numpy as np
 import pytest
 
 from klarm.binding import Binding
@@ -21,14 +20,6 @@ def feed(detector: RewardHackingDetector, values: list[float]) -> list[Alert | N
 def healthy(count: int) -> list[float]:
     rng = random.Random(1)
     return [0.2 * rng.lognormvariate(0, 0.12) for _ in range(count)]
-
-
-def one_group(rng: random.Random, count: int = 64) -> list[float]:
-    return [rng.gauss(0.5, 0.2) for _ in range(count)]
-
-
-def two_groups(rng: random.Random, count: int = 64) -> list[float]:
-    return [rng.gauss(rng.choice([0.0, 1.0]), 0.08) for _ in range(count)]
 
 
 @pytest.mark.parametrize(
@@ -103,69 +94,66 @@ def test_the_alert_carries_its_numbers() -> None:
     }
 
 
-def test_rewards_that_split_into_two_groups_warn_at_an_exact_step() -> None:
-    """From step 120 on some samples get nothing and some everything."""
-    rng = random.Random(3)
+def judge(detector: RewardHackingDetector, p_values: list[float]) -> list[Alert | None]:
+    return [detector.update(step, {"reward_dip_p": p}) for step, p in enumerate(p_values)]
+
+
+def test_rewards_that_split_warn_at_an_exact_step() -> None:
+    """With nothing but the dip test's p logged, and each time anew."""
     detector = RewardHackingDetector()
-    batches = [one_group(rng) if step < 120 else two_groups(rng) for step in range(140)]
-    alerts = [detector.update_samples(step, batch) for step, batch in enumerate(batches)]
-    assert [step for step, alert in enumerate(alerts) if alert] == list(range(120, 140))
+    alerts = judge(detector, [0.6] * 120 + [0.049, 0.05, 0.001])
+    assert [step for step, alert in enumerate(alerts) if alert] == [120, 122]
     first = alerts[120]
     assert first is not None
-    assert first.severity == "warning"
-    assert first.metrics.keys() == {"dip", "p_value", "samples"}
-    assert "have split into groups" in first.message
+    assert (first.severity, first.decisive) == ("warning", False)
+    assert first.metrics == {"reward_dip_p": 0.049, "threshold": 0.05}
+    assert first.message == (
+        "The step's rewards have split into groups: p 0.049 in the dip test (bimodal below 0.05), "
+        "as in 0 of the first 100 steps."
+    )
 
 
-def test_rewards_with_one_peak_are_seldom_taken_for_two() -> None:
-    """Wherever the peak moves: at most one step in a hundred, never five in a row."""
-    rng = random.Random(4)
+def test_the_spread_and_the_split_have_a_warm_up_each() -> None:
+    """Number 51 of its own values is the first that either can alarm about."""
     detector = RewardHackingDetector()
-    said = ""
-    for step in range(1_000):
-        moved = [reward + step / 500 for reward in one_group(rng)]
-        said += "!" if detector.update_samples(step, moved) else "."
-    assert said.count("!") <= 10
-    assert "!!!!!" not in said
+    feed(detector, [0.2] * 100)
+    assert not any(judge(detector, [0.5] * 49 + [0.001]))
+    alert = detector.update(50, {"reward_dip_p": 0.001, "reward_std": 0.2})
+    assert alert is not None
+    assert alert.metrics["reward_std"] == 0.2
+    assert not any(judge(RewardHackingDetector(warmup_steps=0), [0.5] * 9 + [0.001]))
+
+
+def test_the_worse_of_the_two_is_said() -> None:
+    """A spread that is critical before a split, and a NaN before everything."""
+    detector = RewardHackingDetector()
+    for step in range(100):
+        assert detector.update(step, {"reward_std": 0.2, "reward_dip_p": 0.5}) is None
+    alert = detector.update(100, {"reward_std": 0.9, "reward_dip_p": 0.001})
+    assert alert is not None
+    assert "variance" in alert.message
+    alert = detector.update(101, {"reward_std": 0.9, "reward_dip_p": math.nan})
+    assert alert is not None
+    assert (alert.severity, alert.decisive) == ("critical", True)
+    assert alert.message.startswith("reward_dip_p is NaN")
 
 
 def test_rewards_that_were_bimodal_from_the_start_are_silent() -> None:
-    """Nothing has become of them."""
-    rng = random.Random(5)
+    """Nothing has become of them: more than a tenth of the first hundred steps looked so."""
+    often = ([0.01] + [0.5] * 7) * 40
+    assert not any(judge(RewardHackingDetector(), often))
+    seldom = ([0.5] * 19 + [0.01]) * 20
+    assert sum(alert is not None for alert in judge(RewardHackingDetector(), seldom)) == 18
+
+
+def test_what_has_split_later_does_not_change_the_baseline() -> None:
+    """It is locked with its window."""
+    assert all(judge(RewardHackingDetector(), [0.5] * 100 + [0.001] * 500)[100:])
+
+
+def test_a_step_is_looked_at_for_either_metric() -> None:
+    """Or incidents would not count it."""
     detector = RewardHackingDetector()
-    assert not any(detector.update_samples(step, two_groups(rng)) for step in range(200))
-
-
-def test_grades_are_not_judged() -> None:
-    """Right or wrong is always two groups: ten distinct rewards are the least."""
-    rng = random.Random(6)
-    detector = RewardHackingDetector()
-    for step in range(100):
-        detector.update_samples(step, one_group(rng))
-    assert detector.update_samples(100, [0.0, 1.0] * 32) is None
-    assert detector.update_samples(101, [0.0, 0.1, 0.2, 0.3, 1.0, 1.1, 1.2, 1.3, 1.4] * 9) is None
-
-
-def test_samples_may_be_an_array_and_may_hold_anything() -> None:
-    """What is not finite, or is beyond arithmetic, is left out."""
-    rng = random.Random(3)
-    detector = RewardHackingDetector()
-    for step in range(60):
-        detector.update_samples(step, np.array(one_group(rng)))
-    broken = [math.nan, math.inf, -math.inf, 1e308, -1e308]
-    alert = detector.update_samples(60, [*two_groups(rng), *broken])
-    assert alert is not None
-    assert alert.metrics["samples"] == 64
-    assert detector.update_samples(61, []) is None
-    assert detector.update_samples(62, broken * 20) is None
-
-
-def test_a_reset_forgets_the_samples_too() -> None:
-    """After it there is a warm-up again."""
-    rng = random.Random(7)
-    detector = RewardHackingDetector()
-    for step in range(60):
-        detector.update_samples(step, one_group(rng))
-    assert detector.update_samples(60, two_groups(rng)) is not None
-    detector.reset()
-    assert detector.update_samples(61, two_groups(rng)) is None
+    assert detector.looks_at({"reward_std": 0.1})
+    assert detector.looks_at({"reward_dip_p": 0.1})
+    assert not detector.looks_at({"reward": 0.1})

@@ -35,6 +35,8 @@ class Detector(ABC):
     signal: ClassVar[str]
     # The metric without which there is nothing to say; others may follow it as context.
     watches: ClassVar[tuple[str, ...]]
+    # Those of them that are enough, each by itself: the first, if a subclass names none.
+    reads: ClassVar[tuple[str, ...]]
     # What to do, by severity.
     recommendations: ClassVar[Mapping[Severity, str]]
     # Values that must come first however short the warm-up is set.
@@ -53,6 +55,8 @@ class Detector(ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        if "watches" in cls.__dict__ and "reads" not in cls.__dict__:
+            cls.reads = cls.watches[:1]
         # The interpreter tunes code to the one type it sees. Detectors that shared the code of
         # their base class would undo that for each other: every one gets its own copy.
         for name in ("update", "_observe"):
@@ -126,14 +130,15 @@ class Detector(ABC):
             decisive=decisive,
         )
 
-    def _not_finite(self, step: int, value: float) -> Alert:
+    def _not_finite(self, step: int, value: float, metric: str = "") -> Alert:
+        name = metric or self._metric
         spelt = "NaN" if math.isnan(value) else "infinite" if value > 0 else "minus infinite"
         return Alert(
             detector=self.name,
             severity="critical",
             step=step,
-            message=f"{self._metric} is {spelt}: the numbers of this run have broken down.",
-            metrics=self._details(value, value, "critical"),
+            message=f"{name} is {spelt}: the numbers of this run have broken down.",
+            metrics={metric: value} if metric else self._details(value, value, "critical"),
             recommendation=WHEN_NOT_FINITE,
             decisive=True,
         )

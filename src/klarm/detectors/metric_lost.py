@@ -14,6 +14,8 @@ from klarm.types import Alert, Severity
 # The metrics that noise keeps from ever repeating themselves. Others, such as a learning rate or a
 # share, are often the same for long in a healthy run.
 _NEVER_CONSTANT = ("kl", "entropy", "reward", "loss", "grad_norm")
+# Rewards that no longer differ have no p: that it is gone is no failure of logging.
+_KNOWN = METRICS.keys() - {"reward_dip_p"}
 # Logs round, and a policy loss is near 0 by nature: standing at 0 says nothing of it.
 _ZERO_IS_NORMAL = "loss"
 # A metric with gaps is missed when it stays away this many times as long as it ever did.
@@ -66,7 +68,7 @@ class MetricLostDetector(Detector):
         for name, value in metrics.items():
             trace = self._traces.get(name)
             if trace is None:
-                if name in METRICS:
+                if name in _KNOWN:
                     self._begin(name, value)
                 continue
             trace.times += 1

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from klarm.detectors.base import Detector
-from klarm.dip import dip, dip_p_value
 from klarm.settings import setting
 from klarm.types import Alert, Severity
 
 _CRITICAL_FACTOR = 2.0
-# Fewer are a grade, not a scale: right or wrong is always two groups.
-_FEWEST_DISTINCT = 10
 # A baseline of which a larger share looked bimodal was so from the start. By chance, at most
 # `dip_significance` of the steps do.
-_MOST_BIMODAL = 0.2
+_MOST_BIMODAL = 0.1
+_DIP_P = "reward_dip_p"
 # Beyond this, sums overflow.
 _LARGEST = 1e300
 
@@ -26,8 +24,8 @@ class RewardHackingDetector(Detector):
     """Warns when the variance of rewards is over `variance_multiplier` times its baseline's mean.
 
     Critical beyond twice that. The baseline is the first `baseline_window` variances, locked for
-    good. Where the rewards of single samples are at hand, `update_samples` warns when they have
-    become bimodal.
+    good. Where the rewards of single samples are logged, it also warns when they have become
+    bimodal: the dip test's p is below `dip_significance`, as in few steps of its own baseline.
 
     >>> detector = RewardHackingDetector()
     >>> for step in range(100):
@@ -38,7 +36,8 @@ class RewardHackingDetector(Detector):
 
     name: ClassVar[str] = "reward_hacking"
     signal: ClassVar[str] = "reward"
-    watches: ClassVar[tuple[str, ...]] = ("reward_std",)
+    watches: ClassVar[tuple[str, ...]] = ("reward_std", _DIP_P)
+    reads: ClassVar[tuple[str, ...]] = watches
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Read the samples with the highest rewards of this step: has the policy found "
@@ -64,7 +63,7 @@ class RewardHackingDetector(Detector):
         1e-3, "the least baseline assumed, so that equal rewards do not alarm at a whisper", above=0
     )
     dip_significance: float = setting(
-        0.05, "rewards of single samples are bimodal when the dip test's p is below this", above=0
+        0.05, "a step's rewards are bimodal when the dip test's p is below this", above=0
     )
 
     def _start(self) -> None:
@@ -72,8 +71,22 @@ class RewardHackingDetector(Detector):
         self._learnt = 0
         # The baseline that the last value was measured against.
         self.mean = self.min_variance
-        self._batches = 0  # of samples, in the baseline
-        self._bimodal_batches = 0
+        self._tested = 0  # steps with a p, in the baseline
+        self._bimodal = 0  # of them
+
+    def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
+        """Learn from one step; return an alert if the rewards spread too wide, or have split."""
+        of_spread = super().update(step, metrics)
+        p = metrics.get(_DIP_P)
+        if p is None:
+            return of_spread
+        said = (of_spread, self._observe_shape(step, p, metrics))
+        alerts = [alert for alert in said if alert is not None]
+        return max(alerts, key=lambda alert: alert.decisive, default=None)
+
+    def looks_at(self, metrics: Mapping[str, object]) -> bool:
+        """Tell whether there is anything for it in what was logged."""
+        return self._metric in metrics or _DIP_P in metrics
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
         variance = min(value * value, _LARGEST)
@@ -83,34 +96,29 @@ class RewardHackingDetector(Detector):
             self._learn(variance)
         return alert
 
-    def update_samples(self, step: int, rewards: Iterable[float]) -> Alert | None:
-        """Learn from the rewards of one step's samples; warn if they have become bimodal.
-
-        Passed over are samples with fewer than ten distinct rewards, and rewards that are not
-        finite. The monitor does not call this yet: an alert goes to the caller alone.
-        """
-        found = [float(reward) for reward in rewards]
-        kept = [reward for reward in found if abs(reward) < _LARGEST]  # and no NaN
-        if len(set(kept)) < _FEWEST_DISTINCT:
+    def _observe_shape(self, step: int, p: float, metrics: Mapping[str, float]) -> Alert | None:
+        """Warn when the rewards are bimodal and were not at first; then learn whether they are."""
+        if p - p != 0.0:  # only NaN and the infinities
+            return self._not_finite(step, p, _DIP_P)
+        is_bimodal = p < self.dip_significance
+        tested, bimodal = self._tested, self._bimodal
+        if tested < self.baseline_window:
+            self._tested += 1
+            self._bimodal += is_bimodal
+        if not is_bimodal or tested < self._silent_values or bimodal > _MOST_BIMODAL * tested:
             return None
-        distance = dip(kept)
-        p = dip_p_value(distance, len(kept))
-        bimodal = p < self.dip_significance
-        before, bimodal_before = self._batches, self._bimodal_batches
-        if before < self.baseline_window:
-            self._batches += 1
-            self._bimodal_batches += bimodal
-        if not bimodal or before < self._silent_values or bimodal_before > _MOST_BIMODAL * before:
-            return None
+        numbers: dict[str, float | str] = {_DIP_P: p, "threshold": self.dip_significance}
+        if self._metric in metrics:
+            numbers[self._metric] = metrics[self._metric]
         return Alert(
             detector=self.name,
             severity="warning",
             step=step,
             message=(
-                f"The rewards of {len(kept)} samples have split into groups: dip {distance:.3g}, "
-                f"p {p:.2g} (bimodal below {self.dip_significance:g}), which they had not at first."
+                f"The step's rewards have split into groups: p {p:.2g} in the dip test (bimodal "
+                f"below {self.dip_significance:g}), as in {bimodal} of the first {tested} steps."
             ),
-            metrics={"dip": distance, "p_value": p, "samples": float(len(kept))},
+            metrics=numbers,
             recommendation=self.recommendations["warning"],
         )
 
