@@ -76,13 +76,14 @@ class RewardHackingDetector(Detector):
 
     def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
         """Learn from one step; return an alert if the rewards spread too wide, or have split."""
-        of_spread = super().update(step, metrics)
         p = metrics.get(_DIP_P)
         if p is None:
-            return of_spread
-        said = (of_spread, self._observe_shape(step, p, metrics))
+            return self._update_spread(step, metrics)
+        said = (self._update_spread(step, metrics), self._observe_shape(step, p, metrics))
         alerts = [alert for alert in said if alert is not None]
         return max(alerts, key=lambda alert: alert.decisive, default=None)
+
+    _update_spread = Detector.update  # quicker to call than super()
 
     def looks_at(self, metrics: Mapping[str, object]) -> bool:
         """Tell whether there is anything for it in what was logged."""
