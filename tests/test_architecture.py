@@ -32,6 +32,7 @@ ORDER = [
     "journal",
     "movements",
     "playbook",
+    "watch",
     "monitor",
     "session",
     "sources",

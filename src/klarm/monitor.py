@@ -12,13 +12,12 @@ from klarm.binding import Binding, BindingReport
 from klarm.console import Console, counted
 from klarm.detectors import Detector
 from klarm.guard import guarded
-from klarm.incidents import IncidentRules, Incidents
+from klarm.incidents import IncidentRules
 from klarm.journal import Bound, Checkpoint, Finish, History, Journal, Resume
 from klarm.metrics import METRICS, to_number
-from klarm.movements import RecentRows
-from klarm.playbook import diagnosed
 from klarm.timeline import Timeline
 from klarm.types import Alert, Blip, Event, Incident
+from klarm.watch import Watch
 
 # A log whose steps keep going back is not that of one run; its rows are then taken as they come.
 _MOST_RESUMES = 100
@@ -52,17 +51,13 @@ class Monitor:
         self.detectors = list(detectors)
         self.binding = Binding()
         self.alert_counts = {"warning": 0, "critical": 0}
-        self._active = [detector for detector in self.detectors if detector.enabled]
-        self._updates: list[Callable[[int, Mapping[str, float]], Alert | None]] = []
-        self._bound_keys = -1  # how many, when the list above was made
-        self._known_keys: dict[str, str] = {}  # canonical name -> key, as detectors were told
-        self._bindings = 0  # how many of the binding's keys they were told of
+        self._watch = Watch(self.detectors, rules or IncidentRules())
+        self._bindings = 0  # how many of the binding's keys it was told of
         self._journal = journal
         self._console = console or Console(enabled=False)
         self._clock = clock
         self._lock = threading.RLock()
         self._timeline = Timeline()
-        self._recent = RecentRows()
         self._report: BindingReport | None = BindingReport(
             self.detectors, self.binding, self._console.say
         )
@@ -71,13 +66,12 @@ class Monitor:
         self._postponed: list[tuple[Mapping[str, object], object]] = []
         self._silent_because = ""
         self._resumes = 0
-        self._incidents = Incidents(self.detectors, rules or IncidentRules())
         # What an earlier process recorded, until the step is known at which this one goes on.
         self._earlier = self._history()
         if self._earlier is not None and self._earlier.rows:
             last = self._earlier.rows[-1][0]
             self._timeline.continue_after(last)
-            self._tell_keys(self._earlier.keys)
+            self._watch.bind(self._earlier.keys)
             self._console.say(
                 f"run {run} resumes: its journal ends at step {last} (a new run needs a new name)"
             )
@@ -147,7 +141,7 @@ class Monitor:
             self._silent_because = _AFTER_FINISH
             if self._report is not None:
                 self._report.finish()
-            self._tell(self._incidents.settle())
+            self._tell(self._watch.settle())
             steps, counts = self._timeline.steps_logged, self.alert_counts
             if self._journal is not None:
                 self._journal.record(Finish(self._clock(), steps))
@@ -160,6 +154,22 @@ class Monitor:
         finally:
             self._lock.release()
 
+    def __enter__(self) -> Monitor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.finish()
+
+    @property
+    def incidents(self) -> list[Incident]:
+        """The incidents of the run: those that are over, then those that are not."""
+        return self._watch.incidents
+
+    @property
+    def critical(self) -> list[Incident]:
+        """The incidents that are open and critical now: what an integration acts upon."""
+        return self._watch.critical
+
     def _step(self, metrics: Mapping[str, object], step: object) -> list[Alert]:
         """Take a step all the way: names, place in the run, journal, detectors, incidents."""
         values = self.binding.read(metrics)
@@ -171,74 +181,20 @@ class Monitor:
         new = self._timeline.new_at(at, values)
         if self._journal is not None:
             self._journal.step(at, self._clock(), values)
-        self._recent.add(at, new)
-        alerts = self._ask(self._concerned(), at, new)
+        alerts, changes = self._watch.look(at, new)
         for alert in alerts:
             self._show(alert)
-        self._tell(self._incidents.update(at, new, alerts))
+        self._tell(changes)
         if self._report is not None and not self._report.step():
             self._report = None
         return alerts
 
-    def _concerned(self) -> list[Callable[[int, Mapping[str, float]], Alert | None]]:
-        """Return how to ask the detectors for which anything is logged at all."""
-        keys = self.binding.keys
-        if len(keys) != self._bound_keys:
-            self._bound_keys = len(keys)
-            self._updates = [
-                detector.update
-                for detector in self._active
-                if detector.watches_all or not keys.keys().isdisjoint(detector.watches)
-            ]
-        return self._updates
-
-    def _ask(
-        self,
-        updates: Iterable[Callable[[int, Mapping[str, float]], Alert | None]],
-        step: int,
-        values: Mapping[str, float],
-    ) -> list[Alert]:
-        alerts = [alert for update in updates if (alert := update(step, values)) is not None]
-        if len(alerts) > 1:
-            # Every detector of a metric says that it is not finite; once is enough.
-            alerts = list({alert.message: alert for alert in reversed(alerts)}.values())[::-1]
-        return alerts
-
-    def __enter__(self) -> Monitor:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.finish()
-
-    @property
-    def incidents(self) -> list[Incident]:
-        """The incidents of the run: those that are over, then those that are not."""
-        return [*self._incidents.past, *self._incidents.current.values()]
-
-    @property
-    def critical(self) -> list[Incident]:
-        """The incidents that are open and critical now: what an integration acts upon."""
-        known = self._incidents.current.values()
-        return [i for i in known if i.state == "open" and i.severity == "critical"]
-
     def _bind(self) -> None:
         """Tell detectors, and the journal, which keys their metrics are read from."""
         self._bindings = len(self.binding.keys)
-        known = self._known_keys
-        new = {n: k for n, k in self.binding.sources().items() if known.get(n) != k}
-        # That a key is the metric's own name need only be said where it was another before.
-        telling = {name: key for name, key in new.items() if known.get(name, name) != key}
-        if telling and self._journal is not None:
-            self._journal.record(Bound(telling))
-        self._tell_keys(new)
-
-    def _tell_keys(self, keys: Mapping[str, str]) -> None:
-        self._known_keys.update(keys)
-        for detector in self.detectors:
-            if detector.watches[0] in keys:
-                detector.bound(keys[detector.watches[0]])
-        self._active = [d for d in self.detectors if d.enabled and not d.idle_because]
-        self._bound_keys = -1
+        recording = self._watch.bind(self.binding.sources())
+        if recording and self._journal is not None:
+            self._journal.record(Bound(recording))
 
     def _show(self, alert: Alert) -> None:
         self.alert_counts[alert.severity] += 1
@@ -248,12 +204,9 @@ class Monitor:
 
     def _tell(self, changes: Sequence[Event | Blip]) -> None:
         for change in changes:
-            if isinstance(change, Event) and change.event == "opened":
-                change = diagnosed(change, self._recent.movements())  # noqa: PLW2901
             if self._journal is not None:
                 self._journal.record(change)
             if isinstance(change, Event):
-                self._incidents.recall([change])
                 self._console.event(change)
 
     def _resume(self, step: int) -> None:
@@ -267,45 +220,28 @@ class Monitor:
         if earlier is None:
             self._say_once("steps went back, but there is no record to rebuild the baselines from")
             return
-        self._rebuild(earlier, step)
-        rows = earlier.rows
+        changes = self._watch.rebuild(earlier, step)
         self._timeline.go_on_at(step)
         if self._journal is not None:
             self._journal.record(Resume(step, self._clock()))
-        last = rows[-1][0] if rows else step - 1
+        last = earlier.rows[-1][0] if earlier.rows else step - 1
         undone = f"; steps {step} to {last} are rolled back" if last >= step else ""
         self._console.say(f"run {self.run} goes on at step {step}{undone}")
-        self._tell(self._incidents.reconcile(step))
+        self._tell(changes)
 
     def _history(self) -> History | None:
         if self._journal is None:
             return None
         return self._journal.history(METRICS.keys())
 
-    def _rebuild(self, history: History, step: int) -> None:
-        """Bring detectors and incidents to where they were before a step."""
-        for detector in self._active:
-            detector.reset()
-        self._incidents.reset()
-        self._recent.clear()
-        self._incidents.recall(history.events)
-        updates = [detector.update for detector in self._active]
-        for earlier, values in history.rows:
-            if earlier < step:
-                self._recent.add(earlier, values)
-                alerts = self._ask(updates, earlier, values)
-                self._incidents.update(earlier, values, alerts)
-
-    def _say_once(self, message: str) -> None:
-        if message not in self._said:
-            self._said.add(message)
+    def _say_once(self, message: str, about: str = "") -> None:
+        if (about or message) not in self._said:
+            self._said.add(about or message)
             self._console.say(message)
 
     def _failed(self, place: str, message: str) -> None:
         """Say, once a place, that klarm itself failed. The guard calls this."""
-        if place not in self._said:
-            self._said.add(place)
-            self._console.say(message)
+        self._say_once(message, about=place)
 
     def _fall_silent(self) -> None:
         if not self._silent_because and self._journal is not None:

@@ -1,0 +1,110 @@
+"""The watch over a run: its detectors, what their alerts amount to, and how to go back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from klarm.detectors import Detector
+from klarm.incidents import IncidentRules, Incidents
+from klarm.journal import History
+from klarm.movements import RecentRows
+from klarm.playbook import diagnosed
+from klarm.types import Alert, Blip, Event, Incident
+
+_Update = Callable[[int, Mapping[str, float]], Alert | None]
+
+
+class Watch:
+    """Looks at one step after the other; knows nothing of journals, consoles and trainers.
+
+    What it returns as changes of incidents counts as told.
+    """
+
+    def __init__(self, detectors: Iterable[Detector], rules: IncidentRules) -> None:
+        self.detectors = list(detectors)
+        self._incidents = Incidents(self.detectors, rules)
+        self._recent = RecentRows()
+        self._keys: dict[str, str] = {}  # canonical name -> key, as detectors were told
+        self._active: list[Detector] = []  # on, and able to judge what this run logs
+        self._updates: list[_Update] = []  # of those for which anything is logged at all
+        self.bind({})
+
+    @property
+    def incidents(self) -> list[Incident]:
+        """Those that are over, then those that are not."""
+        return [*self._incidents.past, *self._incidents.current.values()]
+
+    @property
+    def critical(self) -> list[Incident]:
+        """Those that are open and critical now."""
+        current = self._incidents.current.values()
+        return [i for i in current if i.state == "open" and i.severity == "critical"]
+
+    def bind(self, keys: Mapping[str, str]) -> dict[str, str]:
+        """Tell detectors which key each metric is read from; return what is worth recording.
+
+        That a key is the metric's own name is so only where it was another before.
+        """
+        known = self._keys
+        new = {name: key for name, key in keys.items() if known.get(name) != key}
+        recording = {name: key for name, key in new.items() if known.get(name, name) != key}
+        known.update(new)
+        for detector in self.detectors:
+            if detector.watches[0] in new:
+                detector.bound(new[detector.watches[0]])
+        self._active = [d for d in self.detectors if d.enabled and not d.idle_because]
+        self._updates = [
+            detector.update
+            for detector in self._active
+            if detector.watches_all or not keys.keys().isdisjoint(detector.watches)
+        ]
+        return recording
+
+    def look(
+        self, step: int, values: Mapping[str, float]
+    ) -> tuple[list[Alert], Sequence[Event | Blip]]:
+        """Return what the detectors say of a step, and what that changes."""
+        self._recent.add(step, values)
+        alerts = _ask(self._updates, step, values)
+        changes: Sequence[Event | Blip] = self._incidents.update(step, values, alerts)
+        return alerts, self._tell(changes) if changes else changes
+
+    def settle(self) -> list[Event | Blip]:
+        """End the step under way; return what changed because nothing was said in it."""
+        return self._tell(self._incidents.settle())
+
+    def rebuild(self, history: History, step: int) -> list[Event | Blip]:
+        """Go back to just before a step; return what makes true again what was told."""
+        for detector in self._active:
+            detector.reset()
+        self._incidents.reset()
+        self._recent.clear()
+        self._incidents.recall(history.events)
+        updates = [detector.update for detector in self._active]
+        for earlier, values in history.rows:
+            if earlier < step:
+                self._recent.add(earlier, values)
+                alerts = _ask(updates, earlier, values)
+                self._incidents.update(earlier, values, alerts)
+        return self._tell(self._incidents.reconcile(step))
+
+    def _tell(self, changes: Sequence[Event | Blip]) -> list[Event | Blip]:
+        """Add to what opened what else moved, and note what is being told."""
+        told: list[Event | Blip] = []
+        for change in changes:
+            if isinstance(change, Event):
+                opened = change.event == "opened"
+                event = diagnosed(change, self._recent.movements()) if opened else change
+                self._incidents.recall([event])
+                told.append(event)
+            else:
+                told.append(change)
+        return told
+
+
+def _ask(updates: Iterable[_Update], step: int, values: Mapping[str, float]) -> list[Alert]:
+    alerts = [alert for update in updates if (alert := update(step, values)) is not None]
+    if len(alerts) > 1:
+        # Every detector of a metric says that it is not finite; once is enough.
+        alerts = list({alert.message: alert for alert in reversed(alerts)}.values())[::-1]
+    return alerts
