@@ -90,3 +90,8 @@ def test_the_alert_says_what_was_expected() -> None:
     assert "KL 3 keeps running ahead of its own growth, which predicts 0.0" in alerts[0].message
     assert alerts[0].metrics["threshold"] == 1.0
     assert alerts[0].metrics["score"] > 1.0
+
+
+def test_the_largest_floats_do_not_overflow() -> None:
+    """What such values lead one to expect is larger than any float."""
+    assert first_alarm([1.4e308, 1.0, 1.4e308, *[1.4e308] * 50]) == 10

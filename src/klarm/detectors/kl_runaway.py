@@ -22,6 +22,7 @@ _MOST_A_STEP = 2.5
 # What a step leaves over for the next one to differ from; a spike beyond this is no measure.
 _MOST_LEFT_OVER = 20.0
 _LEAST_NOISE = 0.05
+_LARGEST_LOG = 700.0  # beyond this, exp overflows
 _MOST_CORRELATED = 0.95
 _FIRST_CUSUM_STEP = 10
 # The forecast learns from a value only when it is so old: else the first steps of a runaway would
@@ -181,7 +182,7 @@ class _Forecast:
             self.level = self._slower = self._predicted = latest.popleft()
         for _ in range(len(latest) - min(_LEARN_LATER_STEPS, self.rows // _LEARN_LATER_PART)):
             self._learn(latest.popleft())
-        self.expected = exp(self._predicted + self._trend * len(latest))
+        self.expected = exp(min(self._predicted + self._trend * len(latest), _LARGEST_LOG))
 
     def _learn(self, logarithm: float) -> None:
         """Take a value into level, trend, noise and correlation."""
