@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -62,7 +62,9 @@ class KLBudgetDetector(Detector):
     )
 
     def _start(self) -> None:
-        self._last: deque[float] = deque(maxlen=_HALF_OF)
+        self._five: deque[float] = deque(maxlen=_MEDIAN_OF)
+        self._ten: deque[float] = deque(maxlen=_HALF_OF)
+        self._inside = 0  # values since the last one that was beyond the budget
 
     def bound(self, key: str) -> None:
         """Fall idle where KL is a sum over the sequence and nobody has said what is too much."""
@@ -75,32 +77,38 @@ class KLBudgetDetector(Detector):
         )
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
-        self._last.append(value)
-        five = list(self._last)[-_MEDIAN_OF:]
-        level, what = median(five), f"The median of the last {len(five)} KLs is"
-        if len(self._last) >= _HALF:
-            ordered = sorted(self._last)
+        five, ten = self._five, self._ten
+        five.append(value)
+        ten.append(value)
+        self._inside = 0 if abs(value) > self.budget_nats else self._inside + 1
+        level, half = median(five), False
+        if self._inside < _HALF_OF and len(ten) >= _HALF:  # else none of them is beyond it
+            ordered = sorted(ten)
             # What half of the ten are above, and what half are below.
             above, below = ordered[-_HALF], ordered[_HALF - 1]
             if max(above, -below) > abs(level):
                 level = above if above > -below else below
-                what = f"{_HALF} of the last {len(ordered)} KLs are as far out as"
+                half = True
         self.score = abs(level)
         if self.score <= self.budget_nats:
             return None
         severity: Severity = "critical" if self.score > self._limit("critical") else "warning"
+        what = (
+            f"{_HALF} of the last {len(ten)} KLs are as far out as"
+            if half
+            else f"The median of the last {len(five)} KLs is"
+        )
         side, sign = ("above", "") if level > 0 else ("below", "-")
         message = (
             f"{what} {level:.3g} nats, {side} the budget "
             f"({severity} {side} {sign}{self._limit(severity):g})."
         )
-        beyond = sum(abs(kl) > self.budget_nats for kl in self._last)
-        decisive = (
-            beyond >= _HALF
-            or beyond == len(self._last)
-            or sum(abs(kl) > self.budget_nats for kl in five) >= _NEARLY_ALL
-        )
+        beyond = self._beyond(ten)
+        decisive = beyond >= _HALF or beyond == len(ten) or self._beyond(five) >= _NEARLY_ALL
         return self._alert(severity, step, value, message, decisive=decisive)
+
+    def _beyond(self, values: Iterable[float]) -> int:
+        return sum(abs(kl) > self.budget_nats for kl in values)
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
         return {

@@ -88,6 +88,7 @@ class KLRunawayDetector(Detector):
         self._forecast = _Forecast(self.memory_steps)
         self._records = _Records()
         self._sum = 0.0
+        self._drift = log(self.drift_factor)
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
         if value == 0.0:  # not measured, or the very first steps: it says nothing of growth
@@ -104,9 +105,8 @@ class KLRunawayDetector(Detector):
         forecast.update(log(size))
         self._records.update(forecast.learnt, forecast.level)
         quick = self._sum / self.patience if rows >= _FIRST_CUSUM_STEP else 0.0
-        slow = self._records.unexpected_rise(forecast.level) / (
-            log(self.drift_factor) + forecast.level_noise
-        )
+        rise = self._records.unexpected_rise(forecast.level)
+        slow = rise / (self._drift + forecast.level_noise()) if rise > 0.0 else 0.0
         self.score = max(quick, slow)
         if self.score <= 1.0:
             return None
@@ -117,10 +117,9 @@ class KLRunawayDetector(Detector):
                 f"{forecast.foreseen:.2g}."
             )
         else:
-            risen = exp(self._records.unexpected_rise(forecast.level))
             message = (
                 f"KL is at {value:.4g}: since half-way through the run its level has risen x"
-                f"{risen:.2g} more than in the doubling before."
+                f"{exp(rise):.2g} more than in the doubling before."
             )
         return self._alert(severity, step, value, message, decisive=True)
 
@@ -159,7 +158,7 @@ class _Forecast:
         self.noise = 0.3
         self._together = 0.0  # how much of a deviation the next value shares
         self._own = 1.0  # the part of the noise that it does not share
-        self.level_noise = 0.0
+        self._weight = 0.0  # of the last value learnt
 
     def surprise(self, ahead: float) -> float:
         """Return how much of a deviation is news, given the one before, in noise units.
@@ -205,8 +204,11 @@ class _Forecast:
         together = self._covariance / self._variance if self._variance > 0.0 else 0.0
         together = self._together = min(max(together, 0.0), _MOST_CORRELATED)
         self._own = sqrt(1.0 - together * together)
-        independence = sqrt((1.0 - together) / (1.0 + together))
-        self.level_noise = self.noise / independence * sqrt(weight / 2.0)
+        self._weight = weight
+
+    def level_noise(self) -> float:
+        """Return how uncertain the level is: the more so, the more deviations come in runs."""
+        return self.noise * (1.0 + self._together) / self._own * sqrt(self._weight / 2.0)
 
 
 class _Records:
