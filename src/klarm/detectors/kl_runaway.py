@@ -54,7 +54,7 @@ class KLRunawayDetector(Detector):
     >>> for step in range(200):
     ...     _ = detector.update(step, {"kl": 0.02 + 0.001 * (step % 3)})
     >>> [detector.update(200 + i, {"kl": 0.02 * 1.5**i}) is not None for i in range(8)]
-    [False, False, False, False, True, True, True, True]
+    [False, False, False, False, False, True, True, True]
     """
 
     name: ClassVar[str] = "kl_runaway"
@@ -78,7 +78,7 @@ class KLRunawayDetector(Detector):
         1.0, "noise units above the forecast that a step may be for nothing", above=0
     )
     patience: float = setting(
-        5.5, "noise units above the allowance that add up to a warning", above=0
+        6.0, "noise units above the allowance that add up to a warning", above=0
     )
     drift_factor: float = setting(
         1.73, "unexpected rise since half-way through the run that is a warning", above=1
