@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from klarm.binding import Binding, BindingReport, binding_line
-from klarm.detectors import KLExplosionDetector, RewardHackingDetector
+from klarm.detectors import (
+    EntropyCollapseDetector,
+    KLExplosionDetector,
+    RewardHackingDetector,
+    TrustRegionDetector,
+)
+from klarm.kinds import Kind
+from klarm.user_keys import UserKey
 
 
 def test_known_keys_get_their_names_and_unknown_ones_keep_theirs() -> None:
@@ -147,11 +154,170 @@ def test_the_report_comes_once_and_again_when_a_metric_arrives() -> None:
     report.finish()
     assert said == []  # nothing was logged, so nothing is missing
     for _ in range(9):
-        assert report.step()
+        assert report.step({})
         assert said == []
-    assert report.step()
+    assert report.step({})
     assert "kl_explosion idle" in said[0]
-    assert report.step()
-    binding.read({"objective/kl": 0.1})
-    assert not report.step()
-    assert said[1:] == ["watching kl ← objective/kl (kl_explosion)"]
+    assert report.step({})
+    assert not report.step(binding.read({"train/kl": 0.1}))
+    assert said[1:] == ["watching kl ← train/kl (kl_explosion)"]
+
+
+def test_a_kl_that_is_0_for_twenty_rows_is_said_to_be_not_measured() -> None:
+    """Once, with what to set; rows without it do not count."""
+    said: list[str] = []
+    binding = Binding("unsloth")
+    detectors = [KLExplosionDetector()]
+    report = BindingReport(detectors, binding, said.append)
+    for _ in range(19):
+        assert report.step(binding.read({"kl": 0.0}))
+        assert report.step(binding.read({"loss": 0.5}))
+    assert said == ["watching kl ← kl (reference, k3, per token, ±10) (kl_explosion)"]
+    assert not report.step(binding.read({"kl": 0.0}))
+    reason = (
+        "kl has been exactly 0 for its first 20 rows, as if KL were not measured: set beta above 0"
+    )
+    assert said[1:] == [reason]
+    assert binding_line(detectors, binding).endswith(f"(kl_explosion); {reason}")
+
+
+def test_a_kl_that_moves_after_six_zeros_is_measured() -> None:
+    """Real runs begin so: the policy is its own reference."""
+    said: list[str] = []
+    binding = Binding()
+    report = BindingReport([KLExplosionDetector()], binding, said.append)
+    waits = [report.step(binding.read({"kl": kl})) for kl in [0.0] * 6 + [1e-6] + [0.0] * 30]
+    assert waits == [True] * 6 + [False] * 31
+    assert said == ["watching kl (kl_explosion)"]
+
+
+def test_an_update_that_moves_nothing_is_no_lack_of_measuring() -> None:
+    """One update a batch has a kl_old of 0 by nature; RLlib's is 0 when it is switched off."""
+
+    def said_of(key: str) -> list[str]:
+        said: list[str] = []
+        binding = Binding()
+        report = BindingReport([TrustRegionDetector()], binding, said.append)
+        for _ in range(20):
+            report.step(binding.read({key: 0.0}))
+        return said[1:]
+
+    assert said_of("actor/ppo_kl") == []
+    assert said_of("learners/default_policy/mean_kl_loss") == [
+        "learners/default_policy/mean_kl_loss has been exactly 0 for its first 20 rows, as if KL "
+        "were not measured: set use_kl_loss=True"
+    ]
+
+
+def test_the_line_names_the_kind() -> None:
+    """Where the framework or the key tells it."""
+
+    def line(metrics: dict[str, object], framework: str = "") -> str:
+        binding = Binding(framework)
+        binding.read(metrics)
+        return binding_line([KLExplosionDetector()], binding)
+
+    assert line({"kl": 0.1}, "trl").startswith("watching kl ← kl (reference, k3, per token) (")
+    assert "kl ← kl (reference, signed k1, per token)" in line({"kl": 0.1}, "trl/RLOOTrainer")
+    assert "kl ← train/kl (reference, per token, ±10)" in line({"train/kl": 0.1}, "openrlhf")
+    assert "(reference, summed over the sequence)" in line({"objective/kl": 9.0})
+
+
+def test_a_key_that_holds_minus_the_metric_is_turned() -> None:
+    """NaN, and later steps, too."""
+    binding = Binding("sb3")
+    assert binding.read({"train/entropy_loss": -0.7, "loss": 1.0}) == {"entropy": 0.7, "loss": 1.0}
+    assert binding.read({"train/entropy_loss": -0.6}) == {"entropy": 0.6}
+    assert str(binding.read({"train/entropy_loss": 0.0})["entropy"]) == "0.0"
+    assert binding.read({"loss": 2.0}) == {"loss": 2.0}
+    assert Binding("slime").read({"train/entropy_loss": 0.7}) == {"entropy": 0.7}
+    assert Binding("prime-rl").read({"ref_kl/mean": -0.2}) == {"kl": 0.2}
+    assert Binding().read({"ppo_actor/update/approx_kl/avg": -0.01}) == {"kl_old": 0.01}
+
+
+def test_an_ambiguous_key_is_bound_only_when_the_framework_is_known() -> None:
+    """And the line asks for it."""
+    binding = Binding()
+    assert binding.read({"train/entropy_loss": -0.7}) == {"train/entropy_loss": -0.7}
+    assert binding_line([EntropyCollapseDetector()], binding) == (
+        "entropy_collapse idle: no entropy in what is logged (train/entropy_loss is entropy in "
+        "openrlhf, slime, sb3: say which by framework=...)"
+    )
+
+
+def test_a_key_that_is_bound_is_not_offered_for_another_metric() -> None:
+    """TRL's `kl` is another quantity in one of its trainers only."""
+    binding = Binding()
+    binding.read({"kl": 0.1})
+    assert binding_line([TrustRegionDetector()], binding) == (
+        "trust_region idle: no kl_old in what is logged"
+    )
+
+
+def test_a_kl_to_the_old_policy_is_never_taken_for_one_to_the_reference() -> None:
+    """TRL's AsyncGRPO logs it as kl; what then cannot be bound steps aside."""
+    binding = Binding("trl/AsyncGRPOTrainer")
+    assert binding.read({"kl": 0.1, "kl_old": 0.2}) == {"kl_old": 0.2, "other/kl": 0.1}
+    assert Binding("trl/AsyncGRPOConfig").read({"train/kl": 0.1}) == {"kl_old": 0.1}
+
+
+def test_one_module_of_rllib_is_bound_for_all_metrics() -> None:
+    """The default one, or the first by name; the others keep their keys."""
+    modules = {"b": {"mean_kl_loss": 0.2, "entropy": 2.0}, "a": {"mean_kl_loss": 0.1}}
+    binding = Binding()
+    assert binding.read({"learners": modules}) == {
+        "kl_old": 0.1,
+        "entropy": 2.0,
+        "learners/b/mean_kl_loss": 0.2,
+    }
+    default = {"default_policy": {"mean_kl_loss": 0.3}, **modules}
+    assert Binding().read({"learners": default})["kl_old"] == 0.3
+
+
+def test_the_users_key_beats_every_table() -> None:
+    """Its prefix makes no difference; the metric's own name steps aside."""
+    said = {"kl": UserKey("my/kl", Kind("reference", "k1")), "reward": UserKey("my/reward")}
+    binding = Binding("trl", said)
+    assert binding.read({"kl": 9.0, "objective/kl": 8.0}) == {"other/kl": 9.0, "objective/kl": 8.0}
+    assert binding.read({"train/my/kl": 0.1, "my/reward": 1.0}) == {"kl": 0.1, "reward": 1.0}
+    assert binding_line([KLExplosionDetector()], binding) == (
+        "watching kl ← train/my/kl (reference, signed k1, per token) (kl_explosion)"
+    )
+
+
+def test_a_kind_alone_is_said_of_whatever_is_bound() -> None:
+    """For keys whose estimator is the user's choice."""
+    binding = Binding("verl", {"kl": UserKey(kind=Kind("reference", "k1"))})
+    binding.read({"actor/reward_kl_penalty": 0.1})
+    assert str(binding.kind("kl")) == "reference, signed k1, per token"
+
+
+def test_a_users_key_that_never_comes_is_said() -> None:
+    """With the nearest key that did, and for metrics that no detector waits for."""
+    said = {"kl": UserKey("my/kl"), "kl_coef": UserKey("beta")}
+    binding = Binding(user_keys=said)
+    binding.read({"my/kll": 0.1})
+    assert binding_line([KLExplosionDetector()], binding) == (
+        "kl_explosion idle: no my/kl in what is logged, which metrics.kl names; did you mean "
+        "my/kll?; no beta in what is logged, which metrics.kl_coef names"
+    )
+
+
+def test_a_journals_names_are_taken_as_they_are() -> None:
+    """Its values were turned when they were recorded, and what was not bound then is not now."""
+    rows = {"entropy": 0.7, "kl": 0.1, "approx_kl": 0.2, "train/entropy_loss": -0.5}
+    for framework in ("sb3", "trl/asyncgrpo", ""):
+        assert Binding(framework, of_journal=True).read(rows) == rows
+
+
+def test_the_users_key_is_found_in_a_journal_under_its_metrics_name() -> None:
+    """And another key, said only now, under its own."""
+    row = {"kl": 0.1, "my/other": 0.2}
+    live = Binding(user_keys={"kl": UserKey("my/kl")}, of_journal=True)
+    live.recorded["kl"] = "my/kl"
+    assert live.read(row) == row
+    changed = Binding(user_keys={"kl": UserKey("my/other")}, of_journal=True)
+    changed.recorded["kl"] = "my/kl"
+    assert changed.read(row) == {"kl": 0.2, "other/kl": 0.1}
+    moved = Binding(user_keys={"kl_old": UserKey("kl")}, of_journal=True)
+    assert moved.read(row) == {"kl_old": 0.1, "my/other": 0.2}

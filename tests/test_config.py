@@ -10,7 +10,9 @@ import yaml
 from klarm.cli.init import default_yaml
 from klarm.config import Config, load
 from klarm.detectors import CATALOGUE
+from klarm.kinds import Kind
 from klarm.settings import ConfigError
+from klarm.user_keys import UserKey
 
 
 def write(text: str, name: str = "klarm.yaml") -> Path:
@@ -101,7 +103,7 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
         ),
         (
             "colour: red",
-            "klarm.yaml: colour is unknown; known are run, dir, console, incidents,",
+            "klarm.yaml: colour is unknown; known are run, dir, console, framework, metrics,",
         ),
         (
             "kl_explosion: {sigma_multiplier: lots}",
@@ -136,6 +138,35 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
         (
             "kl_explosion:\n  min_std: 1\n  min_std: 2",
             "klarm.yaml: line 3: not valid YAML: min_std is there twice",
+        ),
+        ("framework: trll", "framework 'trll' is unknown; did you mean trl?"),
+        ("metrics: my/kl", "klarm.yaml: metrics must be a section (kl, kl_old, kl_rollout,"),
+        ("metrics: {kll: a}", "klarm.yaml: metrics.kll is unknown; did you mean kl?"),
+        ("metrics: {kl: 7}", "klarm.yaml: metrics.kl must be text, as in `kl: my/kl`, got 7"),
+        ("metrics: {kl: {key: }}", "metrics.kl.key must be text, as in `kl: my/kl`, got None"),
+        ("metrics: {kl: {}}", "klarm.yaml: metrics.kl must name a key, as in `kl: my/kl`, got {}"),
+        ("metrics: {kl: {keys: a}}", "metrics.kl.keys is unknown; did you mean key?"),
+        (
+            "metrics: {kl: {key: a, kind: refrence_k1}}",
+            "klarm.yaml: metrics.kl.kind must be reference_k1 or reference_k2 or reference_k3 or",
+        ),
+        (
+            "metrics: {kl: {key: a, kind: refrence_k1}}",
+            "got 'refrence_k1'; did you mean reference_k1?",
+        ),
+        (
+            "metrics: {kl: {key: a, kind: old_k3}}",
+            "metrics.kl.kind is 'old_k3', KL of the new policy to the one before the update, but "
+            "kl is KL of the policy to the reference model: say metrics.kl_old, or a kind that "
+            "begins with reference_",
+        ),
+        (
+            "metrics: {reward: {key: a, kind: reference_k1}}",
+            "metrics.reward.kind cannot be: only kl, kl_old, kl_rollout have a kind",
+        ),
+        (
+            "metrics: {kl: my/kl, kl_old: my/kl}",
+            "metrics.kl and metrics.kl_old are both read from 'my/kl'",
         ),
         ("run: \x00", "klarm.yaml: not valid YAML"),
         ("run: 2024-13-45", "klarm.yaml: not valid YAML"),
@@ -253,3 +284,25 @@ def test_recorded_settings_stand_in_for_file_and_environment() -> None:
     assert (config.run, config.dir) == ("recorded", "klarm_runs")
     assert kl(config)["min_std"] == 0.5
     assert kl(config)["sigma_multiplier"] == 9.0
+
+
+def test_metrics_are_read_in_the_short_form_and_the_long() -> None:
+    """Layer by layer, metric by metric; what is recorded is read back the same."""
+    write("metrics: {kl: {key: my/kl, kind: reference_k3_sum}, reward: my/reward, loss: my/loss}")
+    config = load(
+        environment={"KLARM_METRICS__REWARD": "other/reward"},
+        overrides={"metrics": {"kl_old": {"kind": "old_k1"}, "loss": "her/loss"}},
+    )
+    assert config.metrics == {
+        "kl": UserKey("my/kl", Kind("reference", "k3", "sequence")),
+        "reward": UserKey("other/reward"),
+        "loss": UserKey("her/loss"),
+        "kl_old": UserKey("", Kind("old", "k1")),
+    }
+    assert load(recorded=config.as_dict()) == config
+
+
+@pytest.mark.parametrize("framework", ["", "sb3", "trl/AsyncGRPOTrainer", "my-own", "wandb"])
+def test_any_framework_may_be_named(framework: str) -> None:
+    """Only a near miss of one that klarm knows is taken for a slip."""
+    assert load(environment={"KLARM_FRAMEWORK": framework}).framework == framework

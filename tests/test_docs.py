@@ -11,6 +11,7 @@ import pytest
 from klarm.cli.group import klarm as command
 from klarm.config import SECTIONS, TOP_LEVEL
 from klarm.detectors import CATALOGUE, Detector
+from klarm.frameworks import FRAMEWORKS
 from klarm.journal import Record
 from klarm.metrics import METRICS
 from klarm.settings import Setting, settings_of
@@ -86,6 +87,16 @@ def test_every_metric_is_documented_with_its_keys() -> None:
     for metric in METRICS.values():
         keys = ", ".join(f"`{key}`" for key in metric.keys) or "–"
         assert rows[metric.name] == [metric.name, metric.meaning, keys.strip("`")]
+
+
+def test_every_key_of_a_framework_is_documented_with_its_kind() -> None:
+    """As it is now."""
+    lines = (DOCS / "metrics.md").read_text().splitlines()
+    for framework, table in FRAMEWORKS.items():
+        for key, row in table.items():
+            said = [str(row.kind) if row.kind else "", "logged as minus it" if row.negated else ""]
+            what = ", ".join(part for part in said if part) or "–"
+            assert f"| {framework} | `{key}` | `{row.metric}` | {what} |" in lines
 
 
 def test_links_between_pages_lead_somewhere() -> None:

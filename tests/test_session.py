@@ -156,3 +156,51 @@ def test_a_journal_that_is_all_garbage_starts_the_run_anew() -> None:
     assert kept.startswith(b"\x00\xff garbage\nmore {garbage\n")
     readable = [type(record).__name__ for record in read_journal(folder / "journal.jsonl")]
     assert readable == ["Started", "Step", "Finish"]
+
+
+def test_the_framework_is_recorded_and_its_signs_are_turned_once() -> None:
+    """SB3 logs minus the entropy: the journal holds the entropy, and a replay leaves it so."""
+    from klarm.analysis.replay import replay
+    from klarm.config import load
+    from klarm.sources import read_log
+
+    klarm.init("a", console=False, framework="sb3", entropy_collapse={"enabled": True})
+    values = [0.6] * 100 + [0.01] * 60
+    live = [a for v in values for a in klarm.log({"train/entropy_loss": -v, "train/approx_kl": v})]
+    klarm.finish()
+    assert records("a", "run")[0]["framework"] == "sb3"
+    keys = {"entropy": "train/entropy_loss", "kl_old": "train/approx_kl"}
+    assert records("a", "binding")[0]["keys"] == keys
+    assert records("a", "step")[0]["metrics"] == {"entropy": 0.6, "kl_old": 0.6}
+    assert any(alert.detector == "entropy_collapse" for alert in live)
+    found = replay(read_log(Path("klarm_runs/a"), print), lambda recorded: load(recorded=recorded))
+    assert found.alerts == live
+
+
+def test_a_resumed_run_says_its_kinds_once_and_again_when_they_change() -> None:
+    """A journal's last word on a key is what a replay goes by."""
+
+    def bindings(framework: str, step: int) -> list[object]:
+        klarm.init("a", console=False, framework=framework)
+        klarm.log({"kl": 0.1}, step)
+        klarm.finish()
+        return [record["kinds"] for record in records("a", "binding")]
+
+    k3 = {"kl": {"target": "reference", "estimator": "k3"}}
+    k1 = {"kl": {"target": "reference", "estimator": "k1"}}
+    assert bindings("trl", 1) == [k3]
+    assert bindings("trl", 2) == [k3]
+    assert bindings("trl/RLOO", 3) == [k3, k1]
+    assert bindings("", 4) == [k3, k1, {}]
+    assert bindings("", 5) == [k3, k1, {}]
+
+
+def test_an_integration_may_say_what_logs_but_the_user_goes_first() -> None:
+    """Before the first step, to a monitor that is there already."""
+    monitor = klarm.init("a", console=False)
+    monitor.logged_by("trl/AsyncGRPOTrainer")
+    klarm.log({"kl": 0.1})
+    assert monitor.binding.keys == {"kl_old": "kl"}
+    monitor = klarm.init("b", console=False, framework="trl")
+    monitor.logged_by("sb3")
+    assert monitor.binding.framework == "trl"

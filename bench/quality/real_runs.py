@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from klarm.metrics import rank, to_number
+from klarm.metrics import meaning, to_number
 from quality.contenders import open_signals, specified
 from quality.scoring import Estimate, mean_by_group, share
 
@@ -127,8 +127,8 @@ def kl_name(origin: Mapping[str, str]) -> str:
     The key says what the number alone does not: `objective/kl` is summed over the sequence.
     """
     metric = "kl_old" if "old_policy" in origin["kl_kind"] else "kl"
-    known = rank(origin["kl_key"])
-    return origin["kl_key"] if known and known[0] == metric else metric
+    known = meaning(origin["kl_key"])
+    return origin["kl_key"] if known and known.metric == metric else metric
 
 
 def rates(verdicts: Sequence[Verdict]) -> list[Rate]:

@@ -12,8 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from klarm.detectors import CATALOGUE, Detector
+from klarm.frameworks import FRAMEWORKS, tables
 from klarm.incidents import IncidentRules
+from klarm.metrics import METRICS
 from klarm.settings import ConfigError, Setting, did_you_mean, setting, settings_of
+from klarm.user_keys import SECTION as METRICS_SECTION
+from klarm.user_keys import UserKey, check_user_keys, read_user_key
 
 DEFAULT_FILE = "klarm.yaml"
 _PREFIX = "KLARM_"
@@ -34,6 +38,10 @@ class Config:
     )
     dir: str = setting("klarm_runs", "where each run keeps its journal, in a folder of its own")
     console: bool = setting(True, "say what happens on stderr")
+    framework: str = setting(
+        "", "what logs, where a key means different things: sb3, trl/RLOO (integrations say it)"
+    )
+    metrics: Mapping[str, UserKey] = field(default_factory=dict)
     sections: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
     def detectors(self) -> list[Detector]:
@@ -47,6 +55,7 @@ class Config:
     def as_dict(self) -> dict[str, object]:
         """Return every setting as klarm.yaml would hold it."""
         top = {name: getattr(self, name) for name in TOP_LEVEL}
+        top[METRICS_SECTION] = {name: said.as_dict() for name, said in self.metrics.items()}
         return {**top, **{name: dict(values) for name, values in self.sections.items()}}
 
 
@@ -89,7 +98,10 @@ def load(
         section: {name: merged[section, name] for name in settings}
         for section, settings in SECTIONS.items()
     }
-    return Config(**top, sections=sections)  # type: ignore[arg-type]
+    metrics = {name: said for (section, name), said in merged.items() if isinstance(said, UserKey)}
+    check_user_keys(metrics)
+    _check_framework(str(top["framework"]))
+    return Config(**top, metrics=metrics, sections=sections)  # type: ignore[arg-type]
 
 
 def _find_file(
@@ -162,11 +174,11 @@ def _read_mapping(content: Mapping[str, object], source: str) -> dict[Place, obj
     """Check a nested mapping and return its settings by place."""
     read: dict[Place, object] = {}
     for key, value in content.items():
-        if key in SECTIONS:
+        if key in SECTIONS or key == METRICS_SECTION:
             if value is None:  # a section with nothing in it
                 continue
             if not isinstance(value, Mapping):
-                known = ", ".join(SECTIONS[key])
+                known = ", ".join(SECTIONS.get(key, METRICS))
                 raise ConfigError(f"{source}: {key} must be a section ({known}), got {value!r}")
             for name, inner in value.items():
                 read[key, name] = _read_one(key, name, inner, source)
@@ -182,14 +194,30 @@ def _known_part(recorded: Mapping[str, object]) -> dict[str, object]:
         values = recorded.get(section)
         if isinstance(values, Mapping):
             known[section] = {name: values[name] for name in settings if name in values}
+    said = recorded.get(METRICS_SECTION)
+    if isinstance(said, Mapping):
+        known[METRICS_SECTION] = {name: said[name] for name in METRICS if name in said}
     return known
 
 
+def _check_framework(name: str) -> None:
+    """Refuse a slip of the pen; a framework that klarm knows nothing of is no mistake."""
+    known = [known for known in FRAMEWORKS if "/" not in known]
+    hint = "" if any(tables(name)) else did_you_mean(name.lower(), known, cutoff=0.7)
+    if hint:
+        raise ConfigError(f"framework {name!r} is unknown{hint}")
+
+
 def _read_one(section: str, name: str, value: object, source: str) -> object:
+    if section == METRICS_SECTION:
+        try:
+            return read_user_key(name, value)
+        except ConfigError as error:
+            raise ConfigError(f"{source}: {error}") from None
     known = SECTIONS[section] if section else TOP_LEVEL
     spelt = f"{section}.{name}" if section else name
     if name not in known:
-        right = known if section else [*TOP_LEVEL, *SECTIONS]
+        right = known if section else [*TOP_LEVEL, METRICS_SECTION, *SECTIONS]
         hint = did_you_mean(name, right) or f"; known are {', '.join(right)}"
         raise ConfigError(f"{source}: {spelt} is unknown{hint}")
     try:
@@ -207,6 +235,7 @@ def _read_environment(environment: Mapping[str, str]) -> dict[Place, object]:
     """
     read: dict[Place, object] = {}
     plain = {_PREFIX + name.upper(): name for name in TOP_LEVEL}
+    sections = [METRICS_SECTION, *SECTIONS]
     nested = [
         f"{_PREFIX}{section}{_DIVIDER}{name}".upper()
         for section, settings in SECTIONS.items()
@@ -217,8 +246,8 @@ def _read_environment(environment: Mapping[str, str]) -> dict[Place, object]:
             continue
         if _DIVIDER in variable:
             section, _, name = variable.removeprefix(_PREFIX).lower().partition(_DIVIDER)
-            if section not in SECTIONS:
-                hint = did_you_mean(section, SECTIONS) or f"; known are {', '.join(SECTIONS)}"
+            if section not in sections:
+                hint = did_you_mean(section, sections) or f"; known are {', '.join(sections)}"
                 raise ConfigError(f"environment: {variable}: no section {section!r}{hint}")
             read[section, name] = _read_one(section, name, text, f"environment: {variable}")
         elif variable in plain:

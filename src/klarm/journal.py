@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from klarm.appender import Appender
+from klarm.kinds import Kind
 from klarm.metrics import to_number
 from klarm.settings import ConfigError
 from klarm.types import Alert, Blip, Event
@@ -31,6 +32,7 @@ class History(NamedTuple):
     rows: list[Row]  # that still count, each with what was new in it
     events: list[Event]  # that were told, all of them
     keys: dict[str, str]  # the trainer's keys of metrics whose key is not their name
+    kinds: dict[str, Kind]  # of KL, by metric, where that is known
 
 
 class Started(msgspec.Struct, tag_field="type", tag="run"):
@@ -41,12 +43,18 @@ class Started(msgspec.Struct, tag_field="type", tag="run"):
     klarm: str
     host: str
     config: dict[str, Any]
+    framework: str = ""  # what logs, as far as it was said
 
 
 class Bound(msgspec.Struct, tag_field="type", tag="binding"):
     """Which of the trainer's keys metrics are read from, where that is not plain from the name."""
 
     keys: dict[str, str]
+    kinds: dict[str, Kind] = {}  # msgspec copies it
+
+    def change(self, kinds: Mapping[str, Kind]) -> dict[str, Kind]:
+        """Return the kinds there were as they are from here on."""
+        return {n: kind for n, kind in kinds.items() if n not in self.keys} | self.kinds
 
 
 class Step(msgspec.Struct, tag_field="type", tag="step"):
@@ -243,6 +251,7 @@ def history(records: Iterable[Record], metrics: Collection[str]) -> History:
     rows: list[Row] = []
     events: list[Event] = []
     keys: dict[str, str] = {}
+    kinds: dict[str, Kind] = {}
     seen: set[str] = set()  # at the last step
     for record in records:
         if isinstance(record, Step):
@@ -263,7 +272,8 @@ def history(records: Iterable[Record], metrics: Collection[str]) -> History:
             events.append(record)
         elif isinstance(record, Bound):
             keys.update(record.keys)
-    return History(rows, events, keys)
+            kinds = record.change(kinds)
+    return History(rows, events, keys, kinds)
 
 
 def _ends_in_torn_line(path: Path) -> bool:

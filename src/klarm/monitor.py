@@ -14,9 +14,11 @@ from klarm.detectors import Detector
 from klarm.guard import guarded
 from klarm.incidents import IncidentRules
 from klarm.journal import Bound, Checkpoint, Finish, History, Journal, Resume
+from klarm.kinds import Kind
 from klarm.metrics import METRICS, to_number
 from klarm.timeline import Timeline
 from klarm.types import Alert, Blip, Event, Incident
+from klarm.user_keys import UserKey
 from klarm.watch import Watch
 
 # A log whose steps keep going back is not that of one run; its rows are then taken as they come.
@@ -45,11 +47,14 @@ class Monitor:
         console: Console | None = None,
         *,
         rules: IncidentRules | None = None,
+        framework: str = "",
+        user_keys: Mapping[str, UserKey] | None = None,
+        of_journal: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.run = run
         self.detectors = list(detectors)
-        self.binding = Binding()
+        self.binding = Binding(framework, user_keys, of_journal=of_journal)
         self.alert_counts = {"warning": 0, "critical": 0}
         self._watch = Watch(self.detectors, rules or IncidentRules())
         self._bindings = 0  # how many of the binding's keys it was told of
@@ -71,7 +76,8 @@ class Monitor:
         if self._earlier is not None and self._earlier.rows:
             last = self._earlier.rows[-1][0]
             self._timeline.continue_after(last)
-            self._watch.bind(self._earlier.keys)
+            kinds = self._earlier.kinds
+            self._watch.bind({n: (k, kinds.get(n)) for n, k in self._earlier.keys.items()})
             self._console.say(
                 f"run {run} resumes: its journal ends at step {last} (a new run needs a new name)"
             )
@@ -124,11 +130,21 @@ class Monitor:
                 self._resume(int(step))
 
     @guarded(lambda: None)
-    def bound(self, keys: Mapping[str, str]) -> None:
+    def bound(self, keys: Mapping[str, str], kinds: Mapping[str, Kind]) -> None:
         """Note which keys of the trainer the metrics of a journal were read from."""
         with self._lock:
             self.binding.recorded.update(keys)
+            self.binding.recorded_kinds = dict(kinds)
             self._bind()
+
+    @guarded(lambda: None)
+    def logged_by(self, framework: str) -> None:
+        """Note what logs here, such as `trl/GRPOTrainer`, unless the user has said it.
+
+        For integrations that are handed a monitor: before the first step.
+        """
+        with self._lock:
+            self.binding.framework = self.binding.framework or framework
 
     @guarded(lambda: None)
     def finish(self, timeout: float = 5.0) -> None:
@@ -185,16 +201,19 @@ class Monitor:
         for alert in alerts:
             self._show(alert)
         self._tell(changes)
-        if self._report is not None and not self._report.step():
+        if self._report is not None and not self._report.step(new):
             self._report = None
         return alerts
 
     def _bind(self) -> None:
-        """Tell detectors, and the journal, which keys their metrics are read from."""
+        """Tell detectors, and the journal, where their metrics are read and of which kind."""
         self._bindings = len(self.binding.keys)
-        recording = self._watch.bind(self.binding.sources())
+        binding = self.binding
+        sources = {name: (key, binding.kind(name)) for name, key in binding.sources().items()}
+        recording = self._watch.bind(sources)
         if recording and self._journal is not None:
-            self._journal.record(Bound(recording))
+            kinds = {name: kind for name, (_, kind) in recording.items() if kind is not None}
+            self._journal.record(Bound({name: key for name, (key, _) in recording.items()}, kinds))
 
     def _show(self, alert: Alert) -> None:
         self.alert_counts[alert.severity] += 1

@@ -29,8 +29,9 @@ def init(
     """Start watching a run and return its monitor; from now on `klarm.log` goes to it.
 
     `config` names a file to read in place of klarm.yaml. Overrides are settings by section, as in
-    the file: `klarm.init("my-run", kl_explosion={"sigma_multiplier": 5.0})`. The name of an
-    earlier run resumes it. A wrong configuration raises ConfigError here; nothing later raises.
+    the file: `klarm.init("my-run", kl_explosion={"sigma_multiplier": 5.0})`. `framework` says what
+    logs, and `metrics` where to read what klarm does not find. The name of an earlier run resumes
+    it. A wrong configuration raises ConfigError here; nothing later raises.
     """
     if run is not None:
         overrides["run"] = run
@@ -45,6 +46,8 @@ def init(
         _open_journal(folder, name, settings, console),
         console,
         rules=settings.incident_rules(),
+        framework=settings.framework,
+        user_keys=settings.metrics,
     )
     _replace_current(monitor)
     return monitor
@@ -79,7 +82,9 @@ def _open_journal(folder: Path, run: str, settings: Config, console: Console) ->
             "set KLARM_DIR to a directory that can be written"
         )
         return None
-    journal.record(Started(run, time.time(), __version__, host_name(), settings.as_dict()))
+    journal.record(
+        Started(run, time.time(), __version__, host_name(), settings.as_dict(), settings.framework)
+    )
     console.say(f"run {run} is recorded in {journal.path}")
     return journal
 

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from klarm.detectors import Detector
 from klarm.incidents import IncidentRules, Incidents
 from klarm.journal import History
+from klarm.kinds import Kind
 from klarm.movements import RecentRows
 from klarm.playbook import diagnosed
 from klarm.types import Alert, Blip, Event, Incident
 
 _Update = Callable[[int, Mapping[str, float]], Alert | None]
+_Source = tuple[str, Kind | None]  # the key a metric is read from, and of which kind it is
 
 
 class Watch:
@@ -24,7 +26,7 @@ class Watch:
         self.detectors = list(detectors)
         self._incidents = Incidents(self.detectors, rules)
         self._recent = RecentRows()
-        self._keys: dict[str, str] = {}  # canonical name -> key, as detectors were told
+        self._sources: dict[str, _Source] = {}  # by canonical name, as detectors were told
         self._active: list[Detector] = []  # on, and able to judge what this run logs
         self._updates: list[_Update] = []  # of those for which anything is logged at all
         self.bind({})
@@ -40,23 +42,23 @@ class Watch:
         current = self._incidents.current.values()
         return [i for i in current if i.state == "open" and i.severity == "critical"]
 
-    def bind(self, keys: Mapping[str, str]) -> dict[str, str]:
-        """Tell detectors which key each metric is read from; return what is worth recording.
+    def bind(self, sources: Mapping[str, _Source]) -> dict[str, _Source]:
+        """Tell detectors where each metric is read; return what is worth recording.
 
-        That a key is the metric's own name is so only where it was another before.
+        That a key is the metric's own name, of no known kind, is so only where it was not before.
         """
-        known = self._keys
-        new = {name: key for name, key in keys.items() if known.get(name) != key}
-        recording = {name: key for name, key in new.items() if known.get(name, name) != key}
+        known = self._sources
+        new = {name: source for name, source in sources.items() if known.get(name) != source}
+        recording = {n: source for n, source in new.items() if known.get(n, (n, None)) != source}
         known.update(new)
         for detector in self.detectors:
             if detector.watches[0] in new:
-                detector.bound(new[detector.watches[0]])
+                detector.bound(*new[detector.watches[0]])
         self._active = [d for d in self.detectors if d.enabled and not d.idle_because]
         self._updates = [
             detector.update
             for detector in self._active
-            if detector.watches_all or not keys.keys().isdisjoint(detector.watches)
+            if detector.watches_all or not sources.keys().isdisjoint(detector.watches)
         ]
         return recording
 

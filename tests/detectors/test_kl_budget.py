@@ -13,8 +13,15 @@ from klarm.analysis.replay import replay
 from klarm.binding import binding_line
 from klarm.cli.demo import read_recording
 from klarm.config import Config, load
-from klarm.detectors import KLBudgetDetector
+from klarm.detectors import (
+    Detector,
+    KLBudgetDetector,
+    RolloutMismatchDetector,
+    TrustRegionDetector,
+)
 from klarm.journal import Bound, MemoryJournal, read_journal
+from klarm.kinds import Kind
+from klarm.metrics import METRICS
 from klarm.monitor import Monitor
 from klarm.sources import read_log
 from klarm.types import Alert
@@ -109,7 +116,9 @@ def test_a_budget_that_was_set_holds_for_sums_too() -> None:
     monitor = Monitor("a", [KLBudgetDetector(budget_nats=40.0)])
     alerts = [monitor.log({SUM: 50.0}, step) for step in range(3)]
     assert [len(said) for said in alerts] == [0, 0, 1]
-    assert binding_line(monitor.detectors, monitor.binding) == f"watching kl ← {SUM} (kl_budget)"
+    assert binding_line(monitor.detectors, monitor.binding) == (
+        f"watching kl ← {SUM} (reference, summed over the sequence) (kl_budget)"
+    )
 
 
 def test_the_journal_says_which_key_it_was_and_a_replay_is_idle_too() -> None:
@@ -159,3 +168,55 @@ def test_a_run_that_goes_on_with_another_key_is_watched_again() -> None:
     assert bindings == [{"kl": SUM}, {"kl": "kl"}]
     found = replay(read_log(JOURNAL, print), as_recorded)
     assert found.alerts == live
+
+
+def test_a_kind_that_the_user_says_is_a_sum_makes_it_idle_live_and_in_a_replay() -> None:
+    """The journal's settings hold what was said, its `binding` line what came of it."""
+    said = {"kl": {"key": "my/kl", "kind": "reference_k1_sum"}}
+    klarm.init("a", console=False, metrics=said)
+    assert not any(klarm.log({"my/kl": 12.0 + step % 2}, step) for step in range(30))
+    klarm.finish()
+    lines = [json.loads(line) for line in JOURNAL.read_text().splitlines()]
+    assert lines[0]["config"]["metrics"] == said
+    assert lines[1] == {
+        "type": "binding",
+        "keys": {"kl": "my/kl"},
+        "kinds": {"kl": {"target": "reference", "estimator": "k1", "per": "sequence"}},
+    }
+    assert lines[2]["metrics"] == {"kl": 12.0}
+    found = replay(read_log(JOURNAL, print), as_recorded)
+    assert found.idle["kl_budget"].startswith("idle: my/kl is summed over the sequence")
+
+
+def test_it_is_idle_where_the_budget_is_beyond_the_clamp() -> None:
+    """A mean over tokens of which none is above 10 is not above 10 either."""
+    detector = KLBudgetDetector(budget_nats=10.0)
+    detector.bound("train/kl", Kind("reference", clamped=True))
+    assert detector.idle_because == (
+        "train/kl is held within ±10, so it never passes 10; "
+        "set a lower kl_budget.budget_nats to watch it"
+    )
+    detector = KLBudgetDetector(budget_nats=9.0)
+    detector.bound("train/kl", Kind("reference", clamped=True))
+    assert detector.idle_because == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric"),
+    [
+        (KLBudgetDetector, "kl"),
+        (TrustRegionDetector, "kl_old"),
+        (RolloutMismatchDetector, "kl_rollout"),
+    ],
+)
+def test_no_limit_in_nats_a_token_is_lent_to_a_sum(kind: type[Detector], metric: str) -> None:
+    """Nor to the KL to another policy."""
+    detector = kind()
+    target = METRICS[metric].target
+    assert target is not None
+    detector.bound("my/kl", Kind(target, "k1", "sequence"))
+    assert "my/kl is summed over the sequence" in detector.idle_because
+    detector.bound("my/kl", Kind(target, "k1"))
+    assert detector.idle_because == ""
+    others = METRICS.keys() - {metric}
+    assert not any(detector.update(step, dict.fromkeys(others, 50.0)) for step in range(50))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from klarm.binding import binding_line, idle
 from klarm.config import Config
 from klarm.journal import Bound, MemoryJournal, Resume, Started
+from klarm.kinds import Kind
 from klarm.monitor import Monitor
 from klarm.sources import LogRow
 from klarm.types import Alert, Event
@@ -40,6 +41,7 @@ def replay(
     journal = MemoryJournal()
     monitor: Monitor | None = None
     keys: dict[str, str] = {}  # the trainer's, where the journal has other names
+    kinds: dict[str, Kind] = {}
     alerts: list[Alert] = []
     steps = 0
     for row in rows:
@@ -47,18 +49,19 @@ def replay(
             config = configure(row.config if isinstance(row, Started) else None)
             if monitor is not None:
                 monitor.finish()
-            monitor = Monitor("replay", config.detectors(), journal, rules=config.incident_rules())
-            monitor.bound(keys)
+            monitor = _monitor(config, journal, of_journal=isinstance(row, Started))
+            monitor.bound(keys, kinds)
         if isinstance(row, Resume):
             monitor.resume(row.step)
         elif isinstance(row, Bound):
             keys.update(row.keys)
-            monitor.bound(keys)
+            kinds = row.change(kinds)
+            monitor.bound(keys, kinds)
         elif isinstance(row, LogRow):
             steps += 1
             alerts += monitor.log(row.metrics, row.step)
     if monitor is None:
-        monitor = Monitor("replay", configure(None).detectors(), journal)
+        monitor = _monitor(configure(None), journal)
     monitor.finish()
     detectors, binding = monitor.detectors, monitor.binding
     resting = idle(detectors, binding)
@@ -70,4 +73,16 @@ def replay(
         watched=[detector.name for detector in detectors if detector.name not in resting],
         idle=resting,
         names=binding.names(),
+    )
+
+
+def _monitor(config: Config, journal: MemoryJournal, *, of_journal: bool = False) -> Monitor:
+    return Monitor(
+        "replay",
+        config.detectors(),
+        journal,
+        rules=config.incident_rules(),
+        framework=config.framework,
+        user_keys=config.metrics,
+        of_journal=of_journal,
     )

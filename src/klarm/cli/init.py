@@ -9,6 +9,13 @@ import click
 from klarm.config import DEFAULT_FILE, SECTIONS, TOP_LEVEL
 from klarm.settings import Setting
 
+_TAIL = """
+# Where to read a metric whose key klarm does not know (docs/metrics.md):
+# metrics:
+#   kl: {key: my/kl, kind: reference_k1}
+#   reward: my/reward
+"""
+
 _HEAD = """\
 # klarm: what to watch and how. Every setting is here with its default; delete what you do not
 # change. The environment (KLARM_KL_EXPLOSION__SIGMA_MULTIPLIER=5) and klarm.init(...) override it.
@@ -36,7 +43,7 @@ def default_yaml() -> str:
     for name, settings in SECTIONS.items():
         parts.append(f"\n{name}:\n")
         parts += [_line(declared, indent="  ") for declared in settings.values()]
-    return "".join(parts)
+    return "".join([*parts, _TAIL])
 
 
 def _line(declared: Setting, indent: str) -> str:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import ClassVar
 
-from klarm.settings import check_settings, setting
+from klarm.kinds import CLAMP_NATS, Kind
+from klarm.settings import check_settings, setting, settings_of
 from klarm.types import Alert, Severity
 
 WHEN_NOT_FINITE = (
@@ -41,6 +42,8 @@ class Detector(ABC):
     recommendations: ClassVar[Mapping[Severity, str]]
     # Values that must come first however short the warm-up is set.
     fewest_values: ClassVar[int] = 0
+    # The setting, if any, whose default is a limit in nats a token: none for sums of them.
+    limit_per_token: ClassVar[str] = ""
     # Whether it watches every metric alike, and `watches` is all of them.
     watches_all: ClassVar[bool] = False
 
@@ -102,8 +105,27 @@ class Detector(ABC):
         """Tell whether there is anything for it in what was logged."""
         return self._metric in metrics
 
-    def bound(self, key: str) -> None:  # noqa: B027  # most do not mind which
-        """Hear which of the trainer's keys its metric is read from, before the first value."""
+    def bound(self, key: str, kind: Kind | None) -> None:
+        """Hear, before the first value, where its metric is read and of which kind it is.
+
+        A limit for the mean over tokens is no measure for a sum over the sequence: there it falls
+        idle, unless somebody has said what is too much. Also where the limit is out of reach.
+        """
+        name = self.limit_per_token
+        if not name:
+            return
+        limit, default = getattr(self, name), settings_of(type(self))[name].default
+        self.idle_because = ""
+        if kind is not None and kind.per == "sequence" and limit == default:
+            self.idle_because = (
+                f"{key} is summed over the sequence, where {limit:g} nat is no measure; "
+                f"set {self.name}.{name} to watch it"
+            )
+        elif kind is not None and kind.clamped and limit >= CLAMP_NATS:
+            self.idle_because = (
+                f"{key} is held within ±{CLAMP_NATS:g}, so it never passes {limit:g}; "
+                f"set a lower {self.name}.{name} to watch it"
+            )
 
     @abstractmethod
     def _start(self) -> None:

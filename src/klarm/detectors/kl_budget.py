@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from klarm.detectors.base import Detector
-from klarm.metrics import is_sum_over_sequence
-from klarm.settings import setting, settings_of
+from klarm.settings import setting
 from klarm.stats import median
 from klarm.types import Alert, Severity
 
@@ -39,6 +38,7 @@ class KLBudgetDetector(Detector):
     signal: ClassVar[str] = "kl"
     watches: ClassVar[tuple[str, ...]] = ("kl",)
     fewest_values: ClassVar[int] = 2
+    limit_per_token: ClassVar[str] = "budget_nats"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "The policy is far from its reference: read some samples. Raise the KL penalty or "
@@ -65,16 +65,6 @@ class KLBudgetDetector(Detector):
         self._five: deque[float] = deque(maxlen=_MEDIAN_OF)
         self._ten: deque[float] = deque(maxlen=_HALF_OF)
         self._inside = 0  # values since the last one that was beyond the budget
-
-    def bound(self, key: str) -> None:
-        """Fall idle where KL is a sum over the sequence and nobody has said what is too much."""
-        unset = self.budget_nats == settings_of(type(self))["budget_nats"].default
-        self.idle_because = (
-            f"{key} is summed over the sequence, where {self.budget_nats:g} nat is no measure; "
-            f"set {self.name}.budget_nats to watch it"
-            if unset and is_sum_over_sequence(key)
-            else ""
-        )
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
         five, ten = self._five, self._ten

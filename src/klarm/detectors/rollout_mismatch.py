@@ -26,6 +26,7 @@ class RolloutMismatchDetector(Detector):
     signal: ClassVar[str] = "kl"
     watches: ClassVar[tuple[str, ...]] = ("kl_rollout",)
     fewest_values: ClassVar[int] = 5
+    limit_per_token: ClassVar[str] = "floor_nats"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Trainer and sampler drift apart: check that weights are synchronised at every update "

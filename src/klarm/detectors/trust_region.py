@@ -30,6 +30,7 @@ class TrustRegionDetector(Detector):
     name: ClassVar[str] = "trust_region"
     signal: ClassVar[str] = "kl"
     watches: ClassVar[tuple[str, ...]] = ("kl_old",)
+    limit_per_token: ClassVar[str] = "max_step_nats"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "One update went far: usually an odd batch. If it happens again, lower the learning "

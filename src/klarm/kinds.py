@@ -1,0 +1,71 @@
+"""The kinds of KL: one word for quantities whose thresholds do not hold for each other."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import msgspec
+
+Target = Literal["reference", "old", "rollout"]
+Estimator = Literal["k1", "k2", "k3", "exact", "unknown"]
+Per = Literal["token", "action", "sequence"]
+
+CLAMP_NATS = 10.0  # what every framework that clamps has chosen
+
+_SUM = "_sum"
+_TARGETS = {"reference": "reference", "old": "old policy", "rollout": "rollout policy"}
+_PER = {"token": "per token", "action": "per action", "sequence": "summed over the sequence"}
+
+
+class Kind(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a KL is measured against, and how.
+
+    With d the difference of the log-probabilities, k1 is d, k2 is d²/2 and k3 is exp(-d) - 1 + d.
+
+    >>> str(Kind("reference", "k3"))
+    'reference, k3, per token'
+    """
+
+    target: Target
+    estimator: Estimator = "unknown"
+    per: Per = "token"
+    # Whether each token's is held within ±CLAMP_NATS, which its mean then cannot leave either.
+    clamped: bool = False
+
+    @property
+    def signed(self) -> bool:
+        """Whether it is below zero at times, as k1 is."""
+        return self.estimator == "k1"
+
+    def __str__(self) -> str:
+        estimator = "" if self.estimator == "unknown" else self.estimator
+        parts = [
+            _TARGETS[self.target],
+            f"signed {estimator}" if self.signed else estimator,
+            _PER[self.per],
+            f"±{CLAMP_NATS:g}" if self.clamped else "",
+        ]
+        return ", ".join(part for part in parts if part)
+
+
+def parse_kind(text: str) -> Kind | None:
+    """Return the kind that a user's word stands for: target, estimator, perhaps `_sum`.
+
+    >>> parse_kind("reference_k1_sum")
+    Kind(target='reference', estimator='k1', per='sequence', clamped=False)
+    """
+    target, _, estimator = text.removesuffix(_SUM).partition("_")
+    if target not in get_args(Target) or estimator not in get_args(Estimator):
+        return None
+    per: Per = "sequence" if text.endswith(_SUM) else "token"
+    return Kind(target, estimator, per)  # type: ignore[arg-type]
+
+
+def spell_kind(kind: Kind) -> str:
+    """Return the word of klarm.yaml for a kind."""
+    return f"{kind.target}_{kind.estimator}{_SUM if kind.per == 'sequence' else ''}"
+
+
+def kinds_of(target: Target) -> list[str]:
+    """Return every word there is for a kind of KL to this target."""
+    return [f"{target}_{how}{end}" for end in ("", _SUM) for how in get_args(Estimator)]
