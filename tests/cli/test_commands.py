@@ -191,7 +191,7 @@ def test_a_journal_is_replayed_with_its_own_settings_unless_told_otherwise() -> 
     ("arguments", "message"),
     [
         (["replay", "missing.csv"], "Path 'missing.csv' does not exist"),
-        (["replay", "junk.txt"], "junk.txt holds no JSON objects"),
+        (["replay", "junk.txt"], "junk.txt holds no rows: klarm reads CSV"),
         (["replay", "/dev/null"], "/dev/null is not a file"),
         (["replay", "blind.csv"], "nothing in blind.csv could be watched; it holds kl_div, loss"),
         (["replay", "blind.csv", "--fail-on", "warning"], "nothing in blind.csv could be watched"),

@@ -1,8 +1,10 @@
-"""Logs as they lie around: CSV, JSON Lines, journals; with gaps, junk and torn ends."""
+"""Logs as they lie around: CSV, JSON, JSON Lines, journals; with gaps, junk and torn ends."""
 
 from __future__ import annotations
 
+import json
 import math
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -71,11 +73,11 @@ def test_a_csv_file_without_rows_is_refused(content: str) -> None:
 
 def test_a_file_of_another_kind_does_not_flood_the_terminal() -> None:
     """The first lines are shown, the rest is counted."""
-    Path("log.txt").write_text("{'kl': 0.1}\n" * 500 + '{"kl": 0.1}\n')
-    rows, said = read("log.txt")
+    Path("log.jsonl").write_text("{'kl': 0.1}\n" * 500 + '{"kl": 0.1}\n')
+    rows, said = read("log.jsonl")
     assert len(rows) == 1
     assert len(said) == 6
-    assert said[-1] == "log.txt: 500 lines are no JSON objects; passed over"
+    assert said[-1] == "log.jsonl: 500 lines could not be read; passed over"
 
 
 def test_a_run_is_read_by_its_folder_with_its_resumes_and_settings() -> None:
@@ -99,5 +101,109 @@ def test_a_run_is_read_by_its_folder_with_its_resumes_and_settings() -> None:
 def test_what_is_not_there_is_said_by_name() -> None:
     """A folder without a journal, too."""
     Path("empty").mkdir()
-    with pytest.raises(SourceError, match=r"empty/journal\.jsonl does not exist"):
+    with pytest.raises(SourceError, match=r"empty holds neither a journal\.jsonl nor Tensor"):
         read("empty")
+    with pytest.raises(SourceError, match=r"missing\.csv does not exist"):
+        read("missing.csv")
+
+
+def test_windows_line_ends_and_a_byte_order_mark_are_no_part_of_a_row() -> None:
+    """In the formats that are read by line."""
+    Path("log.csv").write_bytes(b"\xef\xbb\xbfstep,kl\r\n1,0.5\r\n\r\n2,0.6\r\n")
+    Path("log.jsonl").write_bytes(b'\xef\xbb\xbf{"step": "1", "kl": "0.5"}\r\n')
+    Path("log.txt").write_bytes(b"\xef\xbb\xbf{'step': '1', 'kl': '0.5'}\r\n")
+    assert read("log.csv")[0] == [LogRow("1", {"kl": "0.5"}), LogRow("2", {"kl": "0.6"})]
+    assert read("log.jsonl") == ([LogRow("1", {"kl": "0.5"})], [])
+    assert read("log.txt") == ([LogRow("1", {"kl": "0.5"})], [])
+
+
+def test_a_cell_with_line_breaks_is_one_cell() -> None:
+    """As spreadsheets write what somebody typed."""
+    Path("log.csv").write_text('step,note,kl\n1,"two\nlines, ""so""",0.5\n2,,0.6\n')
+    assert [row.metrics["kl"] for row in read("log.csv")[0] if isinstance(row, LogRow)] == [
+        "0.5",
+        "0.6",
+    ]
+
+
+@pytest.mark.parametrize("name", ["log.txt", "log.jsonl", "log.csv", "log"])
+def test_a_huge_line_of_garbage_is_never_held_in_memory(name: str) -> None:
+    """What comes after it is read."""
+    rows = {"log.csv": "step,kl\n{}\n1,0.5\n"}.get(name, '{}\n{{"step": "1", "kl": "0.5"}}\n')
+    before, _, after = rows.replace("{{", "{").replace("}}", "}").partition("{}")
+    with Path(name).open("wb") as file:
+        file.write(before.encode())
+        for _ in range(100):
+            file.write(b"x" * 2**20)
+        file.write(after.encode())
+    tracemalloc.start()
+    try:
+        found, said = read(name)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found == [LogRow("1", {"kl": "0.5"})]
+    assert "is longer than 16 MiB; passed over" in said[0]
+    assert peak < 40 * 2**20
+
+
+def test_the_file_logger_of_verl_keeps_metrics_apart_from_the_step() -> None:
+    """They are taken out; a metric of that name among others stays one."""
+    Path("log.jsonl").write_text(
+        '{"step":1,"data":{"actor/kl_loss":0.5,"training/global_step":1}}\n'
+        '{"step":2,"data":{"nested":0.5},"kl":0.1}\n'
+    )
+    first, second = read("log.jsonl")[0]
+    assert first == LogRow(1, {"actor/kl_loss": 0.5, "training/global_step": 1})
+    assert second == LogRow(2, {"data": {"nested": 0.5}, "kl": 0.1})
+
+
+def test_a_trainer_state_is_read_by_its_file_or_its_checkpoint() -> None:
+    """With the null and the Infinity that it has for what JSON cannot hold."""
+    Path("checkpoint-2").mkdir()
+    Path("checkpoint-2/trainer_state.json").write_text(
+        """{
+  "epoch": 1.0,
+  "global_step": 2,
+  "log_history": [
+    {"epoch": 0.5, "kl": 0.25, "step": 1},
+    {"epoch": 1.0, "grad_norm": Infinity, "kl": null, "step": 2},
+    {"epoch": 1.0, "step": 2, "train_loss": 0.1}
+  ],
+  "max_steps": 2
+}"""
+    )
+    rows, said = read("checkpoint-2/trainer_state.json")
+    assert rows == read("checkpoint-2")[0]
+    assert [row.step for row in rows if isinstance(row, LogRow)] == [1, 2, 2]
+    assert rows[1] == LogRow(2, {"epoch": 1.0, "grad_norm": math.inf, "kl": None})
+    assert said == []
+
+
+def test_a_trainer_state_without_history_is_refused() -> None:
+    """It was saved before anything was logged."""
+    Path("trainer_state.json").write_text('{"global_step": 0, "log_history": []}')
+    with pytest.raises(SourceError, match="its log_history is empty"):
+        read("trainer_state.json")
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_rows_keyed_by_step_come_in_the_order_of_their_steps(indent: int | None) -> None:
+    """Ten is after two, whatever the order of their text."""
+    rows = {str(step): {"kl": step / 10} for step in (1, 10, 2)}
+    Path("log.json").write_text(json.dumps(rows, indent=indent))
+    assert read("log.json")[0] == [LogRow(step, {"kl": step / 10}) for step in (1, 2, 10)]
+
+
+def test_a_list_of_rows_is_a_log() -> None:
+    """As a script dumps its history."""
+    Path("history").write_text('[{"step": 3, "kl": 0.1}, {"step": 4, "kl": 0.2}]')
+    assert read("history")[0] == [LogRow(3, {"kl": 0.1}), LogRow(4, {"kl": 0.2})]
+
+
+def test_json_lines_may_be_named_json() -> None:
+    """One row or many."""
+    Path("log.json").write_text('{"step": 3, "kl": 0.1}\n')
+    assert read("log.json")[0] == [LogRow(3, {"kl": 0.1})]
+    Path("log.json").write_text('{"step": 3, "kl": 0.1}\n{"step": 4, "kl": 0.1}\n')
+    assert len(read("log.json")[0]) == 2

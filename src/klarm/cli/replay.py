@@ -60,7 +60,8 @@ def replay(
 ) -> None:
     """Run the monitor over a recorded LOG and print its alerts.
 
-    LOG is a CSV file, a JSON Lines file, a journal or the folder of a run. A journal is replayed
+    LOG is a CSV or JSON Lines file, a TensorBoard event file or folder, trainer_state.json, JSON
+    keyed by step, what a trainer printed, a journal or the folder of a run. A journal is replayed
     with the settings it was recorded with, unless --config or --set say otherwise. Exit code 0 if
     it could be watched (see --fail-on), 2 if not.
     """

@@ -1,35 +1,53 @@
-"""Logs that klarm can read after the fact, one file a format."""
+"""Logs that klarm can read, after the fact or while they grow: one file a format."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from klarm.journal import FILE_NAME, Bound, Resume, Started, is_journal
-from klarm.sources import csv, journal, jsonl
+from klarm.journal import Bound, Resume, Started
+from klarm.sources import document, journal
+from klarm.sources.formats import READABLE, files_of, is_csv, is_own_journal, reader_for
 from klarm.sources.row import LogRow, SourceError
 
-__all__ = ["LogRow", "SourceError", "read_log"]
+__all__ = ["READABLE", "LogRow", "SourceError", "read_log"]
+
+_PIECE = 2**20
 
 
 def read_log(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Resume | Started | Bound]:
-    """Yield the steps of a log: a CSV file, a JSON Lines file, a journal or a run's folder.
+    """Yield the steps of a log in any format, or of the folder of a run.
 
     Raises SourceError for what cannot be read; a line that cannot is passed over and said.
     """
-    path = _file(path)
-    if path.suffix.lower() == ".csv":
-        return csv.read(path)
-    if is_journal(path):
-        return journal.read(path, say)
-    return jsonl.read(path, say)
+    files = files_of(path)
+    try:
+        if is_own_journal(files[0]):
+            return journal.read(files[0], say)
+        if document.looks_like_one(files[0]) and (rows := document.read(files[0])) is not None:
+            return iter(rows)
+    except OSError as error:
+        raise SourceError(f"{files[0]} cannot be read: {error.strerror}") from None
+    return _read_files(path, files, say)
 
 
-def _file(path: Path) -> Path:
-    if path.is_dir():
-        path = path / FILE_NAME
-    if not path.exists():
-        raise SourceError(f"{path} does not exist")
-    if not path.is_file():
-        raise SourceError(f"{path} is not a file; save what it gives to one first")
-    return path
+def _read_files(path: Path, files: list[Path], say: Callable[[str], None]) -> Iterator[LogRow]:
+    rows = 0
+    for file in files:
+        try:
+            for row in _read_file(file, say):
+                rows += 1
+                yield row
+        except OSError as error:
+            raise SourceError(f"{file} cannot be read: {error.strerror}") from None
+    if rows == 0:
+        wanted = "a CSV file has a header line and a row a step" if is_csv(path) else READABLE
+        raise SourceError(f"{path} holds no rows: {wanted}")
+
+
+def _read_file(path: Path, say: Callable[[str], None]) -> Iterator[LogRow]:
+    reader = reader_for(path, say)
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            yield from reader.feed(piece)
+    yield from reader.end()

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
-from pathlib import Path
 
-from klarm.sources.row import LogRow, SourceError
+from klarm.sources.lines import NotARow
+from klarm.sources.row import LogRow
+
+# A cell with line breaks in it is put together again; more of them than this is a stray quote.
+_MOST_BREAKS = 1000
 
 
-def read(path: Path) -> Iterator[LogRow]:
-    """Yield the rows of a CSV file."""
-    rows = 0
-    try:
-        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-            for fields in csv.DictReader(file, restkey=""):
-                rows += 1
-                yield LogRow.of({key.strip(): value for key, value in fields.items() if key})
-    except (csv.Error, OSError) as error:
-        raise SourceError(f"{path} is not a CSV file: {error}") from None
-    if rows == 0:
-        raise SourceError(f"{path} holds no rows: a CSV file has a header line and a row a step")
+class Parser:
+    """Turns the lines of one CSV file into rows."""
+
+    def __init__(self) -> None:
+        self._header: list[str] = []
+        self._begun: list[str] = []  # a row with a quote that has not been closed
+
+    def __call__(self, line: str) -> LogRow | None:
+        """Return the row that ends with this line, if one does and it is not the header."""
+        self._begun.append(line)
+        whole = "\n".join(self._begun) if len(self._begun) > 1 else line
+        if whole.count('"') % 2 and len(self._begun) < _MOST_BREAKS:
+            return None
+        self._begun.clear()
+        try:
+            cells = next(csv.reader([whole]))
+        except (csv.Error, StopIteration):
+            raise NotARow("is no row of a CSV file") from None
+        if not self._header:
+            self._header = [name.strip() for name in cells]
+            return None
+        fields = zip(self._header, cells, strict=False)
+        return LogRow.of({name: cell for name, cell in fields if name})

@@ -1,0 +1,89 @@
+"""Logs that are read line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from klarm.sources.row import LogRow
+
+# A row of ten thousand metrics has a hundredth of this; a longer line is never held in memory.
+_LONGEST_LINE = 16 * 2**20
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# A file of another kind has nothing but lines that cannot be read.
+_MOST_SAID = 5
+
+# Returns the row of a line, or None if it holds none.
+Parse = Callable[[str], LogRow | None]
+
+
+class NotARow(ValueError):  # noqa: N818
+    """A line that cannot be read; its text says what it is not."""
+
+
+class LineReader:
+    """Reads whole lines; one that has no end yet waits for it.
+
+    `parse` returns the row of a line or None, or raises NotARow for a line that has no business
+    there; that is said, for the first few.
+    """
+
+    def __init__(self, name: str, parse: Parse, say: Callable[[str], None]) -> None:
+        self._name = name
+        self._parse = parse
+        self._say = say
+        self._number = 0
+        self._begun = bytearray()  # the line that has no end yet
+        self._too_long = False
+        self._unread = 0
+
+    def feed(self, piece: bytes) -> Iterator[LogRow]:
+        """Yield the rows of the lines that end in this piece."""
+        *ends, rest = piece.split(b"\n")
+        for end in ends:
+            self._add(end)
+            yield from self._line()
+        self._add(rest)
+
+    def quiet(self) -> Iterator[LogRow]:
+        """Yield nothing: half a line is no row."""
+        return iter(())
+
+    def end(self) -> Iterator[LogRow]:
+        """Yield the last line, which may have no end, and say how many were no rows."""
+        if self._begun or self._too_long:
+            yield from self._line()
+        if self._unread > _MOST_SAID:
+            self._say(f"{self._name}: {self._unread} lines could not be read; passed over")
+
+    def _add(self, part: bytes) -> None:
+        if self._too_long or len(self._begun) + len(part) > _LONGEST_LINE:
+            self._too_long = True
+            self._begun.clear()
+        else:
+            self._begun += part
+
+    def _line(self) -> Iterator[LogRow]:
+        self._number += 1
+        line, too_long = bytes(self._begun), self._too_long
+        self._begun.clear()
+        self._too_long = False
+        if too_long:
+            self._pass_over(f"is longer than {_LONGEST_LINE // 2**20} MiB; passed over")
+            return
+        if self._number == 1:
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+        text = line.decode("utf-8", "replace").strip("\r")
+        if not text.strip():
+            return
+        try:
+            row = self._parse(text)
+        except NotARow as problem:
+            self._pass_over(f"{problem}; passed over: {text.strip()[:200]!r:.60}")
+            return
+        if row is not None:
+            yield row
+
+    def _pass_over(self, why: str) -> None:
+        self._unread += 1
+        if self._unread <= _MOST_SAID:
+            self._say(f"{self._name} line {self._number} {why}")
