@@ -80,6 +80,13 @@ class Resume(msgspec.Struct, tag_field="type", tag="resume"):
     time: float
 
 
+class Source(msgspec.Struct, tag_field="type", tag="source"):
+    """From here on, steps are read from this log: after those of its steps recorded already."""
+
+    path: str
+    kept: int
+
+
 class Finish(msgspec.Struct, tag_field="type", tag="finish"):
     """The run ended and said so."""
 
@@ -87,7 +94,7 @@ class Finish(msgspec.Struct, tag_field="type", tag="finish"):
     steps: int
 
 
-Record = Started | Bound | Step | Alert | Event | Blip | Checkpoint | Resume | Finish
+Record = Started | Bound | Step | Alert | Event | Blip | Checkpoint | Resume | Source | Finish
 
 _decode = msgspec.json.Decoder(Record).decode
 _encode = msgspec.json.Encoder().encode

@@ -13,7 +13,7 @@ from klarm.console import Console, counted
 from klarm.detectors import Detector
 from klarm.guard import guarded
 from klarm.incidents import IncidentRules
-from klarm.journal import Bound, Checkpoint, Finish, History, Journal, Resume
+from klarm.journal import Bound, Checkpoint, Finish, History, Journal, Resume, Source
 from klarm.kinds import Kind
 from klarm.metrics import METRICS, to_number
 from klarm.timeline import Timeline
@@ -130,6 +130,13 @@ class Monitor:
                 self._resume(int(step))
 
     @guarded(lambda: None)
+    def source(self, path: str | os.PathLike[str], kept: int) -> None:
+        """Note that steps are read from a log, of which so many are recorded already."""
+        with self._lock:
+            if self._journal is not None and not self._silent_because:
+                self._journal.record(Source(str(path), kept))
+
+    @guarded(lambda: None)
     def bound(self, keys: Mapping[str, str], kinds: Mapping[str, Kind]) -> None:
         """Note which keys of the trainer the metrics of a journal were read from."""
         with self._lock:
@@ -180,6 +187,11 @@ class Monitor:
     def incidents(self) -> list[Incident]:
         """The incidents of the run: those that are over, then those that are not."""
         return self._watch.incidents
+
+    @property
+    def recorded(self) -> bool:
+        """Whether there is a journal that the run is recorded in."""
+        return self._journal is not None
 
     @property
     def critical(self) -> list[Incident]:

@@ -6,6 +6,7 @@ import click
 
 from klarm.cli.demo import demo
 from klarm.cli.detectors import detectors
+from klarm.cli.follow import follow
 from klarm.cli.init import init
 from klarm.cli.replay import replay
 from klarm.version import __version__
@@ -17,5 +18,5 @@ def klarm() -> None:
     """An alarm for RL post-training: GRPO, PPO, RLHF."""
 
 
-for _command in (demo, init, replay, detectors):
+for _command in (demo, init, replay, follow, detectors):
     klarm.add_command(_command)

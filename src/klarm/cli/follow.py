@@ -1,0 +1,190 @@
+"""`klarm follow`: watch a run from outside, by the log it writes."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from klarm.binding import Binding
+from klarm.config import load
+from klarm.console import Console
+from klarm.journal import FILE_NAME, Source, read_journal, run_folder
+from klarm.monitor import Monitor
+from klarm.session import init
+from klarm.settings import ConfigError
+from klarm.sources import READABLE, SourceError
+from klarm.sources.follow import Follower
+from klarm.sources.recorded import Recorded
+from klarm.types import Event
+
+
+@click.command()
+@click.argument("log", type=click.Path(path_type=Path))
+@click.option("--run", help="Name of the run. [default: klarm.yaml's, or the name of the log]")
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    help="Read settings from this file.",
+)
+@click.option(
+    "--poll",
+    "poll_seconds",
+    type=click.FloatRange(min=0.01),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Look for new rows so often.",
+)
+@click.option("--once", is_flag=True, help="Read what is there and end: for cron.")
+@click.option(
+    "--until-idle",
+    "idle_seconds",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="End when nothing new has come for so long.",
+)
+@click.option(
+    "--fail-on-critical",
+    is_flag=True,
+    help="Exit with 1 if a critical incident is open at the end.",
+)
+def follow(
+    log: Path,
+    *,
+    run: str | None,
+    config_file: Path | None,
+    poll_seconds: float,
+    once: bool,
+    idle_seconds: float | None,
+    fail_on_critical: bool,
+) -> None:
+    """Watch a run by the LOG it writes, from its beginning and as it grows.
+
+    LOG is a JSON Lines or CSV file, what a trainer prints, or a TensorBoard event file or folder.
+    It need not be there yet. Started again, it goes on where it was. Ctrl-C ends it, with exit
+    code 0; 2 if the log cannot be followed.
+    """
+    settings = load(config_file, {"run": run} if run else None, overrides_from="--run")
+    name = settings.run or _name_for(log)
+    journal = run_folder(settings.dir, name) / FILE_NAME
+    if not settings.run:
+        _refuse_another_log(log, name, journal)
+    follower = Follower(
+        log,
+        journal,
+        Console(settings.console).say,
+        lambda: Binding(settings.framework, settings.metrics),
+    )
+    watch = Watch(follower, lambda: init(name, config_file))
+    stopping = threading.Event()
+    _stop_on_signals(stopping)
+    watch.until(
+        stopping,
+        poll_seconds=0.0 if once else poll_seconds,
+        idle_seconds=0.0 if once else idle_seconds,
+    )
+    if not watch.follower.rows_read and not stopping.is_set():
+        if not log.exists():
+            raise SourceError(f"{log} does not exist")
+        raise SourceError(f"{log} holds no rows: {READABLE}")
+    if fail_on_critical and _critical_is_open(journal):
+        sys.exit(1)
+
+
+class Watch:
+    """Brings the rows of a log to a monitor, which is made when the first new one comes."""
+
+    def __init__(self, follower: Follower, make_monitor: Callable[[], Monitor]) -> None:
+        self.follower = follower
+        self._make_monitor = make_monitor
+        self._monitor: Monitor | None = None
+
+    def until(
+        self,
+        stopping: threading.Event,
+        *,
+        poll_seconds: float,
+        idle_seconds: float | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Watch until told to stop, or until nothing new has come for so long; then sum up."""
+        try:
+            since = clock()
+            while not stopping.is_set():
+                if self.poll(stopping):
+                    since = clock()
+                elif idle_seconds is not None and clock() - since >= idle_seconds:
+                    break
+                stopping.wait(poll_seconds)
+        finally:
+            if self._monitor is not None:
+                self._monitor.finish()
+
+    def poll(self, stopping: threading.Event) -> bool:
+        """Log the rows that are new; return whether there were any."""
+        any_new = False
+        for row in self.follower.poll():
+            any_new = True
+            monitor = self._monitor = self._monitor or self._started()
+            if isinstance(row, Source):
+                monitor.source(row.path, row.kept)
+            else:
+                monitor.log(row.metrics, row.step)
+            if stopping.is_set():
+                break
+        return any_new
+
+    def _started(self) -> Monitor:
+        monitor = self._make_monitor()
+        if not monitor.recorded:
+            # It would tell everything again whenever it is started.
+            monitor.finish()
+            raise SourceError(
+                f"{self.follower.path} is not followed: run {monitor.run} cannot be recorded"
+            )
+        return monitor
+
+
+def _name_for(log: Path) -> str:
+    """Return the name of a run whose log has this path: the folder's or the file's."""
+    log = log.absolute()
+    name = log.name if log.is_dir() or "tfevents" in log.name else log.stem
+    return name.lstrip(".") or "run"
+
+
+def _refuse_another_log(log: Path, name: str, journal: Path) -> None:
+    """Two logs may have one name: they are not one run unless the user says so."""
+    recorded = Recorded(journal).path
+    if recorded is None or log.absolute() in (recorded, *recorded.parents):
+        return
+    raise ConfigError(
+        f"run {name!r} was recorded from {recorded}, not from {log.absolute()}; name this one with "
+        f"--run, or give --run {name} if it is the same run"
+    )
+
+
+def _critical_is_open(journal: Path) -> bool:
+    open_now: dict[int, str] = {}
+    for record in read_journal(journal):
+        if isinstance(record, Event):
+            open_now[record.incident] = "" if record.event == "resolved" else record.severity
+    return "critical" in open_now.values()
+
+
+def _stop_on_signals(stopping: threading.Event) -> None:
+    """Have Ctrl-C and SIGTERM end the watch after the row at hand; a second one ends it at once."""
+
+    def stop(*_: object) -> None:
+        stopping.set()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)

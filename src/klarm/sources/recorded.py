@@ -1,0 +1,100 @@
+"""Which rows of a log a journal holds already."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from pathlib import Path
+
+from klarm.binding import Binding
+from klarm.journal import Source, Step, read_journal
+from klarm.metrics import to_number
+from klarm.sources.row import LogRow
+
+_CUT = 2**61 - 1  # what a sum of hashes is kept below
+
+
+class Recorded:
+    """The steps of a log that is being followed, as its journal holds them.
+
+    Of each step its number and a sum over its values are kept, sixteen bytes. Several rows of one
+    step are one: how many they were may depend on when they were read.
+    """
+
+    def __init__(self, journal: Path) -> None:
+        self.path: Path | None = None  # of the log
+        self.steps = array("q")
+        self.sums = array("q")
+        begins = True
+        for record in read_journal(journal):
+            if isinstance(record, Source):
+                self.path = Path(record.path)
+                del self.steps[record.kept :], self.sums[record.kept :]
+                begins = True
+            elif isinstance(record, Step) and self.path is not None:
+                if begins or self.steps[-1] != record.step:
+                    self.steps.append(record.step)
+                    self.sums.append(0)
+                self.sums[-1] = (self.sums[-1] + _sum(record.metrics)) % _CUT
+                begins = False
+
+
+class PassingOver:
+    """Takes rows from the beginning of a log and gives back those that are not recorded.
+
+    As soon as the log says something else than the record, everything from there on is new.
+    """
+
+    def __init__(self, binding: Binding, recorded: Recorded | None = None) -> None:
+        self._binding = binding  # as the monitor's was: some keys hold minus what is recorded
+        self._recorded = recorded
+        self._rows: list[LogRow] = []  # of the step at hand
+        self._sum = 0
+        # How many steps the log and the record have in common.
+        self.kept = 0
+        # The log says something else from there on, or nothing of it is recorded.
+        self.differs = recorded is None or not recorded.steps
+        self._done = self.differs
+
+    def take(self, row: LogRow) -> list[LogRow]:
+        """Return the rows to be logged now."""
+        if self._done:
+            return [row]
+        step = to_number(row.step)
+        if self._rows and (step is None or step != to_number(self._rows[-1].step)):
+            if not self._is_recorded():
+                return [*self._give_up(), row]
+            self.kept += 1
+            self._rows, self._sum = [], 0
+            if self._recorded is None or self.kept == len(self._recorded.steps):
+                self._done = True
+                return [row]
+        self._rows.append(row)
+        self._sum = (self._sum + _sum(self._binding.read(row.metrics))) % _CUT
+        return []
+
+    def pause(self) -> list[LogRow]:
+        """Return the rows to be logged, as there are no more for now."""
+        return self._give_up() if self._rows and not self._done and not self._is_recorded() else []
+
+    def _is_recorded(self) -> bool:
+        assert self._recorded is not None
+        step = to_number(self._rows[0].step)
+        return self._recorded.sums[self.kept] == self._sum and (
+            step is None or step == self._recorded.steps[self.kept]
+        )
+
+    def _give_up(self) -> list[LogRow]:
+        self._done = self.differs = True
+        return self._rows
+
+
+def _sum(values: Mapping[str, object]) -> int:
+    """Return a number that tells the values of a step from those of another.
+
+    >>> _sum({"kl": 0.5, "loss": "NaN"}) == _sum({"loss": float("nan"), "objective/kl": 0.5})
+    True
+    """
+    numbers = [number for value in values.values() if (number := to_number(value)) is not None]
+    # The hash of a NaN is another for every object.
+    return sum(hash(number) if number == number else 1 for number in numbers) % _CUT  # noqa: PLR0124

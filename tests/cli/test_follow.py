@@ -1,0 +1,222 @@
+"""`klarm follow`, run as a user runs it, beside a log that is being written."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import klarm
+from klarm.cli.follow import Watch
+from klarm.journal import FILE_NAME, Alert, Finish, Step, read_journal
+from klarm.sources.follow import Follower
+
+pytestmark = pytest.mark.usefixtures("one_detector")
+
+COMMAND = [sys.executable, "-m", "klarm", "follow"]
+LOG = Path("log.jsonl")
+JOURNAL = Path("klarm_runs/log/journal.jsonl")
+QUIET = [0.4, 0.6] * 50
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def write(values: list[float], first: int = 0, path: Path = LOG) -> None:
+    with path.open("a") as file:
+        for step, value in enumerate(values, start=first):
+            file.write(json.dumps({"step": step, "kl": value}) + "\n")
+
+
+def recorded_steps(journal: Path = JOURNAL) -> list[int]:
+    return [record.step for record in read_journal(journal) if isinstance(record, Step)]
+
+
+@contextmanager
+def following(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Run it until it is told to stop; it says on stderr what it does."""
+    with subprocess.Popen(
+        [*COMMAND, *arguments, "--poll", "0.02"], stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def until(process: subprocess.Popen[str], words: str) -> str:
+    """Read what it says up to a line with these words."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if words in line:
+            return line
+    pytest.fail(f"it never said {words!r}")
+
+
+def test_once_reads_what_is_there_and_goes_on_the_next_time() -> None:
+    """Each row is logged once, and nothing is recorded when nothing is new."""
+    write([*QUIET, 5.0])
+    done = run(str(LOG), "--once")
+    assert done.returncode == 0
+    assert "klarm CRITICAL at step 100, kl_explosion: KL 5" in done.stderr
+    assert "run log ends after 101 steps in this process: 0 warnings, 1 critical" in done.stderr
+    size = JOURNAL.stat().st_size
+    again = run(str(LOG), "--once")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert JOURNAL.stat().st_size == size
+    write([0.5, 0.5], first=101)
+    assert "run log goes on at step 101\n" in run(str(LOG), "--once").stderr
+    assert recorded_steps() == list(range(103))
+    assert len([r for r in read_journal(JOURNAL) if isinstance(r, Alert)]) == 1
+
+
+def test_a_log_with_minus_the_entropy_is_read_once_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal holds the entropy; the log is compared as the framework's keys are read."""
+    monkeypatch.setenv("KLARM_FRAMEWORK", "sb3")
+    LOG.write_text('{"step": 0, "entropy_loss": -2.0}\n{"step": 1, "entropy_loss": -1.5}\n')
+    for _ in range(2):
+        assert run(str(LOG), "--once").returncode == 0
+    steps = [record for record in read_journal(JOURNAL) if isinstance(record, Step)]
+    assert [step.metrics for step in steps] == [{"entropy": 2.0}, {"entropy": 1.5}]
+
+
+def test_a_growing_log_is_watched_until_ctrl_c() -> None:
+    """From before there is one; the end is a clean one."""
+    with following(str(LOG)) as process:
+        until(process, "log.jsonl is not there: waiting for it")
+        write(QUIET)
+        until(process, "watching kl")
+        write([5.0], first=100)
+        until(process, "klarm CRITICAL at step 100")
+        process.send_signal(signal.SIGINT)
+        until(process, "run log ends after 101 steps")
+        assert process.wait(30) == 0
+    assert isinstance(list(read_journal(JOURNAL))[-1], Finish)
+
+
+def test_killed_and_started_again_it_logs_every_row_once() -> None:
+    """With `kill -9`, in the middle of it all."""
+    write(QUIET)
+    with following(str(LOG)) as process:
+        until(process, "watching kl")
+        process.send_signal(signal.SIGKILL)
+        process.wait(30)
+    write([*QUIET, 5.0], first=100)
+    with following(str(LOG)) as process:
+        until(process, "klarm CRITICAL at step 200")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert recorded_steps() == list(range(201))
+
+
+def test_a_log_that_is_truncated_while_it_is_followed_is_a_restart() -> None:
+    """As verl does when it starts again."""
+    write(QUIET)
+    with following(str(LOG)) as process:
+        until(process, "watching kl")
+        LOG.write_text("")
+        until(process, "log.jsonl was truncated or replaced")
+        write([0.51, 0.52], first=80)
+        until(process, "run log goes on at step 80; steps 80 to 99 are rolled back")
+
+
+@pytest.mark.parametrize(("values", "code"), [(QUIET, 0), ([*QUIET, math.nan], 1)])
+def test_fail_on_critical_sets_the_exit_code(values: list[float], code: int) -> None:
+    """Also where the incident was opened by an earlier process."""
+    write(values)
+    for _ in range(2):
+        assert run(str(LOG), "--once", "--fail-on-critical").returncode == code
+
+
+def test_a_second_one_on_the_same_run_ends() -> None:
+    """Two would tell everything twice."""
+    klarm.init("log", console=False)
+    write([0.1])
+    done = run(str(LOG), "--once")
+    assert done.returncode == 2
+    assert "log.jsonl is not followed: run log cannot be recorded" in done.stderr
+
+
+def test_another_log_of_the_same_name_is_not_taken_for_the_same_run() -> None:
+    """Unless the user says so."""
+    write([0.1, 0.2])
+    assert run(str(LOG), "--once").returncode == 0
+    other = Path("other") / LOG
+    other.parent.mkdir()
+    write([0.3], path=other)
+    done = run(str(other), "--once")
+    assert done.returncode == 2
+    assert "name this one with --run, or give --run log if it is the same run" in done.stderr
+    assert run(str(other), "--once", "--run", "mine").returncode == 0
+    assert recorded_steps(Path("klarm_runs/mine") / FILE_NAME) == [0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.jsonl", "--once"], "missing.jsonl does not exist"),
+        (["missing.jsonl", "--until-idle", "0"], "missing.jsonl does not exist"),
+        (["junk.txt", "--once"], "junk.txt holds no rows: klarm reads CSV (*.csv), JSON Lines"),
+        (["trainer_state.json"], "cannot be followed; klarm replay reads it"),
+        (["log.jsonl", "--config", "no.yaml"], "config file 'no.yaml' does not exist"),
+        (["log.jsonl", "--run", "a/b"], "run 'a/b' cannot be the name of a folder; try 'a-b'"),
+        (["log.jsonl", "--poll", "0"], "Invalid value for '--poll'"),
+    ],
+)
+def test_mistakes_are_answered_in_one_line(arguments: list[str], message: str) -> None:
+    """With exit code 2 and no traceback."""
+    Path("junk.txt").write_text("junk\n")
+    Path("trainer_state.json").write_text('{"log_history": [{"step": 1, "kl": 0.1}]}')
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_it_ends_when_nothing_new_has_come_for_so_long() -> None:
+    """Each row sets the time back; the clock here is the test's."""
+    write([0.1])
+    now = iter([0.0, 1.0, 9.0, 9.0, 18.9, 19.0])
+
+    def clock() -> float:
+        time = next(now)
+        if time == 9.0 and len(LOG.read_text().splitlines()) == 1:
+            write([0.2], first=1)  # seen after it was idle for eight seconds
+        return time
+
+    follower = Follower(LOG, JOURNAL, pytest.fail)
+    watch = Watch(follower, lambda: klarm.init("log", console=False))
+    watch.until(threading.Event(), poll_seconds=0.0, idle_seconds=10.0, clock=clock)
+    assert recorded_steps() == [0, 1]
+    assert list(now) == []
+
+
+def test_the_settings_of_the_folder_are_used() -> None:
+    """As from inside: klarm.yaml names the run and sets the detectors."""
+    Path("klarm.yaml").write_text("run: mine\nkl_explosion: {sigma_multiplier: 90}\n")
+    write([*QUIET, 5.0])
+    done = run(str(LOG), "--once")
+    assert "run mine ends after 101 steps in this process: 0 warnings, 0 critical" in done.stderr
+
+
+def test_a_stderr_that_is_gone_does_not_end_it() -> None:
+    """It goes on recording."""
+    write(QUIET)
+    read, write_end = os.pipe()
+    os.close(read)
+    done = subprocess.run([*COMMAND, str(LOG), "--once"], stderr=write_end, timeout=60, check=False)
+    os.close(write_end)
+    assert done.returncode == 0
+    assert recorded_steps() == list(range(100))
