@@ -17,7 +17,7 @@ from klarm import guard
 from klarm.detectors import KLExplosionDetector
 from klarm.journal import MemoryJournal, Resume
 from klarm.monitor import Monitor
-from klarm.types import Alert
+from klarm.types import Alert, Event
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 
@@ -399,3 +399,33 @@ def test_what_is_critical_now_can_be_asked_for() -> None:
     for step in range(102, 130):
         watched.log({"kl": 0.5}, step)
     assert watched.critical == []
+
+
+def test_listeners_are_told_of_events_that_the_journal_has() -> None:
+    """Whoever passes an event on passes on something that is on record, opening and end alike."""
+    journal = MemoryJournal()
+    watched = monitor(journal)
+    told: list[tuple[str, bool]] = []
+    watched.on_event.append(lambda event: told.append((event.event, event in journal.records)))
+    for step, value in enumerate([*SIGMA, math.nan, *SIGMA]):
+        watched.log({"kl": value}, step)
+    assert told == [("opened", True), ("resolved", True)]
+
+
+def test_a_listener_that_raises_stops_neither_another_nor_the_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each is guarded on its own, and the failure is said once."""
+    monkeypatch.setattr(guard, "raise_failures", False)
+    watched = klarm.init("a")
+    told: list[Event] = []
+
+    def broken(event: Event) -> None:
+        raise OSError("nobody there")
+
+    watched.on_event += [broken, told.append, broken]
+    for step, value in enumerate([*SIGMA, math.nan, *SIGMA]):
+        watched.log({"kl": value}, step)
+    assert [event.event for event in told] == ["opened", "resolved"]
+    assert watched.alert_counts["critical"] == 1
+    assert capsys.readouterr().err.count("nobody there") == 1

@@ -56,6 +56,8 @@ class Monitor:
         self.detectors = list(detectors)
         self.binding = Binding(framework, user_keys, of_journal=of_journal)
         self.alert_counts = {"warning": 0, "critical": 0}
+        # Told of every event once the journal has it, on the training thread: they must not wait.
+        self.on_event: list[Callable[[Event], object]] = []
         self._watch = Watch(self.detectors, rules or IncidentRules())
         self._bindings = 0  # how many of the binding's keys it was told of
         self._journal = journal
@@ -239,6 +241,12 @@ class Monitor:
                 self._journal.record(change)
             if isinstance(change, Event):
                 self._console.event(change)
+                for listener in tuple(self.on_event):
+                    self._inform(listener, change)
+
+    @guarded(lambda: None)  # each on its own: one that fails keeps nothing from the others
+    def _inform(self, listener: Callable[[Event], object], event: Event) -> None:
+        listener(event)
 
     def _resume(self, step: int) -> None:
         self._resumes += 1
