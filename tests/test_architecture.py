@@ -38,6 +38,7 @@ ORDER = [
     "watch",
     "monitor",
     "session",
+    "integrations",
     "sources",
     "analysis",
     "cli",

@@ -186,14 +186,23 @@ class MemoryJournal:
 
 def run_folder(directory: str, run: str) -> Path:
     """Return where a run keeps its journal; refuse a name that is no folder name."""
-    better = "".join(c if c.isprintable() and c not in "/\\" else "-" for c in run)
-    better = better.lstrip(".").encode()[:_LONGEST_NAME].decode(errors="ignore") or "my-run"
+    better = folder_name(run)
     if better != run:
         raise ConfigError(f"run {run!r:.300} cannot be the name of a folder; try {better!r}")
     try:
         return Path(directory).expanduser() / run
     except RuntimeError as error:
         raise ConfigError(f"dir {directory!r:.300} cannot be a folder: {error}") from None
+
+
+def folder_name(name: str) -> str:
+    """Return the name nearest to this one that a run can have.
+
+    >>> folder_name("../grpo/7b")
+    '-grpo-7b'
+    """
+    better = "".join(c if c.isprintable() and c not in "/\\" else "-" for c in name)
+    return better.lstrip(".").encode()[:_LONGEST_NAME].decode(errors="ignore") or "my-run"
 
 
 def host_name() -> str:

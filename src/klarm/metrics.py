@@ -195,7 +195,11 @@ METRICS: dict[str, Metric] = {
         Metric(
             "truncated_fraction",
             "share of completions cut at the length limit",
-            keys=("completions/clipped_ratio", "response_length/clip_ratio"),
+            keys=(
+                "completions/clipped_ratio",
+                "response_length/clip_ratio",
+                "rollout/truncated_rate",
+            ),
         ),
         Metric(
             "zero_std_fraction",
@@ -205,7 +209,12 @@ METRICS: dict[str, Metric] = {
         Metric(
             "kl_coef",
             "weight of the KL penalty",
-            keys=("objective/kl_coef", "actor/kl_coef", "learners/*/curr_kl_coeff"),
+            keys=(
+                "objective/kl_coef",
+                "actor/kl_coef",
+                "actor/reward_kl_penalty_coeff",
+                "learners/*/curr_kl_coeff",
+            ),
         ),
     )
 }

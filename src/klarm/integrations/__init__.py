@@ -1,0 +1,1 @@
+"""Where frameworks hand over what they log: one file a framework."""

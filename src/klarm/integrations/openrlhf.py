@@ -1,0 +1,128 @@
+"""OpenRLHF: hears what its W&B and TensorBoard loggers log, in the process they live in."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from klarm.console import Console
+from klarm.guard import guarded
+from klarm.integrations.tap import tap
+
+if TYPE_CHECKING:
+    from klarm.monitor import Monitor
+
+_MODULE = "openrlhf.utils.logging_utils"
+_FRAMEWORK = "openrlhf"  # what its keys mean
+_LOGGERS = ("WandbLogger", "TensorboardLogger")
+
+
+def watch(
+    run: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+    **settings: object,
+) -> None:
+    """Watch the run whose loggers are made in this process, from then on.
+
+    Cheap where none is ever made, so any process of OpenRLHF may call it. Arguments are those of
+    `klarm.init`; without a name the run has that of OpenRLHF's. A wrong configuration raises
+    ConfigError when a logger is made, before training.
+    """
+    watched = _Watched(run, config, settings)
+    if _MODULE in sys.modules:
+        watched.listen(sys.modules[_MODULE])
+    else:
+        # Importing it here would load torch and more into every worker before it is set up.
+        sys.meta_path.insert(0, _WhenImported(_MODULE, watched.listen))
+
+
+class _Watched:
+    """The one run of a process, however many loggers it has."""
+
+    def __init__(
+        self,
+        run: str | None,
+        config: str | os.PathLike[str] | None,
+        settings: Mapping[str, object],
+    ) -> None:
+        self._run = run
+        self._config = config
+        self._settings = settings
+        self._monitor: Monitor | None = None
+        self._last_step = 0
+        self._last: object = None
+
+    @guarded(lambda: None)
+    def listen(self, module: ModuleType) -> None:
+        for name in _LOGGERS:
+            logger = getattr(module, name)
+            tap(logger, "__init__", self._made)
+            tap(logger, "log_train", self._train)
+            tap(logger, "log_eval", self._eval)
+            tap(logger, "close", self._close)
+
+    def _made(self, _logger: object, args: Any) -> None:
+        self._started(args.logger.wandb.run_name)
+
+    def _train(self, _logger: object, global_step: int, logs_dict: Mapping[str, object]) -> None:
+        if logs_dict is self._last:  # both loggers are given the same dict
+            return
+        self._last = logs_dict
+        self._last_step = global_step
+        self._started().log(logs_dict, global_step)
+
+    def _eval(self, _logger: object, global_step: int, logs_dict: Mapping[str, object]) -> None:
+        if logs_dict is self._last:
+            return
+        self._last = logs_dict
+        # An asynchronous trainer tells of evaluations steps later; that is no going back.
+        step = max(global_step, self._last_step)
+        self._started().log({f"eval/{key}": value for key, value in logs_dict.items()}, step)
+
+    def _close(self, _logger: object) -> None:
+        if self._monitor is not None:
+            self._monitor.finish()
+
+    def _failed(self, _place: str, message: str) -> None:
+        Console().say(f"OpenRLHF is not watched: {message}")
+
+    def _started(self, name: str = "") -> Monitor:
+        if self._monitor is None:
+            from klarm.config import load
+            from klarm.journal import folder_name
+            from klarm.session import init
+
+            own = load(self._config)
+            run = self._run or own.run or (folder_name(name) if name else None)
+            settings = {"framework": own.framework or _FRAMEWORK, **self._settings}
+            self._monitor = init(run, self._config, **settings)
+        return self._monitor
+
+
+class _WhenImported(MetaPathFinder):
+    """Has a function called with a module as soon as that module has been imported."""
+
+    def __init__(self, module: str, then: Callable[[ModuleType], object]) -> None:
+        self._module = module
+        self._then = then
+
+    def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
+        if fullname != self._module:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                execute(module)
+                self._then(module)
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec

@@ -1,0 +1,56 @@
+"""Hearing what a method of a foreign class is called with, without its caller noticing."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from klarm.console import Console
+from klarm.guard import guarded
+from klarm.settings import ConfigError
+
+_taps: dict[tuple[type, str], _Tap] = {}
+
+
+def tap(owner: type, method: str, hear: Callable[..., object]) -> None:
+    """Have `hear` called with the arguments of a method once the method has returned.
+
+    What the method returns and raises is left as it is, and a failure of `hear` stays here; only a
+    wrong configuration, found where a run starts, is raised. A later call replaces `hear`.
+    """
+    if (owner, method) in _taps:
+        _taps[owner, method].hear = hear
+    else:
+        _taps[owner, method] = made = _Tap(hear)
+        setattr(owner, method, made.around(getattr(owner, method)))
+
+
+class _Tap:
+    def __init__(self, hear: Callable[..., object]) -> None:
+        self.hear = hear
+        self._said: set[str] = set()
+
+    def around(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def method(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            mistake = self._pass_on(args, kwargs)
+            if mistake is not None:
+                raise mistake
+            return result
+
+        return method
+
+    @guarded(lambda: None)
+    def _pass_on(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ConfigError | None:
+        try:
+            self.hear(*args, **kwargs)
+        except ConfigError as error:
+            return error
+        return None
+
+    def _failed(self, place: str, message: str) -> None:
+        if place not in self._said:
+            self._said.add(place)
+            Console().say(message)

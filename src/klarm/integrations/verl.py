@@ -1,0 +1,68 @@
+"""verl: a tracking backend called klarm, as in `trainer.logger=[console,klarm]`.
+
+verl finds this module by the entry-point group verl.plugins and only imports it, so importing it is
+what adds the backend.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from klarm.console import Console
+from klarm.guard import guarded
+from klarm.integrations.tap import tap
+
+BACKEND = "klarm"
+
+
+class _Plugin:
+    @guarded(lambda: None)
+    def register(self) -> None:
+        from verl.utils.tracking import Tracking
+
+        if BACKEND not in Tracking.supported_backend:
+            Tracking.supported_backend = [*Tracking.supported_backend, BACKEND]
+        tap(Tracking, "__init__", _start)
+        if hasattr(Tracking, "finish"):  # without it the run ends with the process
+            tap(Tracking, "finish", _finish)
+
+    def _failed(self, _place: str, message: str) -> None:
+        Console().say(f"verl gets no backend {BACKEND!r}: {message}")
+
+
+class _Backend:
+    """What verl expects of a backend. Its configuration is not recorded: it may hold secrets."""
+
+    def __init__(self, project: str, experiment: str) -> None:
+        # Loaded here: every worker of verl imports this module, one process watches.
+        from klarm.config import load
+        from klarm.journal import folder_name
+        from klarm.session import init
+
+        own = load()
+        run = own.run or folder_name(f"{project}-{experiment}")
+        self.monitor = init(run, framework=own.framework or "verl")
+
+    def log(self, data: Mapping[str, object], step: int) -> None:
+        self.monitor.log(data, step)
+
+
+def _start(tracking: Any, *args: Any, **kwargs: Any) -> None:
+    given = inspect.signature(type(tracking).__init__).bind(tracking, *args, **kwargs).arguments
+    wanted = given.get("default_backend", ())
+    if BACKEND in ([wanted] if isinstance(wanted, str) else wanted):
+        names = given["project_name"], given["experiment_name"]
+        tracking.logger[BACKEND] = _Backend(*names)
+
+
+def _finish(tracking: Any, *_: Any, **__: Any) -> None:
+    backend = tracking.logger.get(BACKEND)
+    if backend is not None:
+        backend.monitor.finish()
+
+
+if importlib.util.find_spec("verl") is not None:
+    _Plugin().register()

@@ -1,0 +1,114 @@
+"""W&B: what is logged there is watched here, and incidents show up there as alerts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from klarm.console import Console
+from klarm.integrations import notice
+from klarm.integrations.tap import tap
+from klarm.metrics import to_number
+from klarm.monitor import Monitor
+from klarm.session import init
+from klarm.types import Event
+
+_LEVELS = {"warning": "WARN", "critical": "ERROR"}
+
+
+def watch(
+    run: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+    *,
+    alert: bool = False,
+    **settings: object,
+) -> Monitor:
+    """Watch what `wandb.log` and `run.log` get from now on, before or after `wandb.init`.
+
+    Arguments are those of `klarm.init`, whose monitor is returned. One W&B run is watched, the
+    first that logs; call it again for the next. With `alert` an incident that opens or escalates
+    is an alert in W&B, sent the way metrics are: another process delivers it.
+    """
+    import wandb
+    from wandb.sdk.wandb_run import Run
+
+    mirror = _Mirror(init(run, config, **settings))
+    if alert:
+        mirror.monitor.on_event.append(mirror.alert)
+    tap(Run, "log", mirror.logged)
+    tap(Run, "define_metric", mirror.defined)
+    if os.environ.get("WANDB_MODE") == "disabled" or (wandb.run and wandb.run.disabled):
+        Console().say("W&B is disabled: its log does nothing, so klarm sees nothing")
+    if wandb.run is not None:
+        mirror.take(wandb.run)
+        # These were taken from the run when it started, so they are the untapped ones.
+        wandb.log = wandb.run.log
+        wandb.define_metric = wandb.run.define_metric
+    return mirror.monitor
+
+
+class _Mirror:
+    """Follows the steps of one W&B run as W&B does.
+
+    They are counted here: asking W&B for its step waits for another process.
+    """
+
+    def __init__(self, monitor: Monitor) -> None:
+        self.monitor = monitor
+        self._run: Any = None
+        self._told = False  # that another run is not watched
+        self._step = 0
+        self._step_metric = ""  # what everything is plotted over, if not W&B's own step
+        self._at: float | None = None  # its latest value
+
+    def logged(
+        self,
+        run: Any,
+        data: Mapping[str, object],
+        step: int | None = None,
+        commit: bool | None = None,
+        *_: object,
+        **__: object,
+    ) -> None:
+        if not self._is_watched(run):
+            return
+        if step is not None:
+            if step < self._step:
+                return  # W&B warns and drops it
+            self._step = step
+        at = to_number(data.get(self._step_metric))
+        self._at = self._at if at is None else at
+        self.monitor.log(data, self._at if self._step_metric else self._step)
+        if commit or (commit is None and step is None):
+            self._step += 1
+
+    def defined(
+        self, run: Any, name: str, step_metric: Any = None, *_: object, **__: object
+    ) -> None:
+        """Learn that everything is plotted over a metric that is logged along."""
+        if name == "*" and step_metric is not None and self._is_watched(run):
+            self._step_metric = getattr(step_metric, "name", step_metric)
+
+    def alert(self, event: Event) -> None:
+        if self._run is not None and notice.worth_an_alert(event):
+            self._run.alert(notice.title(event), notice.text(event), _LEVELS[event.severity])
+
+    def take(self, run: Any) -> None:
+        """Watch this run, which may have logged before."""
+        self._run = run
+        self._step = getattr(run, "_local_step", run.starting_step)
+
+    def _is_watched(self, run: Any) -> bool:
+        if self._run is None:
+            self._step = run.starting_step
+        elif run.id != self._run.id:
+            if not self._told:
+                self._told = True
+                Console().say(
+                    f"W&B run {run.id} is not watched, {self._run.id} is: "
+                    "call klarm.integrations.wandb.watch again before the next run"
+                )
+            return False
+        self._run = run
+        return True

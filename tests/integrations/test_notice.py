@@ -1,0 +1,33 @@
+"""What people read of an incident in their tracker."""
+
+from __future__ import annotations
+
+import math
+
+from klarm.detectors import CATALOGUE
+from klarm.integrations import notice
+from klarm.monitor import Monitor
+from klarm.types import Event
+
+
+def test_an_incident_reads_as_title_and_text() -> None:
+    """What, since when, what it looks like and what to do; its end is no alert."""
+    monitor = Monitor("a", [kind() for kind in CATALOGUE])
+    events: list[Event] = []
+    monitor.on_event.append(events.append)
+    for step, value in enumerate([0.1, math.nan, *[0.1] * 30]):
+        monitor.log({"loss": value}, step)
+    opened, resolved = events
+    assert notice.title(opened) == "klarm: critical on loss (opened, incident 1)"
+    text = notice.text(opened)
+    assert text.startswith("Step 1, since step 1: ")
+    assert opened.remedy in text
+    assert text.endswith(opened.recommendation)
+    assert [notice.worth_an_alert(event) for event in (opened, resolved)] == [True, False]
+
+
+def test_every_title_is_short_enough_for_wandb() -> None:
+    """Less than 64 characters, even for the 999th incident of the longest signal."""
+    for kind in CATALOGUE:
+        event = Event("escalated", 999, kind.signal, "critical", 1, 1, [], 1.0, "", "", "")
+        assert len(notice.title(event)) < 64

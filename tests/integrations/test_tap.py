@@ -1,0 +1,71 @@
+"""Taps: a foreign method is heard, and its caller notices nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+import klarm
+from klarm import guard
+from klarm.integrations.tap import tap
+
+
+class Foreign:
+    """Stands for a class of a framework."""
+
+    def double(self, number: int, *, offset: int = 0) -> int:
+        """Double a number."""
+        return 2 * number + offset
+
+
+def test_a_method_is_heard_after_it_returned_and_stays_as_it_was() -> None:
+    """Its arguments, its result, its name; and nothing is heard of a call that failed."""
+
+    class Own(Foreign):
+        pass
+
+    heard: list[tuple[object, ...]] = []
+    tap(Own, "double", lambda *args, **kwargs: heard.append((*args[1:], kwargs)))
+    assert Own().double(2, offset=1) == 5
+    with pytest.raises(TypeError):
+        Own().double(None)  # type: ignore[arg-type]
+    assert heard == [(2, {"offset": 1})]
+    assert Own.double.__doc__ == Foreign.double.__doc__
+    assert Foreign().double(2) == 4
+    assert len(heard) == 1
+
+
+def test_a_second_tap_takes_the_place_of_the_first() -> None:
+    """Or a cell of a notebook that is run again would log everything twice."""
+
+    class Own(Foreign):
+        pass
+
+    first: list[object] = []
+    second: list[object] = []
+    tap(Own, "double", lambda *args: first.append(args))
+    tap(Own, "double", lambda *args: second.append(args))
+    Own().double(1)
+    assert (len(first), len(second)) == (0, 1)
+
+
+def test_a_failure_of_the_listener_stays_inside_and_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The framework gets its result; only a wrong configuration is for the user to see."""
+
+    class Own(Foreign):
+        pass
+
+    def broken(*_: object) -> None:
+        raise OSError("nobody there")
+
+    def misconfigured(*_: object) -> None:
+        raise klarm.ConfigError("sigma is unknown")
+
+    monkeypatch.setattr(guard, "raise_failures", False)
+    tap(Own, "double", broken)
+    assert [Own().double(1), Own().double(2)] == [2, 4]
+    assert capsys.readouterr().err.count("nobody there") == 1
+    tap(Own, "double", misconfigured)
+    with pytest.raises(klarm.ConfigError, match="sigma is unknown"):
+        Own().double(1)
