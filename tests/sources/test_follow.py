@@ -273,6 +273,18 @@ def test_an_event_folder_is_followed_from_file_to_file() -> None:
     assert counting_steps() == [1, 2, 3, 4, 5, 6]
 
 
+def test_the_tenth_event_file_of_a_process_comes_after_the_ninth() -> None:
+    """Begun in the same second, they differ by the number at the end only."""
+    folder = Path("tb")
+    folder.mkdir()
+    followed = Followed("tb")
+    for number, step in ((9, 1), (10, 2)):
+        name = f"events.out.tfevents.1763200000.host.77.{number}"
+        (folder / name).write_bytes(version() + event(step, kl=0.1))
+        assert followed.poll() + followed.poll() == [step]
+    assert steps_after_restart("tb") == []
+
+
 def test_a_step_of_an_event_file_that_came_in_two_parts_is_known_again() -> None:
     """It was two rows then, and is one now."""
     file = Path(EVENTS.format(1))

@@ -129,14 +129,16 @@ class Follower:
         recorded = Recorded(self._journal)
         if recorded.path is None or not self.path.is_dir():
             return self._start(files[0], recorded)
-        last = recorded.path.name
-        file = next((file for file in files if file.name >= last), files[0])
-        return self._start(file, recorded if file.name == last else None)
+        last = recorded.path
+        after = (file for file in files if tensorboard.order(file) >= tensorboard.order(last))
+        file = next(after, files[0])
+        return self._start(file, recorded if file.name == last.name else None)
 
     def _next_file(self, current: Path) -> Path | None:
         if not self.path.is_dir():
             return None
-        return next((file for file in self._files() if file.name > current.name), None)
+        place = tensorboard.order(current)
+        return next((file for file in self._files() if tensorboard.order(file) > place), None)
 
     def _start(self, file: Path, recorded: Recorded | None) -> Tail:
         self._tail = Tail(file, self._say)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -48,8 +49,19 @@ def event_files(folder: Path) -> list[Path]:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    # The name begins with the time.
-    return sorted(path for path in folder.glob(f"*{_NAME}*") if path.is_file())
+    return sorted((path for path in folder.glob(f"*{_NAME}*") if path.is_file()), key=order)
+
+
+def order(file: Path) -> list[str | int]:
+    """Return what tells which of two event files was begun first, by the numbers in their names.
+
+    First comes the time in seconds; the last counts the files of a process.
+
+    >>> order(Path("events.out.tfevents.17.host.5.10"))
+    ['events.out.tfevents.', 17, '.host.', 5, '.', 10, '']
+    """
+    parts = re.split(r"([0-9]+)", file.name)
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)]
 
 
 class EventReader:
