@@ -9,7 +9,7 @@ from klarm.detectors import (
     RewardHackingDetector,
     TrustRegionDetector,
 )
-from klarm.kinds import Kind
+from klarm.kinds import Kind, Origin
 from klarm.user_keys import UserKey
 
 
@@ -314,10 +314,10 @@ def test_the_users_key_is_found_in_a_journal_under_its_metrics_name() -> None:
     """And another key, said only now, under its own."""
     row = {"kl": 0.1, "my/other": 0.2}
     live = Binding(user_keys={"kl": UserKey("my/kl")}, of_journal=True)
-    live.recorded["kl"] = "my/kl"
+    live.recorded["kl"] = Origin("my/kl")
     assert live.read(row) == row
     changed = Binding(user_keys={"kl": UserKey("my/other")}, of_journal=True)
-    changed.recorded["kl"] = "my/kl"
+    changed.recorded["kl"] = Origin("my/kl")
     assert changed.read(row) == {"kl": 0.2, "other/kl": 0.1}
     moved = Binding(user_keys={"kl_old": UserKey("kl")}, of_journal=True)
     assert moved.read(row) == {"kl_old": 0.1, "my/other": 0.2}

@@ -8,14 +8,14 @@ import random
 from klarm.detectors import KLExplosionDetector, LossNanDetector
 from klarm.incidents import IncidentRules
 from klarm.journal import History
-from klarm.kinds import Kind
+from klarm.kinds import Kind, Origin
 from klarm.types import Event
 from klarm.watch import Watch
 
 
 def watch() -> Watch:
     made = Watch([KLExplosionDetector(), LossNanDetector()], IncidentRules())
-    made.bind({"kl": ("kl", None), "loss": ("loss", None)})
+    made.bind({"kl": Origin("kl"), "loss": Origin("loss")})
     return made
 
 
@@ -31,26 +31,26 @@ def test_detectors_without_anything_logged_are_not_asked() -> None:
     """A metric that is bound later brings them in."""
     made = Watch([LossNanDetector()], IncidentRules())
     assert made.look(0, {"loss": math.nan}) == ([], [])
-    made.bind({"loss": ("actor/pg_loss", None)})
+    made.bind({"loss": Origin("actor/pg_loss")})
     assert made.look(1, {"loss": math.nan})[0]
 
 
 def test_only_keys_that_are_not_plain_from_the_name_are_worth_recording() -> None:
     """And a name of its own where it was another before."""
     made = Watch([], IncidentRules())
-    kl: tuple[str, Kind | None] = ("objective/kl", None)
-    assert made.bind({"kl": kl, "loss": ("loss", None)}) == {"kl": kl}
-    assert made.bind({"kl": kl, "loss": ("loss", None)}) == {}
-    assert made.bind({"kl": ("kl", None)}) == {"kl": ("kl", None)}
+    kl = Origin("objective/kl")
+    assert made.bind({"kl": kl, "loss": Origin("loss")}) == {"kl": kl}
+    assert made.bind({"kl": kl, "loss": Origin("loss")}) == {}
+    assert made.bind({"kl": Origin("kl")}) == {"kl": Origin("kl")}
 
 
 def test_a_kind_is_worth_recording_whatever_the_key() -> None:
     """Also when the kind alone changed, or is no longer known."""
     made = Watch([], IncidentRules())
-    kl: tuple[str, Kind | None] = ("kl", Kind("reference", "k3"))
+    kl = Origin("kl", Kind("reference", "k3"))
     assert made.bind({"kl": kl}) == {"kl": kl}
     assert made.bind({"kl": kl}) == {}
-    assert made.bind({"kl": ("kl", None)}) == {"kl": ("kl", None)}
+    assert made.bind({"kl": Origin("kl")}) == {"kl": Origin("kl")}
 
 
 def test_taken_back_it_is_where_it_was() -> None:
@@ -63,9 +63,7 @@ def test_taken_back_it_is_where_it_was() -> None:
     _, (opened,) = undone.look(200, {"kl": math.nan})
     assert [incident.state for incident in undone.critical] == ["open"]
     assert isinstance(opened, Event)
-    (resolved,) = undone.rebuild(
-        History([*rows[:200], (200, {"kl": math.nan})], [opened], {}, {}), 200
-    )
+    (resolved,) = undone.rebuild(History([*rows[:200], (200, {"kl": math.nan})], [opened], {}), 200)
     assert isinstance(resolved, Event)
     assert (resolved.event, resolved.incident, resolved.reason) == ("resolved", 1, "rolled back")
     assert undone.incidents == []

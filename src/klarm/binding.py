@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from klarm.detectors import Detector
 from klarm.frameworks import PREFIX, frameworks_with
-from klarm.kinds import Kind
+from klarm.kinds import Kind, Origin
 from klarm.metrics import METRICS, SAMPLES, Meaning, meaning, to_number
 from klarm.samples import STATISTICS, sample_statistics
 from klarm.settings import did_you_mean
@@ -38,9 +38,8 @@ class Binding:
         self.user_keys = dict(user_keys or {})  # by canonical name
         self.keys: dict[str, str] = {}  # canonical name -> the key it is read from
         # The same as a journal has it that is being replayed, whose own keys are the names.
-        self.recorded: dict[str, str] = {}
+        self.recorded: dict[str, Origin] = {}
         self.unreadable: dict[str, str] = {}  # canonical name -> why it cannot be read
-        self.recorded_kinds: dict[str, Kind] = {}
         self.not_measured: dict[str, str] = {}  # canonical name -> why, and what to do
         self._of_journal = of_journal
         self._said = {_bare(said.key): name for name, said in self.user_keys.items() if said.key}
@@ -85,7 +84,8 @@ class Binding:
         said = self.user_keys.get(name)
         if said is not None and said.kind is not None:
             return said.kind
-        return self.recorded_kinds.get(name) or self._told(name).kind
+        recorded = self.recorded.get(name)
+        return (recorded and recorded.kind) or self._told(name).kind
 
     def when_zero(self, name: str) -> str:
         """Return what to set when a bound metric is 0 because it is not measured."""
@@ -94,14 +94,19 @@ class Binding:
     def _told(self, name: str) -> Meaning:
         """Return what the key of a bound metric stands for: the trainer's key, in a journal too."""
         if name in self.recorded:
-            found = meaning(self.recorded[name], self.framework)
+            found = meaning(self.recorded[name].key, self.framework)
             if found is not None and found.metric == name:
                 return found
         return self._bound[name]
 
-    def sources(self) -> dict[str, str]:
-        """Return the trainer's key of every metric there was, by canonical name."""
-        return {name: self.recorded.get(name, key) for name, key in self.keys.items()}
+    def source(self, name: str) -> str:
+        """Return the trainer's key of a bound metric."""
+        recorded = self.recorded.get(name)
+        return recorded.key if recorded else self.keys[name]
+
+    def origins(self) -> dict[str, Origin]:
+        """Return where every metric that there was is read, by canonical name."""
+        return {name: Origin(self.source(name), self.kind(name)) for name in self.keys}
 
     def names(self) -> list[str]:
         """Return the names that anything was recorded under so far."""
@@ -112,7 +117,8 @@ class Binding:
         # A journal's names are ours, and its values as they should be, whatever logged them.
         ours = self._of_journal and key in METRICS
         known = Meaning(key, 0, key) if ours else meaning(key, self.framework)
-        said = self._said.get(_bare(self.recorded.get(key, key) if ours else key))
+        recorded = self.recorded.get(key) if ours else None
+        said = self._said.get(_bare(recorded.key if recorded else key))
         if said is not None:
             return known if known and known.metric == said else Meaning(said, 0, _bare(key))
         if known is None or known.metric in self._said.values() or (self._of_journal and not ours):
@@ -236,7 +242,7 @@ class BindingReport:
             self._zeros[name] += 1
             if self._zeros[name] == self._ZEROS:
                 del self._zeros[name]
-                source = self._binding.sources()[name]
+                source = self._binding.source(name)
                 reason = (
                     f"{source} has been exactly 0 for its first {self._ZEROS} rows, as if KL were "
                     f"not measured: {remedy}"
@@ -289,7 +295,7 @@ def binding_line(detectors: Iterable[Detector], binding: Binding) -> str:
 
 def _source(metric: str, binding: Binding) -> str:
     """Return a metric with its key, and its kind if that is known."""
-    key, kind = binding.sources().get(metric, metric), binding.kind(metric)
+    key, kind = binding.source(metric), binding.kind(metric)
     if kind is not None:
         return f"{metric} ← {key} ({kind})"
     return metric if key == metric else f"{metric} ← {key}"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from klarm.appender import Appender
-from klarm.kinds import Kind
+from klarm.kinds import Kind, Origin
 from klarm.metrics import to_number
 from klarm.settings import ConfigError
 from klarm.types import Alert, Blip, Event
@@ -31,8 +31,7 @@ class History(NamedTuple):
 
     rows: list[Row]  # that still count, each with what was new in it
     events: list[Event]  # that were told, all of them
-    keys: dict[str, str]  # the trainer's keys of metrics whose key is not their name
-    kinds: dict[str, Kind]  # of KL, by metric, where that is known
+    origins: dict[str, Origin]  # of metrics whose key is not their name, or whose kind is known
 
 
 class Started(msgspec.Struct, tag_field="type", tag="run"):
@@ -52,9 +51,15 @@ class Bound(msgspec.Struct, tag_field="type", tag="binding"):
     keys: dict[str, str]
     kinds: dict[str, Kind] = {}  # msgspec copies it
 
-    def change(self, kinds: Mapping[str, Kind]) -> dict[str, Kind]:
-        """Return the kinds there were as they are from here on."""
-        return {n: kind for n, kind in kinds.items() if n not in self.keys} | self.kinds
+    @classmethod
+    def of(cls, origins: Mapping[str, Origin]) -> Bound:
+        """Return the line for these."""
+        keys = {name: origin.key for name, origin in origins.items()}
+        return cls(keys, {name: o.kind for name, o in origins.items() if o.kind is not None})
+
+    def origins(self) -> dict[str, Origin]:
+        """Return where the metrics that it names are read from here on."""
+        return {name: Origin(key, self.kinds.get(name)) for name, key in self.keys.items()}
 
 
 class Step(msgspec.Struct, tag_field="type", tag="step"):
@@ -266,8 +271,7 @@ def history(records: Iterable[Record], metrics: Collection[str]) -> History:
     """
     rows: list[Row] = []
     events: list[Event] = []
-    keys: dict[str, str] = {}
-    kinds: dict[str, Kind] = {}
+    origins: dict[str, Origin] = {}
     seen: set[str] = set()  # at the last step
     for record in records:
         if isinstance(record, Step):
@@ -287,9 +291,8 @@ def history(records: Iterable[Record], metrics: Collection[str]) -> History:
         elif isinstance(record, Event):
             events.append(record)
         elif isinstance(record, Bound):
-            keys.update(record.keys)
-            kinds = record.change(kinds)
-    return History(rows, events, keys, kinds)
+            origins.update(record.origins())
+    return History(rows, events, origins)
 
 
 def _ends_in_torn_line(path: Path) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -46,6 +46,13 @@ class Kind(msgspec.Struct, frozen=True, omit_defaults=True):
             f"±{CLAMP_NATS:g}" if self.clamped else "",
         ]
         return ", ".join(part for part in parts if part)
+
+
+class Origin(NamedTuple):
+    """Which of the trainer's keys a metric is read from, and of which kind it is, if known."""
+
+    key: str
+    kind: Kind | None = None
 
 
 def parse_kind(text: str) -> Kind | None:

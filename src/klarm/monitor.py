@@ -14,7 +14,7 @@ from klarm.detectors import Detector
 from klarm.guard import guarded
 from klarm.incidents import IncidentRules
 from klarm.journal import Bound, Checkpoint, Finish, History, Journal, Resume, Source
-from klarm.kinds import Kind
+from klarm.kinds import Origin
 from klarm.metrics import METRICS, to_number
 from klarm.timeline import Timeline
 from klarm.types import Alert, Blip, Event, Incident
@@ -78,8 +78,7 @@ class Monitor:
         if self._earlier is not None and self._earlier.rows:
             last = self._earlier.rows[-1][0]
             self._timeline.continue_after(last)
-            kinds = self._earlier.kinds
-            self._watch.bind({n: (k, kinds.get(n)) for n, k in self._earlier.keys.items()})
+            self._watch.bind(self._earlier.origins)
             self._console.say(
                 f"run {run} resumes: its journal ends at step {last} (a new run needs a new name)"
             )
@@ -139,11 +138,10 @@ class Monitor:
                 self._journal.record(Source(str(path), kept))
 
     @guarded(lambda: None)
-    def bound(self, keys: Mapping[str, str], kinds: Mapping[str, Kind]) -> None:
+    def bound(self, origins: Mapping[str, Origin]) -> None:
         """Note which keys of the trainer the metrics of a journal were read from."""
         with self._lock:
-            self.binding.recorded.update(keys)
-            self.binding.recorded_kinds = dict(kinds)
+            self.binding.recorded.update(origins)
             self._bind()
 
     @guarded(lambda: None)
@@ -222,12 +220,9 @@ class Monitor:
     def _bind(self) -> None:
         """Tell detectors, and the journal, where their metrics are read and of which kind."""
         self._bindings = len(self.binding.keys)
-        binding = self.binding
-        sources = {name: (key, binding.kind(name)) for name, key in binding.sources().items()}
-        recording = self._watch.bind(sources)
+        recording = self._watch.bind(self.binding.origins())
         if recording and self._journal is not None:
-            kinds = {name: kind for name, (_, kind) in recording.items() if kind is not None}
-            self._journal.record(Bound({name: key for name, (key, _) in recording.items()}, kinds))
+            self._journal.record(Bound.of(recording))
 
     def _show(self, alert: Alert) -> None:
         self.alert_counts[alert.severity] += 1

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from klarm.detectors import Detector
 from klarm.incidents import IncidentRules, Incidents
 from klarm.journal import History
-from klarm.kinds import Kind
+from klarm.kinds import Origin
 from klarm.movements import RecentRows
 from klarm.playbook import diagnosed
 from klarm.types import Alert, Blip, Event, Incident
 
 _Update = Callable[[int, Mapping[str, float]], Alert | None]
-_Source = tuple[str, Kind | None]  # the key a metric is read from, and of which kind it is
 
 
 class Watch:
@@ -26,7 +25,7 @@ class Watch:
         self.detectors = list(detectors)
         self._incidents = Incidents(self.detectors, rules)
         self._recent = RecentRows()
-        self._sources: dict[str, _Source] = {}  # by canonical name, as detectors were told
+        self._origins: dict[str, Origin] = {}  # by canonical name, as detectors were told
         self._active: list[Detector] = []  # on, and able to judge what this run logs
         self._updates: list[_Update] = []  # of those for which anything is logged at all
         self.bind({})
@@ -42,14 +41,14 @@ class Watch:
         current = self._incidents.current.values()
         return [i for i in current if i.state == "open" and i.severity == "critical"]
 
-    def bind(self, sources: Mapping[str, _Source]) -> dict[str, _Source]:
+    def bind(self, origins: Mapping[str, Origin]) -> dict[str, Origin]:
         """Tell detectors where each metric is read; return what is worth recording.
 
         That a key is the metric's own name, of no known kind, is so only where it was not before.
         """
-        known = self._sources
-        new = {name: source for name, source in sources.items() if known.get(name) != source}
-        recording = {n: source for n, source in new.items() if known.get(n, (n, None)) != source}
+        known = self._origins
+        new = {name: origin for name, origin in origins.items() if known.get(name) != origin}
+        recording = {n: origin for n, origin in new.items() if known.get(n, Origin(n)) != origin}
         known.update(new)
         for detector in self.detectors:
             if detector.watches[0] in new:
@@ -58,7 +57,7 @@ class Watch:
         self._updates = [
             detector.update
             for detector in self._active
-            if detector.watches_all or not sources.keys().isdisjoint(detector.watches)
+            if detector.watches_all or not origins.keys().isdisjoint(detector.watches)
         ]
         return recording
 

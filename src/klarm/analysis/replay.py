@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from klarm.binding import binding_line, idle
 from klarm.config import Config
 from klarm.journal import Bound, MemoryJournal, Resume, Started
-from klarm.kinds import Kind
+from klarm.kinds import Origin
 from klarm.monitor import Monitor
 from klarm.sources import LogRow
 from klarm.types import Alert, Event
@@ -40,8 +40,7 @@ def replay(
     """
     journal = MemoryJournal()
     monitor: Monitor | None = None
-    keys: dict[str, str] = {}  # the trainer's, where the journal has other names
-    kinds: dict[str, Kind] = {}
+    origins: dict[str, Origin] = {}  # the trainer's keys, where the journal has other names
     alerts: list[Alert] = []
     steps = 0
     for row in rows:
@@ -50,13 +49,12 @@ def replay(
             if monitor is not None:
                 monitor.finish()
             monitor = _monitor(config, journal, of_journal=isinstance(row, Started))
-            monitor.bound(keys, kinds)
+            monitor.bound(origins)
         if isinstance(row, Resume):
             monitor.resume(row.step)
         elif isinstance(row, Bound):
-            keys.update(row.keys)
-            kinds = row.change(kinds)
-            monitor.bound(keys, kinds)
+            origins.update(row.origins())
+            monitor.bound(origins)
         elif isinstance(row, LogRow):
             steps += 1
             alerts += monitor.log(row.metrics, row.step)
