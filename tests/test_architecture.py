@@ -29,6 +29,7 @@ ORDER = [
     "config",
     "samples",
     "binding",
+    "binding_report",
     "timeline",
     "console",
     "appender",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from klarm.binding import Binding, BindingReport, binding_line
+from klarm.binding import Binding
+from klarm.binding_report import BindingReport, binding_line
 from klarm.detectors import (
     EntropyCollapseDetector,
     KLExplosionDetector,

@@ -8,7 +8,8 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from klarm.binding import Binding, BindingReport
+from klarm.binding import Binding
+from klarm.binding_report import BindingReport
 from klarm.console import Console, counted
 from klarm.detectors import Detector
 from klarm.guard import guarded

@@ -10,7 +10,7 @@ import pytest
 
 import klarm
 from klarm.analysis.replay import replay
-from klarm.binding import binding_line
+from klarm.binding_report import binding_line
 from klarm.cli.demo import read_recording
 from klarm.config import Config, load
 from klarm.detectors import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from klarm.binding import binding_line, idle
+from klarm.binding_report import binding_line, idle
 from klarm.config import Config
 from klarm.journal import Bound, MemoryJournal, Resume, Started
 from klarm.kinds import Origin
