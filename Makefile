@@ -2,16 +2,19 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test lint format bench quality recordings clean
+.PHONY: help demo test test-frameworks lint format bench bench-frameworks quality recordings clean
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 25
 
 demo: .venv/.core ## play a recorded GRPO run that blows up through the real monitor
 	@$(BIN)/klarm demo
 
-test: .venv/.dev ## run all tests
+test: .venv/.dev ## run all tests but those of the frameworks
 	@$(BIN)/pytest
+
+test-frameworks: .venv-frameworks/.installed ## run the tests within real TRL, SB3, RLlib ... (CPU, an environment of 3 GB)
+	@.venv-frameworks/bin/pytest tests/frameworks src/klarm/integrations
 
 lint: .venv/.dev ## ruff and mypy --strict
 	$(BIN)/ruff check .
@@ -25,6 +28,9 @@ format: .venv/.dev ## let ruff put the code in order
 bench: .venv-bench/.installed ## measure overhead beside rlwatch; writes bench/results/overhead.json
 	@.venv-bench/bin/python bench/overhead.py
 
+bench-frameworks: .venv-frameworks/.installed ## measure klarm's share of a training step; writes bench/results/framework_share.json
+	@.venv-frameworks/bin/python bench/framework_share.py
+
 quality: .venv-bench/.installed ## measure how good the detectors are; writes bench/results/quality.json (OPTIONS=--quick: a tenth)
 	@PYTHONPATH=bench .venv-bench/bin/python -m quality $(OPTIONS)
 
@@ -32,7 +38,7 @@ recordings: .venv-recordings/.installed ## train the three tiny GRPO runs of the
 	@.venv-recordings/bin/python recordings/tiny_grpo.py src/klarm/recordings
 
 clean: ## remove environments, caches and results
-	rm -rf .venv .venv-bench .venv-recordings build dist bench/results
+	rm -rf .venv .venv-bench .venv-frameworks .venv-recordings build dist bench/results
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -61,4 +67,14 @@ clean: ## remove environments, caches and results
 	@$(PYTHON) -m venv .venv-recordings
 	@.venv-recordings/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	@.venv-recordings/bin/python -m pip install --quiet --disable-pip-version-check trl
+	@touch $@
+
+# torch goes first, in a version with a CPU build; what lacks the GPU packages it depends on goes last.
+FRAMEWORK_REQUIREMENTS := tests/frameworks/requirements.txt tests/frameworks/requirements-no-deps.txt
+.venv-frameworks/.installed: pyproject.toml $(FRAMEWORK_REQUIREMENTS)
+	@echo "setting up .venv-frameworks (torch, trl, ray ...) ..."
+	@$(PYTHON) -m venv .venv-frameworks
+	@.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	@.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check -r tests/frameworks/requirements.txt -e '.[dev]'
+	@.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/frameworks/requirements-no-deps.txt
 	@touch $@

@@ -1,1 +1,1 @@
-"""Where frameworks hand over what they log: one file a framework."""
+"""One file a framework: the hook it calls, and nothing that another framework needs."""
