@@ -200,14 +200,14 @@ def run_folder(directory: str, run: str) -> Path:
         raise ConfigError(f"dir {directory!r:.300} cannot be a folder: {error}") from None
 
 
-def folder_name(name: str) -> str:
-    """Return the name nearest to this one that a run can have.
+def folder_name(run: str) -> str:
+    """Return the nearest to a name that can be one of a folder.
 
-    >>> folder_name("../grpo/7b")
-    '-grpo-7b'
+    >>> folder_name("qwen/7b"), folder_name("..")
+    ('qwen-7b', 'my-run')
     """
-    better = "".join(c if c.isprintable() and c not in "/\\" else "-" for c in name)
-    return better.lstrip(".").encode()[:_LONGEST_NAME].decode(errors="ignore") or "my-run"
+    name = "".join(c if c.isprintable() and c not in "/\\" else "-" for c in run)
+    return name.lstrip(".").encode()[:_LONGEST_NAME].decode(errors="ignore") or "my-run"
 
 
 def host_name() -> str:

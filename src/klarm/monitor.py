@@ -119,17 +119,25 @@ class Monitor:
                 self._journal.record(Checkpoint(int(step), self._clock(), str(path)))
 
     @guarded(lambda: None)
-    def resume(self, step: int) -> None:
+    def resume(
+        self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None = None
+    ) -> None:
         """Note that training goes on at this step from an earlier state.
 
-        Steps from it on count as rolled back, and detectors know only what came before. `log` does
-        this by itself when a step is lower than the one before.
+        Steps from it on count as rolled back, and detectors know only what came before: the
+        trainer's own record of it if `rows` holds that, else the journal. `log` does this by itself
+        when a step is lower than the one before.
         """
         if self._silent_because:
             return
         with self._lock:
             if not self._silent_because:
-                self._resume(int(step))
+                self._resume(int(step), rows)
+
+    @guarded(lambda: None)
+    def say(self, message: str) -> None:
+        """Tell whoever reads the terminal, once."""
+        self._say_once(message)
 
     @guarded(lambda: None)
     def source(self, path: str | os.PathLike[str], kept: int) -> None:
@@ -244,7 +252,9 @@ class Monitor:
     def _inform(self, listener: Callable[[Event], object], event: Event) -> None:
         listener(event)
 
-    def _resume(self, step: int) -> None:
+    def _resume(
+        self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None = None
+    ) -> None:
         self._resumes += 1
         if self._resumes > _MOST_RESUMES:
             self._say_once("steps keep going back: from now on they are taken as they come")
@@ -252,14 +262,15 @@ class Monitor:
         earlier, self._earlier = self._earlier, None
         if earlier is None or not earlier.rows:
             earlier = self._history()
-        if earlier is None:
+        past = earlier if rows is None else self._taken_over(rows, step, earlier)
+        if past is None:
             self._say_once("steps went back, but there is no record to rebuild the baselines from")
             return
-        changes = self._watch.rebuild(earlier, step)
+        changes = self._watch.rebuild(past, step)
         self._timeline.go_on_at(step)
         if self._journal is not None:
             self._journal.record(Resume(step, self._clock()))
-        last = earlier.rows[-1][0] if earlier.rows else step - 1
+        last = earlier.rows[-1][0] if earlier is not None and earlier.rows else step - 1
         undone = f"; steps {step} to {last} are rolled back" if last >= step else ""
         self._console.say(f"run {self.run} goes on at step {step}{undone}")
         self._tell(changes)
@@ -268,6 +279,22 @@ class Monitor:
         if self._journal is None:
             return None
         return self._journal.history(METRICS.keys())
+
+    def _taken_over(
+        self,
+        rows: Iterable[tuple[int, Mapping[str, object]]],
+        step: int,
+        recorded: History | None,
+    ) -> History:
+        """Return the trainer's record before a step; a journal without any step takes it in."""
+        before = Timeline()
+        read = [(at, self.binding.read(metrics)) for at, metrics in rows if at < step]
+        self._bind()
+        if self._journal is not None and recorded is not None and not recorded.rows:
+            for at, values in read:
+                self._journal.step(at, self._clock(), values)
+        new = [(at, before.new_at(at, values)) for at, values in read]
+        return History(new, recorded.events if recorded is not None else [], {})
 
     def _say_once(self, message: str, about: str = "") -> None:
         if (about or message) not in self._said:

@@ -24,6 +24,8 @@ _said_there_is_none = False
 def init(
     run: str | None = None,
     config: str | os.PathLike[str] | None = None,
+    *,
+    rank: int | None = None,
     **overrides: object,
 ) -> Monitor:
     """Start watching a run and return its monitor; from now on `klarm.log` goes to it.
@@ -32,18 +34,27 @@ def init(
     the file: `klarm.init("my-run", kl_explosion={"sigma_multiplier": 5.0})`. `framework` says what
     logs, and `metrics` where to read what klarm does not find. The name of an earlier run resumes
     it. A wrong configuration raises ConfigError here; nothing later raises.
+
+    In a distributed run, rank 0 records and speaks. The others have the same monitor without a
+    journal and without a voice: given the same numbers, they decide the same. Without `rank`, the
+    environment's RANK tells, as torchrun sets it.
     """
     if run is not None:
         overrides["run"] = run
     settings = load(config, overrides)
-    name = settings.run or f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
+    return start(settings, settings.run, rank=_rank_of_process() if rank is None else rank)
+
+
+def start(settings: Config, run: str, rank: int) -> Monitor:
+    """Do the same with settings that are read already; without a name the time makes one."""
+    name = run or f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
     folder = run_folder(settings.dir, name)
     _replace_current(None)
-    console = Console(settings.console)
+    console = Console(settings.console and rank == 0)
     monitor = Monitor(
         name,
         settings.detectors(),
-        _open_journal(folder, name, settings, console),
+        _open_journal(folder, name, settings, console) if rank == 0 else None,
         console,
         rules=settings.incident_rules(),
         framework=settings.framework,
@@ -73,7 +84,7 @@ def _open_journal(folder: Path, run: str, settings: Config, console: Console) ->
     except InUseError:
         console.say(
             f"another live process records run {run}: this one watches it but records nothing; "
-            "in a distributed run, call klarm.init on rank 0 only"
+            "in a distributed run, give klarm.init the rank"
         )
         return None
     except OSError as error:
@@ -87,6 +98,11 @@ def _open_journal(folder: Path, run: str, settings: Config, console: Console) ->
     )
     console.say(f"run {run} is recorded in {journal.path}")
     return journal
+
+
+def _rank_of_process() -> int:
+    rank = os.environ.get("RANK", "")
+    return int(rank) if rank.isdecimal() else 0
 
 
 def _replace_current(monitor: Monitor | None) -> None:

@@ -164,7 +164,7 @@ def test_two_live_processes_never_mix_their_records() -> None:
     """)
     assert (done.returncode, done.stdout) == (0, "critical\n")
     assert "another live process records run a" in done.stderr
-    assert "call klarm.init on rank 0 only" in done.stderr
+    assert "in a distributed run, give klarm.init the rank" in done.stderr
     assert recorded_steps() == [0]
 
 

@@ -1,0 +1,168 @@
+"""TRL and every other Hugging Face trainer: a callback that watches, and acts if it is asked to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from transformers import TrainerCallback
+from transformers.integrations import INTEGRATION_TO_CALLBACK
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+
+from klarm.config import load
+from klarm.console import Console
+from klarm.guard import guarded
+from klarm.journal import folder_name, run_folder
+from klarm.metrics import rank, to_number
+from klarm.monitor import Monitor
+from klarm.session import start
+from klarm.settings import ConfigError, did_you_mean
+
+OnCritical = Literal["none", "checkpoint", "stop"]
+
+
+def _no_change() -> None:
+    """What a trainer gets from a hook that failed: its control stays as it is."""
+
+
+class KlarmCallback(TrainerCallback):
+    """Watches a run from `callbacks=[KlarmCallback()]`; settings are those of `klarm.init`.
+
+    - `on_critical`: when an incident is open and critical, save a checkpoint, or save and stop.
+      Once an incident.
+    - `every_step`: have the trainer log every step, whatever its `logging_steps`.
+
+    A wrong setting raises here, before training; no hook raises. Every rank must have the callback:
+    all see the same numbers and come to the same decision, and rank 0 alone records and speaks.
+    """
+
+    def __init__(
+        self,
+        run: str | None = None,
+        on_critical: OnCritical = "none",
+        every_step: bool = True,
+        config: str | os.PathLike[str] | None = None,
+        **overrides: object,
+    ) -> None:
+        known = get_args(OnCritical)
+        if on_critical not in known:
+            raise ConfigError(
+                f"KlarmCallback(): on_critical must be one of {', '.join(known)}, "
+                f"got {on_critical!r}{did_you_mean(str(on_critical), known)}"
+            )
+        if run is not None:
+            overrides["run"] = run
+        self.on_critical = on_critical
+        self.every_step = every_step
+        self.monitor: Monitor | None = None  # while training is under way
+        self._settings = load(config, overrides, overrides_from="KlarmCallback()")
+        if self._settings.run:
+            run_folder(self._settings.dir, self._settings.run)  # raises if it cannot be one
+        self._acted_on: set[tuple[str, int]] = set()  # signal and first step of incidents
+        self._measured: set[str] = set()  # the KL's keys that have been numbers
+        self._said: set[str] = set()
+
+    @guarded(_no_change)
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+        """Start the monitor; where training is taken up, bring it to where the run was."""
+        self.monitor = None
+        self._measured.clear()
+        # The binding is to know the framework: framework="trl" belongs into this call.
+        monitor = start(
+            self._settings,
+            self._settings.run or _run_name(args),
+            rank=0 if state.is_world_process_zero else 1,
+        )
+        if getattr(args, "beta", None) == 0:
+            monitor.say(
+                f"there is no KL to watch: beta is 0 in {type(args).__name__}, so the trainer has "
+                "no reference model; set beta=0.001 or more to have kl logged"
+            )
+        if state.global_step > 0:
+            # Not the journal, which rank 0 alone has: the checkpoint's log is the same on all.
+            rows = [(row["step"], self._read(row)) for row in state.log_history]
+            monitor.resume(state.global_step + 1, rows)
+        # Whoever takes up a run with an open incident has been told of it.
+        self._acted_on = {(i.signal, i.started) for i in monitor.critical}
+        self.monitor = monitor
+
+    @guarded(_no_change)
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+        """Have the step logged."""
+        if self.every_step and self.monitor is not None:
+            control.should_log = True
+
+    @guarded(_no_change)
+    def on_log(
+        self,
+        args: Any,  # noqa: ARG002
+        state: Any,
+        control: Any,
+        logs: Mapping[str, object] | None = None,
+        **_: Any,
+    ) -> None:
+        """Pass on what the trainer logged; act if that makes an incident critical."""
+        if self.monitor is None or not logs:
+            return
+        self.monitor.log(self._read(logs), state.global_step)
+        if self.on_critical != "none":
+            self._act(self.monitor, state.global_step, control)
+
+    @guarded(_no_change)
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+        """Note the checkpoint."""
+        if self.monitor is not None:
+            step = state.global_step
+            path = Path(args.output_dir).absolute() / f"{PREFIX_CHECKPOINT_DIR}-{step}"
+            self.monitor.checkpoint(step, path)
+
+    @guarded(_no_change)
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+        """Finish. Where training raises, the end of the process does."""
+        if self.monitor is not None:
+            self.monitor.finish()
+            self.monitor = None
+
+    def _read(self, logs: Mapping[str, object]) -> dict[str, object]:
+        """Return what to log. TRL logs None where a metric was NaN; for the KL that is news."""
+        read = {key: value for key, value in logs.items() if key != "step"}
+        for key, value in logs.items():
+            if (rank(key) or [""])[0] != "kl":
+                continue
+            if value is None and key in self._measured:
+                read[key] = float("nan")
+            elif to_number(value) is not None:
+                self._measured.add(key)
+        return read
+
+    def _act(self, monitor: Monitor, step: int, control: Any) -> None:
+        new = [i for i in monitor.critical if (i.signal, i.started) not in self._acted_on]
+        if not new:
+            return
+        self._acted_on.update((i.signal, i.started) for i in new)
+        control.should_save = True
+        if self.on_critical == "stop":
+            control.should_training_stop = True
+        doing = "stops, with a checkpoint," if self.on_critical == "stop" else "saves a checkpoint"
+        signals = ", ".join(incident.signal for incident in new)
+        monitor.say(f"{signals} is critical: training {doing} at step {step}")
+
+    def _failed(self, place: str, message: str) -> None:
+        """Say, once a place, that a hook failed. The guard calls this."""
+        if place not in self._said:
+            self._said.add(place)
+            Console(self._settings.console).say(message)
+
+
+def _run_name(args: Any) -> str:
+    """Return the name the trainer gives the run, or its folder has: a resumed run has the same."""
+    name = getattr(args, "run_name", None)
+    if not name or name == args.output_dir:  # the latter is transformers 4's default
+        name = Path(args.output_dir).absolute().name
+    return folder_name(str(name))
+
+
+# From here on `report_to="klarm"` is known.
+INTEGRATION_TO_CALLBACK["klarm"] = KlarmCallback
