@@ -29,7 +29,7 @@ bench: .venv-bench/.installed ## measure overhead beside rlwatch; writes bench/r
 	@.venv-bench/bin/python bench/overhead.py
 
 bench-frameworks: .venv-frameworks/.installed ## measure klarm's share of a training step; writes bench/results/framework_share.json
-	@.venv-frameworks/bin/python bench/framework_share.py
+	@PYTHONPATH=recordings:tests/frameworks .venv-frameworks/bin/python bench/framework_share.py
 
 quality: .venv-bench/.installed ## measure how good the detectors are; writes bench/results/quality.json (OPTIONS=--quick: a tenth)
 	@PYTHONPATH=bench .venv-bench/bin/python -m quality $(OPTIONS)

@@ -210,6 +210,47 @@ def test_an_explicit_resume_does_the_same_as_a_step_back() -> None:
     assert history.rows[-1][0] == 40
 
 
+def test_a_monitor_without_a_record_is_rebuilt_from_the_trainers() -> None:
+    """On ranks other than 0: it says what the one with a journal says."""
+    rows = [(step, {"train/kl": value}) for step, value in enumerate(SIGMA)]
+    recording, silent = monitor(MemoryJournal()), monitor()
+    for step, metrics in rows:
+        recording.log(metrics, step)
+    for watched in (recording, silent):
+        watched.resume(80, rows)
+    after = [0.4, 0.9, 0.6, 2.0]
+    told = [[watched.log({"train/kl": kl}) for kl in after] for watched in (recording, silent)]
+    assert told[0] == told[1]
+    assert [len(alerts) for alerts in told[0]] == [0, 1, 0, 1]
+
+
+def test_a_new_journal_takes_in_the_trainers_record() -> None:
+    """What came before the step at which training goes on, so that a replay knows it too."""
+    watched = klarm.init("a", console=False)
+    watched.resume(2, [(0, {"train/kl": 0.1}), (1, {"train/kl": 0.2}), (1, {"eval_loss": 1.0})])
+    watched.log({"train/kl": 0.3})
+    assert [(line["step"], line["metrics"]) for line in steps("a")] == [
+        (0, {"kl": 0.1}),
+        (1, {"kl": 0.2}),
+        (1, {"eval_loss": 1.0}),
+        (2, {"kl": 0.3}),
+    ]
+    assert logged("a")[1]["type"] == "binding"
+    assert [line["step"] for line in logged("a") if line["type"] == "resume"] == [2]
+
+
+def test_a_journal_with_steps_keeps_its_own() -> None:
+    """The trainer's record rebuilds the detectors, and is not written a second time."""
+    first = klarm.init("a", console=False)
+    for step in range(9):
+        first.log({"kl": 0.1}, step)
+    second = klarm.init("a", console=False)
+    second.resume(6, [(step, {"kl": 0.1}) for step in range(6)])
+    second.log({"kl": 0.1})
+    assert [line["step"] for line in steps("a")] == [*range(9), 6]
+    assert [line["step"] for line in logged("a") if line["type"] == "resume"] == [6]
+
+
 def test_a_checkpoint_is_recorded() -> None:
     """So that an alert can name a place to go back to."""
     watched = klarm.init("a")

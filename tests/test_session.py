@@ -36,6 +36,31 @@ def test_a_run_without_a_name_gets_one_of_its_own() -> None:
     assert {folder.name for folder in Path("klarm_runs").iterdir()} == names
 
 
+@pytest.mark.parametrize("how", ["environment", "argument"])
+def test_a_rank_other_than_0_decides_in_silence(
+    how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has no journal and no voice, but the same alerts and incidents."""
+    if how == "environment":
+        monkeypatch.setenv("RANK", "3")
+    monitor = klarm.init("a") if how == "environment" else klarm.init("a", rank=3)
+    (alert,) = klarm.log({"kl": math.nan})
+    klarm.finish()
+    assert alert.severity == "critical"
+    assert [incident.signal for incident in monitor.critical] == ["kl"]
+    assert not Path("klarm_runs").exists()
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("rank", ["0", "", "first"])
+def test_rank_0_records(rank: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And so does a process whose RANK says nothing."""
+    monkeypatch.setenv("RANK", rank)
+    klarm.init("a", console=False)
+    klarm.log({"kl": 0.1})
+    assert len(records("a", "step")) == 1
+
+
 def test_the_environment_names_run_and_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     """For launchers that cannot touch the script."""
     monkeypatch.setenv("KLARM_RUN", "from-environment")

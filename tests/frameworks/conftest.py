@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
+
+from klarm import guard
 
 # Before any framework is imported, and for the processes that tests start.
 os.environ.update(
@@ -20,3 +23,11 @@ os.environ.update(
 def pytest_configure(config: pytest.Config) -> None:
     """Let frameworks warn as they like: their warnings are not klarm's to mend."""
     config.addinivalue_line("filterwarnings", "ignore")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def failures_raise_in_shared_runs() -> Iterator[None]:
+    """As tests/conftest.py has it for one test: runs that several tests look at begin earlier."""
+    guard.raise_failures = True
+    yield
+    guard.raise_failures = False

@@ -1,7 +1,8 @@
 """A tiny GRPO run with klarm's callback, in this process or, as a script, in one of its own.
 
-The script takes one JSON object: the arguments of `train`, and `kill_at` for a step at which the
-process kills itself. It writes what came of it to `<folder>/rank<n>.json`.
+The script takes one JSON object: the arguments of `make_trainer`, those of `Learning`, and `broken`
+for a rank on which klarm cannot start to record. It writes what came of it to
+`<folder>/rank<n>.json`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tiny_grpo import make_tokenizer, pretrain, sentence, share_of_a
 from transformers import PrinterCallback, Qwen2ForCausalLM, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
+from klarm import session
 from klarm.integrations.trl import KlarmCallback
 
 
@@ -55,6 +57,7 @@ def make_trainer(
     folder: Path,
     steps: int,
     callbacks: list[TrainerCallback],
+    *,
     seed: int = 1,
     trainer_class: type[GRPOTrainer] = GRPOTrainer,
     **settings: Any,
@@ -86,6 +89,7 @@ def make_trainer(
         reward_funcs=share_of_a,
         args=GRPOConfig(**{**config, **settings}),
         train_dataset=prompts,
+        eval_dataset=prompts.select(range(16)),
         processing_class=make_tokenizer(),
         callbacks=callbacks,
     )
@@ -105,11 +109,14 @@ def main() -> None:
     learning = Learning(options.pop("jump_at", 0), options.pop("kill_at", 0))
     resume = options.pop("resume", False)
     reference = Path(options.pop("reference"))
+    rank = os.environ.get("RANK", "0")
+    if options.pop("broken", None) == rank:
+        session.FileJournal = None  # what calls it fails
     callbacks = [KlarmCallback(**klarm), learning]
     trainer = make_trainer(reference, folder, callbacks=callbacks, **options)
     trainer.train(resume_from_checkpoint=resume)
     result = {"step": trainer.state.global_step, "losses": losses(trainer)}
-    (folder / f"rank{os.environ.get('RANK', 0)}.json").write_text(json.dumps(result))
+    (folder / f"rank{rank}.json").write_text(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from klarm.monitor import Monitor
 from klarm.session import start
 from klarm.settings import ConfigError, did_you_mean
 
+_Rows = list[tuple[int, dict[str, object]]]  # what was logged, by step
 OnCritical = Literal["none", "checkpoint", "stop"]
 
 
@@ -57,6 +58,10 @@ class KlarmCallback(TrainerCallback):
         self.on_critical = on_critical
         self.every_step = every_step
         self.monitor: Monitor | None = None  # while training is under way
+        # Decides what to do. Among several ranks it is a monitor without a journal on each, so that
+        # nothing which rank 0 alone does can make it decide otherwise: a rank that stops alone
+        # leaves the others waiting for it.
+        self._judge: Monitor | None = None
         self._settings = load(config, overrides, overrides_from="KlarmCallback()")
         if self._settings.run:
             run_folder(self._settings.dir, self._settings.run)  # raises if it cannot be one
@@ -66,32 +71,44 @@ class KlarmCallback(TrainerCallback):
 
     @guarded(_no_change)
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
-        """Start the monitor; where training is taken up, bring it to where the run was."""
-        self.monitor = None
+        """Start watching; where training is taken up, bring the monitor to where the run was."""
+        self.monitor = self._judge = None
         self._measured.clear()
+        # Not the journal, which rank 0 alone has: the checkpoint's log is the same on all ranks.
+        rows = [(row["step"], self._read(row)) for row in state.log_history]
+        if self.on_critical != "none" and args.world_size > 1:
+            settings = self._settings
+            judge = Monitor("", settings.detectors(), rules=settings.incident_rules())
+            self._judge = _brought_to(judge, state.global_step, rows)
+        self._start_recording(args, state, rows)
+        if self._judge is None:
+            self._judge = self.monitor
+        # Whoever takes up a run with an open incident has been told of it.
+        critical = self._judge.critical if self._judge is not None else []
+        self._acted_on = {(i.signal, i.started) for i in critical}
+
+    @guarded(_no_change)
+    def _start_recording(self, args: Any, state: Any, rows: _Rows) -> None:
         # The binding is to know the framework: framework="trl" belongs into this call.
         monitor = start(
             self._settings,
             self._settings.run or _run_name(args),
             rank=0 if state.is_world_process_zero else 1,
         )
+        self.monitor = _brought_to(monitor, state.global_step, rows)
         if getattr(args, "beta", None) == 0:
             monitor.say(
                 f"there is no KL to watch: beta is 0 in {type(args).__name__}, so the trainer has "
                 "no reference model; set beta=0.001 or more to have kl logged"
             )
-        if state.global_step > 0:
-            # Not the journal, which rank 0 alone has: the checkpoint's log is the same on all.
-            rows = [(row["step"], self._read(row)) for row in state.log_history]
-            monitor.resume(state.global_step + 1, rows)
-        # Whoever takes up a run with an open incident has been told of it.
-        self._acted_on = {(i.signal, i.started) for i in monitor.critical}
-        self.monitor = monitor
 
     @guarded(_no_change)
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
-        """Have the step logged."""
-        if self.every_step and self.monitor is not None:
+        """Have the step logged.
+
+        Whatever became of the monitor: all ranks must log, or those that do wait for the others.
+        """
+        if self.every_step:
             control.should_log = True
 
     @guarded(_no_change)
@@ -104,11 +121,15 @@ class KlarmCallback(TrainerCallback):
         **_: Any,
     ) -> None:
         """Pass on what the trainer logged; act if that makes an incident critical."""
-        if self.monitor is None or not logs:
+        if not logs:
             return
-        self.monitor.log(self._read(logs), state.global_step)
-        if self.on_critical != "none":
-            self._act(self.monitor, state.global_step, control)
+        metrics = self._read(logs)
+        if self.monitor is not None:
+            self.monitor.log(metrics, state.global_step)
+        if self._judge is not None and self._judge is not self.monitor:
+            self._judge.log(metrics, state.global_step)
+        if self._judge is not None and self.on_critical != "none":
+            self._act(self._judge, state.global_step, control)
 
     @guarded(_no_change)
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
@@ -123,7 +144,7 @@ class KlarmCallback(TrainerCallback):
         """Finish. Where training raises, the end of the process does."""
         if self.monitor is not None:
             self.monitor.finish()
-            self.monitor = None
+        self.monitor = self._judge = None
 
     def _read(self, logs: Mapping[str, object]) -> dict[str, object]:
         """Return what to log. TRL logs None where a metric was NaN; for the KL that is news."""
@@ -137,8 +158,8 @@ class KlarmCallback(TrainerCallback):
                 self._measured.add(key)
         return read
 
-    def _act(self, monitor: Monitor, step: int, control: Any) -> None:
-        new = [i for i in monitor.critical if (i.signal, i.started) not in self._acted_on]
+    def _act(self, judge: Monitor, step: int, control: Any) -> None:
+        new = [i for i in judge.critical if (i.signal, i.started) not in self._acted_on]
         if not new:
             return
         self._acted_on.update((i.signal, i.started) for i in new)
@@ -147,13 +168,21 @@ class KlarmCallback(TrainerCallback):
             control.should_training_stop = True
         doing = "stops, with a checkpoint," if self.on_critical == "stop" else "saves a checkpoint"
         signals = ", ".join(incident.signal for incident in new)
-        monitor.say(f"{signals} is critical: training {doing} at step {step}")
+        if self.monitor is not None:
+            self.monitor.say(f"{signals} is critical: training {doing} at step {step}")
 
     def _failed(self, place: str, message: str) -> None:
         """Say, once a place, that a hook failed. The guard calls this."""
         if place not in self._said:
             self._said.add(place)
             Console(self._settings.console).say(message)
+
+
+def _brought_to(monitor: Monitor, step: int, rows: _Rows) -> Monitor:
+    """Let a monitor know what was logged up to the step a checkpoint was saved at, if any."""
+    if step > 0:
+        monitor.resume(step + 1, rows)
+    return monitor
 
 
 def _run_name(args: Any) -> str:
