@@ -286,6 +286,22 @@ def test_words_and_none_do_not_disturb_training(
     assert "NaN" in alert["message"]
 
 
+def test_a_trainer_that_does_not_stop_is_said_to_go_on(
+    reference: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Older TRL has trainers with loops of their own that never look at the request."""
+
+    class Deaf(TrainerCallback):
+        def on_log(self, args, state, control, **kwargs):
+            control.should_training_stop = False
+
+    stop = {"on_critical": "stop"}
+    run = train(reference, tmp_path, FEW, Deaf(), trainer_class=StrangeLogs, klarm=stop)
+    assert run.trainer.state.global_step == FEW
+    said = capfd.readouterr().err
+    assert said.count(f"training goes on though it was to stop at step {FEW - 2}") == 1
+
+
 def test_rewards_in_every_fourth_row_and_evaluations_alarm_nobody(
     reference: Path, tmp_path: Path
 ) -> None:

@@ -66,17 +66,18 @@ class KlarmCallback(TrainerCallback):
         if self._settings.run:
             run_folder(self._settings.dir, self._settings.run)  # raises if it cannot be one
         self._acted_on: set[tuple[str, int]] = set()  # signal and first step of incidents
+        self._asked_to_stop: int | None = None  # the step
         self._measured: set[str] = set()  # the KL's keys that have been numbers
         self._said: set[str] = set()
 
     @guarded(_no_change)
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Start watching; where training is taken up, bring the monitor to where the run was."""
-        self.monitor = self._judge = None
+        self.monitor = self._judge = self._asked_to_stop = None
         self._measured.clear()
         # Not the journal, which rank 0 alone has: the checkpoint's log is the same on all ranks.
         rows = [(row["step"], self._read(row)) for row in state.log_history]
-        if self.on_critical != "none" and args.world_size > 1:
+        if self.on_critical != "none" and (args.world_size or 1) > 1:
             settings = self._settings
             judge = Monitor("", settings.detectors(), rules=settings.incident_rules())
             self._judge = _brought_to(judge, state.global_step, rows)
@@ -128,6 +129,11 @@ class KlarmCallback(TrainerCallback):
             self.monitor.log(metrics, state.global_step)
         if self._judge is not None and self._judge is not self.monitor:
             self._judge.log(metrics, state.global_step)
+        if self._asked_to_stop is not None and state.global_step > self._asked_to_stop:
+            self._say(
+                f"training goes on though it was to stop at step {self._asked_to_stop}: this "
+                "trainer does not look at should_training_stop, or another callback took it back"
+            )
         if self._judge is not None and self.on_critical != "none":
             self._act(self._judge, state.global_step, control)
 
@@ -166,10 +172,14 @@ class KlarmCallback(TrainerCallback):
         control.should_save = True
         if self.on_critical == "stop":
             control.should_training_stop = True
+            self._asked_to_stop = step
         doing = "stops, with a checkpoint," if self.on_critical == "stop" else "saves a checkpoint"
         signals = ", ".join(incident.signal for incident in new)
+        self._say(f"{signals} is critical: training {doing} at step {step}")
+
+    def _say(self, message: str) -> None:
         if self.monitor is not None:
-            self.monitor.say(f"{signals} is critical: training {doing} at step {step}")
+            self.monitor.say(message)
 
     def _failed(self, place: str, message: str) -> None:
         """Say, once a place, that a hook failed. The guard calls this."""
