@@ -293,7 +293,7 @@ def test_a_trainer_that_does_not_stop_is_said_to_go_on(
 
     class Deaf(TrainerCallback):
         def on_log(self, args, state, control, **kwargs):
-            control.should_training_stop = False
+            control.should_training_stop = state.global_step >= args.max_steps
 
     stop = {"on_critical": "stop"}
     run = train(reference, tmp_path, FEW, Deaf(), trainer_class=StrangeLogs, klarm=stop)
