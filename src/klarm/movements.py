@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from klarm.metrics import METRICS
 
-# How many calls of `log` a diagnosis looks back.
+# How many steps a diagnosis looks back.
 LOOK_BACK = 100
 # The first part of them is what was normal; fewer values say nothing.
 _NORMAL_SHARE = 0.5
@@ -42,14 +42,18 @@ class Movement(NamedTuple):
 
 
 class RecentRows:
-    """The last calls of `log`, as they came."""
+    """The last steps that were logged."""
 
     def __init__(self) -> None:
         self._rows: deque[tuple[int, Mapping[str, float]]] = deque(maxlen=LOOK_BACK)
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Take in what was new at a step."""
-        self._rows.append((step, values))
+        """Take in what was new at a step: several dicts may make up one."""
+        rows = self._rows
+        if rows and rows[-1][0] == step:
+            rows[-1] = (step, {**rows[-1][1], **values})
+        else:
+            rows.append((step, values))
 
     def clear(self) -> None:
         """Forget them, as after a rollback."""

@@ -18,7 +18,7 @@ _MAD_TO_STD = 1.4826
 _LEAST_RELATIVE_SPREAD = 0.01
 _LEAST_SPREAD = 1e-300  # only so that nothing is divided by zero
 
-_Row = tuple[float | None, ...]
+_Row = list[float | None]  # in the order of `watches`
 
 
 class _Move(NamedTuple):
@@ -79,15 +79,28 @@ class RewardDriftDetector(Detector):
 
     def _start(self) -> None:
         self._size = self.drift_steps // _BLOCKS
-        # What was logged, in the order of `watches`: of the block under way, and of the last four.
+        self._step: int | None = None  # the step under way, and what was logged at it
+        self._row: _Row = []
+        # The steps with a reward: of the block under way, and of the last four.
         self._rows: list[_Row] = []
         self._blocks: list[list[_Row]] = []
         self._units = 0.0
         self._drift = ""
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:
+    def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
+        """Learn from one step; return an alert if it looks wrong."""
+        # The other metrics may come in another dict of the step than the reward, before or after.
         get = metrics.get
-        self._rows.append((value, get("kl"), get("kl_old"), get("length"), get("entropy")))
+        if step != self._step:
+            self._step = step
+            self._row = [get("reward"), get("kl"), get("kl_old"), get("length"), get("entropy")]
+        else:
+            for place, name in enumerate(self.watches):
+                self._row[place] = get(name, self._row[place])
+        return super().update(step, metrics)
+
+    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+        self._rows.append(self._row)
         if len(self._rows) == self._size:
             self._blocks = [*self._blocks[1 - _BLOCKS :], self._rows]
             self._rows = []
