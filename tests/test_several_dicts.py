@@ -1,4 +1,4 @@
-"""A step that comes in several dicts, as some frameworks log it, is watched as if it came in one."""
+"""A step that comes in several dicts, as some frameworks log it, is watched like any other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def decaying_run() -> list[Row]:
     return rows
 
 
-def outcome(rows: list[Row], dicts: int = 1, *, backwards: bool = False) -> list[tuple[object, ...]]:
+def outcome(
+    rows: list[Row], dicts: int = 1, *, backwards: bool = False
+) -> list[tuple[object, ...]]:
     """Return what is said of a run whose every step comes in so many dicts."""
     journal = MemoryJournal()
     monitor = Monitor("a", [kind() for kind in CATALOGUE], journal)
