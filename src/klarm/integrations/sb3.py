@@ -1,0 +1,118 @@
+"""Stable-Baselines3: a callback that watches every update, and may save the model or stop."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from stable_baselines3.common.callbacks import BaseCallback
+
+import klarm
+from klarm.console import Console
+from klarm.guard import guarded
+from klarm.integrations.reaction import OnCritical, Reaction, checked_settings
+
+
+class KlarmCallback(BaseCallback):
+    """Watches a model while it learns: `model.learn(100_000, callback=KlarmCallback("my-run"))`.
+
+    Every update is one row, at the number of timesteps it was made after. What fails in here is
+    said once and the model learns on; wrong settings raise when the callback is made.
+    """
+
+    def __init__(
+        self,
+        run: str | None = None,
+        *,
+        on_critical: OnCritical = "none",
+        checkpoint_dir: str | os.PathLike[str] | None = None,
+        config: str | os.PathLike[str] | None = None,
+        **overrides: object,
+    ) -> None:
+        """Take the settings of `klarm.init`, and what to do when an incident is critical."""
+        super().__init__()
+        self.monitor: klarm.Monitor | None = None
+        self._settings = checked_settings(run, config, overrides, "KlarmCallback()")
+        self._reaction = Reaction(on_critical, checkpoint_dir)
+        self._said: set[str] = set()
+        self._watched: Any = None  # the model, as long as it is the same one
+        self._stopping = False
+        self._updates = 0  # the model's count of them at the last row
+        self._last_episode: Any = None
+        self._offset = 0  # timesteps before SB3 began to count anew
+        self._step = 0
+
+    @guarded(lambda: None)
+    def _on_training_start(self) -> None:
+        self._stopping = False
+        self._updates = self.model._n_updates
+        if self._watched is not self.model:
+            self._watched, self._offset, self._step = self.model, 0, 0
+            self.monitor = klarm.init(**self._settings_in_timesteps())
+        elif self.model.num_timesteps + self._offset < self._step:
+            # `learn` was called again and counts from 0, but the model was not set back.
+            self._offset = self._step
+
+    # SB3 updates the model between two rollouts, and once more after the last.
+    @guarded(lambda: None)
+    def _on_rollout_start(self) -> None:
+        self._watch()
+
+    @guarded(lambda: None)
+    def _on_training_end(self) -> None:
+        self._watch()
+
+    @guarded(lambda: True)
+    def _on_step(self) -> bool:
+        return not self._stopping
+
+    def _settings_in_timesteps(self) -> dict[str, Any]:
+        """Return the settings with a span that is measured on the step axis made as many updates.
+
+        All other spans count rows.
+        """
+        settings: dict[str, Any] = self._settings.as_dict()
+        timesteps_an_update = getattr(self.model, "n_steps", 1) * self.model.n_envs
+        settings["entropy_collapse"]["fall_steps"] *= timesteps_an_update
+        return settings
+
+    def _watch(self) -> None:
+        """Log the last update, unless there was none since the last look."""
+        if self.monitor is None or self.model._n_updates == self._updates:
+            return
+        self._updates = self.model._n_updates
+        self._step = self._offset + self.model.num_timesteps
+        values = _in_klarms_names(dict(self.logger.name_to_value))
+        self.monitor.log({**values, **self._reward()}, self._step)
+        if self._reaction.is_due(self.monitor):
+            self._stopping = self._reaction.stops
+            self._save(self.monitor)
+
+    def _reward(self) -> dict[str, float]:
+        """Return the mean return as SB3 shows it, if episodes ended since the last row.
+
+        SB3 adds it to its log and clears the log between a rollout and the update.
+        """
+        episodes = self.model.ep_info_buffer
+        if not episodes or episodes[-1] is self._last_episode:
+            return {}
+        self._last_episode = episodes[-1]
+        return {"reward": sum(float(episode["r"]) for episode in episodes) / len(episodes)}
+
+    def _save(self, monitor: klarm.Monitor) -> None:
+        path = self._reaction.checkpoint_path(monitor, self._settings, self._step)
+        path = path.with_suffix(".zip")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.model.save(path)
+        monitor.checkpoint(self._step, path)
+
+    def _failed(self, place: str, message: str) -> None:
+        if place not in self._said:
+            self._said.add(place)
+            Console().say(message)
+
+
+# Until the binding knows that SB3 logs the entropy with its sign turned.
+def _in_klarms_names(values: dict[str, Any]) -> dict[str, Any]:
+    loss = values.get("train/entropy_loss")
+    return values if loss is None else {**values, "entropy": -loss}
