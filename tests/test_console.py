@@ -11,6 +11,7 @@ import sys
 import msgspec
 import pytest
 
+import klarm
 from klarm.console import Console
 from klarm.types import Alert
 
@@ -51,6 +52,18 @@ def test_what_to_do_is_not_said_again_at_every_step(capsys: pytest.CaptureFixtur
         "3",
         advised,
     ]
+
+
+def test_steps_that_are_far_apart_are_counted_as_they_are_logged(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Some frameworks count timesteps, thousands an update."""
+    with klarm.init("a", trust_region={"max_step_nats": 0.1}) as monitor:
+        for row in range(10):
+            monitor.log({"kl_old": 0.3}, step=2048 * row)
+    shown = capsys.readouterr().err
+    assert (shown.count("WARNING at step"), shown.count("CRITICAL at step")) == (2, 8)
+    assert shown.count("  -> ") == 2
 
 
 def test_on_a_terminal_an_alert_is_a_panel() -> None:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 COLOURS: dict[Severity, str] = {"warning": "yellow", "critical": "red"}
 
-# An alert like one so few steps ago is shown in one line, without saying again what to do.
-_REPEAT_STEPS = 20
+# An alert like one so few rows ago is shown in one line, without saying again what to do.
+_REPEAT_ROWS = 20
 # Takes away a progress bar that stands on the line; it draws itself again.
 _CLEAR_LINE = "\r\x1b[K"
 
@@ -30,7 +30,7 @@ class Console:
     def __init__(self, enabled: bool = True) -> None:
         self.enabled = enabled
         self._terminal = enabled and _is_terminal()
-        self._last_steps: dict[tuple[str, Severity], int] = {}
+        self._last_rows: dict[tuple[str, Severity], int] = {}
         if self._terminal:
             import rich.console
             import rich.panel  # noqa: F401  # loaded now: the first alert must not wait for it
@@ -40,14 +40,18 @@ class Console:
         if self.enabled:
             self._print(f"klarm: {message}")
 
-    def alert(self, alert: Alert) -> None:
-        """Show an alert: in full, or in one line if its like was shown a few steps ago."""
+    def alert(self, alert: Alert, row: int | None = None) -> None:
+        """Show an alert: in full, or in one line if its like was shown a few rows ago.
+
+        A row is a step that was logged; where steps are counted in timesteps, they are far apart.
+        """
         if not self.enabled:
             return
         kind = (alert.detector, alert.severity)
-        since = alert.step - self._last_steps.get(kind, alert.step - _REPEAT_STEPS - 1)
-        self._last_steps[kind] = alert.step
-        if 0 <= since <= _REPEAT_STEPS:
+        now = alert.step if row is None else row
+        since = now - self._last_rows.get(kind, now - _REPEAT_ROWS - 1)
+        self._last_rows[kind] = now
+        if 0 <= since <= _REPEAT_ROWS:
             self._print(alert_line(alert))
         elif self._terminal:
             self._print("", end="")

@@ -237,7 +237,7 @@ class Monitor:
         self.alert_counts[alert.severity] += 1
         if self._journal is not None:
             self._journal.record(alert)
-        self._console.alert(alert)
+        self._console.alert(alert, self._timeline.steps_logged)
 
     def _tell(self, changes: Sequence[Event | Blip]) -> None:
         for change in changes:
