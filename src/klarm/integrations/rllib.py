@@ -1,0 +1,157 @@
+"""RLlib: a callback that watches every training iteration, and may save the algorithm or stop."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ray.rllib.callbacks.callbacks import RLlibCallback
+
+import klarm
+from klarm.config import load
+from klarm.console import Console
+from klarm.guard import guarded
+from klarm.integrations.reaction import OnCritical, Reaction, checked_settings
+from klarm.metrics import to_number
+
+# Of a trial's folder name; it begins with the algorithm, the environment and the id.
+_LONGEST_TRIAL = 80
+
+
+class KlarmCallback(RLlibCallback):
+    """Watches an algorithm: `config.callbacks(KlarmCallback.with_settings("my-run"))`.
+
+    RLlib makes one in every process of the algorithm; only the one that trains starts a monitor.
+    Every iteration is one row. What fails in here is said once and training goes on.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, object] | None = None,
+        *,
+        on_critical: OnCritical = "none",
+        checkpoint_dir: str | None = None,
+        module: str | None = None,
+    ) -> None:
+        """Take settings as `with_settings` has gathered them; klarm.yaml's without any."""
+        super().__init__()
+        self.monitor: klarm.Monitor | None = None
+        self._settings = settings
+        self._reaction = Reaction(on_critical, checkpoint_dir)
+        self._module = module
+        self._said: set[str] = set()
+
+    @classmethod
+    def with_settings(
+        cls,
+        run: str | None = None,
+        *,
+        on_critical: OnCritical = "none",
+        checkpoint_dir: str | os.PathLike[str] | None = None,
+        module: str | None = None,
+        config: str | os.PathLike[str] | None = None,
+        **overrides: object,
+    ) -> Callable[[], KlarmCallback]:
+        """Return what `config.callbacks` takes; raise ConfigError where a setting is wrong.
+
+        Files and environment are read here: an algorithm may live in another process, which has
+        another working directory. `module` names the RLModule to watch where there are several.
+        """
+        settings = checked_settings(run, config, overrides, "KlarmCallback.with_settings()")
+        make = functools.partial(
+            cls,
+            {**settings.as_dict(), "dir": str(Path(settings.dir).absolute())},
+            on_critical=on_critical,
+            checkpoint_dir=None if checkpoint_dir is None else str(Path(checkpoint_dir).absolute()),
+            module=module,
+        )
+        make()  # tells of a wrong on_critical
+        return make
+
+    @guarded(lambda: None)
+    def on_algorithm_init(self, *, algorithm: Any, **_: Any) -> None:
+        """Start the monitor, in the process of the algorithm."""
+        settings = load(overrides=self._settings or {})
+        self._config = settings
+        # Tune runs many trials with the same settings; RLlib itself does not know the trial's id.
+        trial = getattr(getattr(algorithm, "_storage", None), "trial_dir_name", None)
+        names = [settings.run, (trial or "")[:_LONGEST_TRIAL]]
+        chosen: dict[str, Any] = {
+            **settings.as_dict(),
+            "run": "-".join(name for name in names if name),
+        }
+        self.monitor = klarm.init(**chosen)
+
+    @guarded(lambda: None)
+    def on_train_result(self, *, algorithm: Any, result: dict[str, Any], **_: Any) -> None:
+        """Log one iteration; save and stop if it is time to."""
+        if self.monitor is None:
+            return
+        step = int(result["training_iteration"])
+        measures_kl = getattr(algorithm.config, "use_kl_loss", True)
+        self.monitor.log(_in_klarms_names(result, self._watched_module(result), measures_kl), step)
+        if self._reaction.is_due(self.monitor):
+            if self._reaction.stops:
+                result["done"] = True  # Tune ends the trial; a loop of one's own has to look at it
+            path = self._reaction.checkpoint_path(self.monitor, self._config, step)
+            path.mkdir(parents=True, exist_ok=True)
+            algorithm.save_to_path(str(path))
+            self.monitor.checkpoint(step, path)
+
+    def _watched_module(self, result: Mapping[str, Any]) -> str:
+        learners = result.get("learners", {})
+        modules = sorted(name for name in learners if name != "__all_modules__")
+        if self._module is None:
+            if len(modules) > 1:
+                self._say_once(
+                    f"of the modules {', '.join(modules)} only {modules[0]} is watched; "
+                    'choose with KlarmCallback.with_settings(module="...")'
+                )
+            return modules[0] if modules else ""
+        if modules and self._module not in modules:
+            self._say_once(
+                f"there is no module {self._module}: nothing of the learner is watched; "
+                f"modules of this iteration: {', '.join(modules)}"
+            )
+        return self._module
+
+    def _say_once(self, message: str) -> None:
+        self._failed(message, message)
+
+    def _failed(self, place: str, message: str) -> None:
+        if place not in self._said:
+            self._said.add(place)
+            Console().say(message)
+
+
+# Until the binding knows RLlib's nested names.
+_NAMES = {
+    "mean_kl_loss": "kl_old",
+    "entropy": "entropy",
+    "total_loss": "loss",
+    "curr_kl_coeff": "kl_coef",
+    "default_optimizer_learning_rate": "learning_rate",
+    "gradients_default_optimizer_global_norm": "grad_norm",
+}
+
+
+def _in_klarms_names(
+    result: Mapping[str, Any], module: str, measures_kl: bool
+) -> dict[str, float | None]:
+    """Return the numbers of an iteration; a result also holds timers, counters and the config."""
+    learner = dict(result.get("learners", {}).get(module, {}))
+    if not measures_kl:
+        learner.pop("mean_kl_loss", None)  # it is 0 then
+    runners = result.get("env_runners", {})
+    values: dict[str, float | None] = {
+        _NAMES.get(key, f"learners/{module}/{key}"): number
+        for key, value in learner.items()
+        if (number := to_number(value)) is not None
+    }
+    if runners.get("num_episodes"):  # without, the mean is that of earlier iterations
+        values["reward"] = to_number(runners.get("episode_return_mean"))
+        values["env_runners/episode_len_mean"] = to_number(runners.get("episode_len_mean"))
+    return values
