@@ -40,7 +40,9 @@ STEP = {
 def arguments(name: str = "ppo-7b") -> SimpleNamespace:
     """Return what OpenRLHF's loggers read of its command line."""
     wandb = SimpleNamespace(run_name=name, key="offline", org=None, project="openrlhf", group=None)
-    return SimpleNamespace(logger=SimpleNamespace(tensorboard_dir="tensorboard", wandb=wandb))
+    # Its thread may write when the test is over and the working directory is another.
+    folder = str(Path("tensorboard").absolute())
+    return SimpleNamespace(logger=SimpleNamespace(tensorboard_dir=folder, wandb=wandb))
 
 
 def journal(run: str, kind: str) -> list[dict[str, object]]:
