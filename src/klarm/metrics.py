@@ -140,6 +140,7 @@ METRICS: dict[str, Metric] = {
                 "loss/mean",
                 "policy_gradient_loss",
                 "ppo_actor/update/actor_loss/avg",
+                "learners/*/total_loss",
                 "learners/*/policy_loss",
             ),
         ),
@@ -224,6 +225,9 @@ METRICS: dict[str, Metric] = {
 SAMPLES = frozenset(
     prefix + key for key in ("rewards", "env/reward_dist") for prefix in ("", PREFIX)
 )
+
+# Three quantities that share a word, and nothing else.
+KLS = ("kl", "kl_old", "kl_rollout")
 
 # key -> (canonical name, rank): lower ranks go first when a step has several keys of one metric.
 _RANKS: dict[str, tuple[str, int]] = {

@@ -361,7 +361,7 @@ def test_a_run_whose_training_raises_is_finished_at_exit(reference: Path, tmp_pa
     [
         (
             {"on_critical": "stopp"},
-            "on_critical must be one of none, checkpoint, stop, got 'stopp'",
+            "on_critical is 'stopp': it must be",
         ),
         ({"kl_explosion": {"sigma": 3}}, r"KlarmCallback\(\): kl_explosion.sigma is unknown"),
         ({"run": "a/b"}, "cannot be the name of a folder"),

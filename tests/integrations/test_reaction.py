@@ -18,7 +18,7 @@ def watched(kl_old: list[float], reaction: Reaction) -> list[int]:
     due = []
     for step, value in enumerate(kl_old):
         monitor.log({"kl_old": value}, step)
-        if reaction.is_due(monitor):
+        if reaction.due(monitor):
             due.append(step)
     return due
 
@@ -53,3 +53,15 @@ def test_wrong_settings_name_the_place_the_value_and_the_remedy() -> None:
         checked_settings(None, None, {"trust_regio": {}}, "KlarmCallback()")
     with pytest.raises(klarm.ConfigError, match="a/b"):
         checked_settings("a/b", None, {}, "KlarmCallback()")
+
+
+def test_what_was_critical_when_a_run_is_taken_up_is_passed_over() -> None:
+    """Whoever takes it up has been told; what comes later is acted upon."""
+    monitor, reaction = Monitor("a", [TrustRegionDetector(resolve_after=2)]), Reaction("stop")
+    for step in range(3):
+        monitor.log({"kl_old": 0.5}, step)
+    reaction.pass_over(monitor)
+    assert reaction.due(monitor) == []
+    for step, value in enumerate([*[0.01] * 5, 0.5, 0.5, 0.5], start=3):
+        monitor.log({"kl_old": value}, step)
+    assert [incident.started for incident in reaction.due(monitor)] == [8]

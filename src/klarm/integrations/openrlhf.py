@@ -100,7 +100,7 @@ class _Watched:
 
             own = load(self._config)
             run = self._run or own.run or (folder_name(name) if name else None)
-            settings = {"framework": own.framework or _FRAMEWORK, **self._settings}
+            settings: dict[str, Any] = {"framework": own.framework or _FRAMEWORK, **self._settings}
             self._monitor = init(run, self._config, **settings)
         return self._monitor
 

@@ -15,8 +15,8 @@ from klarm.config import load
 from klarm.console import Console
 from klarm.guard import guarded
 from klarm.integrations.reaction import OnCritical, Reaction, checked_settings
-from klarm.metrics import to_number
 
+_FRAMEWORK = "rllib"
 # Of a trial's folder name; it begins with the algorithm, the environment and the id.
 _LONGEST_TRIAL = 80
 
@@ -60,7 +60,9 @@ class KlarmCallback(RLlibCallback):
         Files and environment are read here: an algorithm may live in another process, which has
         another working directory. `module` names the RLModule to watch where there are several.
         """
-        settings = checked_settings(run, config, overrides, "KlarmCallback.with_settings()")
+        settings = checked_settings(
+            run, config, overrides, "KlarmCallback.with_settings()", _FRAMEWORK
+        )
         make = functools.partial(
             cls,
             {**settings.as_dict(), "dir": str(Path(settings.dir).absolute())},
@@ -82,6 +84,7 @@ class KlarmCallback(RLlibCallback):
         chosen: dict[str, Any] = {
             **settings.as_dict(),
             "run": "-".join(name for name in names if name),
+            "framework": settings.framework or _FRAMEWORK,
         }
         self.monitor = klarm.init(**chosen)
 
@@ -92,8 +95,8 @@ class KlarmCallback(RLlibCallback):
             return
         step = int(result["training_iteration"])
         measures_kl = getattr(algorithm.config, "use_kl_loss", True)
-        self.monitor.log(_in_klarms_names(result, self._watched_module(result), measures_kl), step)
-        if self._reaction.is_due(self.monitor):
+        self.monitor.log(_watchable(result, self._watched_module(result), measures_kl), step)
+        if self._reaction.due(self.monitor):
             if self._reaction.stops:
                 result["done"] = True  # Tune ends the trial; a loop of one's own has to look at it
             path = self._reaction.checkpoint_path(self.monitor, self._config, step)
@@ -127,31 +130,13 @@ class KlarmCallback(RLlibCallback):
             Console().say(message)
 
 
-# Until the binding knows RLlib's nested names.
-_NAMES = {
-    "mean_kl_loss": "kl_old",
-    "entropy": "entropy",
-    "total_loss": "loss",
-    "curr_kl_coeff": "kl_coef",
-    "default_optimizer_learning_rate": "learning_rate",
-    "gradients_default_optimizer_global_norm": "grad_norm",
-}
-
-
-def _in_klarms_names(
-    result: Mapping[str, Any], module: str, measures_kl: bool
-) -> dict[str, float | None]:
-    """Return the numbers of an iteration; a result also holds timers, counters and the config."""
+def _watchable(result: Mapping[str, Any], module: str, measures_kl: bool) -> dict[str, Any]:
+    """Return of an iteration what is news: a result also holds timers, counters and the config."""
     learner = dict(result.get("learners", {}).get(module, {}))
     if not measures_kl:
         learner.pop("mean_kl_loss", None)  # it is 0 then
     runners = result.get("env_runners", {})
-    values: dict[str, float | None] = {
-        _NAMES.get(key, f"learners/{module}/{key}"): number
-        for key, value in learner.items()
-        if (number := to_number(value)) is not None
-    }
-    if runners.get("num_episodes"):  # without, the mean is that of earlier iterations
-        values["reward"] = to_number(runners.get("episode_return_mean"))
-        values["env_runners/episode_len_mean"] = to_number(runners.get("episode_len_mean"))
-    return values
+    if not runners.get("num_episodes"):  # without, the means are those of earlier iterations
+        return {"learners": {module: learner}}
+    means = {key: runners.get(key) for key in ("episode_return_mean", "episode_len_mean")}
+    return {"learners": {module: learner}, "env_runners": means}

@@ -32,7 +32,7 @@ class KlarmCallback(BaseCallback):
         """Take the settings of `klarm.init`, and what to do when an incident is critical."""
         super().__init__()
         self.monitor: klarm.Monitor | None = None
-        self._settings = checked_settings(run, config, overrides, "KlarmCallback()")
+        self._settings = checked_settings(run, config, overrides, "KlarmCallback()", "sb3")
         self._reaction = Reaction(on_critical, checkpoint_dir)
         self._said: set[str] = set()
         self._watched: Any = None  # the model, as long as it is the same one
@@ -82,9 +82,8 @@ class KlarmCallback(BaseCallback):
             return
         self._updates = self.model._n_updates
         self._step = self._offset + self.model.num_timesteps
-        values = _in_klarms_names(dict(self.logger.name_to_value))
-        self.monitor.log({**values, **self._reward()}, self._step)
-        if self._reaction.is_due(self.monitor):
+        self.monitor.log({**self.logger.name_to_value, **self._reward()}, self._step)
+        if self._reaction.due(self.monitor):
             self._stopping = self._reaction.stops
             self._save(self.monitor)
 
@@ -110,9 +109,3 @@ class KlarmCallback(BaseCallback):
         if place not in self._said:
             self._said.add(place)
             Console().say(message)
-
-
-# Until the binding knows that SB3 logs the entropy with its sign turned.
-def _in_klarms_names(values: dict[str, Any]) -> dict[str, Any]:
-    loss = values.get("train/entropy_loss")
-    return values if loss is None else {**values, "entropy": -loss}

@@ -19,7 +19,7 @@ def watch(
     config: str | os.PathLike[str] | None = None,
     *,
     alert: bool = False,
-    **settings: object,
+    **settings: Any,
 ) -> Monitor:
     """Watch what `trackio.log` gets from now on, before or after `trackio.init`.
 

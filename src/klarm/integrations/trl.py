@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from transformers import TrainerCallback
 from transformers.integrations import INTEGRATION_TO_CALLBACK
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-from klarm.config import load
 from klarm.console import Console
 from klarm.guard import guarded
-from klarm.journal import folder_name, run_folder
-from klarm.metrics import rank, to_number
+from klarm.integrations.reaction import OnCritical, Reaction, checked_settings
+from klarm.journal import folder_name
+from klarm.metrics import KLS, meaning, to_number
 from klarm.monitor import Monitor
 from klarm.session import start
-from klarm.settings import ConfigError, did_you_mean
 
 _Rows = list[tuple[int, dict[str, object]]]  # what was logged, by step
-OnCritical = Literal["none", "checkpoint", "stop"]
 
 
 def _no_change() -> None:
@@ -47,52 +46,48 @@ class KlarmCallback(TrainerCallback):
         config: str | os.PathLike[str] | None = None,
         **overrides: object,
     ) -> None:
-        known = get_args(OnCritical)
-        if on_critical not in known:
-            raise ConfigError(
-                f"KlarmCallback(): on_critical must be one of {', '.join(known)}, "
-                f"got {on_critical!r}{did_you_mean(str(on_critical), known)}"
-            )
-        if run is not None:
-            overrides["run"] = run
-        self.on_critical = on_critical
         self.every_step = every_step
         self.monitor: Monitor | None = None  # while training is under way
         # Decides what to do. Among several ranks it is a monitor without a journal on each, so that
         # nothing which rank 0 alone does can make it decide otherwise: a rank that stops alone
         # leaves the others waiting for it.
         self._judge: Monitor | None = None
-        self._settings = load(config, overrides, overrides_from="KlarmCallback()")
-        if self._settings.run:
-            run_folder(self._settings.dir, self._settings.run)  # raises if it cannot be one
-        self._acted_on: set[tuple[str, int]] = set()  # signal and first step of incidents
+        self._settings = checked_settings(run, config, overrides, "KlarmCallback()")
+        self._reaction = Reaction(on_critical)
         self._asked_to_stop: int | None = None  # the step
         self._measured: set[str] = set()  # the KL's keys that have been numbers
         self._said: set[str] = set()
+        self._framework = self._settings.framework
 
     @guarded(_no_change)
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Start watching; where training is taken up, bring the monitor to where the run was."""
         self.monitor = self._judge = self._asked_to_stop = None
         self._measured.clear()
+        # The trainer's name as well: TRL's do not all mean the same by `kl`.
+        self._framework = self._settings.framework or f"trl/{type(args).__name__}"
         # Not the journal, which rank 0 alone has: the checkpoint's log is the same on all ranks.
         rows = [(row["step"], self._read(row)) for row in state.log_history]
-        if self.on_critical != "none" and (args.world_size or 1) > 1:
+        if self._reaction.acts and (args.world_size or 1) > 1:
             settings = self._settings
-            judge = Monitor("", settings.detectors(), rules=settings.incident_rules())
+            judge = Monitor(
+                "",
+                settings.detectors(),
+                rules=settings.incident_rules(),
+                framework=self._framework,
+                user_keys=settings.metrics,
+            )
             self._judge = _brought_to(judge, state.global_step, rows)
         self._start_recording(args, state, rows)
         if self._judge is None:
             self._judge = self.monitor
-        # Whoever takes up a run with an open incident has been told of it.
-        critical = self._judge.critical if self._judge is not None else []
-        self._acted_on = {(i.signal, i.started) for i in critical}
+        if self._judge is not None:
+            self._reaction.pass_over(self._judge)
 
     @guarded(_no_change)
     def _start_recording(self, args: Any, state: Any, rows: _Rows) -> None:
-        # The binding is to know the framework: framework="trl" belongs into this call.
         monitor = start(
-            self._settings,
+            replace(self._settings, framework=self._framework),
             self._settings.run or _run_name(args),
             rank=0 if state.is_world_process_zero else 1,
         )
@@ -134,7 +129,7 @@ class KlarmCallback(TrainerCallback):
                 f"training goes on though it was to stop at step {self._asked_to_stop}: this "
                 "trainer does not look at should_training_stop, or another callback took it back"
             )
-        if self._judge is not None and self.on_critical != "none":
+        if self._judge is not None:
             self._act(self._judge, state.global_step, control)
 
     @guarded(_no_change)
@@ -156,7 +151,8 @@ class KlarmCallback(TrainerCallback):
         """Return what to log. TRL logs None where a metric was NaN; for the KL that is news."""
         read = {key: value for key, value in logs.items() if key != "step"}
         for key, value in logs.items():
-            if (rank(key) or [""])[0] != "kl":
+            known = meaning(key, self._framework)
+            if known is None or known.metric not in KLS:
                 continue
             if value is None and key in self._measured:
                 read[key] = float("nan")
@@ -165,15 +161,14 @@ class KlarmCallback(TrainerCallback):
         return read
 
     def _act(self, judge: Monitor, step: int, control: Any) -> None:
-        new = [i for i in judge.critical if (i.signal, i.started) not in self._acted_on]
+        new = self._reaction.due(judge)
         if not new:
             return
-        self._acted_on.update((i.signal, i.started) for i in new)
         control.should_save = True
-        if self.on_critical == "stop":
+        if self._reaction.stops:
             control.should_training_stop = True
             self._asked_to_stop = step
-        doing = "stops, with a checkpoint," if self.on_critical == "stop" else "saves a checkpoint"
+        doing = "stops, with a checkpoint," if self._reaction.stops else "saves a checkpoint"
         signals = ", ".join(incident.signal for incident in new)
         self._say(f"{signals} is critical: training {doing} at step {step}")
 

@@ -22,7 +22,7 @@ def watch(
     config: str | os.PathLike[str] | None = None,
     *,
     alert: bool = False,
-    **settings: object,
+    **settings: Any,
 ) -> Monitor:
     """Watch what `wandb.log` and `run.log` get from now on, before or after `wandb.init`.
 
