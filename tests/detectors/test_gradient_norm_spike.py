@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import numpy as np
@@ -98,3 +99,14 @@ def test_scores_of_a_series_are_those_of_the_stream() -> None:
         detector.update(step, {"grad_norm": value})
         streamed.append(detector.score)
     np.testing.assert_array_equal(detector.scores(values), np.array(streamed))
+
+
+def test_an_infinite_gradient_that_a_loss_scaler_skips_opens_nothing() -> None:
+    """With float16 it is routine, one step or a few; one that stays is not."""
+    values = [math.inf, math.inf, *healthy(300), math.inf, *healthy(50), math.nan]
+    alerts = feed(GradientNormSpikeDetector(), values)
+    assert [
+        alert.severity for alert in alerts if not math.isfinite(alert.metrics["grad_norm"])
+    ] == ["critical"] * 4
+    assert opened(values) == []
+    assert opened([*healthy(100), *[math.inf] * 6]) == [104]

@@ -44,6 +44,8 @@ class Detector(ABC):
     fewest_values: ClassVar[int] = 0
     # The setting, if any, whose default is a limit in nats a token: none for sums of them.
     limit_per_token: ClassVar[str] = ""
+    # Whether one value that is not finite is enough to open an incident.
+    not_finite_is_decisive: ClassVar[bool] = True
     # Whether it watches every metric alike, and `watches` is all of them.
     watches_all: ClassVar[bool] = False
 
@@ -162,5 +164,5 @@ class Detector(ABC):
             message=f"{name} is {spelt}: the numbers of this run have broken down.",
             metrics={metric: value} if metric else self._details(value, value, "critical"),
             recommendation=WHEN_NOT_FINITE,
-            decisive=True,
+            decisive=self.not_finite_is_decisive,
         )

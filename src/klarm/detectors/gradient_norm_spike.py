@@ -30,6 +30,8 @@ class GradientNormSpikeDetector(ZScoreDetector):
     signal: ClassVar[str] = "gradient"
     watches: ClassVar[tuple[str, ...]] = ("grad_norm",)
     called: ClassVar[str] = "Gradient norm"
+    # With float16 an infinite gradient is routine: the loss scaler skips the step and goes on.
+    not_finite_is_decisive: ClassVar[bool] = False
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Check that gradients are clipped, and look at the batch of this step. "
