@@ -89,7 +89,8 @@ def test_a_sane_run_is_watched_and_learns_as_it_would_alone(
         assert row["metrics"]["reward"] == result["env_runners"]["episode_return_mean"]
     assert journal("sane", "event") == []
     klarm.finish()
-    assert "watching kl_old (trust_region)" in capsys.readouterr().err
+    source = "kl_old ← learners/default_policy/mean_kl_loss (old policy, exact, per action)"
+    assert source in capsys.readouterr().err
 
 
 def test_a_reckless_run_is_stopped_and_saved() -> None:

@@ -99,7 +99,7 @@ def test_it_says_what_it_reads_and_what_is_idle(capsys: pytest.CaptureFixture[st
     """SB3 has no reference model: its approx_kl is another quantity."""
     ppo().learn(10 * ROLLOUT, callback=KlarmCallback("bound"))
     said = capsys.readouterr().err
-    assert "kl_old ← train/approx_kl (trust_region)" in said
+    assert "kl_old ← train/approx_kl (old policy, k3, per action) (trust_region)" in said
     assert "kl_explosion, kl_runaway, kl_budget idle: no kl in what is logged" in said
 
 
