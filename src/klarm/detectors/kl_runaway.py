@@ -98,14 +98,14 @@ class KLRunawayDetector(Detector):
         size = abs(value) + _SMALLEST
         rows = forecast.rows
         if rows:
-            floor = _SMALLEST + (_TAKE_OFF_STEPS / (rows + 1)) ** 3
+            early = _TAKE_OFF_STEPS / (rows + 1)
+            floor = _SMALLEST + early * early * early
             ahead = log((size + floor) / (forecast.expected + floor)) / forecast.noise
             step_up = forecast.surprise(ahead) - self.allowance
-            self._sum = min(max(self._sum + step_up, 0.0), 2.0 * self.patience)
+            self._sum = _within(self._sum + step_up, 0.0, 2.0 * self.patience)
         forecast.update(log(size))
-        self._records.update(forecast.learnt, forecast.level)
+        rise = self._records.update(forecast.learnt, forecast.level)
         quick = self._sum / self.patience if rows >= _FIRST_CUSUM_STEP else 0.0
-        rise = self._records.unexpected_rise(forecast.level)
         slow = rise / (self._drift + forecast.level_noise()) if rise > 0.0 else 0.0
         self.score = max(quick, slow)
         if self.score <= 1.0:
@@ -165,10 +165,10 @@ class _Forecast:
 
         Deviations that come in runs prove less than ones that come alone.
         """
-        ahead = min(max(ahead, -_MOST_LEFT_OVER), _MOST_LEFT_OVER)
+        ahead = _within(ahead, -_MOST_LEFT_OVER, _MOST_LEFT_OVER)
         news = (ahead - self._together * self._left_over) / self._own
         self._left_over = ahead
-        return min(max(news, -_MOST_A_STEP), _MOST_A_STEP)
+        return _within(news, -_MOST_A_STEP, _MOST_A_STEP)
 
     def update(self, logarithm: float) -> None:
         """Take in the logarithm of one value."""
@@ -189,7 +189,7 @@ class _Forecast:
         weight = min(_EARLY_WEIGHT / (self.learnt + 1), _MOST_EARLY_WEIGHT)
         weight = max(self._least_weight, weight)
         deviation = (logarithm - self._predicted) / self.noise
-        deviation = min(max(deviation, -_MOST_A_STEP), _MOST_A_STEP)
+        deviation = _within(deviation, -_MOST_A_STEP, _MOST_A_STEP)
         self._variance += weight * (deviation * deviation - self._variance)
         self._covariance += weight * (deviation * self._last - self._covariance)
         self._last = deviation
@@ -198,11 +198,11 @@ class _Forecast:
         self.level += weight * (self._predicted + deviation * self.noise - self.level)
         self._slower += weight * (self.level - self._slower)
         trend = (self.level - self._slower) * weight / (1.0 - weight)
-        trend = self._trend = min(max(trend, 0.0), 1.0 / self.learnt)
+        trend = self._trend = _within(trend, 0.0, 1.0 / self.learnt)
         self._predicted = self.level + trend / weight
         self.noise = max(self._scale, _LEAST_NOISE)
         together = self._covariance / self._variance if self._variance > 0.0 else 0.0
-        together = self._together = min(max(together, 0.0), _MOST_CORRELATED)
+        together = self._together = _within(together, 0.0, _MOST_CORRELATED)
         self._own = sqrt(1.0 - together * together)
         self._weight = weight
 
@@ -218,22 +218,25 @@ class _Records:
         self._highest = float("-inf")
         self._noted: list[float] = []
         self._next = float(_FIRST_RECORD_STEP)
-        self._rows = 0
 
-    def update(self, rows: int, level: float) -> None:
-        """Take in the level at a row."""
-        self._rows = rows
+    def update(self, rows: int, level: float) -> float:
+        """Take in the level at a row; return how far it is above its record half-way.
+
+        Less the rise in the doubling before that.
+        """
         if rows < _FIRST_RECORD_STEP:
-            return
-        self._highest = max(self._highest, level)
+            return 0.0
+        if level > self._highest:
+            self._highest = level
         if rows >= self._next:
             self._noted = [*self._noted[-2 * _RECORDS_A_DOUBLING :], self._highest]
             self._next *= 2.0 ** (1.0 / _RECORDS_A_DOUBLING)
-
-    def unexpected_rise(self, level: float) -> float:
-        """Return how far a level is above its record half-way, less the rise before that."""
         noted = self._noted
-        if self._rows < _FIRST_SLOW_STEP or len(noted) <= 2 * _RECORDS_A_DOUBLING:
+        if rows < _FIRST_SLOW_STEP or len(noted) <= 2 * _RECORDS_A_DOUBLING:
             return 0.0
         half, quarter = noted[-1 - _RECORDS_A_DOUBLING], noted[-1 - 2 * _RECORDS_A_DOUBLING]
-        return level - half - max(half - quarter, 0.0)
+        return level - half - (half - quarter if half > quarter else 0.0)
+
+
+def _within(value: float, low: float, high: float) -> float:
+    return low if value < low else high if value > high else value

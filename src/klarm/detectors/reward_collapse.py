@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from klarm.detectors.base import Detector
 from klarm.settings import setting
-from klarm.stats import median
 from klarm.types import Alert, Severity
 
 # A fall is looked for once in so many values: it has to last anyhow, and medians cost.
@@ -72,7 +71,7 @@ class RewardCollapseDetector(Detector):
         self._units = 0.0
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
-        self._values.append(min(max(value, -_LARGEST), _LARGEST))
+        self._values.append(value)
         self._until_look -= 1
         if self._until_look <= 0:
             self._until_look = _LOOK_EVERY
@@ -86,7 +85,7 @@ class RewardCollapseDetector(Detector):
         """Set how far reward has fallen, and what to say if that is too far."""
         values = list(self._values)
         before, latest = values[: self.before_steps], values[self.before_steps :]
-        was, now = median(before), median(latest)
+        was, now = _level(before), _level(latest)
         self._highest = max(self._highest, was)
         self._lowest = min(self._lowest, was)
         fall, covered = was - now, self._highest - min(self._lowest, now)
@@ -110,3 +109,8 @@ class RewardCollapseDetector(Detector):
             "score": score,
             "threshold": self.noise_units,
         }
+
+
+def _level(values: list[float]) -> float:
+    """Return the upper median, held within what differences can be taken of."""
+    return min(max(sorted(values)[len(values) // 2], -_LARGEST), _LARGEST)
