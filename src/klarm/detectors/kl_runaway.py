@@ -226,8 +226,7 @@ class _Records:
         """
         if rows < _FIRST_RECORD_STEP:
             return 0.0
-        if level > self._highest:
-            self._highest = level
+        self._highest = max(self._highest, level)
         if rows >= self._next:
             self._noted = [*self._noted[-2 * _RECORDS_A_DOUBLING :], self._highest]
             self._next *= 2.0 ** (1.0 / _RECORDS_A_DOUBLING)

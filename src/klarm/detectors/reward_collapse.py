@@ -112,5 +112,5 @@ class RewardCollapseDetector(Detector):
 
 
 def _level(values: list[float]) -> float:
-    """Return the upper median, held within what differences can be taken of."""
-    return min(max(sorted(values)[len(values) // 2], -_LARGEST), _LARGEST)
+    """Return the lower median, held within what differences can be taken of."""
+    return min(max(sorted(values)[(len(values) - 1) // 2], -_LARGEST), _LARGEST)
