@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from klarm.detectors import CATALOGUE
 
 settings.register_profile("klarm", deadline=None, max_examples=150)
 settings.load_profile("klarm")
+# What a shell starts in the background is deaf to Ctrl-C, and so would be what tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
