@@ -1,0 +1,1 @@
+"""Where people are told. The catalogue of channels."""
