@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import time
+
 import msgspec
 
-from klarm.types import EventKind, Severity
+from klarm.detectors import CATALOGUE
+from klarm.sparkline import sparkline
+from klarm.types import Event, EventKind, Severity
+
+_LONGEST_LINE = 1000  # of what others wrote: a run's name, a path, a detector's sentence
+_MOST_POINTS = 200
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,8 +37,164 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     metric: str = ""  # what the curve shows
     link: str = ""  # to the page of the run
     test: bool = False  # sent by `klarm test-alert`
+    summary: str = ""  # the body's first line: the numbers, or that it is over
+    started: int = 0  # the step of the incident's first alert
+    time: float = 0.0  # of the event; Unix time
 
     @property
     def key(self) -> str:
         """What is the same for all events of one incident, and for no other."""
         return f"{self.run}/{self.signal}/{self.incident}"
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """What a message needs besides its event. What is not known stays as it is here."""
+
+    run: str
+    now: float  # Unix time of the event
+    run_started: float = 0.0
+    incident_started: float = 0.0  # when the step of its first alert was logged
+    values: list[tuple[int, float]] = []  # of `metric_of(event)`, the latest last
+    checkpoint: tuple[int, str] | None = None  # step and path of the last before it began
+    opening: Event | None = None  # which says what else moved; later events do not
+    gpus: int = 0
+    gpu_hour_price: float = 0.0
+    url: str = ""
+
+
+def metric_of(event: Event) -> str:
+    """Return the metric an incident began with; empty if its detector watches all alike."""
+    kind = next((kind for kind in CATALOGUE if kind.name in event.detectors[:1]), None)
+    return "" if kind is None or kind.watches_all else kind.watches[0]
+
+
+def message_of(event: Event, context: Context) -> Message:
+    """Write the message of an event."""
+    curve = context.values[-_MOST_POINTS:]
+    metric = metric_of(event) if curve else ""
+    line = sparkline([value for _, value in curve])
+    fields = {name: one_line(value) for name, value in _fields(event, context).items() if value}
+    summary = one_line(_summary(event))
+    drawn = f"{metric} {line}  {_span(curve)}" if line else ""
+    link = one_line(context.url)
+    parts = [summary, drawn, *(f"{name}: {value}" for name, value in fields.items()), link]
+    return Message(
+        run=one_line(context.run),
+        incident=event.incident,
+        event=event.event,
+        signal=event.signal,
+        severity=event.severity,
+        step=event.step,
+        title=one_line(_title(event, context)),
+        body="\n".join(part for part in parts if part),
+        fields=fields,
+        sparkline=line,
+        curve=curve,
+        metric=metric,
+        link=link,
+        summary=summary,
+        started=event.started,
+        time=context.now,
+    )
+
+
+def one_line(text: str, limit: int = _LONGEST_LINE) -> str:
+    """Return a text without line breaks and control characters, not too long.
+
+    >>> one_line("a run\\r\\nBcc: everybody")
+    'a run Bcc: everybody'
+    """
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _title(event: Event, context: Context) -> str:
+    what = f"{context.run}: {event.signal}"
+    if event.event == "resolved":
+        return f"{what} resolved at step {event.step}"
+    now = " now" if event.event == "escalated" else ""
+    looks = f", looks like {event.pattern}" if event.pattern else ""
+    return f"{what}{now} {event.severity} since step {event.started}{looks}"
+
+
+def _summary(event: Event) -> str:
+    if event.event == "resolved":
+        return f"Over at step {event.step}: {event.reason}."
+    return event.message
+
+
+def _fields(event: Event, context: Context) -> dict[str, str]:
+    opening = event if event.pattern or event.moved else context.opening or event
+    over = event.event == "resolved"
+    return {
+        "Lasted" if over else "Since": _duration(event, context, over),
+        "Peak": f"{metric_of(event)} {_number(event.peak)}" if metric_of(event) else "",
+        "It was": event.message if over else "",
+        "Also moved": "" if over else opening.moved,
+        "Looks like": f"{opening.pattern}: {opening.cause}" if opening.pattern else "",
+        "To do": "" if over else opening.remedy or event.recommendation,
+        "Last checkpoint before": "" if over else _checkpoint(context),
+        "Cost": _cost(context),
+    }
+
+
+def _duration(event: Event, context: Context, over: bool) -> str:
+    began = context.incident_started
+    seconds = context.now - began if began else 0.0
+    if over:
+        steps = f"steps {event.started} to {event.step}"
+        return f"{steps}, {_spoken(seconds)}" if seconds >= 1 else steps
+    at = f", {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime(began))}" if began else ""
+    ago = f" ({_spoken(seconds)} ago)" if seconds >= 60 else ""
+    return f"step {event.started}{at}{ago}"
+
+
+def _checkpoint(context: Context) -> str:
+    if context.checkpoint is None:
+        return ""
+    step, path = context.checkpoint
+    return f"step {step}, {path}"
+
+
+def _cost(context: Context) -> str:
+    a_second = context.gpus * context.gpu_hour_price / 3600.0
+    if not a_second:
+        return ""
+    told = []
+    if context.incident_started:
+        told.append(f"{_money((context.now - context.incident_started) * a_second)} since it began")
+    if context.run_started:
+        told.append(f"{_money((context.now - context.run_started) * a_second)} for the run so far")
+    return ", ".join(told)
+
+
+def _money(amount: float) -> str:
+    amount = max(amount, 0.0)  # the clock may have been set back
+    return f"${amount:,.0f}" if amount >= 100 else f"${amount:.2f}"
+
+
+def _span(curve: list[tuple[int, float]]) -> str:
+    (first, before), (last, now) = curve[0], curve[-1]
+    return f"{_number(before)} → {_number(now)}, steps {first} to {last}"
+
+
+def _number(value: float | str) -> str:
+    if isinstance(value, str) or not math.isfinite(value):
+        return str(value)
+    return f"{value:.4g}"
+
+
+def _spoken(seconds: float) -> str:
+    """Return a duration in its two largest units.
+
+    >>> _spoken(42), _spoken(3700), _spoken(180_000)
+    ('42 s', '1 h 1 min', '2 d 2 h')
+    """
+    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    left = int(seconds)
+    parts: list[tuple[int, str]] = []
+    for unit, size in units:
+        count, left = divmod(left, size)
+        if count or parts:
+            parts.append((count, unit))
+    return " ".join(f"{count} {unit}" for count, unit in parts[:2] if count) or "0 s"

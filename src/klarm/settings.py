@@ -41,6 +41,9 @@ class Setting:
         >>> Setting("sigma_multiplier", 3.0, "", above=0).check(5)
         5.0
         """
+        read_by_type = getattr(self.kind, "as_setting", None)
+        if read_by_type is not None:
+            return read_by_type(value)
         if not isinstance(value, _FITTING[self.kind]) or (
             isinstance(value, bool) and self.kind is not bool
         ):
@@ -80,6 +83,19 @@ class Setting:
             raise ConfigError(f"must be greater than {self.above:g}, got {value!r}")
         if self.at_least is not None and not value >= self.at_least:
             raise ConfigError(f"must be at least {self.at_least:g}, got {value!r}")
+
+
+class Names(tuple[str, ...]):
+    """A setting that is a list of names, one alone included."""
+
+    @classmethod
+    def as_setting(cls, value: object) -> Names:
+        """Return a list, or text with commas, as names."""
+        if isinstance(value, str):
+            value = [part.strip() for part in value.split(",")]
+        if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
+            raise ConfigError(f"must be text or a list of text, got {value!r:.80}")
+        return cls(name for name in value if name)
 
 
 _LARGEST = 1e300

@@ -1,0 +1,156 @@
+"""The message: what people read, word for word."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from klarm.message import Context, message_of, metric_of, one_line
+from klarm.sparkline import sparkline
+from klarm.types import Event
+
+OPENED = Event(
+    event="opened",
+    incident=3,
+    signal="kl",
+    severity="critical",
+    step=153,
+    started=148,
+    detectors=["kl_explosion", "kl_runaway"],
+    peak=0.07796,
+    reason="5 steps in alert",
+    message="KL 0.07796 is 9.24σ above its rolling baseline of 0.01306 ± 0.007.",
+    recommendation="Act now: lower the learning rate or raise the KL penalty.",
+    moved="grad_norm x4 at 147, then kl x6 at 148; reward flat",
+    pattern="gradients first",
+    cause="updates that are too large",
+    remedy="Lower the learning rate or the gradient clip.",
+)
+PLAIN = msgspec.structs.replace(OPENED, moved="", pattern="", cause="", remedy="")
+CONTEXT = Context(
+    run="grpo-7b",
+    now=1_763_200_800.0,
+    run_started=1_763_100_000.0,
+    incident_started=1_763_200_080.0,
+    values=[(150, 0.01), (151, 0.02), (152, 0.04), (153, 0.08)],
+    checkpoint=(140, "/data/ckpt/step-140"),
+    opening=OPENED,
+    gpus=8,
+    gpu_hour_price=2.5,
+    url="https://example.org/runs/7b",
+)
+
+
+def test_an_opened_incident_is_told_in_full() -> None:
+    """What, where, since when, how bad, what else moved, what to do, where to go back to."""
+    message = message_of(OPENED, CONTEXT)
+    assert message.title == "grpo-7b: kl critical since step 148, looks like gradients first"
+    assert message.body == (
+        "KL 0.07796 is 9.24σ above its rolling baseline of 0.01306 ± 0.007.\n"
+        "kl ▁▂▄█  0.01 → 0.08, steps 150 to 153\n"
+        "Since: step 148, 2025-11-15 09:48 UTC (12 min ago)\n"
+        "Peak: kl 0.07796\n"
+        "Also moved: grad_norm x4 at 147, then kl x6 at 148; reward flat\n"
+        "Looks like: gradients first: updates that are too large\n"
+        "To do: Lower the learning rate or the gradient clip.\n"
+        "Last checkpoint before: step 140, /data/ckpt/step-140\n"
+        "Cost: $4.00 since it began, $560 for the run so far\n"
+        "https://example.org/runs/7b"
+    )
+    assert message.key == "grpo-7b/kl/3"
+    assert (message.metric, message.started, message.time) == ("kl", 148, CONTEXT.now)
+
+
+def test_an_escalation_still_says_what_else_moved() -> None:
+    """Its event does not; the one that opened the incident did."""
+    message = message_of(msgspec.structs.replace(PLAIN, event="escalated"), CONTEXT)
+    assert message.title == "grpo-7b: kl now critical since step 148"
+    assert message.fields["Looks like"] == "gradients first: updates that are too large"
+    assert message.fields["To do"] == "Lower the learning rate or the gradient clip."
+
+
+def test_a_resolution_says_how_long_it_was_and_asks_for_nothing() -> None:
+    """Who reads it has nothing to do."""
+    over = msgspec.structs.replace(PLAIN, event="resolved", step=360, reason="20 quiet steps")
+    message = message_of(over, CONTEXT)
+    assert message.title == "grpo-7b: kl resolved at step 360"
+    assert message.summary == "Over at step 360: 20 quiet steps."
+    assert message.fields == {
+        "Lasted": "steps 148 to 360, 12 min",
+        "Peak": "kl 0.07796",
+        "It was": OPENED.message,
+        "Looks like": "gradients first: updates that are too large",
+        "Cost": "$4.00 since it began, $560 for the run so far",
+    }
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    """A message never shows an empty field; without a pattern the detector advises."""
+    message = message_of(PLAIN, Context(run="r", now=1.0))
+    assert message.fields == {
+        "Since": "step 148",
+        "Peak": "kl 0.07796",
+        "To do": "Act now: lower the learning rate or raise the KL penalty.",
+    }
+    assert (message.sparkline, message.curve, message.metric, message.link) == ("", [], "", "")
+
+
+def test_a_clock_that_was_set_back_costs_nothing() -> None:
+    """Rather than a negative amount."""
+    early = msgspec.structs.replace(CONTEXT, now=CONTEXT.run_started - 1e6)
+    assert message_of(OPENED, early).fields["Cost"] == (
+        "$0.00 since it began, $0.00 for the run so far"
+    )
+
+
+@pytest.mark.parametrize("peak", ["NaN", math.nan, math.inf])
+def test_a_peak_that_is_not_finite_is_told(peak: float | str) -> None:
+    """A journal spells it as text."""
+    told = message_of(msgspec.structs.replace(OPENED, peak=peak), CONTEXT).fields["Peak"]
+    assert told.lower() in ("kl nan", "kl inf")
+
+
+def test_the_metric_is_that_of_the_first_detector() -> None:
+    """None where a detector watches all metrics alike, or where a later klarm wrote the event."""
+    assert metric_of(OPENED) == "kl"
+    assert metric_of(msgspec.structs.replace(OPENED, detectors=["loss_nan"])) == "loss"
+    assert metric_of(msgspec.structs.replace(OPENED, detectors=["metric_lost"])) == ""
+    assert metric_of(msgspec.structs.replace(OPENED, detectors=["from_the_future"])) == ""
+
+
+@given(st.text(), st.text(), st.text())
+def test_names_of_others_stay_on_their_line(run: str, path: str, said: str) -> None:
+    """Whatever a run, a path or a metric is called: no line breaks, no control characters."""
+    context = msgspec.structs.replace(CONTEXT, run=run, checkpoint=(1, path), url=path)
+    message = message_of(msgspec.structs.replace(OPENED, message=said), context)
+    assert message.title.isprintable()
+    assert all(line.isprintable() for line in message.body.split("\n"))
+    assert len(message.body.split("\n")) <= 10
+    assert all(value.isprintable() and value for value in message.fields.values())
+
+
+def test_a_long_line_is_cut() -> None:
+    """At its end, where it shows."""
+    assert one_line("x" * 2000, 10) == "xxxxxxxxx…"
+
+
+numbers = st.floats(allow_nan=True, allow_infinity=True)
+
+
+@given(st.lists(numbers, max_size=300), st.integers(1, 60))
+def test_any_series_can_be_drawn(values: list[float], width: int) -> None:
+    """In as many characters as there is room, a cross for what is not finite."""
+    line = sparkline(values, width)
+    assert len(line) == min(len(values), width)
+    assert set(line) <= set("▁▂▃▄▅▆▇█×")
+    assert ("×" in line) == any(not math.isfinite(value) for value in values)
+
+
+def test_a_single_spike_is_never_lost() -> None:
+    """However many values share a character."""
+    assert sparkline([0.0] * 500 + [9.0] + [0.0] * 499, 10).count("█") == 1
+    assert sparkline([9.0] * 500 + [0.0] + [9.0] * 499, 10).count("▁") == 1
