@@ -107,6 +107,14 @@ def test_watching_a_run_loads_neither_numpy_nor_click() -> None:
     assert not loaded & {"numpy", "rich", "click", "yaml", "asyncio"}
 
 
+def test_setting_up_a_channel_loads_no_extra() -> None:
+    """The picture is drawn, and matplotlib loaded, when there is an incident."""
+    loaded = loaded_after(
+        "import klarm; klarm.init('a', channels={'slack': {'webhook_url': 'https://a.invalid/b'}})"
+    )
+    assert not loaded & {"matplotlib", "apprise", "numpy", "yaml", "asyncio"}
+
+
 def test_every_public_name_can_be_had() -> None:
     """They load when they are first used, so a slip would show late."""
     import klarm

@@ -103,7 +103,8 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
         ),
         (
             "colour: red",
-            "klarm.yaml: colour is unknown; known are run, dir, console, framework, metrics,",
+            "klarm.yaml: colour is unknown; known are run, dir, console, framework, url, gpus, "
+            "gpu_hour_price, metrics, channels, incidents,",
         ),
         (
             "kl_explosion: {sigma_multiplier: lots}",
@@ -267,6 +268,17 @@ def test_the_file_that_klarm_init_writes_changes_nothing() -> None:
     config = load(environment={})
     assert config == load(environment={}, recorded={})
     assert yaml.safe_load(text)["kl_explosion"].keys() == kl(config).keys()
+
+
+def test_the_example_of_channels_that_klarm_init_writes_is_right() -> None:
+    """Uncommented as it stands."""
+    example = default_yaml().partition("# channels:")
+    write("".join(example[1:]).replace("\n# ", "\n").replace("# channels:", "channels:"))
+    config = load(environment={})
+    assert {name: values["type"] for name, values in config.channel_settings.items()} == {
+        "team": "slack",
+        "pager": "pagerduty",
+    }
 
 
 def test_recorded_settings_stand_in_for_file_and_environment() -> None:

@@ -8,13 +8,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from klarm.channels import CHANNELS, Channel, channel_kind
+from klarm.channels.route import Route
 from klarm.cli.group import klarm as command
 from klarm.config import SECTIONS, TOP_LEVEL
 from klarm.detectors import CATALOGUE, Detector
 from klarm.frameworks import FRAMEWORKS
 from klarm.journal import Record
 from klarm.metrics import METRICS
-from klarm.settings import Setting, settings_of
+from klarm.secret import Secret
+from klarm.settings import Names, Setting, settings_of
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -26,7 +29,9 @@ def spelt(setting: Setting) -> str:
     """Return a default as the tables of the docs spell it."""
     if isinstance(setting.default, bool):
         return str(setting.default).lower()
-    return str(setting.default) or '""'
+    if isinstance(setting.default, Names):
+        return "[]"
+    return '""' if not setting.default and setting.kind in (str, Secret) else str(setting.default)
 
 
 def table_rows(page: Path) -> dict[str, list[str]]:
@@ -49,6 +54,23 @@ def test_every_detector_has_a_page_with_every_setting(kind: type[Detector]) -> N
         assert setting.name in rows, f"docs/detectors/{kind.name}.md lacks {setting.name}"
         assert rows[setting.name][1] == spelt(setting)
     assert f"detectors/{kind.name}.md" in (DOCS / "index.md").read_text()
+
+
+@pytest.mark.parametrize("type_", CHANNELS)
+def test_every_channel_has_a_page_with_every_setting(type_: str) -> None:
+    """With its default as it is now; those of every channel are on the index."""
+    index = DOCS / "channels" / "index.md"
+    shared = {**settings_of(Route), **settings_of(Channel)}
+    rows = table_rows(index)
+    for setting in shared.values():
+        assert rows[setting.name][1] == spelt(setting)
+    page = DOCS / "channels" / f"{type_}.md"
+    rows = table_rows(page)
+    for setting in settings_of(channel_kind(type_)).values():
+        if setting.name not in shared:
+            assert setting.name in rows, f"{page} lacks {setting.name}"
+            assert rows[setting.name][1] == spelt(setting)
+    assert f"({type_}.md)" in index.read_text()
 
 
 def test_every_general_setting_is_documented() -> None:

@@ -11,10 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from klarm.channels.route import SECTION as CHANNELS
+from klarm.channels.route import ChannelSettings, Route, route_of
 from klarm.detectors import CATALOGUE, Detector
 from klarm.frameworks import FRAMEWORKS, tables
 from klarm.incidents import IncidentRules
 from klarm.metrics import METRICS
+from klarm.secret import Secret
 from klarm.settings import ConfigError, Setting, did_you_mean, setting, settings_of
 from klarm.user_keys import SECTION as METRICS_SECTION
 from klarm.user_keys import UserKey, check_user_keys, read_user_key
@@ -41,8 +44,16 @@ class Config:
     framework: str = setting(
         "", "what logs, where a key means different things: sb3, trl/RLOO (integrations say it)"
     )
+    url: str = setting("", "link to a page about the run, put into messages")
+    gpus: int = setting(
+        0, "GPUs the run uses; with gpu_hour_price, messages say the cost", at_least=0
+    )
+    gpu_hour_price: float = setting(0.0, "what an hour of one GPU costs, in dollars", at_least=0)
     metrics: Mapping[str, UserKey] = field(default_factory=dict)
     sections: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    channel_settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    # What is allowed but would better be otherwise, to be said once.
+    remarks: tuple[str, ...] = field(default=(), compare=False)
 
     def detectors(self) -> list[Detector]:
         """Make the detectors that are in the catalogue, each with its settings."""
@@ -52,11 +63,27 @@ class Config:
         """Return when incidents open and when they are resolved."""
         return IncidentRules(**self.sections.get("incidents", {}))  # type: ignore[arg-type]
 
+    def channels(self) -> list[Route]:
+        """Make the channels that are on; raise ConfigError for a secret that is not there."""
+        return [
+            route_of(name, values)
+            for name, values in self.channel_settings.items()
+            if values["enabled"]
+        ]
+
     def as_dict(self) -> dict[str, object]:
-        """Return every setting as klarm.yaml would hold it."""
+        """Return every setting as klarm.yaml would hold it, but no secret."""
         top = {name: getattr(self, name) for name in TOP_LEVEL}
         top[METRICS_SECTION] = {name: said.as_dict() for name, said in self.metrics.items()}
-        return {**top, **{name: dict(values) for name, values in self.sections.items()}}
+        channels = {
+            name: {
+                key: value.spelt() if isinstance(value, Secret) else value
+                for key, value in values.items()
+            }
+            for name, values in self.channel_settings.items()
+        }
+        sections = {name: dict(values) for name, values in self.sections.items()}
+        return {**top, **sections, CHANNELS: channels}
 
 
 TOP_LEVEL = settings_of(Config)
@@ -89,10 +116,14 @@ def load(
         merged.update(_read_mapping(_known_part(recorded), source="the journal"))
         environment = {}
     path = _find_file(file, environment, look_here=recorded is None)
+    channels = ChannelSettings()
     if path is not None:
-        merged.update(_read_mapping(_parse_file(path), source=str(path)))
-    merged.update(_read_environment(environment))
+        content = _parse_file(path)
+        merged.update(_read_mapping(content, source=str(path)))
+        channels.add(content.get(CHANNELS), source=str(path), in_file=True)
+    merged.update(_read_environment(environment, channels))
     merged.update(_read_mapping(overrides or {}, source=overrides_from))
+    channels.add((overrides or {}).get(CHANNELS), source=overrides_from)
     top = {name: merged["", name] for name in TOP_LEVEL}
     sections = {
         section: {name: merged[section, name] for name in settings}
@@ -101,7 +132,14 @@ def load(
     metrics = {name: said for (section, name), said in merged.items() if isinstance(said, UserKey)}
     check_user_keys(metrics)
     _check_framework(str(top["framework"]))
-    return Config(**top, metrics=metrics, sections=sections)  # type: ignore[arg-type]
+    checked = channels.checked()
+    return Config(
+        **top,  # type: ignore[arg-type]
+        metrics=metrics,
+        sections=sections,
+        channel_settings=checked,
+        remarks=tuple(channels.remarks),
+    )
 
 
 def _find_file(
@@ -182,7 +220,7 @@ def _read_mapping(content: Mapping[str, object], source: str) -> dict[Place, obj
                 raise ConfigError(f"{source}: {key} must be a section ({known}), got {value!r}")
             for name, inner in value.items():
                 read[key, name] = _read_one(key, name, inner, source)
-        else:
+        elif key != CHANNELS:  # which names sections of its own
             read["", key] = _read_one("", key, value, source)
     return read
 
@@ -217,7 +255,7 @@ def _read_one(section: str, name: str, value: object, source: str) -> object:
     known = SECTIONS[section] if section else TOP_LEVEL
     spelt = f"{section}.{name}" if section else name
     if name not in known:
-        right = known if section else [*TOP_LEVEL, METRICS_SECTION, *SECTIONS]
+        right = known if section else [*TOP_LEVEL, METRICS_SECTION, CHANNELS, *SECTIONS]
         hint = did_you_mean(name, right) or f"; known are {', '.join(right)}"
         raise ConfigError(f"{source}: {spelt} is unknown{hint}")
     try:
@@ -226,7 +264,9 @@ def _read_one(section: str, name: str, value: object, source: str) -> object:
         raise ConfigError(f"{source}: {spelt} {error}") from None
 
 
-def _read_environment(environment: Mapping[str, str]) -> dict[Place, object]:
+def _read_environment(
+    environment: Mapping[str, str], channels: ChannelSettings
+) -> dict[Place, object]:
     """Read KLARM_RUN, KLARM_DIR ... and KLARM_<SECTION>__<SETTING>.
 
     A name with the divider is meant for us and must be right. One without it may belong to
@@ -246,14 +286,20 @@ def _read_environment(environment: Mapping[str, str]) -> dict[Place, object]:
             continue
         if _DIVIDER in variable:
             section, _, name = variable.removeprefix(_PREFIX).lower().partition(_DIVIDER)
+            if section == CHANNELS:
+                channels.add_variable(variable, name, text)
+                continue
             if section not in sections:
-                hint = did_you_mean(section, sections) or f"; known are {', '.join(sections)}"
+                known = [CHANNELS, *sections]
+                hint = did_you_mean(section, known) or f"; known are {', '.join(known)}"
                 raise ConfigError(f"environment: {variable}: no section {section!r}{hint}")
             read[section, name] = _read_one(section, name, text, f"environment: {variable}")
         elif variable in plain:
             read["", plain[variable]] = _read_one(
                 "", plain[variable], text, f"environment: {variable}"
             )
+        elif variable.startswith(f"{_PREFIX}{CHANNELS.upper()}_"):
+            channels.add_variable(variable, "", text)  # which says how it is spelt
         elif hint := did_you_mean(
             variable.removeprefix(_PREFIX), nested, cutoff=0.95
         ) or did_you_mean(variable, [*plain, _FILE_VARIABLE, *nested], cutoff=0.88):

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from klarm.message import Message
-from klarm.settings import setting
+from klarm.secret import Secret
+from klarm.settings import ConfigError, check_settings, setting, settings_of
+
+_LONGEST_REASON = 300
 
 # What a service gave back that is needed to change or follow up what was sent: a thread, an id.
 Receipt = dict[str, str]
 
 
-class NotDelivered(Exception):
+class NotDelivered(Exception):  # noqa: N818
     """A message did not get through. Says why, and whether another try may help."""
 
     def __init__(self, reason: str, *, retry: bool, after_seconds: float | None = None) -> None:
@@ -37,12 +40,46 @@ class Channel(ABC):
     name: str = ""  # what the user calls it in klarm.yaml
     timeout_seconds: float = setting(10.0, "how long a service may take to answer", above=0)
 
+    def __post_init__(self) -> None:
+        where = f"channels.{self.name or self.type}"
+        check_settings(self, where)
+        for name in settings_of(type(self)):
+            value = getattr(self, name)
+            if isinstance(value, Secret):
+                try:
+                    setattr(self, name, value.fetched())
+                except ConfigError as error:
+                    raise ConfigError(f"{where}.{name} {error}") from None
+        try:
+            self._check()
+        except ConfigError as error:
+            raise ConfigError(f"{where}{error}") from None
+
+    def _check(self) -> None:  # noqa: B027  # most have nothing to add
+        """Raise ConfigError, as `.setting what is wrong`, where settings do not go together."""
+
     @abstractmethod
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:
         """Deliver a message, or raise NotDelivered.
 
         `earlier` is the receipt of the incident's first message here, empty if there was none.
         """
+
+    def hide_secrets(self, text: str) -> str:
+        """Return a text that may come from anywhere without the secrets of this channel."""
+        for name in settings_of(type(self)):
+            value = getattr(self, name)
+            if isinstance(value, Secret):
+                text = value.hide_in(text)
+        return text
+
+    def not_delivered(
+        self, reason: str, *, retry: bool, after_seconds: float | None = None
+    ) -> NotDelivered:
+        """Return the failure to raise, its reason on one line, short and without secrets."""
+        printable = "".join(c if c.isprintable() else " " for c in self.hide_secrets(reason))
+        line = " ".join(printable.split())
+        return NotDelivered(line[:_LONGEST_REASON], retry=retry, after_seconds=after_seconds)
 
     def __repr__(self) -> str:
         return f"<{self.type} channel {self.name}>"  # no setting: some are secrets

@@ -20,6 +20,21 @@ _HEAD = """\
 # klarm: what to watch and how. Every setting is here with its default; delete what you do not
 # change. The environment (KLARM_KL_EXPLOSION__SIGMA_MULTIPLIER=5) and klarm.init(...) override it.
 """
+_CHANNELS = """
+# Who is told of incidents, by a name of yours. Types: slack, discord, email, pagerduty, webhook,
+# desktop, apprise; see docs/channels.
+# channels:
+#   team:
+#     type: slack
+#     webhook_url: {env: SLACK_WEBHOOK}   # or {file: /run/secrets/slack}
+#     severity: warning                   # the least that is sent
+#   pager:
+#     type: pagerduty
+#     routing_key: {env: PAGERDUTY_KEY}
+#     severity: critical
+#     signals: [kl, loss]                 # all, if left out
+#     runs: "grpo-*"
+"""
 
 
 @click.command()
@@ -43,7 +58,7 @@ def default_yaml() -> str:
     for name, settings in SECTIONS.items():
         parts.append(f"\n{name}:\n")
         parts += [_line(declared, indent="  ") for declared in settings.values()]
-    return "".join([*parts, _TAIL])
+    return "".join([*parts, _TAIL, _CHANNELS])
 
 
 def _line(declared: Setting, indent: str) -> str:

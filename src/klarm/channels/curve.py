@@ -1,0 +1,70 @@
+"""The curve of an incident as a picture, where matplotlib (`klarm[report]`) is installed."""
+
+from __future__ import annotations
+
+import io
+import math
+from statistics import median
+
+from klarm.message import Message
+
+FILE_NAME = "curve.png"
+_COLOURS = {"warning": "#d98e04", "critical": "#c62828"}
+_FEWEST = 3
+_WIDE = 30.0  # so many times the usual hides it on a linear scale
+
+
+def curve_png(message: Message) -> bytes | None:
+    """Return the metric's last values as a PNG; nothing where it cannot be drawn.
+
+    A picture is a courtesy: whatever fails here must not keep the message from being sent.
+    """
+    points = [(step, value) for step, value in message.curve if math.isfinite(value)]
+    if len(points) < _FEWEST:
+        return None
+    try:
+        return _draw(message, points)
+    except Exception:  # noqa: BLE001  # not installed, half installed, no fonts, no memory ...
+        return None
+
+
+def _draw(message: Message, points: list[tuple[int, float]]) -> bytes:
+    # Without pyplot, which keeps global state and is not for threads.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 2.8), dpi=100, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    colour = _COLOURS[message.severity]
+    steps, values = zip(*points, strict=True)
+    axes.plot(steps, values, color="#37474f", linewidth=1.4)
+    last = points[-1][0]
+    if points[0][0] <= message.started <= last and message.event != "resolved":
+        axes.axvspan(message.started, last, color=colour, alpha=0.10, linewidth=0)
+        axes.axvline(message.started, color=colour, linewidth=1.0)
+        axes.annotate(
+            f"step {message.started}",
+            (message.started, 1.0),
+            xycoords=("data", "axes fraction"),
+            xytext=(-4, -4),
+            textcoords="offset points",
+            ha="right",
+            va="top",
+            color=colour,
+            fontsize=8,
+        )
+    for step, value in message.curve:
+        if not math.isfinite(value):
+            axes.axvline(step, color=colour, linewidth=0.8, linestyle=":")
+    if min(values) > 0 and max(values) > _WIDE * median(values):
+        axes.set_yscale("log")
+    axes.set_xlabel("step", fontsize=8)
+    # A dollar sign would begin a formula.
+    axes.set_title(f"{message.metric}, {message.run}".replace("$", r"\$"), loc="left", fontsize=9)
+    axes.tick_params(labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    return file.getvalue()

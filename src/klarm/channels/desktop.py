@@ -1,0 +1,73 @@
+"""The desktop of whoever runs klarm: a notification, or else the terminal and its bell."""
+
+from __future__ import annotations
+
+import html
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from klarm.channels.base import Channel, Receipt
+from klarm.message import Message, one_line
+
+_MOST_TEXT = 300
+# The text comes as arguments, so that nothing in it is taken for a script.
+_SCRIPT = (
+    "on run argv",
+    "display notification (item 2 of argv) with title (item 1 of argv)",
+    "end run",
+)
+
+
+@dataclass(kw_only=True, repr=False)
+class DesktopChannel(Channel):
+    """Shows a notification by notify-send or osascript, or writes a line with a bell to stderr."""
+
+    type: ClassVar[str] = "desktop"
+
+    def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:  # noqa: ARG002
+        """Show the message on this machine."""
+        title = one_line(f"klarm: {'Test: ' if message.test else ''}{message.title}", _MOST_TEXT)
+        text = one_line(message.summary or message.body, _MOST_TEXT)
+        urgent = message.severity == "critical" and message.event != "resolved"
+        for command in _commands(title, text, urgent):
+            if self._run(command):
+                return {}
+        try:
+            sys.stderr.write(f"\a{title}\n  {text}\n")
+            sys.stderr.flush()
+        except (AttributeError, OSError, ValueError):  # none, closed, or one that knows no σ
+            raise self.not_delivered(
+                "there is neither a desktop nor a terminal here", retry=False
+            ) from None
+        return {}
+
+    def _run(self, command: list[str]) -> bool:
+        program = shutil.which(command[0])
+        if program is None:
+            return False
+        try:
+            done = subprocess.run(
+                [program, *command[1:]],
+                timeout=self.timeout_seconds,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                check=False,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return False
+        return done.returncode == 0  # not so on a machine without a session
+
+
+def _commands(title: str, text: str, urgent: bool) -> list[list[str]]:
+    urgency = "critical" if urgent else "normal"
+    script = [part for line in _SCRIPT for part in ("-e", line)]
+    return [
+        # Its body, not its title, may hold markup.
+        ["notify-send", "-a", "klarm", "-u", urgency, "--", title, html.escape(text, quote=False)],
+        ["osascript", *script, title, text],
+    ]

@@ -1,0 +1,125 @@
+"""Discord: a webhook whose first message of an incident is kept up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+import msgspec
+
+from klarm.channels.base import Channel, Receipt
+from klarm.channels.curve import FILE_NAME, curve_png
+from klarm.channels.http import Answer, check_url, request
+from klarm.channels.text import fit, width
+from klarm.message import Message
+from klarm.secret import Secret
+from klarm.settings import ConfigError, setting
+
+# https://discord.com/developers/docs/resources/message#embed-object-embed-limits
+MOST_CONTENT, MOST_TITLE, MOST_DESCRIPTION = 2_000, 256, 4_096
+MOST_FIELDS, MOST_NAME, MOST_VALUE, MOST_IN_ALL = 25, 256, 1_024, 6_000
+_MEANS_SOMETHING = set("\\*_~`|<>#[]")
+_COLOURS = {"warning": 0xD98E04, "critical": 0xC62828, "resolved": 0x2E7D32}
+# No name in a message rings anybody, whatever it is.
+_NOBODY: dict[str, list[str]] = {"parse": []}
+_BOUNDARY = "klarm-4d2b8f0c7a1e"
+
+
+@dataclass(kw_only=True, repr=False)
+class DiscordChannel(Channel):
+    """Posts an embed, and edits it when the incident escalates or is resolved.
+
+    An edit makes no sound, so an escalation is also posted as one new line.
+    """
+
+    type: ClassVar[str] = "discord"
+
+    webhook_url: Secret = setting(Secret(), "address of the channel's webhook")
+
+    def _check(self) -> None:
+        if not self.webhook_url:
+            raise ConfigError(".webhook_url must be set")
+        check_url(self.webhook_url.reveal(), "webhook_url")
+
+    def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:
+        """Post the message, or edit the earlier one if it is still there."""
+        payload, image = discord_payload(message), curve_png(message)
+        if image is not None:
+            payload["embeds"][0]["image"] = {"url": f"attachment://{FILE_NAME}"}
+        # On an edit, this also takes away the picture there was.
+        payload["attachments"] = [] if image is None else [{"id": 0, "filename": FILE_NAME}]
+        known = earlier.get("id", "")
+        if known:
+            answer = self._call("PATCH", f"/messages/{quote(known, safe='')}", payload, image)
+            if answer.status != 404:
+                if message.event == "escalated":
+                    line = fit(message.title, MOST_CONTENT, _escape)
+                    self._call("POST", "", {"content": line, "allowed_mentions": _NOBODY})
+                return {"id": known}
+        answer = self._call("POST", "", payload, image)
+        if answer.status == 404:
+            raise self.not_delivered("Discord knows no such webhook (404)", retry=False)
+        return {"id": str(answer.json(self).get("id", ""))}
+
+    def _call(
+        self, method: str, path: str, payload: Mapping[str, Any], image: bytes | None = None
+    ) -> Answer:
+        address = urlsplit(self.webhook_url.reveal())
+        query = urlencode([*parse_qsl(address.query), ("wait", "true")])  # keeps a thread_id
+        url = urlunsplit(address._replace(path=address.path.rstrip("/") + path, query=query))
+        body = msgspec.json.encode(payload)
+        kind = "application/json"
+        if image is not None:
+            body, kind = _multipart(body, image), f"multipart/form-data; boundary={_BOUNDARY}"
+        return request(self, method, url, body, {"Content-Type": kind}, accept=(404,))
+
+
+def discord_payload(message: Message) -> dict[str, Any]:
+    """Return a message as one embed."""
+    state = "resolved" if message.event == "resolved" else message.severity
+    title = f"{'Test: ' if message.test else ''}{message.title}"
+    description = fit(message.summary or message.body, MOST_DESCRIPTION - 200, _escape)
+    if message.sparkline:
+        drawn = f"{message.metric} {message.sparkline}".replace("`", "'")
+        description += f"\n```\n{fit(drawn, 150)}\n```"
+    embed: dict[str, Any] = {
+        "title": fit(title, MOST_TITLE, _escape),
+        "description": description,
+        "color": _COLOURS[state],
+        "fields": [],
+    }
+    if message.link.startswith(("http://", "https://")):
+        embed["url"] = fit(message.link, 2_000)
+    left = MOST_IN_ALL - width(embed["title"]) - width(description)
+    told = [(n, v) for n, v in message.fields.items() if n.strip() and v.strip()]
+    for name, value in told[:MOST_FIELDS]:
+        field = {
+            "name": fit(name, MOST_NAME, _escape),
+            "value": fit(value, MOST_VALUE, _escape),
+            "inline": False,
+        }
+        left -= width(field["name"]) + width(field["value"])  # type: ignore[arg-type]
+        if left < 0:
+            break
+        embed["fields"].append(field)
+    return {"embeds": [embed], "allowed_mentions": _NOBODY}
+
+
+def _escape(character: str) -> str:
+    return f"\\{character}" if character in _MEANS_SOMETHING else character
+
+
+def _multipart(payload: bytes, image: bytes) -> bytes:
+    head = f"--{_BOUNDARY}\r\nContent-Disposition: form-data; name="
+    return b"".join(
+        (
+            f'{head}"payload_json"\r\nContent-Type: application/json\r\n\r\n'.encode(),
+            payload,
+            f'\r\n{head}"files[0]"; filename="{FILE_NAME}"\r\n'.encode(),
+            b"Content-Type: image/png\r\n\r\n",
+            image,
+            f"\r\n--{_BOUNDARY}--\r\n".encode(),
+        )
+    )

@@ -1,0 +1,188 @@
+"""E-mail over SMTP: plain text and HTML, the curve in it, one thread an incident."""
+
+from __future__ import annotations
+
+import html
+import smtplib
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import formataddr, formatdate, make_msgid, parseaddr
+from typing import ClassVar
+
+from klarm.channels.base import Channel, NotDelivered, Receipt
+from klarm.channels.curve import FILE_NAME, curve_png
+from klarm.channels.http import why
+from klarm.channels.sockets import connector, end_by, tls_context
+from klarm.message import Message, one_line
+from klarm.secret import Secret
+from klarm.settings import ConfigError, Names, setting
+
+_PORTS = {"starttls": 587, "tls": 465, "none": 25}
+_MOST_SUBJECT = 200
+_COLOURS = {"warning": "#d98e04", "critical": "#c62828", "resolved": "#2e7d32"}
+
+
+@dataclass(kw_only=True, repr=False)
+class EmailChannel(Channel):
+    """Sends mail through a server. Later mails about an incident are answers to its first."""
+
+    type: ClassVar[str] = "email"
+
+    host: str = setting("", "the mail server")
+    port: int = setting(0, "its port (0: 587, 465 or 25, as security is)", at_least=0)
+    security: str = setting(
+        "starttls", "how the connection is encrypted", choices=("starttls", "tls", "none")
+    )
+    username: str = setting("", "name to log in with; empty: no login")
+    password: Secret = setting(Secret(), "its password")
+    sender: str = setting("", "address the mail comes from")
+    recipients: Names = setting(Names(), "addresses it goes to")
+    ca_file: str = setting("", "certificates to trust instead of the system's")
+
+    def _check(self) -> None:
+        for name in ("host", "sender", "recipients"):
+            if not getattr(self, name):
+                raise ConfigError(f".{name} must be set")
+        for address in (self.sender, *self.recipients):
+            if "@" not in parseaddr(address)[1] or not address.isprintable():
+                raise ConfigError(f": {address!r} is no mail address")
+        if bool(self.username) != bool(self.password):
+            raise ConfigError(" needs username and password, or neither")
+        if self.ca_file:
+            try:
+                tls_context(self.ca_file)
+            except (OSError, ssl.SSLError):
+                raise ConfigError(f".ca_file {self.ca_file!r} holds no certificates") from None
+
+    def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:
+        """Send the message, as an answer to the earlier one."""
+        mail = compose(message, self.sender, self.recipients, earlier.get("message_id", ""))
+        failure = None
+        try:
+            refused = self._hand_over(mail)
+        except (OSError, ValueError, smtplib.SMTPException) as error:
+            failure = self._failure(error)
+        if failure is not None:  # raised here, so that nothing of smtplib's hangs on to it
+            raise failure
+        receipt = {"message_id": earlier.get("message_id") or str(mail["Message-ID"])}
+        if refused:
+            receipt["refused"] = ", ".join(refused)
+        return receipt
+
+    def _hand_over(self, mail: EmailMessage) -> Mapping[str, object]:
+        ends = time.monotonic() + self.timeout_seconds
+        context = tls_context(self.ca_file) if self.security != "none" else None
+        address = (self.host, self.port or _PORTS[self.security])
+        with _Conversation(address, ends, context if self.security == "tls" else None) as server:
+            if self.security == "starttls":
+                server.ehlo_or_helo_if_needed()
+                if not server.has_extn("starttls"):
+                    raise smtplib.SMTPNotSupportedError("it offers no STARTTLS, so nothing is sent")
+                server.starttls(context=context)
+                end_by(server.sock, ends)
+            if self.username:
+                server.login(self.username, self.password.reveal())
+            return server.send_message(mail)
+
+    def _failure(self, error: Exception) -> NotDelivered:
+        if isinstance(error, smtplib.SMTPRecipientsRefused):
+            return self._refusal("every recipient", *worst(error.recipients))
+        if isinstance(error, smtplib.SMTPResponseException):
+            what = "the login" if isinstance(error, smtplib.SMTPAuthenticationError) else "the mail"
+            return self._refusal(what, error.smtp_code, error.smtp_error)
+        if isinstance(error, smtplib.SMTPNotSupportedError):
+            return self.not_delivered(f"{self.host}: {error}", retry=False)
+        # smtplib says of everything else that the server disconnected.
+        cause = error.__context__ if isinstance(error, smtplib.SMTPException) else error
+        said = why(cause) if isinstance(cause, Exception) else "the connection broke"
+        return self.not_delivered(f"{self.host}: {said}", retry=True)
+
+    def _refusal(self, what: str, code: int, said: bytes | str) -> NotDelivered:
+        text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+        # 4xx passes, 5xx does not (RFC 5321); below is no answer of a mail server at all.
+        return self.not_delivered(
+            f"{self.host} refused {what}: {code} {text}", retry=not 500 <= code < 600
+        )
+
+
+class _Conversation(smtplib.SMTP):
+    """Talks to a server until a last moment, encrypted from the start if there is a context."""
+
+    def __init__(
+        self, address: tuple[str, int], ends: float, context: ssl.SSLContext | None
+    ) -> None:
+        self._ends, self._context = ends, context
+        # Named here: smtplib would ask the resolver, which may take its time.
+        name = socket.gethostname()
+        plain = name.isascii() and name.replace("-", "").replace(".", "").isalnum()
+        super().__init__(*address, local_hostname=name if plain else "localhost")
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:  # noqa: ARG002
+        sock = connector(self._ends)((host, port))
+        if self._context is not None:
+            sock = self._context.wrap_socket(sock, server_hostname=host)
+            end_by(sock, self._ends)
+        return sock
+
+    def __exit__(self, *_: object) -> None:
+        """Leave without waiting for a farewell: the mail is taken or it is not."""
+        self.close()
+
+
+def worst(refused: Mapping[str, tuple[int, bytes]]) -> tuple[int, bytes]:
+    """Return the refusal that another try may change, if there is one, else any."""
+    return min(refused.values(), key=lambda refusal: refusal[0])
+
+
+def compose(
+    message: Message, sender: str, recipients: tuple[str, ...], answer_to: str = ""
+) -> EmailMessage:
+    """Return a message as a mail, with nothing of it in a header but one line."""
+    mail = EmailMessage(policy=SMTP)
+    test = "Test: " if message.test else ""
+    mail["Subject"] = one_line(f"[klarm] {test}{message.title}", _MOST_SUBJECT)
+    mail["From"] = formataddr(parseaddr(sender))
+    mail["To"] = ", ".join(formataddr(parseaddr(address)) for address in recipients)
+    mail["Date"] = formatdate()
+    mail["Message-ID"] = make_msgid("klarm", domain=parseaddr(sender)[1].rpartition("@")[2])
+    mail["Auto-Submitted"] = "auto-generated"  # no answers from people on holiday (RFC 3834)
+    if answer_to:
+        mail["In-Reply-To"] = mail["References"] = one_line(answer_to)
+    mail.set_content(f"{message.title}\n\n{message.body}\n")
+    image = curve_png(message)
+    name = make_msgid("curve", domain="klarm.invalid") if image is not None else ""
+    mail.add_alternative(_page(message, name.strip("<>")), subtype="html")
+    if image is not None:
+        page = mail.get_payload()[1]  # type: ignore[index]
+        page.add_related(  # type: ignore[union-attr]
+            image, "image", "png", cid=name, filename=FILE_NAME, disposition="inline"
+        )
+    return mail
+
+
+def _page(message: Message, image: str) -> str:
+    state = "resolved" if message.event == "resolved" else message.severity
+    rows = "".join(
+        '<tr><td style="padding:2px 12px 2px 0;color:#666;vertical-align:top">'
+        f"{html.escape(name)}</td><td>{html.escape(value)}</td></tr>"
+        for name, value in message.fields.items()
+    )
+    drawn = f"{message.metric} {message.sparkline}" if message.sparkline else ""
+    parts = [
+        f'<h3 style="border-left:5px solid {_COLOURS[state]};padding-left:8px">'
+        f"{html.escape(message.title)}</h3>",
+        f"<p>{html.escape(message.summary or message.body)}</p>",
+        f'<p><img src="cid:{image}" alt="{html.escape(drawn)}" style="max-width:100%"></p>'
+        if image
+        else f'<p style="font-family:monospace">{html.escape(drawn)}</p>',
+        f'<table style="font-size:14px">{rows}</table>' if rows else "",
+        f'<p><a href="{html.escape(message.link)}">{html.escape(message.link)}</a></p>'
+        if message.link.startswith(("http://", "https://"))
+        else "",
+    ]
+    return f'<html><body style="font-family:sans-serif">{"".join(parts)}</body></html>\n'

@@ -1,0 +1,89 @@
+"""PagerDuty: an alert that is triggered and resolved through the Events API v2."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from klarm.channels.base import Channel, Receipt
+from klarm.channels.http import check_url, post_json
+from klarm.channels.text import fit, width
+from klarm.message import Message
+from klarm.secret import Secret
+from klarm.settings import ConfigError, setting
+
+# https://developer.pagerduty.com/docs/send-alert-event; the whole may have 512 KB.
+MOST_SUMMARY, MOST_KEY = 1_024, 255
+_MOST_DETAIL, _MOST_DETAILS = 4_096, 40
+_SEVERITIES = ("critical", "error", "warning", "info")
+
+
+@dataclass(kw_only=True, repr=False)
+class PagerDutyChannel(Channel):
+    """Triggers one alert a run and signal, raises it on escalation and resolves it."""
+
+    type: ClassVar[str] = "pagerduty"
+
+    routing_key: Secret = setting(Secret(), "integration key of the service (Events API v2)")
+    warning_severity: str = setting("warning", "what a warning is there", choices=_SEVERITIES)
+    critical_severity: str = setting("critical", "what a critical is there", choices=_SEVERITIES)
+    api_url: str = setting(
+        "https://events.pagerduty.com", "where it is (https://events.eu.pagerduty.com in the EU)"
+    )
+
+    def _check(self) -> None:
+        if not self.routing_key:
+            raise ConfigError(".routing_key must be set")
+        check_url(self.api_url, "api_url")
+
+    def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:
+        """Trigger the alert, or resolve it."""
+        severity = (
+            self.warning_severity if message.severity == "warning" else self.critical_severity
+        )
+        event = pagerduty_event(message, severity, earlier.get("dedup_key", ""))
+        event["routing_key"] = self.routing_key.reveal()
+        post_json(self, f"{self.api_url.rstrip('/')}/v2/enqueue", event).json(self)
+        return {"dedup_key": event["dedup_key"]}
+
+
+def pagerduty_event(message: Message, severity: str, known_key: str = "") -> dict[str, Any]:
+    """Return a message as an event, without the key of the service."""
+    key = known_key or dedup_key(message)
+    if message.event == "resolved":
+        return {"event_action": "resolve", "dedup_key": key}
+    test = "Test: " if message.test else ""
+    event: dict[str, Any] = {
+        "event_action": "trigger",
+        "dedup_key": key,
+        "client": "klarm",
+        "payload": {
+            "summary": fit(f"{test}{message.title}. {message.summary}".strip(), MOST_SUMMARY),
+            "source": fit(message.run, MOST_KEY) or "klarm",
+            "severity": severity,
+            "component": message.signal,
+            "group": fit(message.run, MOST_KEY),
+            "custom_details": {
+                fit(name, 256): fit(value, _MOST_DETAIL)
+                for name, value in list(message.fields.items())[:_MOST_DETAILS]
+            },
+        },
+    }
+    if message.time:
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(message.time))
+        event["payload"]["timestamp"] = at
+    if message.link:
+        event["client_url"] = message.link
+        event["links"] = [{"href": message.link, "text": "the run"}]
+    return event
+
+
+def dedup_key(message: Message) -> str:
+    """Return what stands for a run and a signal; the same in every event about them."""
+    key = f"klarm/{'test/' if message.test else ''}{message.run}/{message.signal}"
+    if width(key) <= MOST_KEY:
+        return key
+    return f"klarm/{hashlib.sha256(key.encode()).hexdigest()}"

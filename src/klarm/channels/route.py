@@ -1,0 +1,176 @@
+"""Which message goes to which channel, and the section `channels` of the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from klarm.channels import CHANNELS, channel_kind
+from klarm.channels.base import Channel
+from klarm.detectors import CATALOGUE
+from klarm.message import Message
+from klarm.secret import Secret
+from klarm.settings import ConfigError, Names, Setting, did_you_mean, setting, settings_of
+from klarm.types import SEVERITIES
+
+SECTION = "channels"
+_TYPE = "type"
+_WILD = set("*?[")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """A channel, and what is sent there."""
+
+    channel: Channel
+    enabled: bool = setting(True, "false switches the channel off")
+    severity: str = setting("warning", "the least that is sent there", choices=SEVERITIES)
+    signals: Names = setting(Names(), "signals that are sent there (empty: all); `*` is a wildcard")
+    runs: Names = setting(Names(), "runs whose incidents are (empty: all); `*` is a wildcard")
+
+    def takes(self, message: Message) -> bool:
+        """Tell whether a message is for this channel.
+
+        An incident's severity is its worst so far: who was told of it is told that it is over.
+        """
+        if not self.enabled or message.test:
+            return self.enabled
+        return (
+            SEVERITIES.index(message.severity) >= SEVERITIES.index(self.severity)
+            and _matches(message.signal, self.signals)
+            and _matches(message.run, self.runs)
+        )
+
+
+def route_of(name: str, values: Mapping[str, object]) -> Route:
+    """Make a channel with its route, reading its secrets; raise ConfigError if one is not there."""
+    kind = channel_kind(str(values[_TYPE]))
+    own = {key: value for key, value in values.items() if key in settings_of(kind)}
+    rest = {key: value for key, value in values.items() if key in settings_of(Route)}
+    return Route(channel=kind(name=name, **own), **rest)  # type: ignore[arg-type]
+
+
+class ChannelSettings:
+    """The section `channels`, taken in layer by layer and checked when all are in.
+
+    Only then is it known what a channel is: the file may name the type and the environment the
+    secret.
+    """
+
+    def __init__(self) -> None:
+        self.remarks: list[str] = []
+        # What was given, and by which layer: channel -> setting -> (value, source).
+        self._file = ""
+        self._given: dict[str, dict[str, tuple[object, str]]] = {}
+
+    def add(self, content: object, source: str, *, in_file: bool = False) -> None:
+        """Take in the section of a file or of keywords. Values are never told: some are secret."""
+        if content is None:
+            return
+        if in_file:
+            self._file = source
+        if not isinstance(content, Mapping):
+            raise ConfigError(f"{source}: {SECTION} must be a section: a name, and its settings")
+        for name, settings in content.items():
+            if not isinstance(name, str) or not name or not name.isprintable():
+                raise ConfigError(f"{source}: {SECTION}: {name!r:.80} cannot be a channel's name")
+            if settings is not None and not isinstance(settings, Mapping):
+                raise ConfigError(
+                    f"{source}: {SECTION}.{name} must be a section, as in "
+                    f"`{name}: {{type: slack, webhook_url: {{env: SLACK_WEBHOOK}}}}`"
+                )
+            given = self._given.setdefault(name, {})
+            given.update({key: (value, source) for key, value in (settings or {}).items()})
+
+    def add_variable(self, variable: str, place: str, text: str) -> None:
+        """Take in KLARM_CHANNELS__<NAME>__<SETTING>; `place` is what follows the section."""
+        name, divider, key = place.rpartition("__")
+        if not divider or not name or not key:
+            raise ConfigError(
+                f"environment: {variable} must be KLARM_CHANNELS__<NAME>__<SETTING>, "
+                "as in KLARM_CHANNELS__SLACK__WEBHOOK_URL"
+            )
+        known = {_as_variable(given): given for given in self._given}
+        given = self._given.setdefault(known.get(name, name), {})
+        given[key] = (_FromEnvironment(text, variable), f"environment: {variable}")
+
+    def checked(self) -> dict[str, dict[str, object]]:
+        """Return every setting of every channel, or raise ConfigError."""
+        return {name: self._checked(name, given) for name, given in self._given.items()}
+
+    def _checked(self, name: str, given: dict[str, tuple[object, str]]) -> dict[str, object]:
+        where = f"{SECTION}.{name}"
+        type_ = _type_of(name, given)
+        known = {**settings_of(Route), **settings_of(channel_kind(type_))}
+        values: dict[str, object] = {_TYPE: type_}
+        values |= {key: declared.default for key, declared in known.items()}
+        for key, (value, source) in given.items():
+            if key == _TYPE:
+                continue
+            if key not in known:
+                hint = did_you_mean(key, known) or f"; known are type, {', '.join(known)}"
+                raise ConfigError(f"{source}: {where}.{key} is unknown{hint}")
+            try:
+                values[key] = _read(known[key], value)
+            except ConfigError as error:
+                raise ConfigError(f"{source}: {where}.{key} {error}") from None
+            self._remark(values[key], f"{where}.{key}", source)
+        return values
+
+    def _remark(self, value: object, what: str, source: str) -> None:
+        if isinstance(value, Secret) and value.plain and source == self._file:
+            self.remarks.append(
+                f"{source}: {what} stands there as plain text; better {{env: NAME}} or "
+                "{file: PATH}, which a copy of the file does not give away"
+            )
+
+
+@dataclass(frozen=True)
+class _FromEnvironment:
+    """A value that is text because the environment holds nothing else."""
+
+    text: str
+    variable: str
+
+    def __repr__(self) -> str:
+        return f"<from {self.variable}>"
+
+
+def _type_of(name: str, given: Mapping[str, tuple[object, str]]) -> str:
+    type_, source = given.get(_TYPE, (None, next((s for _, s in given.values()), "klarm")))
+    if isinstance(type_, _FromEnvironment):
+        type_ = type_.text
+    if type_ is None and name in CHANNELS:
+        return name
+    known = f"known are {', '.join(CHANNELS)}"
+    if type_ is None:
+        hint = did_you_mean(name, CHANNELS)
+        raise ConfigError(f"{source}: {SECTION}.{name} needs a type{hint or f'; {known}'}")
+    if type_ not in CHANNELS:
+        hint = did_you_mean(type_, CHANNELS) or f"; {known}"
+        raise ConfigError(f"{source}: {SECTION}.{name}.type {type_!r:.80} is unknown{hint}")
+    return str(type_)
+
+
+def _read(declared: Setting, value: object) -> object:
+    if isinstance(value, _FromEnvironment):
+        if declared.kind is Secret:
+            return Secret(value.text.strip(), env=value.variable)
+        value = value.text
+    read = declared.read(value)
+    if declared.name == "signals" and isinstance(read, Names):
+        signals = sorted({kind.signal for kind in CATALOGUE})
+        for name in read:
+            if name not in signals and not _WILD & set(name):
+                hint = did_you_mean(name, signals) or f"; known are {', '.join(signals)}"
+                raise ConfigError(f"{name!r} is unknown{hint}")
+    return read
+
+
+def _as_variable(name: str) -> str:
+    return name.lower().replace("-", "_").replace(" ", "_")
+
+
+def _matches(name: str, patterns: Names) -> bool:
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)

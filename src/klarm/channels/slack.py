@@ -1,0 +1,152 @@
+"""Slack: an incoming webhook, or a bot that answers in threads and shows the curve."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+
+from klarm.channels.base import Channel, NotDelivered, Receipt
+from klarm.channels.curve import FILE_NAME, curve_png
+from klarm.channels.http import check_url, post_json, request
+from klarm.channels.text import fit
+from klarm.message import Message
+from klarm.secret import Secret
+from klarm.settings import ConfigError, setting
+
+# https://docs.slack.dev/reference/block-kit/blocks and /reference/methods/chat.postMessage
+MOST_TEXT, MOST_HEADER, MOST_SECTION = 40_000, 150, 3_000
+MOST_FIELDS, MOST_FIELD, MOST_LINK = 10, 2_000, 3_000
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_MARKS = {"warning": "🟠", "critical": "🔴"}
+# Errors of the service's own; all others are mistakes that stay.
+_PASSING = {
+    "fatal_error",
+    "internal_error",
+    "rate_limited",
+    "ratelimited",
+    "request_timeout",
+    "service_unavailable",
+}
+_HINTS = {
+    "not_in_channel": "invite the bot to the channel",
+    "channel_not_found": "give the channel's id, and invite the bot if it is private",
+    "missing_scope": "the bot needs chat:write, and files:write for the curve",
+}
+
+
+@dataclass(kw_only=True, repr=False)
+class SlackChannel(Channel):
+    """Posts to Slack. As a bot, what follows an incident's first message goes into its thread."""
+
+    type: ClassVar[str] = "slack"
+
+    webhook_url: Secret = setting(Secret(), "address of an incoming webhook")
+    bot_token: Secret = setting(Secret(), "token of a bot (xoxb-...), in place of a webhook")
+    channel: str = setting("", "with a bot: id of the channel to post to")
+    api_url: str = setting("https://slack.com/api", "where Slack's Web API is")
+
+    def _check(self) -> None:
+        if bool(self.webhook_url) == bool(self.bot_token):
+            raise ConfigError(" needs either webhook_url or bot_token, and not both")
+        if self.bot_token and not self.channel:
+            raise ConfigError(".channel must be set where there is a bot_token")
+        if self.webhook_url:
+            check_url(self.webhook_url.reveal(), "webhook_url")
+        check_url(self.api_url, "api_url")
+
+    def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:
+        """Post the message; as a bot into the thread of the earlier one."""
+        payload = slack_payload(message)
+        if self.webhook_url:
+            answer = post_json(self, self.webhook_url.reveal(), payload)
+            if answer.body.lstrip().startswith(b"<"):
+                raise self.not_delivered("a web page answered in place of Slack", retry=True)
+            return {}
+        thread = earlier.get("ts", "")
+        payload["channel"] = earlier.get("channel") or self.channel
+        if thread:
+            # Shown in the channel as well: a thread that nobody opens tells nobody.
+            payload |= {"thread_ts": thread, "reply_broadcast": True}
+        posted = self._call("chat.postMessage", payload)
+        receipt = {
+            "ts": thread or str(posted.get("ts", "")),
+            "channel": str(posted.get("channel") or payload["channel"]),
+        }
+        with contextlib.suppress(NotDelivered):  # the message is there; the picture is a courtesy
+            self._upload_curve(message, receipt)
+        return receipt
+
+    def _upload_curve(self, message: Message, receipt: Receipt) -> None:
+        image = curve_png(message) if message.event != "resolved" else None
+        if image is None or not receipt["ts"]:
+            return
+        form = {"filename": FILE_NAME, "length": str(len(image))}
+        ticket = self._call("files.getUploadURLExternal", form)
+        there = str(ticket.get("upload_url", ""))
+        request(self, "POST", there, image, {"Content-Type": "application/octet-stream"})
+        self._call(
+            "files.completeUploadExternal",
+            {
+                "files": [{"id": ticket.get("file_id"), "title": message.metric}],
+                "channel_id": receipt["channel"],
+                "thread_ts": receipt["ts"],
+            },
+        )
+
+    def _call(self, method: str, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Call the Web API, which answers 200 to mistakes too."""
+        url = f"{self.api_url.rstrip('/')}/{method}"
+        access = {"Authorization": f"Bearer {self.bot_token.reveal()}"}
+        if method == "files.getUploadURLExternal":  # takes no JSON
+            kind = {"Content-Type": "application/x-www-form-urlencoded"}
+            answer = request(self, "POST", url, urlencode(content).encode(), {**kind, **access})
+        else:
+            answer = post_json(self, url, content, access)
+        said = answer.json(self)
+        if said.get("ok") is not True:
+            error = str(said.get("error", "no reason"))
+            hint = f" ({_HINTS[error]})" if error in _HINTS else ""
+            raise self.not_delivered(
+                f"Slack refused {method}: {error}{hint}", retry=error in _PASSING
+            )
+        return said
+
+
+def slack_payload(message: Message) -> dict[str, Any]:
+    """Return a message as blocks, and as the text that notifications show."""
+    mark = "✅" if message.event == "resolved" else _MARKS[message.severity]
+    title = f"{mark} {'Test: ' if message.test else ''}{message.title}"
+    blocks: list[dict[str, Any]] = [
+        {"type": "header", "text": {"type": "plain_text", "text": _fit(title, MOST_HEADER)}}
+    ]
+    if message.summary or not message.fields:
+        blocks.append(_section(_fit(message.summary or message.body or "–", MOST_SECTION)))
+    if message.sparkline:
+        drawn = f"{message.metric} {message.sparkline}".replace("`", "'")
+        blocks.append(_section(f"```{_fit(drawn, MOST_SECTION - 6)}```"))
+    fields = [
+        {"type": "mrkdwn", "text": _fit(f"*{name}*\n{value}", MOST_FIELD)}
+        for name, value in message.fields.items()
+    ]
+    if fields:
+        blocks.append({"type": "section", "fields": fields[:MOST_FIELDS]})
+    if message.link:
+        # As plain text, which Slack makes a link of and which cannot be anything else.
+        blocks.append(_section(_fit(message.link, MOST_LINK)))
+    return {
+        "text": _fit(f"{title}\n{message.summary}", MOST_TEXT),
+        "blocks": blocks,
+        "unfurl_links": False,
+        "unfurl_media": False,
+    }
+
+
+def _section(text: str) -> dict[str, Any]:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
+
+
+def _fit(text: str, limit: int) -> str:
+    return fit(text, limit, lambda character: _ENTITIES.get(character, character))

@@ -1,0 +1,133 @@
+"""A webhook of your own: versioned JSON, or a template, signed if there is a key."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import string
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import msgspec
+
+from klarm.channels.base import Channel, Receipt
+from klarm.channels.http import check_url, request
+from klarm.message import Message
+from klarm.secret import Secret
+from klarm.settings import ConfigError, did_you_mean, setting
+from klarm.version import __version__
+
+VERSION = 1  # of the JSON; a new field does not change it, a changed one does
+_SPELLING = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+@dataclass(kw_only=True, repr=False)
+class WebhookChannel(Channel):
+    """Posts each message as JSON to an address."""
+
+    type: ClassVar[str] = "webhook"
+
+    url: Secret = setting(Secret(), "address to post to")
+    signing_key: Secret = setting(Secret(), "key of the HMAC-SHA256 signature; empty: unsigned")
+    bearer_token: Secret = setting(Secret(), "sent as `Authorization: Bearer`; empty: not sent")
+    template: str = setting("", "JSON to send instead, with $title, $body, $run ... in its texts")
+
+    def _check(self) -> None:
+        if not self.url:
+            raise ConfigError(".url must be set")
+        check_url(self.url.reveal(), "url")
+        try:
+            self._template: Any = msgspec.json.decode(self.template) if self.template else None
+        except msgspec.DecodeError as error:
+            raise ConfigError(f".template is not valid JSON: {error}") from None
+        if self.template:
+            _fill(self._template, dict.fromkeys(_PLACEHOLDERS, ""))
+
+    def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:  # noqa: ARG002
+        """Post the message. Every event is posted; the receiver knows incidents by their key."""
+        content: object = webhook_payload(message)
+        if self.template:
+            content = _fill(self._template, webhook_payload(message))
+        body = msgspec.json.encode(content)
+        headers = {"Content-Type": "application/json; charset=utf-8"}
+        if self.bearer_token:
+            headers["Authorization"] = f"Bearer {self.bearer_token.reveal()}"
+        if self.signing_key:
+            stamp = str(int(time.time()))
+            headers["Klarm-Timestamp"] = stamp
+            headers["Klarm-Signature"] = f"v1={signature(self.signing_key.reveal(), stamp, body)}"
+        request(self, "POST", self.url.reveal(), body, headers)
+        return {}
+
+
+def webhook_payload(message: Message) -> dict[str, Any]:
+    """Return a message as docs/channels/webhook.md describes it."""
+    return {
+        "version": VERSION,
+        "klarm": __version__,
+        "key": message.key,
+        "run": message.run,
+        "incident": message.incident,
+        "event": message.event,
+        "signal": message.signal,
+        "severity": message.severity,
+        "step": message.step,
+        "started": message.started,
+        "time": message.time,
+        "title": message.title,
+        "summary": message.summary,
+        "body": message.body,
+        "fields": message.fields,
+        "metric": message.metric,
+        "sparkline": message.sparkline,
+        "curve": [[step, _SPELLING.get(repr(value), value)] for step, value in message.curve],
+        "link": message.link,
+        "test": message.test,
+    }
+
+
+def signature(key: str, timestamp: str, body: bytes) -> str:
+    """Return the HMAC-SHA256 of `timestamp.body`, in hexadecimal."""
+    return hmac.new(key.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+
+
+_PLACEHOLDERS = [
+    name
+    for name in webhook_payload(
+        Message(
+            run="",
+            incident=0,
+            event="opened",
+            signal="",
+            severity="warning",
+            step=0,
+            title="",
+            body="",
+        )
+    )
+    if name not in ("fields", "curve")
+]
+
+
+def _fill(part: Any, values: Mapping[str, Any]) -> Any:
+    """Return a template with its placeholders filled in, after it was parsed: always good JSON."""
+    if isinstance(part, dict):
+        return {key: _fill(inner, values) for key, inner in part.items()}
+    if isinstance(part, list):
+        return [_fill(inner, values) for inner in part]
+    if not isinstance(part, str):
+        return part
+    if part[:1] == "$" and part[1:] in values:
+        return values[part[1:]]  # a number stays one
+    try:
+        return string.Template(part).substitute(values)
+    except KeyError as error:
+        name = str(error.args[0])
+        hint = did_you_mean(name, _PLACEHOLDERS) or f"; known are {', '.join(_PLACEHOLDERS)}"
+        raise ConfigError(f".template: ${name} is unknown{hint}") from None
+    except ValueError:
+        raise ConfigError(
+            f".template: a $ that is no placeholder is written $$: {part!r}"
+        ) from None

@@ -1,0 +1,105 @@
+"""PagerDuty: one alert a run and signal, triggered and resolved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from klarm.channels import pagerduty
+from klarm.channels.base import NotDelivered
+from klarm.channels.pagerduty import PagerDutyChannel, dedup_key, pagerduty_event
+from klarm.channels.text import width
+from klarm.message import Message
+from klarm.secret import Secret
+from klarm.settings import ConfigError
+
+KEY = "R0" * 16
+TAKEN = {"status": "success", "message": "Event processed", "dedup_key": "x"}
+
+
+def channel(service: Any, **settings: Any) -> PagerDutyChannel:
+    return PagerDutyChannel(name="pager", routing_key=Secret(KEY), api_url=service.url, **settings)
+
+
+def test_an_alert_is_triggered_and_resolved(service: Any, message: Message) -> None:
+    """Under one key, made of the run and the signal."""
+    service.always(202, TAKEN)
+    receipt = channel(service).send(message, {})
+    assert receipt == {"dedup_key": "klarm/grpo-7b/kl"}
+    over = msgspec.structs.replace(message, event="resolved")
+    assert channel(service).send(over, receipt) == receipt
+    trigger, resolve = service.calls
+    assert (trigger.method, trigger.path) == ("POST", "/v2/enqueue")
+    sent = trigger.json
+    assert (sent["routing_key"], sent["event_action"]) == (KEY, "trigger")
+    assert sent["payload"]["severity"] == "critical"
+    assert sent["payload"]["summary"].startswith("grpo-7b: kl critical since step 148")
+    assert sent["payload"]["timestamp"] == "2025-11-15T10:00:00Z"
+    assert sent["payload"]["custom_details"]["To do"].startswith("Lower the learning rate")
+    assert resolve.json == {
+        "routing_key": KEY,
+        "event_action": "resolve",
+        "dedup_key": "klarm/grpo-7b/kl",
+    }
+
+
+@pytest.mark.parametrize(("severity", "there"), [("warning", "info"), ("critical", "error")])
+def test_what_severities_are_there_can_be_set(
+    service: Any, message: Message, severity: str, there: str
+) -> None:
+    """Some do not want to be woken by a warning."""
+    service.always(202, TAKEN)
+    set_so = channel(service, warning_severity="info", critical_severity="error")
+    set_so.send(msgspec.structs.replace(message, severity=severity), {})
+    assert service.calls[0].json["payload"]["severity"] == there
+
+
+def test_a_test_has_a_key_of_its_own(message: Message) -> None:
+    """It must not resolve what is real."""
+    assert dedup_key(msgspec.structs.replace(message, test=True)) == "klarm/test/grpo-7b/kl"
+
+
+def test_a_wrong_key_is_told_and_not_tried_again(service: Any, message: Message) -> None:
+    """Without the key."""
+    service.always(400, {"status": "invalid event", "errors": [f"bad routing_key {KEY}"]})
+    with pytest.raises(NotDelivered, match="bad routing_key …") as failed:
+        channel(service).send(message, {})
+    assert failed.value.retry is False
+
+
+@given(st.text(max_size=3000), st.text(max_size=3000), st.dictionaries(st.text(), st.text()))
+def test_an_event_keeps_within_the_limits(run: str, summary: str, fields: dict[str, str]) -> None:
+    """Of PagerDuty's documentation, whatever the texts are."""
+    message = Message(
+        run=run,
+        incident=1,
+        event="opened",
+        signal="kl",
+        severity="warning",
+        step=1,
+        title=run,
+        body="",
+        summary=summary,
+        fields=fields,
+    )
+    event = pagerduty_event(message, "warning")
+    assert 1 <= width(event["dedup_key"]) <= pagerduty.MOST_KEY
+    assert 1 <= width(event["payload"]["summary"]) <= pagerduty.MOST_SUMMARY
+    assert event["payload"]["source"]
+    assert len(msgspec.json.encode(event)) < 512_000
+
+
+def test_two_long_names_have_two_keys(message: Message) -> None:
+    """Cutting them would make them one."""
+    keys = {dedup_key(msgspec.structs.replace(message, run="r" * 300 + end)) for end in ("a", "b")}
+    assert len(keys) == 2
+
+
+def test_without_a_key_there_is_no_channel() -> None:
+    """Said before training starts."""
+    with pytest.raises(ConfigError, match=r"channels.pager.routing_key must be set"):
+        PagerDutyChannel(name="pager")

@@ -1,0 +1,188 @@
+"""Secrets are planted everywhere, and found nowhere."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import klarm
+from klarm.channels.base import NotDelivered
+from klarm.config import Config, load
+from klarm.message import Message
+from klarm.secret import Secret, shown
+
+# What must not be seen: of each secret the whole, and the telling part of an address.
+PLANTED = {
+    "slack_path": "SLACKPATHxyzzy",
+    "slack_token": "xoxb-SLACKTOKENxyzzy",
+    "discord": "DISCORDxyzzy",
+    "smtp": "SMTPPASSxyzzy",
+    "routing": "ROUTINGxyzzy",
+    "hmac": "HMACKEYxyzzy",
+    "bearer": "BEARERxyzzy",
+    "webhook": "WEBHOOKxyzzy",
+    "apprise": "APPRISExyzzy",
+}
+
+
+def channels(url: str) -> dict[str, Any]:
+    """Return a section with every type of channel, all at one address."""
+    port = int(url.rpartition(":")[2])
+    return {
+        "slack": {"webhook_url": f"{url}/services/T0/B0/{PLANTED['slack_path']}"},
+        "bot": {
+            "type": "slack",
+            "bot_token": PLANTED["slack_token"],
+            "channel": "C1",
+            "api_url": url,
+        },
+        "discord": {"webhook_url": f"{url}/api/webhooks/1/{PLANTED['discord']}"},
+        "email": {
+            "host": "127.0.0.1",
+            "port": port,
+            "security": "none",
+            "sender": "a@example.org",
+            "recipients": "b@example.org",
+            "username": "u",
+            "password": PLANTED["smtp"],
+            "timeout_seconds": 0.5,
+        },
+        "pagerduty": {"routing_key": PLANTED["routing"], "api_url": url},
+        "webhook": {
+            "url": f"{url}/in?key={PLANTED['webhook']}",
+            "signing_key": PLANTED["hmac"],
+            "bearer_token": PLANTED["bearer"],
+        },
+        "apprise": {"url": url.replace("http", "json") + f"/{PLANTED['apprise']}"},
+    }
+
+
+def found_in(text: str) -> list[str]:
+    return [name for name, secret in PLANTED.items() if secret in text]
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of apprise
+
+
+@pytest.fixture
+def config(service: Any) -> Config:
+    return load(overrides={"channels": channels(service.url)})
+
+
+def echo(handler: Any) -> None:
+    """Answer with all that came in, as debugging servers do."""
+    body = f"{handler.path}\n{handler.headers}\n".encode() + b"and the body was seen"
+    handler.send_response(418)
+    handler.send_header("Content-Length", str(len(body)))
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+def close(handler: Any) -> None:
+    handler.close_connection = True
+
+
+def garble(handler: Any) -> None:
+    handler.wfile.write(f"HTTP/1.1 {handler.path}\r\n\r\n".encode())
+
+
+@pytest.mark.parametrize("answer", [echo, close, garble])
+def test_no_failure_tells_a_secret(  # noqa: PLR0917
+    service: Any,
+    config: Config,
+    message: Message,
+    answer: Any,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Neither what is raised, nor its traceback, nor a log, nor a stream."""
+    caplog.set_level("DEBUG")
+    service.answers[:] = [answer]
+    routes = config.channels()
+    assert len(routes) == 7
+    for route in routes:
+        with pytest.raises(NotDelivered) as failed:
+            route.channel.send(message, {})
+        assert failed.value.__context__ is None  # whose frames would hold addresses
+        raised = "".join(traceback.format_exception(failed.value))
+        assert found_in(raised + repr(failed.value) + str(failed.value.__dict__)) == []
+        assert found_in(repr(route) + repr(route.channel) + str(route.channel)) == []
+    streams = capfd.readouterr()
+    assert found_in(streams.out + streams.err + caplog.text) == []
+
+
+def test_neither_configuration_nor_journal_holds_a_secret(
+    service: Any, config: Config, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In repr, in str, in what is recorded, on stderr."""
+    assert found_in(repr(config) + str(config) + str(config.as_dict())) == []
+    with klarm.init("a", channels=channels(service.url)) as monitor:
+        monitor.log({"kl": 0.1})
+    assert "webhook_url" in Path("klarm_runs/a/journal.jsonl").read_text()
+    everything = [path.read_text() for path in Path().rglob("*") if path.is_file()]
+    streams = capfd.readouterr()
+    assert found_in("".join(everything) + streams.out + streams.err) == []
+
+
+def test_plain_text_in_the_file_is_allowed_and_remarked_on_once(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """By its place, not by its value; a secret from elsewhere is not remarked on."""
+    Path("klarm.yaml").write_text(
+        f"channels: {{slack: {{webhook_url: 'https://hooks.slack.com/{PLANTED['slack_path']}'}}}}"
+    )
+    klarm.init("a")
+    told = capfd.readouterr().err
+    assert told.count("klarm.yaml: channels.slack.webhook_url stands there as plain text") == 1
+    assert "{env: NAME}" in told
+    assert found_in(told) == []
+    Path("klarm.yaml").unlink()
+    klarm.init("b", channels={"slack": {"webhook_url": "https://hooks.slack.com/x"}})
+    assert "plain text" not in capfd.readouterr().err
+
+
+def test_only_reveal_gives_a_secret_away() -> None:
+    """Not printing it, formatting it, nor keeping a copy in a file."""
+    secret = Secret("hunter2hunter2")
+    assert secret.reveal() == "hunter2hunter2"
+    assert "hunter2" not in f"{secret} {secret!r} {[secret]} {copy.copy(secret)}"
+    assert copy.deepcopy(secret) == secret
+    named = Secret("hunter2hunter2", env="NAME")
+    assert b"hunter2" not in pickle.dumps([secret, named])
+    assert pickle.loads(pickle.dumps(named)).env == "NAME"
+
+
+@pytest.mark.parametrize(
+    ("secret", "text"),
+    [
+        ("p@ss word/x", "login with p%40ss%20word%2Fx failed, p@ss word/x"),
+        ("https://host/a/SECRETxyzzy", "no such path /a/SECRETxyzzy on host"),
+        ("https://host/in?key=SECRETxyzzy", "bad query key=SECRETxyzzy"),
+        ("https://me:SECRETxyzzy@host/", "SECRETxyzzy is wrong"),
+        ("tgram://SECRETxyzzy:SECRETxyzzy2/1234", "no bot SECRETxyzzy:SECRETxyzzy2"),
+    ],
+)
+def test_parts_of_a_secret_are_hidden_too(secret: str, text: str) -> None:
+    """Services quote what they were asked for."""
+    hidden = Secret(secret).hide_in(text)
+    assert "SECRETxyzzy" not in hidden
+    assert "ss word" not in hidden
+    assert "ss%20word" not in hidden
+
+
+@pytest.mark.parametrize(
+    ("address", "seen"),
+    [
+        ("https://hooks.slack.com/services/T/B/x", "https://hooks.slack.com/…"),
+        ("https://user:pass@host:8443/x?y#z", "https://host:8443/…"),
+        ("https://[::1", "…"),
+    ],
+)
+def test_an_address_is_shown_without_what_is_secret(address: str, seen: str) -> None:
+    """People see which service, and no more."""
+    assert shown(address) == seen

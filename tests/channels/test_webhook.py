@@ -1,0 +1,86 @@
+"""The webhook: versioned JSON, templates, signatures."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from klarm.channels.webhook import WebhookChannel, webhook_payload
+from klarm.message import Message
+from klarm.secret import Secret
+from klarm.settings import ConfigError
+
+PAGE = Path(__file__).parents[2] / "docs" / "channels" / "webhook.md"
+
+
+def channel(service: Any, **settings: Any) -> WebhookChannel:
+    return WebhookChannel(name="mine", url=Secret(f"{service.url}/in"), **settings)
+
+
+def test_the_json_has_every_documented_field(service: Any, message: Message) -> None:
+    """And the docs have every field of the JSON."""
+    channel(service).send(message, {})
+    sent = service.calls[0].json
+    assert sent == json.loads(msgspec.json.encode(webhook_payload(message)))
+    assert (sent["version"], sent["key"]) == (1, "grpo-7b/kl/3")
+    documented = set(re.findall(r"^\| `(\w+)` \|", PAGE.read_text(), re.MULTILINE))
+    assert sent.keys() <= documented
+
+
+def test_numbers_that_json_has_not_are_text(service: Any, message: Message) -> None:
+    """As in the journal."""
+    broken = msgspec.structs.replace(message, curve=[(1, math.nan), (2, -math.inf), (3, 0.5)])
+    channel(service).send(broken, {})
+    assert service.calls[0].json["curve"] == [[1, "NaN"], [2, "-Infinity"], [3, 0.5]]
+
+
+def test_a_signature_is_that_of_time_and_body(service: Any, message: Message) -> None:
+    """As the docs tell receivers to check it."""
+    channel(service, signing_key=Secret("hmac-key")).send(message, {})
+    (call,) = service.calls
+    stamped = call.headers["Klarm-Timestamp"].encode() + b"." + call.body
+    expected = hmac.new(b"hmac-key", stamped, hashlib.sha256).hexdigest()
+    assert call.headers["Klarm-Signature"] == f"v1={expected}"
+    channel(service).send(message, {})
+    assert service.calls[1].headers["Klarm-Signature"] is None
+
+
+def test_a_token_is_sent_as_bearer(service: Any, message: Message) -> None:
+    """Where the receiver asks for one."""
+    channel(service, bearer_token=Secret("t0ken")).send(message, {})
+    assert service.calls[0].headers["Authorization"] == "Bearer t0ken"
+
+
+def test_a_template_is_filled_in(service: Any, message: Message) -> None:
+    """What is put in cannot break the JSON, and a number stays one."""
+    template = '{"text": "$severity: $title", "at": "$step", "more": ["$summary", 1], "p": "$$5"}'
+    quoted = msgspec.structs.replace(message, summary='a "quote" \\ $run')
+    channel(service, template=template).send(quoted, {})
+    assert service.calls[0].json == {
+        "text": f"critical: {message.title}",
+        "at": 153,
+        "more": ['a "quote" \\ $run', 1],
+        "p": "$5",
+    }
+
+
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [
+        ("{", "template is not valid JSON"),
+        ('{"a": "$titel x"}', "template: .titel is unknown; did you mean title"),
+        ('{"a": "5 $ x"}', "is no placeholder"),
+    ],
+)
+def test_a_wrong_template_is_refused_at_the_start(template: str, told: str) -> None:
+    """With the nearest right name."""
+    with pytest.raises(ConfigError, match=told):
+        WebhookChannel(name="mine", url=Secret("http://127.0.0.1/in"), template=template)
