@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from klarm import locks
 
 # A local disk takes a line in microseconds; a network file system shows itself by this.
 _SLOW_SECONDS = 0.020
@@ -44,7 +45,7 @@ class Appender:
         self._say = say
         self._clock = clock
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        if not _lock(self._file):
+        if not locks.claim(self._file):
             os.close(self._file)
             raise InUseError
         self._waiting = bytearray()
@@ -106,7 +107,7 @@ class Appender:
                 "not be written"
             )
         self._closed = True
-        _unlock(self._file)
+        locks.release(self._file)
         if self._queue is None:
             os.close(self._file)
         else:
@@ -173,25 +174,3 @@ class Appender:
             self._write(line)
             self._taken += 1
         os.close(self._file)
-
-
-def _lock(file: int) -> bool:
-    """Claim a file for this process until it ends; return whether nobody else had."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks
-        return True
-    return True
-
-
-def _unlock(file: int) -> None:
-    with contextlib.suppress(ImportError, OSError):
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_UN)
