@@ -104,7 +104,7 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
         (
             "colour: red",
             "klarm.yaml: colour is unknown; known are run, dir, console, framework, url, gpus, "
-            "gpu_hour_price, metrics, channels, incidents,",
+            "gpu_hour_price, deliver, metrics, channels, incidents,",
         ),
         (
             "kl_explosion: {sigma_multiplier: lots}",

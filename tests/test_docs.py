@@ -12,6 +12,7 @@ from klarm.channels import CHANNELS, Channel, channel_kind
 from klarm.channels.route import Route
 from klarm.cli.group import klarm as command
 from klarm.config import SECTIONS, TOP_LEVEL
+from klarm.deliveries import Entry
 from klarm.detectors import CATALOGUE, Detector
 from klarm.frameworks import FRAMEWORKS
 from klarm.journal import Record
@@ -97,7 +98,7 @@ def test_every_command_is_documented() -> None:
 def test_every_record_of_the_journal_is_documented() -> None:
     """By the type it is tagged with, and each of its fields."""
     page = (DOCS / "journal.md").read_text()
-    for record in Record.__args__:  # type: ignore[attr-defined]
+    for record in (*Record.__args__, *Entry.__args__):  # type: ignore[attr-defined]
         assert f"`{record.__struct_config__.tag}`" in page
         for field in msgspec.structs.fields(record):
             assert f"`{field.encode_name}`" in page

@@ -49,6 +49,11 @@ class Config:
         0, "GPUs the run uses; with gpu_hour_price, messages say the cost", at_least=0
     )
     gpu_hour_price: float = setting(0.0, "what an hour of one GPU costs, in dollars", at_least=0)
+    deliver: str = setting(
+        "here",
+        "where channels are told: by this process, or elsewhere by `klarm deliver`",
+        choices=("here", "elsewhere"),
+    )
     metrics: Mapping[str, UserKey] = field(default_factory=dict)
     sections: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     channel_settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)

@@ -7,6 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from klarm.binding import Binding
 from klarm.binding_report import BindingReport
@@ -24,6 +25,8 @@ from klarm.watch import Watch
 
 # A log whose steps keep going back is not that of one run; its rows are then taken as they come.
 _MOST_RESUMES = 100
+
+_News = TypeVar("_News")
 
 _AFTER_FINISH = "log was called after finish: nothing is watched any more"
 _AFTER_FORK = (
@@ -59,6 +62,8 @@ class Monitor:
         self.alert_counts = {"warning": 0, "critical": 0}
         # Told of every event once the journal has it, on the training thread: they must not wait.
         self.on_event: list[Callable[[Event], object]] = []
+        # Called at the end with the seconds that are left.
+        self.on_finish: list[Callable[[float], object]] = []
         self._watch = Watch(self.detectors, rules or IncidentRules())
         self._bindings = 0  # how many of the binding's keys it was told of
         self._journal = journal
@@ -165,6 +170,7 @@ class Monitor:
     @guarded(lambda: None)
     def finish(self, timeout: float = 5.0) -> None:
         """End the run: have everything written, in at most so many seconds, and sum up."""
+        ends_at = time.monotonic() + timeout
         if self._silent_because or not self._lock.acquire(timeout=timeout):
             return  # over already, or a call hangs on a disk that does not answer
         try:
@@ -177,7 +183,9 @@ class Monitor:
             steps, counts = self._timeline.steps_logged, self.alert_counts
             if self._journal is not None:
                 self._journal.record(Finish(self._clock(), steps))
-                self._journal.close(timeout)
+                self._journal.close(max(0.0, ends_at - time.monotonic()))
+            for closing in self.on_finish:
+                self._inform(closing, max(0.0, ends_at - time.monotonic()))
             self._console.say(
                 f"run {self.run} ends after {counted(steps, 'step')} in this process: "
                 f"{counted(counts['warning'], 'warning')}, "
@@ -249,8 +257,8 @@ class Monitor:
                     self._inform(listener, change)
 
     @guarded(lambda: None)  # each on its own: one that fails keeps nothing from the others
-    def _inform(self, listener: Callable[[Event], object], event: Event) -> None:
-        listener(event)
+    def _inform(self, listener: Callable[[_News], object], news: _News) -> None:
+        listener(news)
 
     def _resume(
         self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None = None

@@ -12,8 +12,9 @@ from pathlib import Path
 from klarm.appender import InUseError
 from klarm.config import Config, load
 from klarm.console import Console
-from klarm.journal import FileJournal, Started, host_name, run_folder
+from klarm.journal import FILE_NAME, FileJournal, Started, host_name, run_folder
 from klarm.monitor import Monitor
+from klarm.outgoing import deliver_events
 from klarm.types import Alert
 from klarm.version import __version__
 
@@ -54,15 +55,29 @@ def start(settings: Config, run: str, rank: int) -> Monitor:
     console = Console(settings.console and rank == 0)
     for remark in settings.remarks:
         console.say(remark)
+    resumed = (folder / FILE_NAME).exists()
+    journal, ours = None, rank == 0
+    if ours:
+        try:
+            journal = _open_journal(folder, name, settings, console)
+        except InUseError:
+            ours = False
+            console.say(
+                f"another live process records run {name}: this one watches it but records "
+                "nothing; in a distributed run, give klarm.init the rank"
+            )
     monitor = Monitor(
         name,
         settings.detectors(),
-        _open_journal(folder, name, settings, console) if rank == 0 else None,
+        journal,
         console,
         rules=settings.incident_rules(),
         framework=settings.framework,
         user_keys=settings.metrics,
     )
+    if ours:  # what cannot be recorded is told all the same
+        known = folder if journal is not None else None
+        deliver_events(monitor, known, settings, console.say, resumed=resumed)
     _replace_current(monitor)
     return monitor
 
@@ -84,12 +99,6 @@ def finish(timeout: float = 5.0) -> None:
 def _open_journal(folder: Path, run: str, settings: Config, console: Console) -> FileJournal | None:
     try:
         journal = FileJournal(folder, console.say)
-    except InUseError:
-        console.say(
-            f"another live process records run {run}: this one watches it but records nothing; "
-            "in a distributed run, give klarm.init the rank"
-        )
-        return None
     except OSError as error:
         console.say(
             f"cannot write {folder} ({error.strerror}): the run is watched but not recorded; "

@@ -1,0 +1,259 @@
+"""The outbox: the events of a run that somebody has yet to be told of.
+
+An event is in the journal before anything is sent, and in the deliveries after it was. So what is
+owed is the one less the other, for this process and for any later one.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from klarm import deliveries, locks
+from klarm.deliveries import Acknowledged, Delivered, Entry, Outcome, Silenced
+from klarm.journal import FILE_NAME, Started, Step, read_journal
+from klarm.types import Event, EventKind
+
+LOCK_NAME = "delivery.lock"
+
+# Which event this is, whichever process reads it: (incident, kind, step). An incident that is
+# rolled back ends and comes again with a new number. Only an escalation may come twice at one
+# step, when training goes back in between: the same news, told once.
+Key = tuple[int, EventKind, int]
+
+_ORDER: dict[EventKind, int] = {"opened": 0, "escalated": 1, "resolved": 2}
+_PIECE = 2**20  # searched at once: long journals must not keep the interpreter from training
+_TAIL = 2**16
+_EVENT, _STEP = b'{"type":"event"', b'{"type":"step"'
+_decode_event = msgspec.json.Decoder(Event).decode
+_decode_step = msgspec.json.Decoder(Step).decode
+
+
+def key_of(event: Event) -> Key:
+    """Return what identifies an event in its run."""
+    return event.incident, event.event, event.step
+
+
+class Owed(NamedTuple):
+    """Events to send, in order."""
+
+    events: list[Event]
+    start: int  # where in the journal to look next time
+    all_read: bool  # or there may be more behind them
+
+
+class Outbox:
+    """What a run owes its channels, for one process that delivers.
+
+    Nothing here is for the training thread: it reads files. Without a folder nothing is recorded,
+    and what is known of deliveries ends with the process.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None,
+        *,
+        again: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """With `again`, what was refused earlier is owed once more."""
+        self.folder = folder.absolute() if folder is not None else None
+        self.acknowledged: dict[int, Acknowledged] = {}
+        self.silences: list[Silenced] = []
+        self._again = again
+        self._clock = clock
+        self._lock = threading.Lock()  # between the threads of the channels; never while sending
+        self._claim: int | None = None
+        self._began: float | None = None
+        self._read_to = 0  # of the deliveries
+        self._settled: set[tuple[str, Key]] = set()
+        self._furthest: dict[tuple[str, int], int] = {}  # (channel, incident): kind settled
+        self._receipts: dict[tuple[str, int], Mapping[str, str]] = {}  # of what was sent first
+
+    def claim(self) -> bool:
+        """Become the one that delivers this run, or return False: another process is."""
+        with self._lock:
+            if self.folder is None or self._claim is not None:
+                return True
+            try:
+                file = os.open(self.folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
+            except OSError:  # a full disk: better told twice than not at all
+                return True
+            if not locks.claim(file):
+                os.close(file)
+                return False
+            self._claim = file
+            return True
+
+    def release(self) -> None:
+        """Let another process deliver."""
+        with self._lock:
+            file, self._claim = self._claim, None
+            if file is not None:
+                locks.release(file)
+                os.close(file)
+
+    def abandon(self) -> None:
+        """Let go in a forked process of what the parent has claimed."""
+        if self._claim is not None:
+            os.close(self._claim)
+            self._claim = None
+
+    def refresh(self) -> None:
+        """Take in what was written to the deliveries since, by whomever."""
+        if self.folder is None:
+            return
+        began = self.began
+        with self._lock:
+            for read_to, entry in deliveries.read(self.folder, self._read_to):
+                self._read_to = read_to
+                if entry.began == began and not self._is_forgotten(entry):
+                    self._take_in(entry)
+
+    @property
+    def began(self) -> float:
+        """When the run began; 0 if its journal does not say."""
+        if self._began is None and self.folder is not None:
+            first = next(read_journal(self.folder / FILE_NAME), None)
+            self._began = first.started if isinstance(first, Started) else None
+        return self._began or 0.0
+
+    def owed(self, channel: str, start: int, most: int, wanted: Callable[[Event], bool]) -> Owed:
+        """Return events that the channel has yet to be sent, at most so many, from an offset on.
+
+        `wanted` is asked about every event on the way; what it does not want stays owed.
+        """
+        events: list[Event] = []
+        next_start: int | None = None
+        read_to = start
+        if self.folder is not None:
+            for begin, end, event in recorded_events(self.folder / FILE_NAME, start):
+                if len(events) == most:
+                    return Owed(events, next_start or 0, all_read=False)
+                read_to = end
+                if wanted(event) and not self.is_settled(channel, event):
+                    events.append(event)
+                if next_start is None and not self.is_settled(channel, event):
+                    next_start = begin
+        return Owed(events, read_to if next_start is None else next_start, all_read=True)
+
+    def is_settled(self, channel: str, event: Event) -> bool:
+        """Return whether a channel has no need of an event: it, or a later one, is settled."""
+        furthest = self._furthest.get((channel, event.incident), 0)
+        return (channel, key_of(event)) in self._settled or _ORDER[event.event] < furthest
+
+    def receipt(self, channel: str, incident: int) -> Mapping[str, str] | None:
+        """Return that of the incident's first message on a channel; None if there was none."""
+        return self._receipts.get((channel, incident))
+
+    def settle(
+        self,
+        channel: str,
+        events: Sequence[Event],
+        outcome: Outcome,
+        *,
+        attempts: int = 0,
+        reason: str = "",
+        receipt: Mapping[str, str] | None = None,
+    ) -> None:
+        """Note what became of events, and write it down, or raise OSError."""
+        began, now = self.began, self._clock()
+        entries = [
+            Delivered(
+                began=began,
+                incident=event.incident,
+                event=event.event,
+                step=event.step,
+                channel=channel,
+                time=now,
+                outcome=outcome,
+                attempts=attempts,
+                reason=reason,
+                receipt=dict(receipt or {}),
+            )
+            for event in events
+        ]
+        with self._lock:
+            for entry in entries:
+                self._take_in(entry)
+        if self.folder is not None:
+            deliveries.append(self.folder, *entries)
+
+    def pass_over(self, channel: str, events: Sequence[Event]) -> None:
+        """Note that a channel does not take events. Not written: the next process asks again."""
+        with self._lock:
+            self._settled.update((channel, key_of(event)) for event in events)
+
+    def last_step(self) -> int | None:
+        """Return the step the run has come to, as far as it is on disk."""
+        return None if self.folder is None else last_step(self.folder)
+
+    def _is_forgotten(self, entry: Entry) -> bool:
+        return self._again and isinstance(entry, Delivered) and entry.outcome == "refused"
+
+    def _take_in(self, entry: Entry) -> None:
+        if isinstance(entry, Acknowledged):
+            self.acknowledged[entry.incident] = entry
+        elif isinstance(entry, Silenced):
+            self.silences.append(entry)
+        else:
+            place = (entry.channel, entry.incident)
+            self._settled.add((entry.channel, (entry.incident, entry.event, entry.step)))
+            self._furthest[place] = max(self._furthest.get(place, 0), _ORDER[entry.event])
+            if entry.outcome == "sent":
+                self._receipts.setdefault(place, entry.receipt)
+
+
+def recorded_events(journal: Path, start: int = 0) -> Iterator[tuple[int, int, Event]]:
+    """Yield the events of a journal from an offset on, each with where its line begins and ends.
+
+    Lines of steps are passed over unread: a long run has millions.
+    """
+    if not journal.is_file():  # not there; or a device, which may have no end
+        return
+    with journal.open("rb") as file:
+        file.seek(start)
+        piece = b""
+        while more := file.read(_PIECE):
+            piece += more
+            whole = piece.rfind(b"\n") + 1
+            found = piece.find(_EVENT, 0, whole)
+            while found >= 0:
+                end = piece.index(b"\n", found) + 1
+                at_line_start = found == 0 or piece[found - 1 : found] == b"\n"
+                event = _event(piece[found:end]) if at_line_start else None
+                if event is not None:
+                    yield start + found, start + end, event
+                found = piece.find(_EVENT, end, whole)
+            piece = piece[whole:]
+            start += whole
+
+
+def last_step(folder: Path) -> int | None:
+    """Return the last step that a run's journal holds."""
+    journal = folder / FILE_NAME
+    if not journal.is_file():
+        return None
+    with journal.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+        lines = file.read().split(b"\n")[:-1]
+    for line in reversed(lines):
+        if line.startswith(_STEP):
+            try:
+                return _decode_step(line).step
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+    return None
+
+
+def _event(line: bytes) -> Event | None:
+    try:
+        return _decode_event(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
