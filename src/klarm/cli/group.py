@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import click
 
+from klarm.cli.ack import ack
+from klarm.cli.deliver import deliver
 from klarm.cli.demo import demo
 from klarm.cli.detectors import detectors
 from klarm.cli.follow import follow
+from klarm.cli.incidents import incidents
 from klarm.cli.init import init
 from klarm.cli.replay import replay
+from klarm.cli.silence import silence
+from klarm.cli.testalert import testalert
 from klarm.version import __version__
 
 
@@ -18,5 +23,6 @@ def klarm() -> None:
     """An alarm for RL post-training: GRPO, PPO, RLHF."""
 
 
-for _command in (demo, init, replay, follow, detectors):
+_COMMANDS = (demo, init, replay, follow, detectors, incidents, ack, silence, deliver, testalert)
+for _command in _COMMANDS:
     klarm.add_command(_command)

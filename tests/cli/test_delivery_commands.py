@@ -1,0 +1,189 @@
+"""The commands around delivery, run as a user runs them, with a real server to tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from loopback import Server, run_klarm
+
+import klarm
+from klarm import deliveries
+from klarm.deliveries import Acknowledged, Silenced
+
+pytestmark = pytest.mark.usefixtures("one_detector")
+
+NAN = float("nan")
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.close()
+
+
+def record_run(run: str = "a", *, value: float = NAN, steps: int = 3) -> None:
+    """Record a run with an incident that is critical, or with a value that makes it a warning."""
+    klarm.init(run, console=False, kl_explosion={"confirm_steps": 1, "resolve_after": 1000})
+    for step in range(100):
+        klarm.log({"kl": 0.4 + 0.2 * (step % 2)}, step)
+    for step in range(100, 100 + steps):
+        klarm.log({"kl": value}, step)
+    klarm.finish()
+
+
+def test_a_test_alert_says_what_each_service_answered(server: Server) -> None:
+    """Exit code 1 when one of them failed; the message is marked as a test."""
+    server.answers = [(200, {}), (404, {})]
+    channels = f"one={server.url},two={server.url}"
+    done = run_klarm("test-alert", channels=channels)
+    assert done.returncode == 1
+    assert done.stdout == "one: delivered (thread t1)\ntwo: not delivered: HTTP 404\n"
+    assert [message["test"] for message in server.messages] == [True, True]
+
+
+def test_a_test_alert_goes_to_one_channel_when_it_is_named(server: Server) -> None:
+    """A wrong name is an error that names the right ones."""
+    channels = f"one={server.url}/1,two={server.url}/2"
+    done = run_klarm("test-alert", "two", channels=channels)
+    assert (done.returncode, done.stdout) == (0, "two: delivered (thread t1)\n")
+    assert [message["path"] for message in server.messages] == ["/2"]
+    done = run_klarm("test-alert", "too", channels=channels)
+    assert done.returncode == 2
+    assert "there is no channel too; did you mean two?" in done.stderr
+
+
+@pytest.mark.parametrize("command", [["test-alert"], ["deliver", "."]])
+def test_without_a_channel_nobody_can_be_told(command: list[str]) -> None:
+    """Which is an error, not a success."""
+    done = run_klarm(*command)
+    assert done.returncode == 2
+    assert "no channel is configured" in done.stderr
+
+
+def test_deliver_sends_what_is_owed_of_every_run_or_of_one(server: Server) -> None:
+    """Once."""
+    record_run("a")
+    record_run("b")
+    channels = f"hook={server.url}"
+    done = run_klarm("deliver", "klarm_runs", "--run", "b", channels=channels)
+    assert (done.returncode, done.stdout) == (0, "b: sent 1 to hook\n")
+    done = run_klarm("deliver", "klarm_runs", channels=channels)
+    assert (done.returncode, done.stdout) == (0, "a: sent 1 to hook\nb: sent 0 to hook\n")
+    assert [message["run"] for message in server.messages] == ["b", "a"]
+
+
+def test_deliver_fails_when_something_is_left(server: Server) -> None:
+    """A later call sends it."""
+    record_run()
+    server.answers = [(500, {})]
+    arguments = ("deliver", "klarm_runs/a", "--timeout", "0.1")
+    done = run_klarm(*arguments, channels=f"hook={server.url}")
+    assert (done.returncode, done.stdout) == (1, "a: sent 0 to hook\n")
+    assert "hook was not reached (HTTP 500)" in done.stderr
+    assert run_klarm("deliver", "klarm_runs/a", channels=f"hook={server.url}").returncode == 0
+
+
+def test_deliver_fails_when_a_channel_refuses_and_can_be_told_to_try_again(
+    server: Server,
+) -> None:
+    """Only --again sends what was refused."""
+    record_run()
+    server.answers = [(401, {})]
+    channels = f"hook={server.url}"
+    done = run_klarm("deliver", "klarm_runs/a", channels=channels)
+    assert done.returncode == 1
+    assert "hook refuses messages (HTTP 401)" in done.stderr
+    done = run_klarm("deliver", "klarm_runs/a", channels=channels)
+    assert (done.returncode, done.stdout) == (0, "a: sent 0 to hook\n")
+    done = run_klarm("deliver", "klarm_runs/a", "--again", channels=channels)
+    assert (done.returncode, done.stdout) == (0, "a: sent 1 to hook\n")
+
+
+def test_incidents_shows_who_knows_of_what(server: Server) -> None:
+    """Of the latest run, unless one is named by its name or folder."""
+    record_run("a")
+    record_run("b", value=1.0)
+    run_klarm("deliver", "klarm_runs/a", channels=f"hook={server.url}")
+    run_klarm("ack", "1", "--run", "a", "--by", "ada")
+    shown = run_klarm("incidents", "klarm_runs/a").stdout
+    assert shown == run_klarm("incidents", "a").stdout
+    words = shown.split()
+    assert words[:2] == ["run", "a"]
+    for word in ("critical", "open", "100–", "kl_explosion", "hook", "ada"):
+        assert word in words
+    latest = run_klarm("incidents").stdout.split()
+    assert latest[:2] == ["run", "b"]
+    assert "hook" not in latest
+    assert "silenced" not in latest
+    run_klarm("silence", "kl", "--for", "2h", "--even-critical")
+    assert "silenced" in run_klarm("incidents").stdout.split()
+
+
+def test_incidents_says_when_there_is_none() -> None:
+    """And when there is no such run."""
+    klarm.init("quiet", console=False)
+    klarm.log({"kl": 0.1})
+    klarm.finish()
+    assert run_klarm("incidents").stdout == "run quiet: no incident\n"
+    done = run_klarm("incidents", "quite")
+    assert done.returncode == 1
+    assert "there is no run quite in klarm_runs; did you mean quiet?" in done.stderr
+
+
+def test_an_acknowledgement_is_recorded_for_incidents_there_are() -> None:
+    """A wrong number is an error that names the right ones."""
+    record_run()
+    done = run_klarm("ack", "1", "--by", "ada")
+    assert (done.returncode, done.stdout) == (0, "run a: incident 1 is acknowledged by ada\n")
+    done = run_klarm("ack", "7")
+    assert done.returncode == 1
+    assert "run a has no incident 7; there are 1" in done.stderr
+    (entry,) = [entry for _, entry in deliveries.read(Path("klarm_runs/a"))]
+    assert isinstance(entry, Acknowledged)
+    assert (entry.incident, entry.by) == (1, "ada")
+
+
+def test_a_live_run_heeds_an_acknowledgement(server: Server) -> None:
+    """An opening that did not get through yet is no longer sent."""
+    record_run(value=1.0)
+    run_klarm("ack", "1")
+    done = run_klarm("deliver", "klarm_runs", channels=f"hook={server.url}")
+    assert (done.returncode, done.stdout) == (0, "a: sent 0 to hook\n")
+    assert server.messages == []
+
+
+def test_a_silence_counts_from_the_step_the_run_has_come_to(server: Server) -> None:
+    """It says until when, and that critical incidents come through."""
+    record_run()
+    done = run_klarm("silence", "kl", "--for", "200steps", "--by", "ada")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "run a: kl is silent until step 302; critical ones are told of all the same\n",
+    )
+    (entry,) = [entry for _, entry in deliveries.read(Path("klarm_runs/a"))]
+    assert isinstance(entry, Silenced)
+    assert (entry.until_step, entry.until_time, entry.even_critical) == (302, None, False)
+    run_klarm("deliver", "klarm_runs", channels=f"hook={server.url}")
+    assert len(server.messages) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["kk", "--for", "2h"], "there is no signal kk"),
+        (["reword", "--for", "2h"], "did you mean reward?"),
+        (["kl", "--for", "2weeks"], "'2weeks' is no span; try 200steps, 30min, 2h or 1d"),
+        (["kl", "--for", "0h"], "'0h' is no span"),
+        (["kl"], "Missing option '--for'"),
+    ],
+)
+def test_a_silence_that_cannot_be_is_refused(arguments: list[str], complaint: str) -> None:
+    """Saying what would be right."""
+    record_run()
+    done = run_klarm("silence", *arguments)
+    assert done.returncode == 2
+    assert complaint in " ".join(done.stderr.split())
+    assert not Path("klarm_runs/a/deliveries.jsonl").exists()
