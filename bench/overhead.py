@@ -32,6 +32,7 @@ from rlwatch.detectors import DetectorSuite
 from rlwatch.detectors import KLExplosionDetector as PeerDetector
 
 import klarm
+from burst import burst_rows
 from klarm.detectors import CATALOGUE, KLExplosionDetector
 from table import Row, cost, show, write
 
@@ -71,6 +72,7 @@ def main() -> None:
     groups = {
         "the KL detector alone": detector_rows,
         "log calls, with everything recorded": log_rows,
+        "a burst of incidents, with channels": burst_rows,
         "imports": import_rows,
         "scores of a whole series": scores_rows,
         "memory over a million steps": memory_rows,
