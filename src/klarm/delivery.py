@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from klarm import guard
 from klarm.lane import Lane
 from klarm.outbox import Outbox
-from klarm.routes import Context, Route, Writer
+from klarm.routes import Route, Run, Writer
 from klarm.types import Event
 
 # Between two messages on a channel: sending takes turns with training on the interpreter, and many
@@ -35,17 +35,17 @@ class Delivery:
         self,
         routes: Sequence[Route],
         write: Writer,
-        context: Context,
+        run: Run,
         say: Callable[[str], None],
         *,
         behind: bool = False,
         again: bool = False,
     ) -> None:
-        self._outbox = Outbox(context.folder, again=again)
+        self._outbox = Outbox(run.folder, again=again)
         self._lanes = [
-            Lane(route, self._outbox, write, context, say, behind=behind) for route in routes
+            Lane(route, self._outbox, write, run, say, behind=behind) for route in routes
         ]
-        self._context = context
+        self._run = run
         self._say = say
         self._pid = os.getpid()
         self._threads: dict[str, threading.Thread] = {}
@@ -94,7 +94,7 @@ class Delivery:
         if left:
             self._say(
                 f"{', '.join(left)} could not be told everything yet; the next start of the run "
-                f"does it, or: klarm deliver {self._context.folder or ''}".rstrip()
+                f"does it, or: klarm deliver {self._run.folder or ''}".rstrip()
             )
         return not left and not any(lane.has_refused for lane in self._lanes)
 

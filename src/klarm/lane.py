@@ -12,7 +12,7 @@ from klarm.channels.base import NotDelivered
 from klarm.deliveries import FILE_NAME, Outcome
 from klarm.mutes import judge
 from klarm.outbox import Key, Outbox, key_of
-from klarm.routes import Context, Route, Writer, together
+from klarm.routes import Route, Run, Writer, together
 from klarm.types import Event
 
 # Kept in memory for a channel; the journal has the others.
@@ -39,7 +39,7 @@ class Lane:
         route: Route,
         outbox: Outbox,
         write: Writer,
-        context: Context,
+        run: Run,
         say: Callable[[str], None],
         *,
         behind: bool = False,
@@ -54,7 +54,7 @@ class Lane:
         self._route = route
         self._outbox = outbox
         self._write = write
-        self._context = context
+        self._run = run
         self._say = say
         self._clock = clock
         self._monotonic = monotonic
@@ -206,7 +206,7 @@ class Lane:
         if verdict != "send":
             self._settle(events, verdict)
             return True
-        message = self._write(together(events), self._context)
+        message = self._write(together(events), self._run)
         if not self._route.takes(message):
             outbox.pass_over(self.name, events)
             return True

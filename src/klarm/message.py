@@ -128,6 +128,7 @@ def _fields(event: Event, context: Context) -> dict[str, str]:
     over = event.event == "resolved"
     return {
         "Lasted" if over else "Since": _duration(event, context, over),
+        "Why now": "" if over else event.reason,
         "Peak": f"{metric_of(event)} {_number(event.peak)}" if metric_of(event) else "",
         "It was": event.message if over else "",
         "Also moved": "" if over else opening.moved,

@@ -9,15 +9,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from klarm import deliveries, locks
 from klarm.deliveries import Acknowledged, Delivered, Entry, Outcome, Silenced
-from klarm.journal import FILE_NAME, Started, Step, read_journal
+from klarm.journal import FILE_NAME, Started, read_journal
+from klarm.journal_scan import last_steps, recorded_events
 from klarm.types import Event, EventKind
 
 LOCK_NAME = "delivery.lock"
@@ -28,11 +27,6 @@ LOCK_NAME = "delivery.lock"
 Key = tuple[int, EventKind, int]
 
 _ORDER: dict[EventKind, int] = {"opened": 0, "escalated": 1, "resolved": 2}
-_PIECE = 2**20  # searched at once: long journals must not keep the interpreter from training
-_TAIL = 2**16
-_EVENT, _STEP = b'{"type":"event"', b'{"type":"step"'
-_decode_event = msgspec.json.Decoder(Event).decode
-_decode_step = msgspec.json.Decoder(Step).decode
 
 
 def key_of(event: Event) -> Key:
@@ -210,50 +204,7 @@ class Outbox:
                 self._receipts.setdefault(place, entry.receipt)
 
 
-def recorded_events(journal: Path, start: int = 0) -> Iterator[tuple[int, int, Event]]:
-    """Yield the events of a journal from an offset on, each with where its line begins and ends.
-
-    Lines of steps are passed over unread: a long run has millions.
-    """
-    if not journal.is_file():  # not there; or a device, which may have no end
-        return
-    with journal.open("rb") as file:
-        file.seek(start)
-        piece = b""
-        while more := file.read(_PIECE):
-            piece += more
-            whole = piece.rfind(b"\n") + 1
-            found = piece.find(_EVENT, 0, whole)
-            while found >= 0:
-                end = piece.index(b"\n", found) + 1
-                at_line_start = found == 0 or piece[found - 1 : found] == b"\n"
-                event = _event(piece[found:end]) if at_line_start else None
-                if event is not None:
-                    yield start + found, start + end, event
-                found = piece.find(_EVENT, end, whole)
-            piece = piece[whole:]
-            start += whole
-
-
 def last_step(folder: Path) -> int | None:
     """Return the last step that a run's journal holds."""
-    journal = folder / FILE_NAME
-    if not journal.is_file():
-        return None
-    with journal.open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-        lines = file.read().split(b"\n")[:-1]
-    for line in reversed(lines):
-        if line.startswith(_STEP):
-            try:
-                return _decode_step(line).step
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                continue
-    return None
-
-
-def _event(line: bytes) -> Event | None:
-    try:
-        return _decode_event(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+    steps = last_steps(folder / FILE_NAME)
+    return steps[-1].step if steps else None

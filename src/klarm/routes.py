@@ -24,14 +24,14 @@ class Route(Protocol):
         """Return whether this is one of them."""
 
 
-class Context(NamedTuple):
-    """What there is to know of the run an event is from."""
+class Run(NamedTuple):
+    """The run that an event is from."""
 
-    run: str
+    name: str
     folder: Path | None  # with its journal, if it has one
 
 
-Writer = Callable[[Event, Context], Message]
+Writer = Callable[[Event, Run], Message]
 
 
 def together(events: Sequence[Event]) -> Event:

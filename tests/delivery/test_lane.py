@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 from loopback import LoopbackChannel, LoopbackRoute, Server
 
-from klarm import deliveries
+from klarm import deliveries, routes
 from klarm.channels.base import Channel
 from klarm.deliveries import Acknowledged, Silenced
 from klarm.journal import FILE_NAME, FileJournal, Started
 from klarm.lane import MOST_IN_HAND, Lane
 from klarm.outbox import Outbox
-from klarm.outgoing import write_message
-from klarm.routes import Context
 from klarm.types import Event, EventKind, Severity
+from klarm.writer import MessageWriter
 
 FOLDER = Path("klarm_runs/a")
 BEGAN = 1000.0
@@ -42,8 +41,8 @@ class Run:
         return Lane(
             LoopbackRoute(channel, **route),  # type: ignore[arg-type]
             Outbox(self.folder, again=again, clock=lambda: self.now),
-            write_message,
-            Context("a", self.folder),
+            MessageWriter(clock=lambda: self.now),
+            routes.Run("a", self.folder),
             self.said.append,
             behind=behind,
             clock=lambda: self.now,

@@ -12,7 +12,7 @@ from klarm.cli.runs import find_run, incident_numbers, started
 from klarm.config import load
 from klarm.deliveries import Acknowledged
 from klarm.journal import FILE_NAME
-from klarm.outbox import recorded_events
+from klarm.journal_scan import recorded_events
 
 
 @click.command()

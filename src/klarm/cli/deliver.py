@@ -12,7 +12,7 @@ from klarm import outgoing
 from klarm.cli.runs import find_run, runs_in, started
 from klarm.config import load
 from klarm.delivery import Delivery
-from klarm.routes import Context
+from klarm.routes import Run
 
 
 @click.command()
@@ -45,6 +45,7 @@ def deliver(
     routes = outgoing.routes_of(settings)
     if not routes:
         raise click.UsageError("no channel is configured: nobody could be told")
+    write = outgoing.writer_of(settings)
     folders = runs_in(directory) if run is None else [find_run(run, settings)]
     if not folders:
         raise click.UsageError(f"there is no run in {directory}")
@@ -55,8 +56,7 @@ def deliver(
             raise click.ClickException(
                 f"cannot write {folder}: what is sent could not be recorded and would be sent again"
             )
-        context = Context(name, folder)
-        delivery = Delivery(routes, outgoing.write_message, context, _say, behind=True, again=again)
+        delivery = Delivery(routes, write, Run(name, folder), _say, behind=True, again=again)
         if not delivery.is_ours:
             click.echo(f"{name}: another process delivers it")
             continue

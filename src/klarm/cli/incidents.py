@@ -13,7 +13,8 @@ from klarm.config import load
 from klarm.console import COLOURS
 from klarm.deliveries import Acknowledged, Delivered, Entry, Silenced
 from klarm.journal import FILE_NAME
-from klarm.outbox import last_step, recorded_events
+from klarm.journal_scan import recorded_events
+from klarm.outbox import last_step
 from klarm.types import Event
 
 _COLUMNS = ("id", "signal", "severity", "state", "steps", "detectors", "told", "muted")

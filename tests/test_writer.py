@@ -1,0 +1,91 @@
+"""The writer: what a message takes from the journal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import klarm
+from klarm.journal import FILE_NAME
+from klarm.journal_scan import checkpoint_before, last_steps, recorded_events
+from klarm.message import Message
+from klarm.routes import Run
+from klarm.writer import MessageWriter
+
+FOLDER = Path("klarm_runs/a")
+
+
+def told(kind: str, **settings: float) -> Message:
+    events = [event for _, _, event in recorded_events(FOLDER / FILE_NAME)]
+    event = next(event for event in events if event.event == kind)
+    return MessageWriter(**settings)(event, Run("a", FOLDER))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def exploded() -> None:
+    """A run with checkpoints whose KL doubles from step 100, and ends well."""
+    monitor = klarm.init("a", console=False)
+    for step in range(160):
+        level = 0.02 if not 100 <= step < 115 else 0.02 * 2 ** (step - 100)
+        monitor.log({"kl": level + 0.001 * (step % 3)}, step)
+        if step % 40 == 39:
+            monitor.checkpoint(step, f"out/checkpoint-{step}")
+    klarm.finish()
+
+
+@pytest.mark.usefixtures("exploded")
+def test_a_message_shows_the_curve_and_the_last_checkpoint_before() -> None:
+    """The one of step 79: that of 119 is of the broken policy."""
+    message = told("opened")
+    assert message.metric == "kl"
+    assert message.curve[0] == (0, 0.02)
+    assert message.curve[-1][0] == message.step
+    assert message.curve[-1][1] == pytest.approx(0.02 * 2 ** (message.step - 100), abs=0.003)
+    assert message.fields["Last checkpoint before"] == "step 79, out/checkpoint-79"
+    assert message.fields["Since"].startswith(f"step {message.started}, 20")
+    assert "Why now" in message.fields
+
+
+@pytest.mark.usefixtures("exploded")
+def test_the_end_is_told_with_what_it_was() -> None:
+    """Its opening said what moved; its end says for how long."""
+    message = told("resolved", gpus=8, gpu_hour_price=2.0)
+    assert "resolved" in message.title
+    assert message.fields["Lasted"].startswith("steps 10")
+    assert message.fields["Cost"].startswith("$0.0")
+
+
+@pytest.mark.usefixtures("exploded")
+def test_a_run_without_a_folder_is_told_of_with_less_to_say() -> None:
+    """As on a disk that is full."""
+    event = next(iter(recorded_events(FOLDER / FILE_NAME)))[2]
+    message = MessageWriter(url="https://example.org/a")(event, Run("a", None))
+    assert message.curve == []
+    assert message.link == "https://example.org/a"
+    assert message.summary == event.message
+
+
+def test_steps_that_were_rolled_back_are_not_in_the_curve() -> None:
+    """Training went back from step 60 to 50; what it logged there before does not count."""
+    monitor = klarm.init("a", console=False)
+    for step in [*range(60), *range(50, 60)]:
+        monitor.log({"kl": 0.1 + 0.001 * (step % 3)}, step)
+    monitor.log({"kl": float("nan")}, 60)
+    klarm.finish()
+    steps = [step for step, _ in told("opened").curve]
+    assert steps == list(range(61))
+
+
+def test_a_journal_of_garbage_is_scanned_without_an_error() -> None:
+    """Torn lines, lines of other programs, and a tag within a string."""
+    journal = Path("journal.jsonl")
+    good = b'{"type":"checkpoint","step":5,"time":1.0,"path":"a"}\n'
+    inside = b'{"type":"note","text":"{\\"type\\":\\"event\\""}\n'
+    journal.write_bytes(b'{"type":"event",broken\n' + good + inside + b'\xff\n{"type":"step"')
+    assert list(recorded_events(journal)) == []
+    saved = checkpoint_before(journal, 6)
+    assert saved is not None
+    assert saved.step == 5
+    assert checkpoint_before(journal, 5) is None
+    assert last_steps(journal) == []
