@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import klarm
+from channels.conftest import reply
 from klarm.channels.base import NotDelivered
 from klarm.config import Config, load
 from klarm.message import Message
@@ -124,6 +125,25 @@ def test_neither_configuration_nor_journal_holds_a_secret(
     with klarm.init("a", channels=channels(service.url)) as monitor:
         monitor.log({"kl": 0.1})
     assert "webhook_url" in Path("klarm_runs/a/journal.jsonl").read_text()
+    everything = [path.read_text() for path in Path().rglob("*") if path.is_file()]
+    streams = capfd.readouterr()
+    assert found_in("".join(everything) + streams.out + streams.err) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [(echo, "refused"), (reply(200, {"ok": True, "ts": "1", "id": "2"}), "sent")],
+)
+def test_neither_deliveries_nor_what_is_said_of_them_hold_a_secret(
+    service: Any, answer: Any, outcome: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A real incident, delivered or refused by every channel, and recorded."""
+    service.answers[:] = [answer]
+    with klarm.init("a", channels=channels(service.url)) as monitor:
+        monitor.log({"kl": float("nan")})
+        monitor.finish(timeout=3.0)
+    assert len(service.calls) >= 6
+    assert f'"outcome":"{outcome}"' in Path("klarm_runs/a/deliveries.jsonl").read_text()
     everything = [path.read_text() for path in Path().rglob("*") if path.is_file()]
     streams = capfd.readouterr()
     assert found_in("".join(everything) + streams.out + streams.err) == []
