@@ -23,8 +23,8 @@ from klarm.channels.base import Channel, NotDelivered, Receipt
 from klarm.delivery import Delivery
 from klarm.detectors import CATALOGUE
 from klarm.message import Message
-from klarm.outgoing import write_message
-from klarm.routes import Context
+from klarm.routes import Run
+from klarm.writer import MessageWriter
 from table import Row
 
 INCIDENTS, STEPS_AN_INCIDENT = 1_000, 10
@@ -100,8 +100,8 @@ def burst(port: int | None) -> tuple[float, float]:
         monitor = klarm.init("burst", console=False, dir=folder, **settings)
         if port is not None:
             route = Everything(HttpChannel(name="http", port=port))
-            context = Context("burst", Path(folder) / "burst")
-            monitor.on_event.append(Delivery([route], write_message, context, lambda _: None))
+            context = Run("burst", Path(folder) / "burst")
+            monitor.on_event.append(Delivery([route], MessageWriter(), context, lambda _: None))
         monitor.log({"kl": 0.1}, 0)
         before = resident_mib()
         times = []
