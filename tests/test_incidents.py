@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 import klarm
 from klarm.analysis.replay import replay
 from klarm.config import load
-from klarm.detectors import KLBudgetDetector, KLExplosionDetector, TrustRegionDetector
+from klarm.detectors import (
+    EntropyCollapseDetector,
+    KLBudgetDetector,
+    KLExplosionDetector,
+    MetricLostDetector,
+    RewardCollapseDetector,
+    RewardDriftDetector,
+    TrustRegionDetector,
+)
 from klarm.incidents import IncidentRules, Incidents
 from klarm.journal import MemoryJournal
 from klarm.monitor import Monitor
@@ -160,6 +168,44 @@ def test_a_nan_is_the_highest_peak() -> None:
     (incident,) = watched.incidents
     assert math.isnan(incident.peak)
     assert incident.opened == 0
+
+
+def test_the_peak_is_the_lowest_value_where_a_fall_is_the_trouble() -> None:
+    """Entropy that collapses is the worse the lower it is; a value that is not finite is worst."""
+    watched = Monitor("a", [EntropyCollapseDetector()])
+    for value in [0.8] * 100 + [0.05, 0.01, 0.04, 0.02, 0.03, 0.06, 0.05]:
+        watched.log({"entropy": value})
+    (incident,) = watched.incidents
+    assert incident.peak == 0.02  # at 0.01 the median of five had not fallen yet
+    watched.log({"entropy": math.inf})
+    assert incident.peak == math.inf
+
+
+def test_a_graver_alert_may_turn_the_peak_around() -> None:
+    """Reward that rose while it was gamed, and then fell off a cliff."""
+    detectors = [RewardDriftDetector(), RewardCollapseDetector()]
+    incidents = Incidents(detectors, IncidentRules())
+    for step, (name, severity, reward, worse) in enumerate(
+        [
+            ("reward_drift", "warning", 1.5, "higher"),
+            ("reward_drift", "warning", 1.8, "higher"),
+            ("reward_collapse", "critical", 0.3, "lower"),
+            ("reward_drift", "warning", 1.9, "higher"),
+            ("reward_collapse", "critical", 0.2, "lower"),
+        ]
+    ):
+        said = Alert(name, severity, step, "look", {"reward": reward}, "look", True, worse)  # type: ignore[arg-type]
+        incidents.update(step, {"reward": reward}, [said])
+    assert incidents.current["reward"].peak == 0.2
+
+
+def test_the_peak_of_a_metric_that_is_gone_is_for_how_long() -> None:
+    """There is no value to give."""
+    watched = Monitor("a", [MetricLostDetector()])
+    for step in range(90):
+        watched.log({"loss": float(step), **({"kl": 0.1 * step} if step < 30 else {})})
+    (incident,) = watched.incidents
+    assert incident.peak == 60.0
 
 
 words = st.lists(st.sampled_from([None, None, "w", "c", "C"]), max_size=120)

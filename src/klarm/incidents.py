@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan
+from math import isfinite, isnan
 
 import msgspec
 
 from klarm.detectors import Detector
 from klarm.settings import check_settings, setting
-from klarm.types import SEVERITIES, Alert, Blip, Event, EventKind, Incident
+from klarm.types import SEVERITIES, Alert, Blip, Event, EventKind, Incident, Worse
 
 # What is kept in memory of incidents that are over; the journal has them all.
 _MOST_KEPT = 1_000
@@ -42,7 +42,7 @@ class Incidents:
         active = [detector for detector in detectors if detector.enabled]
         self._signals = {detector.name: detector.signal for detector in active}
         self._detectors = active
-        self._metrics = {detector.name: detector.watches[0] for detector in active}
+        self._metrics = {detector.name: detector.measures for detector in active}
         self._confirm = {d.name: d.confirm_steps or rules.confirm_steps for d in active}
         self._resolve = {d.name: d.resolve_after or rules.resolve_after for d in active}
         self._ids: dict[tuple[str, int], int] = {}  # (signal, first step) -> id
@@ -163,7 +163,7 @@ class Incidents:
         return self._tell("resolved", incident, step, f"{quiet} quiet steps")
 
     def _add(self, incident: Incident | None, signal: str, alert: Alert) -> Incident:
-        value = alert.metrics.get(self._metrics[alert.detector], 0.0)
+        value = alert.metrics.get(self._metrics[alert.detector])
         peak = value if isinstance(value, float) else 0.0
         if incident is None:
             return Incident(
@@ -176,17 +176,21 @@ class Incidents:
                 last_alert=alert.step,
                 worst=alert,
                 peak=peak,
+                worse=alert.worse,
             )
         incident.alerts += 1
         incident.last_alert = alert.step
         # The peak is of the metric that began it: detectors of one signal may watch several.
+        graver = SEVERITIES.index(alert.severity) > SEVERITIES.index(incident.severity)
         began = self._metrics[incident.detectors[0]]
-        same = self._metrics[alert.detector] == began
-        if same and (peak > incident.peak or isnan(peak)):  # a NaN is the worst there is
-            incident.peak = peak
+        if value is not None and self._metrics[alert.detector] == began:
+            if graver and alert.worse != incident.worse:  # the other end is the trouble now
+                incident.peak, incident.worse = peak, alert.worse
+            elif _is_worse(peak, incident.peak, incident.worse):
+                incident.peak = peak
         if alert.detector not in incident.detectors:
             incident.detectors.append(alert.detector)
-        if SEVERITIES.index(alert.severity) > SEVERITIES.index(incident.severity):
+        if graver:
             incident.severity, incident.worst = alert.severity, alert
         return incident
 
@@ -211,3 +215,10 @@ class Incidents:
             message=incident.worst.message,
             recommendation=incident.worst.recommendation,
         )
+
+
+def _is_worse(value: float, than: float, worse: Worse) -> bool:
+    """Compare two values; one that is not finite is worse than any that is, NaN worst of all."""
+    if isfinite(value) and isfinite(than):
+        return value > than if worse == "higher" else value < than
+    return isfinite(than) or isnan(value)

@@ -7,6 +7,8 @@ from typing import Literal
 import msgspec
 
 Severity = Literal["warning", "critical"]
+# Where the trouble lies: entropy that collapses is the worse the lower it is.
+Worse = Literal["higher", "lower"]
 SEVERITIES: tuple[Severity, ...] = ("warning", "critical")  # the worse the later
 
 
@@ -24,6 +26,8 @@ class Alert(msgspec.Struct, frozen=True, tag_field="type", tag="alert"):
     recommendation: str
     # Whether it needs no confirmation by further steps to be believed.
     decisive: bool = False
+    # Which of two values of its metric is the worse one.
+    worse: Worse = "higher"
 
 
 State = Literal["pending", "open", "resolved", "blip"]
@@ -44,7 +48,8 @@ class Incident(msgspec.Struct):
     alerts: int  # how many
     last_alert: int  # the step of the latest
     worst: Alert  # the first of the worst severity
-    peak: float  # the highest value of the metric that was alarmed about
+    peak: float  # the worst value of the metric that was alarmed about
+    worse: Worse  # which that is
     id: int = 0  # counts the incidents of a run that were opened, from 1
     opened: int | None = None  # the steps at which it changed
     ended: int | None = None
@@ -67,7 +72,7 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     reason: str
     message: str
     recommendation: str
-    # When it opened: what else had moved, and the pattern of the playbook that this fits.
+    # When it opened or escalated: what else had moved, and the pattern of the playbook that fits.
     moved: str = ""
     pattern: str = ""
     cause: str = ""

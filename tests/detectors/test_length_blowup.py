@@ -45,8 +45,8 @@ def test_a_length_that_doubles_and_trebles_without_reward_is_told() -> None:
     assert alerts[60] is not None
     assert alerts[60].decisive
     assert alerts[60].message == (
-        "Completions are 2.1 times as long as before (210 tokens against 100) and 0% are cut off "
-        "(0% before), but the reward has not climbed (0.5, 0.5 before)."
+        "Completions are 2.1 times as long as before (in the median 210 tokens against 100) "
+        "and 0% are cut off (0% before), but the reward has not climbed (0.5, 0.5 before)."
     )
 
 

@@ -12,12 +12,40 @@ from typing import ClassVar
 
 from klarm.kinds import CLAMP_NATS, Kind
 from klarm.settings import check_settings, setting, settings_of
-from klarm.types import Alert, Severity
+from klarm.types import Alert, Severity, Worse
 
-WHEN_NOT_FINITE = (
+_BROKEN_NUMERICS = (
     "Stop the run: nothing computed from this value can be trusted. Go back to the last good "
-    "checkpoint, lower the learning rate, and look for an overflow (unclamped log-ratios)."
+    "checkpoint, lower the learning rate, and look for an overflow: float16, advantages or ratios "
+    "that are too large."
 )
+# Where to look when a metric is not finite, if not at the numerics of the update.
+_WHERE_TO_LOOK: Mapping[tuple[str, ...], str] = {
+    ("kl", "kl_old", "kl_rollout"): (
+        "Stop the run and look at how KL is estimated: log-ratios that are exponentiated before "
+        "they are clamped, or probabilities of 0. Go back to the last good checkpoint: if KL is "
+        "part of the loss or the reward, it has spoilt the updates."
+    ),
+    ("reward", "reward_std", "reward_dip_p", "advantage_std"): (
+        "Stop the run and look at the reward function: a division by 0, a logarithm of 0, an "
+        "answer that could not be parsed. Go back to the last checkpoint before it, since the "
+        "update was made with it."
+    ),
+    ("entropy",): (
+        "Stop the run and look at the logits: an entropy that is not finite comes from logits that "
+        "are not, or from the logarithm of a probability of 0. Go back to the last good checkpoint."
+    ),
+    ("length", "truncated_fraction", "clip_fraction", "zero_std_fraction"): (
+        "Look at how this is counted and averaged: a mean over nothing is no number. The policy "
+        "itself need not be broken."
+    ),
+}
+
+
+def when_not_finite(metric: str) -> str:
+    """Return what to do about a metric that is NaN or infinite."""
+    advice = (text for metrics, text in _WHERE_TO_LOOK.items() if metric in metrics)
+    return next(advice, _BROKEN_NUMERICS)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -44,6 +72,10 @@ class Detector(ABC):
     fewest_values: ClassVar[int] = 0
     # The setting, if any, whose default is a limit in nats a token: none for sums of them.
     limit_per_token: ClassVar[str] = ""
+    # Which of two values of the metric is the worse one.
+    worse: ClassVar[Worse] = "higher"
+    # The number in its alerts that the peak of an incident is of: the metric, if none is named.
+    measures: ClassVar[str]
     # Whether one value that is not finite is enough to open an incident.
     not_finite_is_decisive: ClassVar[bool] = True
     # Whether it watches every metric alike, and `watches` is all of them.
@@ -62,6 +94,8 @@ class Detector(ABC):
         super().__init_subclass__()
         if "watches" in cls.__dict__ and "reads" not in cls.__dict__:
             cls.reads = cls.watches[:1]
+        if "watches" in cls.__dict__ and "measures" not in cls.__dict__:
+            cls.measures = cls.watches[0]
         # The interpreter tunes code to the one type it sees. Detectors that shared the code of
         # their base class would undo that for each other: every one gets its own copy.
         for name in ("update", "_observe"):
@@ -142,7 +176,14 @@ class Detector(ABC):
         return {self._metric: value}
 
     def _alert(
-        self, severity: Severity, step: int, value: float, message: str, *, decisive: bool = False
+        self,
+        severity: Severity,
+        step: int,
+        value: float,
+        message: str,
+        *,
+        decisive: bool = False,
+        worse: Worse | None = None,
     ) -> Alert:
         return Alert(
             detector=self.name,
@@ -152,6 +193,7 @@ class Detector(ABC):
             metrics=self._details(value, self.score, severity),
             recommendation=self.recommendations[severity],
             decisive=decisive,
+            worse=worse or self.worse,
         )
 
     def _not_finite(self, step: int, value: float, metric: str = "") -> Alert:
@@ -163,6 +205,7 @@ class Detector(ABC):
             step=step,
             message=f"{name} is {spelt}: the numbers of this run have broken down.",
             metrics={metric: value} if metric else self._details(value, value, "critical"),
-            recommendation=WHEN_NOT_FINITE,
+            recommendation=when_not_finite(name),
             decisive=self.not_finite_is_decisive,
+            worse=self.worse,
         )

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from klarm.detectors.base import Detector
 from klarm.settings import setting
-from klarm.types import Alert, Severity
+from klarm.types import Alert, Severity, Worse
 
 # The level is the median of so many values, which one or two noisy steps do not move.
 _SMOOTHING = 5
@@ -37,6 +37,7 @@ class EntropyCollapseDetector(Detector):
     name: ClassVar[str] = "entropy_collapse"
     signal: ClassVar[str] = "entropy"
     watches: ClassVar[tuple[str, ...]] = ("entropy",)
+    worse: ClassVar[Worse] = "lower"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Compare some samples of one prompt: do they still differ? If reward is not rising "
@@ -122,6 +123,7 @@ class EntropyCollapseDetector(Detector):
     def _fallen(self) -> str:
         (since, recent), (_, level) = self._levels[0], self._levels[-1]
         return (
-            f"Entropy has fallen from {recent:.3g} at step {since} to {level:.3g}: "
-            f"{1 - level / recent:.0%} (warning from {self.fall_fraction:.0%})."
+            f"Entropy has fallen from {recent:.3g} at step {since} to {level:.3g}, as medians of "
+            f"the last {_SMOOTHING}: {1 - level / recent:.0%} (warning from "
+            f"{self.fall_fraction:.0%})."
         )

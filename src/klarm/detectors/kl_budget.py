@@ -10,7 +10,7 @@ from typing import ClassVar
 from klarm.detectors.base import Detector
 from klarm.settings import setting
 from klarm.stats import median
-from klarm.types import Alert, Severity
+from klarm.types import Alert, Severity, Worse
 
 _MEDIAN_OF = 5
 # Healthy runs have bursts of three spiked steps, which lift the median of five. An alert is
@@ -95,7 +95,8 @@ class KLBudgetDetector(Detector):
         )
         beyond = self._beyond(ten)
         decisive = beyond >= _HALF or beyond == len(ten) or self._beyond(five) >= _NEARLY_ALL
-        return self._alert(severity, step, value, message, decisive=decisive)
+        worse: Worse = "higher" if level > 0 else "lower"
+        return self._alert(severity, step, value, message, decisive=decisive, worse=worse)
 
     def _beyond(self, values: Iterable[float]) -> int:
         return sum(abs(kl) > self.budget_nats for kl in values)

@@ -95,9 +95,9 @@ class LengthBlowupDetector(Detector):
             return None
         severity: Severity = "critical" if self.score > _CRITICAL_FACTOR else "warning"
         message = (
-            f"Completions are {longer:.3g} times as long as before ({length:.4g} tokens against "
-            f"{self._length:.4g}) and {cut:.0%} are cut off ({self._cut:.0%} before), but "
-            f"{self._of_reward()}."
+            f"Completions are {longer:.3g} times as long as before (in the median {length:.4g} "
+            f"tokens against {self._length:.4g}) and {cut:.0%} are cut off "
+            f"({self._cut:.0%} before), but {self._of_reward()}."
         )
         return self._alert(severity, step, value, message, decisive=True)
 

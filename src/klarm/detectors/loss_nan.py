@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from klarm.detectors.base import WHEN_NOT_FINITE, Detector
+from klarm.detectors.base import Detector, when_not_finite
 from klarm.types import SEVERITIES, Alert, Severity
 
 
@@ -24,7 +24,9 @@ class LossNanDetector(Detector):
     name: ClassVar[str] = "loss_nan"
     signal: ClassVar[str] = "loss"
     watches: ClassVar[tuple[str, ...]] = ("loss",)
-    recommendations: ClassVar[Mapping[Severity, str]] = dict.fromkeys(SEVERITIES, WHEN_NOT_FINITE)
+    recommendations: ClassVar[Mapping[Severity, str]] = dict.fromkeys(
+        SEVERITIES, when_not_finite("loss")
+    )
 
     def _start(self) -> None:
         pass

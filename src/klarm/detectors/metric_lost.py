@@ -35,6 +35,7 @@ class MetricLostDetector(Detector):
     signal: ClassVar[str] = "liveness"
     watches: ClassVar[tuple[str, ...]] = tuple(METRICS)
     watches_all: ClassVar[bool] = True
+    measures: ClassVar[str] = "steps"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Detectors of this metric are blind. See whether the trainer still computes and logs "
@@ -132,7 +133,12 @@ class MetricLostDetector(Detector):
             severity="warning",
             step=step,
             message=f"{'; '.join(parts)}.",
-            metrics={"lost": ", ".join(lost), "stuck": ", ".join(stuck), "score": self.score},
+            metrics={
+                "lost": ", ".join(lost),
+                "stuck": ", ".join(stuck),
+                "steps": float(max(*gone.values(), *still.values(), 0)),
+                "score": self.score,
+            },
             recommendation=self.recommendations["warning"],
             decisive=True,
         )

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from klarm.detectors.base import Detector
 from klarm.settings import setting
-from klarm.types import Alert, Severity
+from klarm.types import Alert, Severity, Worse
 
 # A fall is looked for once in so many values: it has to last anyhow, and medians cost.
 _LOOK_EVERY = 5
@@ -40,6 +40,7 @@ class RewardCollapseDetector(Detector):
     name: ClassVar[str] = "reward_collapse"
     signal: ClassVar[str] = "reward"
     watches: ClassVar[tuple[str, ...]] = ("reward",)
+    worse: ClassVar[Worse] = "lower"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Look at what changed where the fall began: a learning rate, a new stage of the data, "
@@ -99,8 +100,8 @@ class RewardCollapseDetector(Detector):
             self._severity = "critical" if now <= self._lowest else "warning"
             left = "where it began or lower" if self._severity == "critical" else "and stays there"
             self._fall = (
-                f"Reward fell from {was:.4g} to {now:.4g} within {self.collapse_steps} values, "
-                f"{self._units:.3g}σ of its noise, {left}."
+                f"Reward fell from {was:.4g} to {now:.4g} (the median of the last "
+                f"{self.collapse_steps}), {self._units:.3g}σ of its noise, {left}."
             )
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from klarm.detectors.base import Detector
 from klarm.settings import setting
-from klarm.types import Alert, Severity
+from klarm.types import Alert, Severity, Worse
 
 _BLOCKS = 4
 # Times the median distance from the median, this is the standard deviation of normal noise.
@@ -51,7 +51,7 @@ class RewardDriftDetector(Detector):
     ...     for step in range(100)
     ... ]
     >>> [alert.message for alert in alerts if alert]
-    ['Reward falls while KL rises: from 0.88 to 0.13 and from 0.12 to 0.87 in 100 values.']
+    ['Reward falls while KL rises: from 0.88 to 0.13 and from 0.12 to 0.87, medians of 25.']
     """
 
     name: ClassVar[str] = "reward_drift"
@@ -86,6 +86,7 @@ class RewardDriftDetector(Detector):
         self._blocks: list[list[_Row]] = []
         self._units = 0.0
         self._drift = ""
+        self._worse: Worse = "higher"
 
     def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
         """Learn from one step; return an alert if it looks wrong."""
@@ -108,7 +109,7 @@ class RewardDriftDetector(Detector):
         self.score = self._units
         if not self._drift:
             return None
-        return self._alert("warning", step, value, self._drift, decisive=True)
+        return self._alert("warning", step, value, self._drift, decisive=True, worse=self._worse)
 
     def _look(self) -> None:
         """Set how far the clearest drift has come, and say it in words if that is too far."""
@@ -130,8 +131,8 @@ class RewardDriftDetector(Detector):
         units, words, other = max(found, default=(0.0, "", reward))
         self._units = max(0.0, min(units, abs(reward.units)))
         if self._units > self.noise_units:
-            values = self._size * _BLOCKS
-            self._drift = f"Reward {words}: {reward} and {other} in {values} values."
+            self._worse = "lower" if reward.units < 0 else "higher"
+            self._drift = f"Reward {words}: {reward} and {other}, medians of {self._size}."
 
     def _move(self, metric: str) -> _Move:
         place = self.watches.index(metric)
