@@ -15,10 +15,17 @@ LOOK_BACK = 100
 # The first part of them is what was normal; fewer values say nothing.
 _NORMAL_SHARE = 0.5
 _FEWEST = 20
+# A value that was not finite is past when so many finite ones have come since.
+_HEALED = 20
 # A value has moved when the median of three is this many spreads and this share away from normal.
 _SPREADS = 4.0
 _SHARE = 0.25
 _AT_ONCE = 3
+# And twice as far if it has turned back since: noise goes far once in a while.
+_PASSED = 2.0
+# Reward is noisy and often climbs all the time: its rise is clear when more values show it.
+_REWARD = "reward"
+_CLEARLY = 10
 
 Direction = Literal["up", "down", "flat", "broken"]
 
@@ -29,16 +36,25 @@ class Movement(NamedTuple):
     metric: str
     direction: Direction
     step: int  # when it left what was normal; the last step if it did not
-    factor: float  # what it is now over what was normal
+    # What it is over what was normal, or was at its furthest; NaN if that is no measure.
+    factor: float
+    level: float = math.nan  # what it is now
+    # If it has turned back since: where it is now, and over what was normal.
+    ended: Direction | None = None
+    now: float = math.nan
+
+    @property
+    def lately(self) -> Direction:
+        """Where it is now."""
+        return self.ended or self.direction
 
     def __str__(self) -> str:
         if self.direction == "flat":
             return f"{self.metric} flat"
         if self.direction == "broken":
             return f"{self.metric} not finite at {self.step}"
-        if math.isfinite(self.factor) and self.factor > 0.0:
-            return f"{self.metric} x{self.factor:.2g} at {self.step}"
-        return f"{self.metric} {self.direction} at {self.step}"
+        text = f"{self.metric} {_times(self.factor) or self.direction} from {self.step}"
+        return text if self.ended is None else f"{text}, now {_times(self.now) or self.ended}"
 
 
 class RecentRows:
@@ -75,7 +91,7 @@ def summary(movements: Iterable[Movement]) -> str:
 
     >>> summary([Movement("grad_norm", "up", 612, 4.0), Movement("kl", "up", 618, 8.0),
     ...          Movement("reward", "flat", 630, 1.0)])
-    'grad_norm x4 at 612, then kl x8 at 618; reward flat'
+    'grad_norm x4 from 612, then kl x8 from 618; reward flat'
     """
     movements = list(movements)
     moved = ", then ".join(str(m) for m in movements if m.direction != "flat")
@@ -85,9 +101,10 @@ def summary(movements: Iterable[Movement]) -> str:
 
 
 def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
-    broken = [step for step, value in series if not math.isfinite(value)]
-    if broken:
-        return Movement(metric, "broken", broken[0], math.nan)
+    if not all(math.isfinite(value) for _, value in series[-_HEALED:]):
+        first_broken = next(step for step, value in series if not math.isfinite(value))
+        return Movement(metric, "broken", first_broken, math.nan)
+    series = [(step, value) for step, value in series if math.isfinite(value)]
     if len(series) < _FEWEST:
         return None
     values = [value for _, value in series]
@@ -95,17 +112,43 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
     normal = median(values[:split])
     spread = 1.4826 * median(abs(value - normal) for value in values[:split])
     least = max(_SPREADS * spread, _SHARE * abs(normal), 1e-12)
-    now = median(values[-_AT_ONCE:])
-    factor = now / normal if normal else math.inf
-    if abs(now - normal) <= least:
-        return Movement(metric, "flat", series[-1][0], factor)
-    direction: Direction = "up" if now > normal else "down"
+    at_once = _CLEARLY if metric == _REWARD else _AT_ONCE
+    # How far away from normal it was, in the middle of so many values.
+    away = [
+        median(values[i : i + at_once]) - normal for i in range(split, len(values) - at_once + 1)
+    ]
+    now = away[-1]
+    ended = _direction(now, least)
+    furthest = max(away, key=abs)
+    turned = abs(furthest) > _PASSED * least and _direction(furthest, least) != ended
+    if not turned:
+        furthest = now
+    direction = _direction(furthest, least)
+    if direction == "flat":
+        return Movement(metric, "flat", series[-1][0], math.nan, level=normal + now)
     # It set out where it was last within a quarter of the way, and slow growth before is no part of
-    # it. Of three values two were out by then: the change came with the second.
-    near = max(least, abs(now - normal) / 4.0)
-    at = series[-1][0]
-    for i in range(len(values) - _AT_ONCE, split - 1, -1):
-        if abs(median(values[i : i + _AT_ONCE]) - normal) <= near:
-            break
-        at = series[i + 1][0]
-    return Movement(metric, direction, at, factor)
+    # it. A median is out when most are: the change came with the middle one.
+    side = math.copysign(1.0, furthest)
+    near = max(least, abs(furthest) / 4.0)
+    first = away.index(furthest) if turned else len(away) - 1
+    while first > 0 and side * away[first - 1] > near:
+        first -= 1
+    # A level that noise drowns is nothing to measure by.
+    unit = normal if abs(normal) > spread else math.nan
+    return Movement(
+        metric,
+        direction,
+        series[split + first + at_once // 2][0],
+        (normal + furthest) / unit,
+        level=normal + now,
+        ended=ended if turned else None,
+        now=(normal + now) / unit,
+    )
+
+
+def _direction(away: float, least: float) -> Direction:
+    return "flat" if abs(away) <= least else "up" if away > 0.0 else "down"
+
+
+def _times(factor: float) -> str:
+    return f"x{factor:.2g}" if 0.0 < factor < math.inf else ""

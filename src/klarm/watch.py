@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 
-from klarm.detectors import Detector
+from klarm.detectors import Detector, KLBudgetDetector
 from klarm.incidents import IncidentRules, Incidents
 from klarm.journal import History
 from klarm.kinds import Origin
-from klarm.movements import RecentRows
+from klarm.movements import Direction, RecentRows
 from klarm.playbook import diagnosed
 from klarm.types import Alert, Blip, Event, Incident
 
@@ -90,17 +91,23 @@ class Watch:
         return self._tell(self._incidents.reconcile(step))
 
     def _tell(self, changes: Sequence[Event | Blip]) -> list[Event | Blip]:
-        """Add to what opened what else moved, and note what is being told."""
+        """Add to what opened or escalated what else moved, and note what is being told."""
         told: list[Event | Blip] = []
         for change in changes:
             if isinstance(change, Event):
-                opened = change.event == "opened"
-                event = diagnosed(change, self._recent.movements()) if opened else change
+                event = change if change.event == "resolved" else self._diagnosed(change)
                 self._incidents.recall([event])
                 told.append(event)
             else:
                 told.append(change)
         return told
+
+    def _diagnosed(self, event: Event) -> Event:
+        worse = self._incidents.current[event.signal].worse
+        went: Direction = "up" if worse == "higher" else "down"
+        own = {d.measures: went for d in self._active if d.name in event.detectors}
+        budgets = [d.budget_nats for d in self._active if isinstance(d, KLBudgetDetector)]
+        return diagnosed(event, self._recent.movements(), own, min(budgets, default=inf))
 
 
 def _ask(updates: Iterable[_Update], step: int, values: Mapping[str, float]) -> list[Alert]:
