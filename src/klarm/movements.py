@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
-from statistics import median
 from typing import Literal, NamedTuple
 
 from klarm.metrics import METRICS
+from klarm.stats import median
 
 # How many steps a diagnosis looks back.
 LOOK_BACK = 100

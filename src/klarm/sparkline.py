@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import median
+
+from klarm.stats import median
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _BROKEN = "×"

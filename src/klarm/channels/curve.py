@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import math
-from statistics import median
 
 from klarm.message import Message
+from klarm.stats import median
 
 FILE_NAME = "curve.png"
 _COLOURS = {"warning": "#d98e04", "critical": "#c62828"}
