@@ -36,6 +36,7 @@ ORDER = [
     "binding",
     "binding_report",
     "timeline",
+    "checkpoints",
     "console",
     "appender",
     "journal",

@@ -92,6 +92,8 @@ def event_line(event: Event) -> str:
         line += f"\n  moved: {event.moved}"
     if event.pattern:
         line += f"\n  looks like {event.pattern}: {event.cause}. {event.remedy}"
+    if event.checkpoint:
+        line += f"\n  last checkpoint from before it: {event.checkpoint}"
     return line
 
 

@@ -6,7 +6,7 @@ The format is documented in docs/journal.md; users read it with jq.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -32,6 +32,7 @@ class History(NamedTuple):
     rows: list[Row]  # that still count, each with what was new in it
     events: list[Event]  # that were told, all of them
     origins: dict[str, Origin]  # of metrics whose key is not their name, or whose kind is known
+    checkpoints: Sequence[tuple[int, str]] = ()  # that were saved and not rolled back
 
 
 class Started(msgspec.Struct, tag_field="type", tag="run"):
@@ -272,6 +273,7 @@ def history(records: Iterable[Record], metrics: Collection[str]) -> History:
     rows: list[Row] = []
     events: list[Event] = []
     origins: dict[str, Origin] = {}
+    checkpoints: list[tuple[int, str]] = []
     seen: set[str] = set()  # at the last step
     for record in records:
         if isinstance(record, Step):
@@ -288,11 +290,14 @@ def history(records: Iterable[Record], metrics: Collection[str]) -> History:
         elif isinstance(record, Resume):
             while rows and rows[-1][0] >= record.step:
                 rows.pop()
+            checkpoints = [saved for saved in checkpoints if saved[0] <= record.step]
+        elif isinstance(record, Checkpoint):
+            checkpoints.append((record.step, record.path))
         elif isinstance(record, Event):
             events.append(record)
         elif isinstance(record, Bound):
             origins.update(record.origins())
-    return History(rows, events, origins)
+    return History(rows, events, origins, checkpoints)
 
 
 def _ends_in_torn_line(path: Path) -> bool:

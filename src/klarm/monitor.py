@@ -9,8 +9,11 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
+import msgspec
+
 from klarm.binding import Binding
 from klarm.binding_report import BindingReport
+from klarm.checkpoints import Checkpoints, Saved
 from klarm.console import Console, counted
 from klarm.detectors import Detector
 from klarm.guard import guarded
@@ -81,6 +84,7 @@ class Monitor:
         self._resumes = 0
         # What an earlier process recorded, until the step is known at which this one goes on.
         self._earlier = self._history()
+        self._checkpoints = Checkpoints(self._earlier.checkpoints if self._earlier else ())
         if self._earlier is not None and self._earlier.rows:
             last = self._earlier.rows[-1][0]
             self._timeline.continue_after(last)
@@ -120,8 +124,17 @@ class Monitor:
         if self._silent_because:
             return
         with self._lock:
+            self._checkpoints.add(int(step), str(path))
             if self._journal is not None and not self._silent_because:
                 self._journal.record(Checkpoint(int(step), self._clock(), str(path)))
+
+    @guarded(lambda: None)
+    def last_good_checkpoint(self, incident: Incident | Event) -> Saved | None:
+        """Return step and path of the last checkpoint from before an incident's first alert.
+
+        One that was saved within another critical incident, or is deleted by now, is none.
+        """
+        return self._checkpoints.last_before(incident.started, self.incidents)
 
     @guarded(lambda: None)
     def resume(
@@ -249,12 +262,17 @@ class Monitor:
 
     def _tell(self, changes: Sequence[Event | Blip]) -> None:
         for change in changes:
+            told = self._with_checkpoint(change) if isinstance(change, Event) else change
             if self._journal is not None:
-                self._journal.record(change)
-            if isinstance(change, Event):
-                self._console.event(change)
+                self._journal.record(told)
+            if isinstance(told, Event):
+                self._console.event(told)
                 for listener in tuple(self.on_event):
-                    self._inform(listener, change)
+                    self._inform(listener, told)
+
+    def _with_checkpoint(self, event: Event) -> Event:
+        good = self.last_good_checkpoint(event) if event.event != "resolved" else None
+        return event if good is None else msgspec.structs.replace(event, checkpoint=good[1])
 
     @guarded(lambda: None)  # each on its own: one that fails keeps nothing from the others
     def _inform(self, listener: Callable[[_News], object], news: _News) -> None:
@@ -276,6 +294,7 @@ class Monitor:
             return
         changes = self._watch.rebuild(past, step)
         self._timeline.go_on_at(step)
+        self._checkpoints.go_back_to(step)
         if self._journal is not None:
             self._journal.record(Resume(step, self._clock()))
         last = earlier.rows[-1][0] if earlier is not None and earlier.rows else step - 1

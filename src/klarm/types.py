@@ -77,6 +77,8 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     pattern: str = ""
     cause: str = ""
     remedy: str = ""
+    # When it opened or escalated: the last one saved before its first alert.
+    checkpoint: str = ""
 
 
 class Blip(msgspec.Struct, frozen=True, tag_field="type", tag="blip"):

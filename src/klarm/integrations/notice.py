@@ -23,4 +23,6 @@ def text(event: Event) -> str:
     if event.pattern:
         parts.append(f"Looks like {event.pattern}: {event.cause}. {event.remedy}")
     parts.append(event.recommendation)
+    if event.checkpoint:
+        parts.append(f"Last checkpoint from before it: {event.checkpoint}")
     return "\n".join(parts)

@@ -1,0 +1,49 @@
+"""The checkpoints a trainer has saved: which of them to go back to."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+
+from klarm.types import Incident
+
+Saved = tuple[int, str]  # the step and the path
+# What is kept in memory; the journal has them all.
+_MOST_KEPT = 1_000
+
+
+class Checkpoints:
+    """Remembers what was saved, as far as it is of the run that still counts."""
+
+    def __init__(self, saved: Iterable[Saved] = ()) -> None:
+        self._saved: deque[Saved] = deque(saved, maxlen=_MOST_KEPT)
+
+    def add(self, step: int, path: str) -> None:
+        """Note one."""
+        self._saved.append((step, path))
+
+    def go_back_to(self, step: int) -> None:
+        """Forget those from after a step: training goes on there."""
+        kept = [saved for saved in self._saved if saved[0] <= step]
+        self._saved = deque(kept, maxlen=_MOST_KEPT)
+
+    def last_before(self, step: int, incidents: Iterable[Incident]) -> Saved | None:
+        """Return the latest from before a step that no critical incident spoils."""
+        spoilt = [i for i in incidents if i.opened is not None and i.severity == "critical"]
+        for at, path in reversed(self._saved):
+            if (
+                at < step
+                and not any(i.started <= at and (i.ended is None or at < i.ended) for i in spoilt)
+                and not _was_deleted(path)
+            ):
+                return at, path
+        return None
+
+
+def _was_deleted(path: str) -> bool:
+    """Tell for a local path; of one in a bucket or on another machine nothing is known."""
+    try:
+        return Path(path).parent.is_dir() and not Path(path).exists()
+    except (OSError, ValueError):
+        return False
