@@ -224,6 +224,16 @@ class Monitor:
         return self._journal is not None
 
     @property
+    def taken_up(self) -> bool:
+        """Whether the run is that of an earlier process, and where it goes on is not known yet."""
+        return self._timeline.from_earlier_process
+
+    @property
+    def steps_logged(self) -> int:
+        """How many steps this process has logged."""
+        return self._timeline.steps_logged
+
+    @property
     def critical(self) -> list[Incident]:
         """The incidents that are open and critical now: what an integration acts upon."""
         return self._watch.critical

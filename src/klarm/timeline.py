@@ -23,7 +23,7 @@ class Timeline:
         self.steps_logged = 0
         self._values: Mapping[str, float] = {}  # what it held
         self._goes_on_at: int | None = None  # nothing before this counts any more
-        self._from_earlier_process = False
+        self.from_earlier_process = False  # and nothing was logged since
 
     def place(self, step: float | None) -> tuple[int, bool]:
         """Return the step meant, and whether the run goes on there from an earlier state.
@@ -34,7 +34,7 @@ class Timeline:
             at = 0 if self.step is None else self.step + 1
         else:
             at = int(step)
-        if self._from_earlier_process:
+        if self.from_earlier_process:
             return at, True
         earliest = self.step if self._goes_on_at is None else self._goes_on_at
         return at, earliest is not None and at < earliest
@@ -57,11 +57,11 @@ class Timeline:
     def continue_after(self, step: int) -> None:
         """Take up a run that an earlier process brought to this step."""
         self.step = step
-        self._from_earlier_process = True
+        self.from_earlier_process = True
 
     def go_on_at(self, step: int) -> None:
         """Set the run to just before a step."""
         self.step = step - 1
         self._goes_on_at = step
         self._values = {}
-        self._from_earlier_process = False
+        self.from_earlier_process = False

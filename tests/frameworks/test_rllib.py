@@ -93,8 +93,11 @@ def test_a_sane_run_is_watched_and_learns_as_it_would_alone(
     assert source in capsys.readouterr().err
 
 
-def test_a_reckless_run_is_stopped_and_saved() -> None:
-    """The result says that it is done, and the algorithm can be had back from the checkpoint."""
+def test_a_reckless_run_is_stopped_and_saved(capsys: pytest.CaptureFixture[str]) -> None:
+    """It says that it is done, and the algorithm can be had back from the checkpoint.
+
+    What stopped it is still open then, and does not stop it again at once.
+    """
     callback = KlarmCallback.with_settings("reckless", on_critical="stop")
     algorithm, results = train(ppo(callback, RECKLESS), 15)
     (opened,) = journal("reckless", "event")
@@ -107,6 +110,11 @@ def test_a_reckless_run_is_stopped_and_saved() -> None:
     again = Algorithm.from_checkpoint(str(path))
     ours, theirs = weights(again), weights(algorithm)
     assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
+    assert not again.train()["done"]
+    assert len(journal("reckless", "checkpoint")) == 1
+    said = capsys.readouterr().err
+    assert f"training stops, with a checkpoint at {path}, at step {opened['step']}\n" in said
+    assert "is still open and is not acted upon again for 20 steps" in said
 
 
 def test_a_kl_that_is_not_measured_is_not_watched() -> None:

@@ -103,8 +103,8 @@ def test_it_says_what_it_reads_and_what_is_idle(capsys: pytest.CaptureFixture[st
     assert "kl_explosion, kl_runaway, kl_budget idle: no kl in what is logged" in said
 
 
-def test_a_reckless_run_is_stopped_early_and_saved() -> None:
-    """The checkpoint lies beside the journal, is noted in it, and can be loaded."""
+def test_a_reckless_run_is_stopped_early_and_saved(capsys: pytest.CaptureFixture[str]) -> None:
+    """The checkpoint lies beside the journal, is noted in it, can be loaded, and klarm says so."""
     model = ppo(RECKLESS)
     model.learn(60 * ROLLOUT, callback=KlarmCallback("reckless", on_critical="stop"))
     (opened,) = journal("reckless", "event")
@@ -114,8 +114,26 @@ def test_a_reckless_run_is_stopped_early_and_saved() -> None:
     (saved,) = journal("reckless", "checkpoint")
     path = Path("klarm_runs/reckless/checkpoints").absolute() / f"critical-{opened['step']}.zip"
     assert saved["path"] == str(path)
+    said = f"klarm: kl is critical: training stops, with a checkpoint at {path}, at step "
+    assert f"{said}{opened['step']}\n" in capsys.readouterr().err
     loaded = PPO.load(path)
     assert all(torch.equal(a, b) for a, b in zip(weights(loaded), weights(model), strict=True))
+
+
+def test_a_model_that_was_stopped_learns_on_when_it_is_loaded(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What stopped it is still open: klarm says so, and does not stop it again at once."""
+    model = ppo(RECKLESS)
+    model.learn(60 * ROLLOUT, callback=KlarmCallback("loaded", on_critical="stop"))
+    (saved,) = journal("loaded", "checkpoint")
+    klarm.finish()
+    loaded = PPO.load(str(saved["path"]), env=model.get_env())
+    callback = KlarmCallback("loaded", on_critical="stop")
+    loaded.learn(5 * ROLLOUT, callback=callback, reset_num_timesteps=False)
+    assert loaded.num_timesteps == saved["step"] + 5 * ROLLOUT
+    assert len(journal("loaded", "checkpoint")) == 1
+    assert "is still open and is not acted upon again for 20 steps" in capsys.readouterr().err
 
 
 def test_a_checkpoint_alone_does_not_stop(tmp_path: Path) -> None:

@@ -127,9 +127,9 @@ def test_on_critical_stop_leaves_a_checkpoint_and_stops_there(stopped: Run) -> N
 
 
 def test_a_run_that_was_stopped_can_be_taken_up(
-    stopped: Run, reference: Path, tmp_path: Path
+    stopped: Run, reference: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The incident is still open then, and does not stop the run a second time.
+    """The incident is still open then, which is said, and does not stop the run again at once.
 
     In a new folder, whose journal takes in what the checkpoint has of the steps before.
     """
@@ -147,10 +147,13 @@ def test_a_run_that_was_stopped_can_be_taken_up(
     steps = [record["step"] for record in run.records("step")]
     assert sorted(set(steps)) == list(range(1, last + 4))
     assert [event["reason"] for event in run.incidents("kl")] == ["open again after a rollback"]
+    assert "is still open and is not acted upon again for 20 steps" in capsys.readouterr().err
 
 
-def test_on_critical_checkpoint_saves_once_and_goes_on(reference: Path, tmp_path: Path) -> None:
-    """However long the incident lasts."""
+def test_on_critical_checkpoint_saves_once_and_goes_on(
+    reference: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However long the incident lasts; the last checkpoint from before it is named."""
     run = train(
         reference,
         tmp_path,
@@ -160,11 +163,19 @@ def test_on_critical_checkpoint_saves_once_and_goes_on(reference: Path, tmp_path
             "on_critical": "checkpoint",
             "gradient_norm_spike": {"enabled": False},
         },
+        save_strategy="steps",
+        save_steps=JUMP,
     )
     assert run.trainer.state.global_step == JUMP + 20
     (opened,) = [e for e in run.records("event") if e["severity"] == "critical"]
     assert opened["signal"] == "kl"
-    assert [record["step"] for record in run.records("checkpoint")] == [opened["step"]]
+    saved = {record["step"]: record["path"] for record in run.records("checkpoint")}
+    assert list(saved) == [JUMP, opened["step"], JUMP + 20]
+    assert opened["checkpoint"] == saved[JUMP]
+    assert (
+        f"klarm: kl is critical: training goes on, with a checkpoint at {saved[opened['step']]}, "
+        f"at step {opened['step']}; last checkpoint from before it: {saved[JUMP]}\n"
+    ) in capsys.readouterr().err
 
 
 def test_training_is_the_same_to_the_last_bit(

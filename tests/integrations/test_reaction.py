@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 import klarm
+from klarm.console import Console
 from klarm.detectors import TrustRegionDetector
 from klarm.integrations.reaction import Reaction, checked_settings
 from klarm.monitor import Monitor
@@ -60,8 +63,85 @@ def test_what_was_critical_when_a_run_is_taken_up_is_passed_over() -> None:
     monitor, reaction = Monitor("a", [TrustRegionDetector(resolve_after=2)]), Reaction("stop")
     for step in range(3):
         monitor.log({"kl_old": 0.5}, step)
-    reaction.pass_over(monitor)
+    reaction.pass_over(monitor, monitor, patience=4)
     assert reaction.due(monitor) == []
     for step, value in enumerate([*[0.01] * 5, 0.5, 0.5, 0.5], start=3):
         monitor.log({"kl_old": value}, step)
     assert [incident.started for incident in reaction.due(monitor)] == [8]
+
+
+@pytest.mark.parametrize(
+    ("course", "due"),
+    [
+        ([0.5] * 12, [10]),  # five steps later it alerts still
+        ([0.5, 0.01, 0.5, 0.01, 0.5, 0.01, 0.01, 0.01], []),  # it calms down in time
+    ],
+)
+def test_what_was_passed_over_is_acted_upon_if_it_goes_on(
+    course: list[float], due: list[int]
+) -> None:
+    """Once, for an alert later than the steps one may take to put it right."""
+    monitor = Monitor("a", [TrustRegionDetector(resolve_after=3)])
+    for step in range(5):
+        monitor.log({"kl_old": 0.5}, step)
+    reaction, acted = Reaction("stop"), []
+    reaction.pass_over(monitor, None, patience=5)
+    for step, value in enumerate(course, start=5):
+        monitor.log({"kl_old": value}, step)
+        if reaction.due(monitor):
+            acted.append(step)
+    assert acted == due
+
+
+def test_a_run_that_is_taken_up_says_what_is_open_and_where_to_go_back(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """And is not stopped at once by what stopped it before."""
+    monitor = klarm.init("a")
+    for step in range(3):
+        monitor.log({"kl_old": 0.01}, step)
+    Path("good").touch()
+    monitor.checkpoint(2, "good")
+    for step in range(3, 6):
+        monitor.log({"kl_old": 0.5}, step)
+    klarm.finish()
+    capsys.readouterr()
+    monitor, reaction = klarm.init("a"), Reaction("stop")
+    for step in range(6, 8):
+        reaction.take_up(monitor, step, patience=20)
+        monitor.log({"kl_old": 0.5}, step)
+        assert reaction.due(monitor) == []
+    assert (
+        capsys.readouterr().err.count(
+            "klarm: incident 1 on kl (critical, since step 3) is still open and is not acted upon "
+            "again for 20 steps; last checkpoint from before it: good\n"
+        )
+        == 1
+    )
+    lines = map(json.loads, Path("klarm_runs/a/journal.jsonl").read_text().splitlines())
+    assert [line["step"] for line in lines if line["type"] == "resume"] == [6]
+
+
+@pytest.mark.parametrize(("on_critical", "doing"), [("stop", "stops"), ("checkpoint", "goes on")])
+def test_what_is_done_is_said_whether_or_not_it_could_be_saved(
+    on_critical: Literal["stop", "checkpoint"], doing: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the place, and the last one from before."""
+    monitor, reaction = (
+        Monitor("a", [TrustRegionDetector()], console=Console()),
+        Reaction(on_critical),
+    )
+    monitor.checkpoint(2, "bucket://good")
+    for step in range(3, 7):
+        monitor.log({"kl_old": 0.5}, step)
+    due = reaction.due(monitor)
+    reaction.act(monitor, due, 6, Path("mine/bad"), lambda path: path.write_text("state"))
+    with pytest.raises(ZeroDivisionError):
+        reaction.act(monitor, due, 6, Path("mine/worse"), lambda _: 1 / 0)
+    said = [line for line in capsys.readouterr().err.splitlines() if "training" in line]
+    assert said == [
+        f"klarm: kl is critical: training {doing}, {kept}, at step 6; last checkpoint from before "
+        "it: bucket://good"
+        for kept in ("with a checkpoint at mine/bad", "without a checkpoint")
+    ]
+    assert Path("mine/bad").read_text() == "state"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -15,6 +15,7 @@ from klarm.settings import ConfigError, did_you_mean
 from klarm.types import Incident
 
 OnCritical = Literal["none", "checkpoint", "stop"]
+_Place = tuple[str, int]  # signal and first step of an incident
 
 
 class Reaction:
@@ -31,7 +32,9 @@ class Reaction:
             )
         self._on_critical = on_critical
         self._directory = Path(checkpoint_dir) if checkpoint_dir is not None else None
-        self._known: set[tuple[str, int]] = set()  # signal and first step of incidents acted upon
+        self._known: set[_Place] = set()  # incidents acted upon
+        self._passed_over: dict[_Place, int] = {}  # and how many alerts they had
+        self._acts_again_after = 0  # steps logged in this process
 
     @property
     def acts(self) -> bool:
@@ -47,18 +50,84 @@ class Reaction:
         """Return the incidents to act upon now; each is told of once."""
         if not self.acts:
             return []
-        new = [i for i in monitor.critical if (i.signal, i.started) not in self._known]
-        self._known.update((i.signal, i.started) for i in new)
+        new = [i for i in monitor.critical if self._is_new(i, monitor.steps_logged)]
+        self._known.update(_place(i) for i in new)
         return new
 
-    def pass_over(self, monitor: Monitor) -> None:
-        """Act upon nothing that is critical already: whoever takes up a run has been told."""
-        self._known = {(i.signal, i.started) for i in monitor.critical}
+    def take_up(self, monitor: Monitor, step: int, patience: int) -> None:
+        """Where an earlier process watched the run, go on just before a step, its first here."""
+        if monitor.taken_up:
+            monitor.resume(step)
+            self.pass_over(monitor, monitor, patience)
+
+    def pass_over(self, monitor: Monitor, voice: Monitor | None, patience: int) -> None:
+        """Act upon nothing that is critical already: whoever takes up a run has been told.
+
+        An incident with an alert more than `patience` steps later is acted upon all the same.
+        """
+        self._known.clear()
+        self._passed_over = {_place(i): i.alerts for i in monitor.critical}
+        self._acts_again_after = monitor.steps_logged + patience
+        for incident in monitor.critical if self.acts and voice is not None else ():
+            voice.say(
+                f"incident {incident.id} on {incident.signal} (critical, since step "
+                f"{incident.started}) is still open and is not acted upon again for {patience} "
+                f"steps{_way_back(voice, incident)}"
+            )
+
+    def act(
+        self,
+        monitor: Monitor,
+        incidents: Sequence[Incident],
+        step: int,
+        path: Path,
+        save: Callable[[Path], object],
+    ) -> None:
+        """Save the state to a path, and say what is done even if that fails."""
+        saved = False
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            save(path)
+            saved = True
+            monitor.checkpoint(step, path)
+        finally:
+            self.say(monitor, incidents, step, path if saved else None)
+
+    def say(
+        self, monitor: Monitor, incidents: Sequence[Incident], step: int, saved: Path | None
+    ) -> None:
+        """Say why and where training stops, or its state is saved, and where to go back to."""
+        signals = " and ".join(incident.signal for incident in incidents)
+        verb = "is" if len(incidents) == 1 else "are"
+        doing = "stops" if self.stops else "goes on"
+        kept = "without a checkpoint" if saved is None else f"with a checkpoint at {saved}"
+        first = min(incidents, key=lambda incident: incident.started)
+        monitor.say(
+            f"{signals} {verb} critical: training {doing}, {kept}, at step {step}"
+            f"{_way_back(monitor, first)}"
+        )
 
     def checkpoint_path(self, monitor: Monitor, settings: Config, step: int) -> Path:
         """Return where to save the state of a step: beside the journal, if nowhere else."""
         beside_journal = run_folder(settings.dir, monitor.run) / "checkpoints"
         return (self._directory or beside_journal).absolute() / f"critical-{step}"
+
+    def _is_new(self, incident: Incident, steps_logged: int) -> bool:
+        place = _place(incident)
+        if place in self._known:
+            return False
+        if place in self._passed_over and steps_logged <= self._acts_again_after:
+            self._passed_over[place] = incident.alerts
+        return incident.alerts > self._passed_over.get(place, 0)
+
+
+def _place(incident: Incident) -> _Place:
+    return incident.signal, incident.started
+
+
+def _way_back(monitor: Monitor, incident: Incident) -> str:
+    good = monitor.last_good_checkpoint(incident)
+    return "" if good is None else f"; last checkpoint from before it: {good[1]}"
 
 
 def checked_settings(

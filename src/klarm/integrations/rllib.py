@@ -94,15 +94,16 @@ class KlarmCallback(RLlibCallback):
         if self.monitor is None:
             return
         step = int(result["training_iteration"])
+        self._reaction.take_up(self.monitor, step, self._config.incident_rules().resolve_after)
         measures_kl = getattr(algorithm.config, "use_kl_loss", True)
         self.monitor.log(_watchable(result, self._watched_module(result), measures_kl), step)
-        if self._reaction.due(self.monitor):
+        if due := self._reaction.due(self.monitor):
             if self._reaction.stops:
                 result["done"] = True  # Tune ends the trial; a loop of one's own has to look at it
             path = self._reaction.checkpoint_path(self.monitor, self._config, step)
-            path.mkdir(parents=True, exist_ok=True)
-            algorithm.save_to_path(str(path))
-            self.monitor.checkpoint(step, path)
+            self._reaction.act(
+                self.monitor, due, step, path, lambda to: algorithm.save_to_path(str(to))
+            )
 
     def _watched_module(self, result: Mapping[str, Any]) -> str:
         learners = result.get("learners", {})

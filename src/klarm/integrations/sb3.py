@@ -82,10 +82,14 @@ class KlarmCallback(BaseCallback):
             return
         self._updates = self.model._n_updates
         self._step = self._offset + self.model.num_timesteps
+        patience = self._settings.incident_rules().resolve_after
+        self._reaction.take_up(self.monitor, self._step, patience)
         self.monitor.log({**self.logger.name_to_value, **self._reward()}, self._step)
-        if self._reaction.due(self.monitor):
+        if due := self._reaction.due(self.monitor):
             self._stopping = self._reaction.stops
-            self._save(self.monitor)
+            path = self._reaction.checkpoint_path(self.monitor, self._settings, self._step)
+            path = path.with_suffix(".zip")
+            self._reaction.act(self.monitor, due, self._step, path, self.model.save)
 
     def _reward(self) -> dict[str, float]:
         """Return the mean return as SB3 shows it, if episodes ended since the last row.
@@ -97,13 +101,6 @@ class KlarmCallback(BaseCallback):
             return {}
         self._last_episode = episodes[-1]
         return {"reward": sum(float(episode["r"]) for episode in episodes) / len(episodes)}
-
-    def _save(self, monitor: klarm.Monitor) -> None:
-        path = self._reaction.checkpoint_path(monitor, self._settings, self._step)
-        path = path.with_suffix(".zip")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.model.save(path)
-        monitor.checkpoint(self._step, path)
 
     def _failed(self, place: str, message: str) -> None:
         if place not in self._said:

@@ -82,7 +82,8 @@ class KlarmCallback(TrainerCallback):
         if self._judge is None:
             self._judge = self.monitor
         if self._judge is not None:
-            self._reaction.pass_over(self._judge)
+            patience = self._settings.incident_rules().resolve_after
+            self._reaction.pass_over(self._judge, self.monitor, patience)
 
     @guarded(_no_change)
     def _start_recording(self, args: Any, state: Any, rows: _Rows) -> None:
@@ -110,7 +111,7 @@ class KlarmCallback(TrainerCallback):
     @guarded(_no_change)
     def on_log(
         self,
-        args: Any,  # noqa: ARG002
+        args: Any,
         state: Any,
         control: Any,
         logs: Mapping[str, object] | None = None,
@@ -130,15 +131,14 @@ class KlarmCallback(TrainerCallback):
                 "trainer does not look at should_training_stop, or another callback took it back"
             )
         if self._judge is not None:
-            self._act(self._judge, state.global_step, control)
+            self._act(self._judge, args, state.global_step, control)
 
     @guarded(_no_change)
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Note the checkpoint."""
         if self.monitor is not None:
             step = state.global_step
-            path = Path(args.output_dir).absolute() / f"{PREFIX_CHECKPOINT_DIR}-{step}"
-            self.monitor.checkpoint(step, path)
+            self.monitor.checkpoint(step, _checkpoint_path(args, step))
 
     @guarded(_no_change)
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
@@ -160,7 +160,7 @@ class KlarmCallback(TrainerCallback):
                 self._measured.add(key)
         return read
 
-    def _act(self, judge: Monitor, step: int, control: Any) -> None:
+    def _act(self, judge: Monitor, args: Any, step: int, control: Any) -> None:
         new = self._reaction.due(judge)
         if not new:
             return
@@ -168,9 +168,8 @@ class KlarmCallback(TrainerCallback):
         if self._reaction.stops:
             control.should_training_stop = True
             self._asked_to_stop = step
-        doing = "stops, with a checkpoint," if self._reaction.stops else "saves a checkpoint"
-        signals = ", ".join(incident.signal for incident in new)
-        self._say(f"{signals} is critical: training {doing} at step {step}")
+        if self.monitor is not None:
+            self._reaction.say(self.monitor, new, step, _checkpoint_path(args, step))
 
     def _say(self, message: str) -> None:
         if self.monitor is not None:
@@ -188,6 +187,10 @@ def _brought_to(monitor: Monitor, step: int, rows: _Rows) -> Monitor:
     if step > 0:
         monitor.resume(step + 1, rows)
     return monitor
+
+
+def _checkpoint_path(args: Any, step: int) -> Path:
+    return Path(args.output_dir).absolute() / f"{PREFIX_CHECKPOINT_DIR}-{step}"
 
 
 def _run_name(args: Any) -> str:
