@@ -21,7 +21,7 @@ from klarm.types import SEVERITIES, Alert, Blip, Event, EventKind, Incident, Wor
 
 # What is kept in memory of incidents that are over; the journal has them all.
 _MOST_KEPT = 1_000
-_ROLLED_BACK = "rolled back"
+ROLLED_BACK = "rolled back"  # why an incident is over that never was
 
 
 @dataclass(kw_only=True)
@@ -99,7 +99,7 @@ class Incidents:
             self._last_id = max(self._last_id, event.incident)
             if event.event == "resolved":
                 self._announced.pop(event.incident, None)
-                if event.reason == _ROLLED_BACK:
+                if event.reason == ROLLED_BACK:
                     self._ids.pop(place, None)
             else:
                 self._announced[event.incident] = event
@@ -109,7 +109,7 @@ class Incidents:
         """Return what must be told after a rollback, so that what was told is true again."""
         now = {incident.id: incident for incident in self.current.values() if incident.id}
         undone = [
-            msgspec.structs.replace(event, event="resolved", step=step, reason=_ROLLED_BACK)
+            msgspec.structs.replace(event, event="resolved", step=step, reason=ROLLED_BACK)
             for id_, event in self._announced.items()
             if id_ not in now
         ]

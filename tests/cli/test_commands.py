@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pty
 import re
@@ -20,6 +21,8 @@ from klarm.settings import settings_of
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 
+# Alarms at every step; that opens an incident only where few steps have to confirm it.
+RISING = [5.0, 20.0, 80.0, 320.0, 1280.0]
 COMMAND = [sys.executable, "-m", "klarm"]
 
 
@@ -130,18 +133,57 @@ def test_detectors_are_listed_with_settings_and_defaults() -> None:
             assert str(setting.default) in done.stdout
 
 
-def test_replay_prints_the_alerts_of_a_log() -> None:
-    """And what to do about the worst."""
-    write_log([*[0.4, 0.6] * 50, 0.9, 5.0])
+@pytest.fixture
+def quick_to_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have three alerts in a row open an incident."""
+    monkeypatch.setenv("KLARM_KL_EXPLOSION__CONFIRM_STEPS", "3")
+
+
+@pytest.mark.usefixtures("quick_to_open")
+def test_replay_prints_the_incidents_of_a_log() -> None:
+    """And what to do about the worst; of single alerts the number, or with --alerts all."""
+    write_log([*[0.4, 0.6] * 50, 0.9, *RISING])
     done = run("replay", "log.csv")
     assert done.returncode == 0
-    warning, critical, total, advice = done.stdout.splitlines()
-    assert warning.startswith("step   100  warning   kl_explosion: KL 0.9 is 4σ above")
-    assert critical.startswith("step   101  critical  kl_explosion: KL 5 is")
-    assert total.startswith(
-        "102 steps replayed: 1 warning, 1 critical alert (watching kl (kl_explosion)"
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith(
+        "klarm INCIDENT 1 on kl opened at step 102 (critical, since step 100"
     )
-    assert advice.startswith("-> At step 101: Act now")
+    *_, total, alerts, binding, advice = lines
+    assert total == "106 steps replayed: 1 incident, 1 critical, 1 open at the end."
+    assert alerts == "Single alerts: 1 warning, 5 critical (--alerts lists them)."
+    assert "watching kl (kl_explosion)" in binding
+    assert advice.startswith("-> At step 102: Act now")
+    listed = run("replay", "log.csv", "--alerts").stdout.splitlines()
+    start = listed.index(next(line for line in listed if line.startswith("step ")))
+    assert start > 0
+    assert listed[start].startswith("step   100  warning   kl_explosion: KL 0.9 is 4σ above")
+    assert listed[start + 1].startswith("step   101  critical  kl_explosion: KL 5 is")
+    assert "Single alerts: 1 warning, 5 critical." in listed
+
+
+def test_replay_gives_no_advice_for_alerts_that_became_nothing() -> None:
+    """A run without an incident is a healthy one."""
+    write_log([*[0.4, 0.6] * 50, 5.0, *[0.4, 0.6] * 5])
+    total, alerts, _ = run("replay", "log.csv").stdout.splitlines()
+    assert total == "111 steps replayed: no incident."
+    assert alerts == "Single alerts: 0 warnings, 1 critical (--alerts lists them)."
+
+
+@pytest.mark.usefixtures("quick_to_open")
+def test_replay_tells_rolled_back_steps_and_incidents_from_those_that_count() -> None:
+    """What was undone is shown, fails nothing, and is no part of the sum."""
+    rows = [*enumerate([*[0.4, 0.6] * 15, *RISING]), *enumerate([0.4, 0.6] * 5, start=30)]
+    Path("log.csv").write_text("step,kl\n" + "".join(f"{s},{v}\n" for s, v in rows))
+    done = run("replay", "log.csv", "--fail-on", "warning")
+    assert done.returncode == 0
+    assert "klarm INCIDENT 1 on kl opened at step 32" in done.stdout
+    assert "klarm INCIDENT 1 on kl resolved at step 30" in done.stdout
+    assert "40 steps replayed (5 more were rolled back): no incident.\n" in done.stdout
+    assert "->" not in done.stdout
+    document = json.loads(run("replay", "log.csv", "--format", "json").stdout)
+    assert (document["steps"], document["rolled_back"], document["incidents"]) == (40, 5, [])
+    assert len(document["events"]) == 2
 
 
 def test_replay_speaks_json_to_machines() -> None:
@@ -154,22 +196,28 @@ def test_replay_speaks_json_to_machines() -> None:
     (alert,) = document["alerts"]
     assert (alert["severity"], alert["step"]) == ("critical", 1)
     assert alert["metrics"]["kl"] == "NaN"
+    (incident,) = document["incidents"]
+    assert (incident["signal"], incident["severity"]) == ("kl", "critical")
+    assert (incident["started"], incident["opened"], incident["resolved"]) == (1, 1, None)
 
 
+@pytest.mark.usefixtures("quick_to_open")
 @pytest.mark.parametrize(
     ("last", "fail_on", "code"),
     [
-        (0.5, "warning", 0),
-        (0.9, "warning", 1),
-        (0.9, "critical", 0),
-        (5.0, "critical", 1),
-        (5.0, "warning", 1),
-        (5.0, None, 0),
+        ([0.5] * 5, "warning", 0),
+        ([0.85, 0.9, 0.95, 1.0, 1.05], "warning", 1),
+        ([0.85, 0.9, 0.95, 1.0, 1.05], "critical", 0),
+        (RISING, "critical", 1),
+        (RISING, "warning", 1),
+        (RISING, None, 0),
+        ([5.0, 0.5], "warning", 0),
+        ([math.nan, *[0.5] * 40], "critical", 1),
     ],
 )
-def test_fail_on_sets_the_exit_code(last: float, fail_on: str | None, code: int) -> None:
-    """For CI: 1 for an alert of that severity or worse."""
-    write_log([*[0.4, 0.6] * 50, last])
+def test_fail_on_sets_the_exit_code(last: list[float], fail_on: str | None, code: int) -> None:
+    """For CI: 1 for an incident of that severity or worse, over or not; alerts alone are none."""
+    write_log([*[0.4, 0.6] * 50, *last])
     arguments = ["--fail-on", fail_on] if fail_on else []
     assert run("replay", "log.csv", *arguments).returncode == code
 
@@ -182,7 +230,7 @@ def test_a_journal_is_replayed_with_its_own_settings_unless_told_otherwise() -> 
     klarm.finish()
     Path("klarm.yaml").write_text("kl_explosion: {sigma_multiplier: 3.5}")
     journal = "klarm_runs/a/journal.jsonl"
-    assert "0 warnings" in run("replay", journal).stdout
+    assert "No single alerts." in run("replay", journal).stdout
     assert "1 warning," in run("replay", journal, "--config", "klarm.yaml").stdout
     assert "1 warning," in run("replay", journal, "--set", "kl_explosion.sigma_multiplier=3").stdout
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from klarm.analysis.episodes import Episode, episodes
 from klarm.binding_report import binding_line, idle
 from klarm.config import Config
-from klarm.journal import Bound, MemoryJournal, Resume, Started
+from klarm.journal import Bound, Checkpoint, MemoryJournal, Resume, Started, Step
 from klarm.kinds import Origin
 from klarm.monitor import Monitor
-from klarm.sources import LogRow
+from klarm.sources import LogRow, Told
 from klarm.types import Alert, Event
 
 
@@ -18,9 +19,11 @@ from klarm.types import Alert, Event
 class Replay:
     """What the monitor says of a log."""
 
-    steps: int
+    steps: int  # that still count
+    rolled_back: int  # steps that do not
     alerts: list[Alert]
-    events: list[Event]  # what became of them: incidents
+    events: list[Event]  # what became of them
+    incidents: list[Episode]  # and what these amount to
     # What each detector read, and which were idle and why, in a line.
     binding: str
     watched: list[str]  # detectors
@@ -29,7 +32,7 @@ class Replay:
 
 
 def replay(
-    rows: Iterable[LogRow | Resume | Started | Bound],
+    rows: Iterable[LogRow | Told],
     configure: Callable[[Mapping[str, object] | None], Config],
 ) -> Replay:
     """Run the monitor over a log and return what it says; nothing is written.
@@ -42,7 +45,6 @@ def replay(
     monitor: Monitor | None = None
     origins: dict[str, Origin] = {}  # the trainer's keys, where the journal has other names
     alerts: list[Alert] = []
-    steps = 0
     for row in rows:
         if monitor is None or isinstance(row, Started):
             config = configure(row.config if isinstance(row, Started) else None)
@@ -55,23 +57,42 @@ def replay(
         elif isinstance(row, Bound):
             origins.update(row.origins())
             monitor.bound(origins)
+        elif isinstance(row, Checkpoint):
+            monitor.checkpoint(row.step, row.path)
         elif isinstance(row, LogRow):
-            steps += 1
             alerts += monitor.log(row.metrics, row.step)
     if monitor is None:
         monitor = _monitor(configure(None), journal)
     monitor.finish()
     detectors, binding = monitor.detectors, monitor.binding
     resting = idle(detectors, binding)
+    steps, rolled_back = _count_steps(journal)
+    events = [record for record in journal.records if isinstance(record, Event)]
     return Replay(
         steps=steps,
+        rolled_back=rolled_back,
         alerts=alerts,
-        events=[record for record in journal.records if isinstance(record, Event)],
+        events=events,
+        incidents=episodes(events),
         binding=binding_line(detectors, binding),
         watched=[detector.name for detector in detectors if detector.name not in resting],
         idle=resting,
         names=binding.names(),
     )
+
+
+def _count_steps(journal: MemoryJournal) -> tuple[int, int]:
+    """Return how many steps still count, and how many were rolled back."""
+    counting: list[int] = []
+    rolled_back = 0
+    for record in journal.records:
+        if isinstance(record, Step) and (not counting or counting[-1] != record.step):
+            counting.append(record.step)
+        elif isinstance(record, Resume):
+            while counting and counting[-1] >= record.step:
+                counting.pop()
+                rolled_back += 1
+    return len(counting), rolled_back
 
 
 def _monitor(config: Config, journal: MemoryJournal, *, of_journal: bool = False) -> Monitor:

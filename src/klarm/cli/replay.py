@@ -17,7 +17,7 @@ from klarm.config import Config, load
 from klarm.console import COLOURS, counted, event_line
 from klarm.journal import encode
 from klarm.sources import SourceError, read_log
-from klarm.types import SEVERITIES, Alert, Event, Severity
+from klarm.types import SEVERITIES, Severity
 
 _Item = TypeVar("_Item")
 _PROGRESS_EVERY = 20_000
@@ -49,16 +49,19 @@ _PROGRESS_EVERY = 20_000
 @click.option(
     "--fail-on",
     type=click.Choice(SEVERITIES),
-    help="Exit with 1 if there is an alert of this severity or worse.",
+    help="Exit with 1 if there is an incident of this severity or worse.",
 )
+@click.option("--alerts", is_flag=True, help="List every single alert too.")
 def replay(
     log: Path,
     config_file: Path | None,
     settings: tuple[str, ...],
     output: str,
     fail_on: Severity | None,
+    *,
+    alerts: bool,
 ) -> None:
-    """Run the monitor over a recorded LOG and print its alerts.
+    """Run the monitor over a recorded LOG and print its incidents.
 
     LOG is a CSV or JSON Lines file, a TensorBoard event file or folder, trainer_state.json, JSON
     keyed by step, what a trainer printed, a journal or the folder of a run. A journal is replayed
@@ -76,13 +79,13 @@ def replay(
     if output == "json":
         _print_json(found)
     else:
-        _print_text(found)
+        _print_text(found, every_alert=alerts)
     if not found.watched:
         names = ", ".join(sorted(found.names)) or "no numbers"
         raise SourceError(f"nothing in {log} could be watched; it holds {names}")
     if fail_on is not None:
         failing = SEVERITIES[SEVERITIES.index(fail_on) :]
-        sys.exit(any(alert.severity in failing for alert in found.alerts))
+        sys.exit(any(episode.last.severity in failing for episode in found.incidents))
 
 
 def _parse(settings: Iterable[str]) -> dict[str, dict[str, object]]:
@@ -96,32 +99,56 @@ def _parse(settings: Iterable[str]) -> dict[str, dict[str, object]]:
     return changes
 
 
-def _print_text(found: Replay) -> None:
-    for alert in found.alerts:
+def _print_text(found: Replay, *, every_alert: bool) -> None:
+    for event in found.events:
+        colour = None if event.event == "resolved" else COLOURS[event.severity]
+        first, *others = event_line(event).splitlines()
+        click.echo("\n".join([click.style(first, fg=colour, bold=colour is not None), *others]))
+    for alert in found.alerts if every_alert else ():
         severity = click.style(f"{alert.severity:<8}", fg=COLOURS[alert.severity])
         click.echo(f"step {alert.step:>5}  {severity}  {alert.detector}: {alert.message}")
-    for event in found.events:
-        click.echo(event_line(event))
-    counts = Counter(alert.severity for alert in found.alerts)
-    click.echo(
-        f"{counted(found.steps, 'step')} replayed: {counted(counts['warning'], 'warning')}, "
-        f"{counted(counts['critical'], 'critical alert')} ({found.binding})."
+    click.echo(f"{_counted_steps(found)}: {_counted_incidents(found)}.")
+    click.echo(f"{_counted_alerts(found, listed=every_alert)}.")
+    click.echo(f"({found.binding})")
+    if found.incidents:
+        worst = max(found.incidents, key=lambda found: SEVERITIES.index(found.last.severity))
+        click.echo(f"-> At step {worst.opened.step}: {worst.last.recommendation}")
+
+
+def _counted_steps(found: Replay) -> str:
+    undone = f" ({found.rolled_back} more were rolled back)" if found.rolled_back else ""
+    return f"{counted(found.steps, 'step')} replayed{undone}"
+
+
+def _counted_incidents(found: Replay) -> str:
+    if not found.incidents:
+        return "no incident"
+    critical = sum(episode.last.severity == "critical" for episode in found.incidents)
+    still_open = sum(episode.is_open for episode in found.incidents)
+    return (
+        f"{counted(len(found.incidents), 'incident')}, {critical} critical, "
+        f"{still_open} open at the end"
     )
-    # What became an incident matters more than a lone alert.
-    opened: list[Event | Alert] = [event for event in found.events if event.event == "opened"]
-    candidates = opened or list[Event | Alert](found.alerts)
-    if candidates:
-        worst = max(candidates, key=lambda found: SEVERITIES.index(found.severity))
-        click.echo(f"-> At step {worst.step}: {worst.recommendation}")
+
+
+def _counted_alerts(found: Replay, *, listed: bool) -> str:
+    if not found.alerts:
+        return "No single alerts"
+    counts = Counter(alert.severity for alert in found.alerts)
+    hint = "" if listed else " (--alerts lists them)"
+    warnings = counted(counts["warning"], "warning")
+    return f"Single alerts: {warnings}, {counts['critical']} critical{hint}"
 
 
 def _print_json(found: Replay) -> None:
     document = {
         "steps": found.steps,
+        "rolled_back": found.rolled_back,
         "watched": found.watched,
         "idle": found.idle,
         "alerts": [json.loads(encode(alert)) for alert in found.alerts],
         "events": [json.loads(encode(event)) for event in found.events],
+        "incidents": [episode.as_dict() for episode in found.incidents],
     }
     click.echo(json.dumps(document, indent=2, ensure_ascii=False))
 

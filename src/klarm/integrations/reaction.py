@@ -68,7 +68,9 @@ class Reaction:
         self._known.clear()
         self._passed_over = {_place(i): i.alerts for i in monitor.critical}
         self._acts_again_after = monitor.steps_logged + patience
-        for incident in monitor.critical if self.acts and voice is not None else ():
+        if voice is None or not self.acts:
+            return
+        for incident in monitor.critical:
             voice.say(
                 f"incident {incident.id} on {incident.signal} (critical, since step "
                 f"{incident.started}) is still open and is not acted upon again for {patience} "

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from klarm.journal import Bound, Resume, Started
 from klarm.sources import document, journal
 from klarm.sources.formats import READABLE, files_of, is_csv, is_own_journal, reader_for
+from klarm.sources.journal import Told
 from klarm.sources.row import LogRow, SourceError
 
-__all__ = ["READABLE", "LogRow", "SourceError", "read_log"]
+__all__ = ["READABLE", "LogRow", "SourceError", "Told", "read_log"]
 
 _PIECE = 2**20
 
 
-def read_log(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Resume | Started | Bound]:
+def read_log(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Told]:
     """Yield the steps of a log in any format, or of the folder of a run.
 
     Raises SourceError for what cannot be read; a line that cannot is passed over and said.

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from klarm.journal import Bound, Resume, Started, Step, read_journal
+from klarm.journal import Bound, Checkpoint, Resume, Started, Step, read_journal
 from klarm.sources.row import LogRow
 
+# What a journal tells beside its steps.
+Told = Resume | Started | Bound | Checkpoint
 
-def read(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Resume | Started | Bound]:
+
+def read(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Told]:
     """Yield the steps of a journal, and what else shaped what was said of them."""
 
     def passed_over(number: int) -> None:
@@ -18,5 +21,5 @@ def read(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Resume | S
     for record in read_journal(path, passed_over):
         if isinstance(record, Step):
             yield LogRow(record.step, record.metrics)
-        elif isinstance(record, Resume | Started | Bound):
+        elif isinstance(record, Told):
             yield record
