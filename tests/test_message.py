@@ -53,6 +53,7 @@ def test_an_opened_incident_is_told_in_full() -> None:
         "KL 0.07796 is 9.24σ above its rolling baseline of 0.01306 ± 0.007.\n"
         "kl ▁▂▄█  0.01 → 0.08, steps 150 to 153\n"
         "Since: step 148, 2025-11-15 09:48 UTC (12 min ago)\n"
+        "Why now: 5 steps in alert\n"
         "Peak: kl 0.07796\n"
         "Also moved: grad_norm x4 at 147, then kl x6 at 148; reward flat\n"
         "Looks like: gradients first: updates that are too large\n"
@@ -93,6 +94,7 @@ def test_what_is_not_known_is_left_out() -> None:
     message = message_of(PLAIN, Context(run="r", now=1.0))
     assert message.fields == {
         "Since": "step 148",
+        "Why now": "5 steps in alert",
         "Peak": "kl 0.07796",
         "To do": "Act now: lower the learning rate or raise the KL penalty.",
     }
@@ -129,7 +131,7 @@ def test_names_of_others_stay_on_their_line(run: str, path: str, said: str) -> N
     message = message_of(msgspec.structs.replace(OPENED, message=said), context)
     assert message.title.isprintable()
     assert all(line.isprintable() for line in message.body.split("\n"))
-    assert len(message.body.split("\n")) <= 10
+    assert len(message.body.split("\n")) <= 11
     assert all(value.isprintable() and value for value in message.fields.values())
 
 
