@@ -305,9 +305,27 @@ def test_an_incident_that_is_rolled_back_is_resolved() -> None:
     watched.log({"kl": math.nan}, 50)
     events = [record for record in journal.records if isinstance(record, Event)]
     assert [(e.event, e.incident, e.step, e.reason) for e in events] == [
-        ("opened", 1, 50, "the alert is decisive"),
+        ("opened", 1, 50, "a value that is not finite"),
         ("resolved", 1, 40, "rolled back"),
-        ("opened", 2, 50, "the alert is decisive"),
+        ("opened", 2, 50, "a value that is not finite"),
+    ]
+    assert events[0].moved
+    assert events[0].pattern
+    assert (events[1].moved, events[1].pattern, events[1].remedy) == ("", "", "")
+
+
+def test_the_reason_names_what_confirmed_it() -> None:
+    """A detector by itself, or the steps in alert; one that is not finite is above."""
+    budget = Monitor("a", [KLBudgetDetector()], told := MemoryJournal())
+    for step in range(30):
+        budget.log({"kl": 3.0}, step)
+    spread = Monitor("a", [KLExplosionDetector(confirm_steps=3)], told)
+    for step in range(60):
+        spread.log({"kl": 0.1 + step % 2 / 1000 if step < 50 else 2.0**step}, step)
+    events = [record for record in told.records if isinstance(record, Event)]
+    assert [e.reason for e in events if e.event == "opened"] == [
+        "kl_budget has confirmed it by itself",
+        "in alert for 3 steps",
     ]
 
 

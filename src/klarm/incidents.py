@@ -16,12 +16,15 @@ from math import isfinite, isnan
 import msgspec
 
 from klarm.detectors import Detector
+from klarm.metrics import METRICS
 from klarm.settings import check_settings, setting
 from klarm.types import SEVERITIES, Alert, Blip, Event, EventKind, Incident, Worse
 
 # What is kept in memory of incidents that are over; the journal has them all.
 _MOST_KEPT = 1_000
 ROLLED_BACK = "rolled back"  # why an incident is over that never was
+# What is said when it opens is not said again when it is over.
+_UNDIAGNOSED = {"moved": "", "pattern": "", "cause": "", "remedy": ""}
 
 
 @dataclass(kw_only=True)
@@ -109,7 +112,9 @@ class Incidents:
         """Return what must be told after a rollback, so that what was told is true again."""
         now = {incident.id: incident for incident in self.current.values() if incident.id}
         undone = [
-            msgspec.structs.replace(event, event="resolved", step=step, reason=ROLLED_BACK)
+            msgspec.structs.replace(
+                event, event="resolved", step=step, reason=ROLLED_BACK, **_UNDIAGNOSED
+            )
             for id_, event in self._announced.items()
             if id_ not in now
         ]
@@ -135,10 +140,12 @@ class Incidents:
             if incident.severity == before:
                 return None
             return self._tell("escalated", incident, step, "the severity rose")
-        if any(alert.decisive for alert in alerts):
-            return self._open(incident, step, "the alert is decisive")
+        for alert in alerts:
+            if alert.decisive:
+                return self._open(incident, step, _why_decisive(alert))
         if in_alert >= min(self._confirm[alert.detector] for alert in alerts):
-            return self._open(incident, step, f"{in_alert} steps in alert")
+            steps = "step" if in_alert == 1 else "steps"
+            return self._open(incident, step, f"in alert for {in_alert} {steps}")
         return None
 
     def _calm(self, step: int, signal: str) -> Event | Blip | None:
@@ -222,3 +229,10 @@ def _is_worse(value: float, than: float, worse: Worse) -> bool:
     if isfinite(value) and isfinite(than):
         return value > than if worse == "higher" else value < than
     return isfinite(than) or isnan(value)
+
+
+def _why_decisive(alert: Alert) -> str:
+    values = [value for name, value in alert.metrics.items() if name in METRICS]
+    if any(isinstance(value, float) and not isfinite(value) for value in values):
+        return "a value that is not finite"
+    return f"{alert.detector} has confirmed it by itself"
