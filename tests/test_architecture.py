@@ -37,6 +37,7 @@ ORDER = [
     "binding_report",
     "timeline",
     "checkpoints",
+    "incident_text",
     "console",
     "appender",
     "journal",

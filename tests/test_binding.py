@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from klarm.binding import Binding
-from klarm.binding_report import BindingReport, binding_line
+from klarm.binding_report import BindingReport, hints, idle_lines, nothing_known, watched_lines
 from klarm.detectors import (
+    Detector,
     EntropyCollapseDetector,
     KLExplosionDetector,
     RewardHackingDetector,
@@ -12,6 +13,12 @@ from klarm.detectors import (
 )
 from klarm.kinds import Kind, Origin
 from klarm.user_keys import UserKey
+
+
+def told(detectors: list[Detector], binding: Binding) -> list[str]:
+    """Return all that would be said of a binding."""
+    every = (watched_lines, idle_lines, hints)
+    return [line for lines in every for line in lines(detectors, binding)]
 
 
 def test_known_keys_get_their_names_and_unknown_ones_keep_theirs() -> None:
@@ -98,25 +105,27 @@ def test_rewards_that_are_no_list_of_numbers_cost_nothing_else() -> None:
     for garbage in ("n/a", [["a"]], object(), None, []):
         assert binding.read({"rewards": garbage, "kl": 0.1}) == {"kl": 0.1}
     binding.read({"rewards": [[0.5], [0.7]]})
-    assert binding_line([RewardHackingDetector()], binding) == (
-        "reward_hacking idle: what is logged as rewards is not a flat list of numbers but a list"
-    )
+    assert told([RewardHackingDetector()], binding) == [
+        "idle, not logged: reward_hacking (reward_std)",
+        "what is logged as rewards is not a flat list of numbers but a list",
+    ]
 
 
 def test_a_detector_may_read_either_of_two_metrics() -> None:
-    """It is idle only without both, and the line names what it has."""
+    """It is idle only without both, and the lines name what it has."""
 
-    def line(metrics: dict[str, object]) -> str:
+    def lines(metrics: dict[str, object]) -> list[str]:
         binding = Binding()
         binding.read(metrics)
-        return binding_line([RewardHackingDetector()], binding)
+        return told([RewardHackingDetector()], binding)
 
-    assert line({"reward_dip_p": 0.5}) == "watching reward_dip_p (reward_hacking)"
-    assert line({"reward_std": 0.5}) == "watching reward_std (reward_hacking)"
-    assert line({"rewards": list(range(10)), "reward_std": 1.0}) == (
-        "watching reward_std (reward_hacking), reward_dip_p ← rewards/dip_p (reward_hacking)"
-    )
-    assert line({"kl": 0.5}) == "reward_hacking idle: no reward_std in what is logged"
+    assert lines({"reward_dip_p": 0.5}) == ["reward_dip_p: reward_hacking"]
+    assert lines({"reward_std": 0.5}) == ["reward_std: reward_hacking"]
+    assert lines({"rewards": list(range(10)), "reward_std": 1.0}) == [
+        "reward_std: reward_hacking",
+        "reward_dip_p ← rewards/dip_p: reward_hacking",
+    ]
+    assert lines({"kl": 0.5}) == ["idle, not logged: reward_hacking (reward_std)"]
 
 
 def test_keys_that_are_no_text_are_left_out() -> None:
@@ -125,17 +134,17 @@ def test_keys_that_are_no_text_are_left_out() -> None:
     assert values == {"bad?": 2.0}
 
 
-def test_the_line_names_the_key_or_the_reason() -> None:
+def test_the_lines_name_the_key_or_the_reason() -> None:
     """What is watched, what is idle and why, what is off."""
 
     def line(metrics: dict[str, object], **settings: bool) -> str:
         binding = Binding()
         binding.read(metrics)
-        return binding_line([KLExplosionDetector(**settings)], binding)
+        return "\n".join(told([KLExplosionDetector(**settings)], binding))
 
-    assert line({"kl": 0.1}) == "watching kl (kl_explosion)"
-    assert line({"train/kl": 0.1}) == "watching kl ← train/kl (kl_explosion)"
-    assert line({"kl": 0.1}, enabled=False) == "kl_explosion off (enabled: false)"
+    assert line({"kl": 0.1}) == "kl: kl_explosion"
+    assert line({"train/kl": 0.1}) == "kl ← train/kl: kl_explosion"
+    assert line({"kl": 0.1}, enabled=False) == "off (enabled: false): kl_explosion"
     assert "TRL's GRPO logs it only with beta > 0" in line({"loss": 0.1})
     assert "TRL's GRPO logs it only with beta > 0" in line({"kl": None, "twinkling": 1})
     assert "(train/approx_kl is another quantity: KL of the new policy to the one before" in line(
@@ -147,21 +156,48 @@ def test_the_line_names_the_key_or_the_reason() -> None:
     assert "what is logged as kl is not one number but a list" in line({"kl": [0.1, 0.2]})
 
 
-def test_the_report_comes_once_and_again_when_a_metric_arrives() -> None:
-    """At the tenth step at the latest it says what is missing."""
+def test_what_is_watched_is_said_at_once_and_what_is_missing_with_the_next_step() -> None:
+    """Several dicts may make up the first step; later only what is new is said."""
     said: list[str] = []
     binding = Binding()
-    report = BindingReport([KLExplosionDetector()], binding, said.append)
+    detectors = [KLExplosionDetector(), EntropyCollapseDetector(), TrustRegionDetector()]
+    report = BindingReport(detectors, binding, said.append)
     report.finish()
     assert said == []  # nothing was logged, so nothing is missing
-    for _ in range(9):
-        assert report.step({})
-        assert said == []
-    assert report.step({})
-    assert "kl_explosion idle" in said[0]
-    assert report.step({})
-    assert not report.step(binding.read({"train/kl": 0.1}))
-    assert said[1:] == ["watching kl ← train/kl (kl_explosion)"]
+    report.step(0, binding.read({"entropy": 0.5}))
+    assert said == ["watching\n  entropy: entropy_collapse"]
+    report.step(0, binding.read({"approx_kl": 0.1}))
+    assert said[1:] == ["watching\n  kl_old ← approx_kl: trust_region"]
+    for step in range(1, 20):
+        assert report.step(step, binding.read({"entropy": 0.5}))
+    assert said[2:] == [
+        "idle, not logged: kl_explosion (kl)",
+        "no kl in what is logged (approx_kl is another quantity: "
+        "KL of the new policy to the one before the update)",
+    ]
+    report.step(20, binding.read({"train/kl": 0.1}))
+    report.finish()
+    assert said[4:] == ["watching\n  kl ← train/kl: kl_explosion"]
+
+
+def test_a_run_of_one_step_says_what_is_missing_at_its_end() -> None:
+    """There is no second step to wait for."""
+    said: list[str] = []
+    binding = Binding()
+    report = BindingReport([KLExplosionDetector(), TrustRegionDetector()], binding, said.append)
+    report.step(7, binding.read({"kl": 0.5}))
+    report.finish()
+    assert said == ["watching\n  kl: kl_explosion", "idle, not logged: trust_region (kl_old)"]
+
+
+def test_many_unknown_keys_are_named_in_part() -> None:
+    """The warning stays a line."""
+    binding = Binding()
+    assert nothing_known(binding).endswith("; it holds no numbers")
+    binding.read({f"my/{letter}": 1 for letter in "abcdefghijklm"})
+    assert nothing_known(binding).endswith(
+        "it holds " + ", ".join(f"my/{c}" for c in "abcdefghij") + ", ..."
+    )
 
 
 def test_a_kl_that_is_0_for_twenty_rows_is_said_to_be_not_measured() -> None:
@@ -170,16 +206,16 @@ def test_a_kl_that_is_0_for_twenty_rows_is_said_to_be_not_measured() -> None:
     binding = Binding("unsloth")
     detectors = [KLExplosionDetector()]
     report = BindingReport(detectors, binding, said.append)
-    for _ in range(19):
-        assert report.step(binding.read({"kl": 0.0}))
-        assert report.step(binding.read({"loss": 0.5}))
-    assert said == ["watching kl ← kl (reference, k3, per token, ±10) (kl_explosion)"]
-    assert not report.step(binding.read({"kl": 0.0}))
+    for step in range(19):
+        assert report.step(step, binding.read({"kl": 0.0}))
+        assert report.step(step, binding.read({"loss": 0.5}))
+    assert said == ["watching\n  kl ← kl (reference, k3, per token, ±10): kl_explosion"]
+    assert not report.step(19, binding.read({"kl": 0.0}))
     reason = (
         "kl has been exactly 0 for its first 20 rows, as if KL were not measured: set beta above 0"
     )
     assert said[1:] == [reason]
-    assert binding_line(detectors, binding).endswith(f"(kl_explosion); {reason}")
+    assert hints(detectors, binding) == [reason]
 
 
 def test_a_kl_that_moves_after_six_zeros_is_measured() -> None:
@@ -187,9 +223,10 @@ def test_a_kl_that_moves_after_six_zeros_is_measured() -> None:
     said: list[str] = []
     binding = Binding()
     report = BindingReport([KLExplosionDetector()], binding, said.append)
-    waits = [report.step(binding.read({"kl": kl})) for kl in [0.0] * 6 + [1e-6] + [0.0] * 30]
+    values = [0.0] * 6 + [1e-6] + [0.0] * 30
+    waits = [report.step(step, binding.read({"kl": kl})) for step, kl in enumerate(values)]
     assert waits == [True] * 6 + [False] * 31
-    assert said == ["watching kl (kl_explosion)"]
+    assert said == ["watching\n  kl: kl_explosion"]
 
 
 def test_an_update_that_moves_nothing_is_no_lack_of_measuring() -> None:
@@ -199,8 +236,8 @@ def test_an_update_that_moves_nothing_is_no_lack_of_measuring() -> None:
         said: list[str] = []
         binding = Binding()
         report = BindingReport([TrustRegionDetector()], binding, said.append)
-        for _ in range(20):
-            report.step(binding.read({key: 0.0}))
+        for step in range(20):
+            report.step(step, binding.read({key: 0.0}))
         return said[1:]
 
     assert said_of("actor/ppo_kl") == []
@@ -216,9 +253,9 @@ def test_the_line_names_the_kind() -> None:
     def line(metrics: dict[str, object], framework: str = "") -> str:
         binding = Binding(framework)
         binding.read(metrics)
-        return binding_line([KLExplosionDetector()], binding)
+        return watched_lines([KLExplosionDetector()], binding)[0]
 
-    assert line({"kl": 0.1}, "trl").startswith("watching kl ← kl (reference, k3, per token) (")
+    assert line({"kl": 0.1}, "trl") == "kl ← kl (reference, k3, per token): kl_explosion"
     assert "kl ← kl (reference, signed k1, per token)" in line({"kl": 0.1}, "trl/RLOOTrainer")
     assert "kl ← train/kl (reference, per token, ±10)" in line({"train/kl": 0.1}, "openrlhf")
     assert "(reference, summed over the sequence)" in line({"objective/kl": 9.0})
@@ -240,19 +277,17 @@ def test_an_ambiguous_key_is_bound_only_when_the_framework_is_known() -> None:
     """And the line asks for it."""
     binding = Binding()
     assert binding.read({"train/entropy_loss": -0.7}) == {"train/entropy_loss": -0.7}
-    assert binding_line([EntropyCollapseDetector()], binding) == (
-        "entropy_collapse idle: no entropy in what is logged (train/entropy_loss is entropy in "
+    assert hints([EntropyCollapseDetector()], binding) == [
+        "no entropy in what is logged (train/entropy_loss is entropy in "
         "openrlhf, slime, sb3: say which by framework=...)"
-    )
+    ]
 
 
 def test_a_key_that_is_bound_is_not_offered_for_another_metric() -> None:
     """TRL's `kl` is another quantity in one of its trainers only."""
     binding = Binding()
     binding.read({"kl": 0.1})
-    assert binding_line([TrustRegionDetector()], binding) == (
-        "trust_region idle: no kl_old in what is logged"
-    )
+    assert hints([TrustRegionDetector()], binding) == []
 
 
 def test_a_kl_to_the_old_policy_is_never_taken_for_one_to_the_reference() -> None:
@@ -281,9 +316,9 @@ def test_the_users_key_beats_every_table() -> None:
     binding = Binding("trl", said)
     assert binding.read({"kl": 9.0, "objective/kl": 8.0}) == {"other/kl": 9.0, "objective/kl": 8.0}
     assert binding.read({"train/my/kl": 0.1, "my/reward": 1.0}) == {"kl": 0.1, "reward": 1.0}
-    assert binding_line([KLExplosionDetector()], binding) == (
-        "watching kl ← train/my/kl (reference, signed k1, per token) (kl_explosion)"
-    )
+    assert watched_lines([KLExplosionDetector()], binding) == [
+        "kl ← train/my/kl (reference, signed k1, per token): kl_explosion"
+    ]
 
 
 def test_a_kind_alone_is_said_of_whatever_is_bound() -> None:
@@ -298,10 +333,10 @@ def test_a_users_key_that_never_comes_is_said() -> None:
     said = {"kl": UserKey("my/kl"), "kl_coef": UserKey("beta")}
     binding = Binding(user_keys=said)
     binding.read({"my/kll": 0.1})
-    assert binding_line([KLExplosionDetector()], binding) == (
-        "kl_explosion idle: no my/kl in what is logged, which metrics.kl names; did you mean "
-        "my/kll?; no beta in what is logged, which metrics.kl_coef names"
-    )
+    assert hints([KLExplosionDetector()], binding) == [
+        "no my/kl in what is logged, which metrics.kl names; did you mean my/kll?",
+        "no beta in what is logged, which metrics.kl_coef names",
+    ]
 
 
 def test_a_journals_names_are_taken_as_they_are() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import klarm
-from klarm.console import event_line
+from klarm.incident_text import event_text
 from klarm.integrations import notice
 from klarm.monitor import Monitor
 from klarm.types import Event
@@ -33,7 +33,7 @@ def test_the_last_one_from_before_the_first_alert_is_named() -> None:
     train(monitor, 1, 45, bad=38)
     assert monitor.last_good_checkpoint(monitor.incidents[0]) == (30, "checkpoint-30")
     assert [event.checkpoint for event in told] == ["checkpoint-30"]
-    assert event_line(told[0]).endswith("\n  last checkpoint from before it: checkpoint-30")
+    assert "\n  last checkpoint from before it: checkpoint-30\n" in event_text(told[0])
     assert notice.text(told[0]).endswith("\nLast checkpoint from before it: checkpoint-30")
     lines = Path("klarm_runs/a/journal.jsonl").read_text().splitlines()
     (event,) = [line for line in map(json.loads, lines) if line["type"] == "event"]

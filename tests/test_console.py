@@ -12,61 +12,83 @@ import msgspec
 import pytest
 
 import klarm
+from klarm.cli.demo import read_recording
 from klarm.console import Console
-from klarm.types import Alert
+from klarm.types import Alert, Event
 
 ALERT = Alert("kl_explosion", "critical", 7, "KL 9 is 12σ above.", {"kl": 9.0}, "Stop the run.")
+OPENED = Event(
+    event="opened",
+    incident=1,
+    signal="kl",
+    severity="warning",
+    step=9,
+    started=7,
+    detectors=["kl_runaway"],
+    peak=9.0,
+    reason="kl_runaway has confirmed it by itself",
+    message="KL 9 is 12σ above.",
+    recommendation="Stop the run.",
+    moved="loss x4 at 6, then kl x8 at 7",
+    pattern="loss bursts first",
+    cause="ratios that are not clamped",
+    remedy="Clamp them.",
+)
 
 
-def test_without_a_terminal_an_alert_is_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
-    """On stderr; stdout belongs to the training script."""
-    Console().alert(ALERT)
+def test_an_incident_that_opens_is_told_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a terminal as plain lines, on stderr: stdout belongs to the training script."""
+    Console().event(OPENED)
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err == (
-        "klarm CRITICAL at step 7, kl_explosion: KL 9 is 12σ above.\n  -> Stop the run.\n"
-    )
-
-
-def test_what_to_do_is_not_said_again_at_every_step(capsys: pytest.CaptureFixture[str]) -> None:
-    """An explosion lasts; its like within twenty steps is one line. Nothing is left out."""
-    console = Console()
-    for step in (7, 8, 9, 29, 50):
-        console.alert(msgspec.structs.replace(ALERT, step=step))
-    console.alert(msgspec.structs.replace(ALERT, step=51, severity="warning"))
-    console.alert(msgspec.structs.replace(ALERT, step=3))  # after a rollback
-    advised = "  -> Stop the run."
-    assert [
-        line.split()[4].rstrip(",") if "at step" in line else line
-        for line in capsys.readouterr().err.splitlines()
-    ] == [
-        "7",
-        advised,
-        "8",
-        "9",
-        "29",
-        "50",
-        advised,
-        "51",
-        advised,
-        "3",
-        advised,
+    assert captured.err.splitlines() == [
+        "klarm INCIDENT 1 on kl opened, warning, step 9: KL 9 is 12σ above.",
+        "  since step 7; kl_runaway has confirmed it by itself",
+        "  moved: loss x4 at 6, then kl x8 at 7",
+        "  looks like loss bursts first: ratios that are not clamped. Clamp them.",
+        "  -> Stop the run.",
     ]
 
 
-def test_steps_that_are_far_apart_are_counted_as_they_are_logged(
+def test_what_comes_of_it_is_told_in_short(capsys: pytest.CaptureFixture[str]) -> None:
+    """That it got worse, with what to do; that it is over, in a line."""
+    changed = msgspec.structs.replace
+    console = Console()
+    console.event(changed(OPENED, event="escalated", severity="critical", step=12))
+    console.event(changed(OPENED, event="resolved", step=40, reason="20 quiet steps"))
+    assert capsys.readouterr().err.splitlines() == [
+        "klarm INCIDENT 1 on kl is now critical, step 12: KL 9 is 12σ above.",
+        "  -> Stop the run.",
+        "klarm INCIDENT 1 on kl resolved at step 40 (warning, since step 7): 20 quiet steps",
+    ]
+
+
+def test_single_alerts_are_shown_only_if_they_are_wanted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Some frameworks count timesteps, thousands an update."""
-    with klarm.init("a", trust_region={"max_step_nats": 0.1}) as monitor:
-        for row in range(10):
-            monitor.log({"kl_old": 0.3}, step=2048 * row)
+    """Each in a line, without what to do; `log` returns them anyway."""
+    line = "klarm WARNING at step 4096, trust_region: "
+    for wanted in (False, True):
+        with klarm.init("a", dir=str(wanted), console_alerts=wanted) as monitor:
+            alerts = [monitor.log({"kl_old": kl}, 2048 * i) for i, kl in enumerate([0, 0, 9, 0])]
+        assert [len(said) for said in alerts] == [0, 0, 1, 0]
+        shown = capsys.readouterr().err
+        assert shown.count(line) == shown.count("at step 4096") == wanted
+        assert "->" not in shown
+
+
+def test_a_healthy_run_with_noise_shows_no_alarm(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its alerts are in the journal."""
+    with klarm.init("a") as monitor:
+        told = [monitor.log(row, step=row["step"]) for row in read_recording("healthy")]
+    assert sum(map(len, told)) > 10
     shown = capsys.readouterr().err
-    assert (shown.count("WARNING at step"), shown.count("CRITICAL at step")) == (2, 8)
-    assert shown.count("  -> ") == 2
+    assert shown.endswith("run a ends after 300 steps: no incident\n")
+    assert "CRITICAL" not in shown
+    assert "INCIDENT" not in shown
 
 
-def test_on_a_terminal_an_alert_is_a_panel() -> None:
+def test_on_a_terminal_an_incident_is_a_panel() -> None:
     """A real pseudo-terminal, read to its end."""
     code = (
         "import klarm; m = klarm.init('a');\n"
@@ -88,15 +110,16 @@ def test_on_a_terminal_an_alert_is_a_panel() -> None:
     assert process.returncode == 0
     text = shown.decode()
     assert "╭─" in text
-    assert "klarm critical: kl_explosion, step 1" in text
+    assert "klarm incident 1 on kl opened, critical, step 1" in text
     assert "kl is NaN" in text
 
 
 def test_a_console_switched_off_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     """`console: false` in klarm.yaml."""
-    console = Console(enabled=False)
+    console = Console(enabled=False, alerts=True)
     console.say("hello")
     console.alert(ALERT)
+    console.event(OPENED)
     assert capsys.readouterr().err == ""
 
 
@@ -106,9 +129,10 @@ def test_a_closed_stderr_disturbs_nobody(monkeypatch: pytest.MonkeyPatch) -> Non
     closed.close()
     for stderr in (closed, None):
         monkeypatch.setattr(sys, "stderr", stderr)
-        console = Console()
+        console = Console(alerts=True)
         console.say("hello")
         console.alert(ALERT)
+        console.event(OPENED)
 
 
 def test_a_terminal_that_knows_no_sigma_gets_a_question_mark(
@@ -117,5 +141,5 @@ def test_a_terminal_that_knows_no_sigma_gets_a_question_mark(
     """Rather than an error in the middle of a run."""
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(raw, encoding="ascii"))
-    Console().alert(ALERT)
+    Console().event(OPENED)
     assert b"KL 9 is 12? above." in raw.getvalue()

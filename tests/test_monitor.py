@@ -39,7 +39,7 @@ def steps(run: str) -> list[dict[str, object]]:
 
 def test_an_alert_is_returned_recorded_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
     """The whole way, once."""
-    watched = klarm.init("a")
+    watched = klarm.init("a", console_alerts=True)
     for step, value in enumerate(SIGMA):
         assert klarm.log({"train/kl": value}, step=step) == []
     (alert,) = klarm.log({"train/kl": 2.0}, step=100)
@@ -55,11 +55,9 @@ def test_an_alert_is_returned_recorded_and_shown(capsys: pytest.CaptureFixture[s
     assert (finish["type"], finish["steps"]) == ("finish", 101)
     shown = capsys.readouterr().err
     assert "klarm: run a is recorded in klarm_runs/a/journal.jsonl" in shown
-    assert "klarm: watching kl ← train/kl (kl_explosion)" in shown
+    assert "klarm: watching\n  kl ← train/kl: kl_explosion\n" in shown
     assert "klarm CRITICAL at step 100, kl_explosion: KL 2 is 15σ above" in shown
-    assert (
-        "klarm: run a ends after 101 steps in this process: 0 warnings, 1 critical alert" in shown
-    )
+    assert "klarm: run a ends after 101 steps: no incident\n" in shown
 
 
 def test_whatever_trainers_log_is_taken_or_left_but_never_raises() -> None:
@@ -172,6 +170,49 @@ def test_a_rollback_is_recorded_and_said(capsys: pytest.CaptureFixture[str]) -> 
     assert [line["step"] for line in logged("a") if line["type"] == "resume"] == [12]
     said = capsys.readouterr().err
     assert "run a goes on at step 12; steps 12 to 19 are rolled back" in said
+
+
+def test_a_run_that_starts_over_is_told_that_a_new_run_needs_a_new_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """At or below its first step nothing is left of it; after that it goes on."""
+    with klarm.init("a") as first:
+        for step in range(5, 20):
+            first.log({"kl": 0.1}, step)
+    for step, said in ((20, "run a goes on at step 20\n"), (5, "run a starts over: steps 5 to 20")):
+        capsys.readouterr()
+        with klarm.init("a") as again:
+            again.log({"kl": 0.1}, step)
+        shown = capsys.readouterr().err
+        assert "run a is known: its journal ends at step" in shown
+        assert said in shown
+        assert ("a new run needs a new name" in shown) == (step == 5)
+        assert "run a ends after 1 step in this process" in shown
+
+
+def test_the_end_names_the_incidents_and_where_to_look(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those that are over too, and a path that a shell can take."""
+    with klarm.init("my run", kl_explosion={"resolve_after": 3}) as watched:
+        for step in range(30):
+            watched.log({"kl": math.nan if step in (5, 29) else 0.1}, step)
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "klarm: run my run ends after 30 steps: 2 incidents (kl, critical, steps 5 to 5; "
+        "kl, critical, open since step 29); see klarm replay 'klarm_runs/my run'"
+    )
+
+
+def test_a_run_in_which_nothing_is_watched_does_not_look_healthy(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is said once as it shows, with what is logged, and again at the end."""
+    with klarm.init("a", metrics={"kl": "my/lk"}) as watched:
+        for step in range(30):
+            watched.log({"my/kl": 0.1, "learning_rate": 1e-6, "tokens": step}, step)
+    nothing = "nothing that is logged is known to a detector; it holds learning_rate, my/kl, tokens"
+    _, warning, hint, end = capsys.readouterr().err.splitlines()
+    assert warning.startswith(f"klarm: WARNING: nothing is watched: {nothing} (docs/metrics.md")
+    assert hint.endswith("no my/lk in what is logged, which metrics.kl names; did you mean my/kl?")
+    assert end == f"klarm: run a ends after 30 steps: NOTHING WAS WATCHED: {nothing}"
 
 
 def test_a_log_that_keeps_going_back_is_taken_as_it_comes(

@@ -1,4 +1,4 @@
-"""The line that says what of this run is watched, from which key, and what is not and why."""
+"""The lines that say what of this run is watched, from which key, and what is not and why."""
 
 from __future__ import annotations
 
@@ -12,15 +12,23 @@ from klarm.metrics import METRICS
 from klarm.settings import did_you_mean
 from klarm.user_keys import SECTION
 
+_NOTHING_WATCHED = (
+    "WARNING: nothing is watched: {} "
+    f"(docs/metrics.md has the names; {SECTION} in klarm.yaml says which key is which)"
+)
+# There, so many keys of the run are named.
+_MOST_KEYS_NAMED = 10
+
 
 class BindingReport:
-    """Says, once the first steps have shown it, what each detector reads and which are idle.
+    """Says with the first step what is read, with the next what is missing, later what is new.
 
     Also says, once, when a KL has been exactly 0 for so long that it seems not to be measured.
     """
 
-    # Some metrics come a few steps late; after this many, what is missing is said to be missing.
-    _PATIENCE_STEPS = 10
+    # Several dicts may make up the first step, and some trainers have not learnt by then: what is
+    # missing is said with the second.
+    _MISSING_AT_STEP = 2
     # Real runs begin with up to six zeros, for the policy is its own reference there.
     _ZEROS = 20
 
@@ -35,34 +43,61 @@ class BindingReport:
         # How often each KL was there and 0, until it is anything else.
         self._zeros = {name: 0 for name in METRICS if METRICS[name].target and name in watched}
         self._steps = 0
+        self._step: int | None = None  # the last one: several dicts may make up one
         self._bound = 0  # metrics bound when it last looked
-        self._said = False
+        self._said: set[str] = set()
+        self._missing_said = False
 
-    def step(self, values: Mapping[str, float]) -> bool:
-        """Look at one more step; return whether there is anything left to wait for."""
-        self._steps += 1
+    def step(self, step: int, values: Mapping[str, float]) -> bool:
+        """Look at what one more dict brought; return whether there is anything left to wait for."""
+        if step != self._step:
+            self._steps += 1
+            self._step = step
         if self._zeros:
             self._count_zeros(values)
         bound = self._binding.keys
-        if self._said and len(bound) == self._bound:
-            # Nothing new: what is waited for may never come.
-            return bool(self._waiting or self._zeros)
-        self._bound = len(bound)
-        names = bound.keys()
-        arrived = [d for d in self._waiting if d.watches_all or not names.isdisjoint(d.reads)]
-        self._waiting = [d for d in self._waiting if d not in arrived]
-        if not self._said:
-            if not self._waiting or self._steps >= self._PATIENCE_STEPS:
-                self.finish()
-        elif arrived:
-            self._say(binding_line(arrived, self._binding))
-        return bool(self._waiting or self._zeros)
+        new = len(bound) != self._bound
+        if new:
+            self._bound = len(bound)
+            names = bound.keys()
+            self._waiting = [
+                d for d in self._waiting if not d.watches_all and names.isdisjoint(d.reads)
+            ]
+            self._say_watched()
+        if new if self._missing_said else self._steps >= self._MISSING_AT_STEP:
+            self._say_missing()
+        # What is waited for may never come.
+        return bool(self._waiting or self._zeros or not self._missing_said)
 
     def finish(self) -> None:
-        """Say it now if it has not been said, and if there was anything to look at."""
-        if not self._said and self._steps:
-            self._said = True
-            self._say(binding_line(self._detectors, self._binding))
+        """Say now what has not been said, if there was anything to look at."""
+        if self._steps and not self._missing_said:
+            self._say_missing()
+
+    def _say_watched(self) -> None:
+        if not watched(self._detectors, self._binding):
+            return
+        lines = self._unsaid(watched_lines(self._detectors, self._binding))
+        if lines:
+            self._say("\n  ".join(["watching", *lines]))
+
+    def _say_missing(self) -> None:
+        """Say what is idle, in full the first time and then only what is new of the hints."""
+        again, self._missing_said = self._missing_said, True
+        if not watched(self._detectors, self._binding):
+            if any(detector.enabled for detector in self._detectors):
+                for line in self._unsaid([_NOTHING_WATCHED]):
+                    self._say(line.format(nothing_known(self._binding)))
+        elif not again:
+            for line in idle_lines(self._detectors, self._binding):
+                self._say(line)
+        for line in self._unsaid(hints(self._detectors, self._binding)):
+            self._say(line)
+
+    def _unsaid(self, lines: Iterable[str]) -> list[str]:
+        unsaid = [line for line in lines if line not in self._said]
+        self._said.update(unsaid)
+        return unsaid
 
     def _count_zeros(self, values: Mapping[str, float]) -> None:
         for name in self._zeros.keys() & values.keys():
@@ -79,7 +114,8 @@ class BindingReport:
                     f"not measured: {remedy}"
                 )
                 self._binding.not_measured[name] = reason
-                self._say(reason)
+                for line in self._unsaid([reason]):
+                    self._say(line)
 
 
 def idle(detectors: Iterable[Detector], binding: Binding) -> dict[str, str]:
@@ -98,8 +134,15 @@ def idle(detectors: Iterable[Detector], binding: Binding) -> dict[str, str]:
     return reasons
 
 
-def binding_line(detectors: Iterable[Detector], binding: Binding) -> str:
-    """Say in one line what is read, by which detectors, and which are idle and why."""
+def watched(detectors: Iterable[Detector], binding: Binding) -> list[str]:
+    """Return the detectors that judge a metric here: to notice that one vanishes is not enough."""
+    detectors = list(detectors)
+    resting = idle(detectors, binding)
+    return [d.name for d in detectors if d.name not in resting and not d.watches_all]
+
+
+def watched_lines(detectors: Iterable[Detector], binding: Binding) -> list[str]:
+    """Return a line for every metric that is watched: its key, its kind and its detectors."""
     detectors = list(detectors)
     resting = idle(detectors, binding)
     readers: dict[str, list[str]] = {}
@@ -108,20 +151,58 @@ def binding_line(detectors: Iterable[Detector], binding: Binding) -> str:
             read = [_source(metric, binding) for metric in detector.reads if metric in binding.keys]
             for what in ["all of them"] if detector.watches_all else read:
                 readers.setdefault(what, []).append(detector.name)
-    reasons: dict[str, list[str]] = {}
-    for name, reason in resting.items():
-        reasons.setdefault(reason, []).append(name)
-    parts = [f"{what} ({', '.join(names)})" for what, names in readers.items()]
-    watching = [f"watching {', '.join(parts)}"] if parts else []
-    watching += [f"{', '.join(names)} {r}" for r, names in reasons.items()]
-    watching += binding.not_measured.values()
-    told = "; ".join(watching)
-    missing = [
-        _why_missing(n, binding)
-        for n, said in binding.user_keys.items()
-        if said.key and n not in binding.keys
-    ]
-    return "; ".join([*watching, *(reason for reason in missing if reason not in told)])
+    return [f"{what}: {', '.join(names)}" for what, names in readers.items()]
+
+
+def watched_in_short(detectors: Iterable[Detector], binding: Binding) -> str:
+    """Return the metrics that are watched, with key and kind, in one line."""
+    read = [line.rpartition(": ")[0] for line in watched_lines(detectors, binding)]
+    return f"watching {', '.join(what for what in read if what != 'all of them') or 'nothing'}"
+
+
+def idle_lines(detectors: Iterable[Detector], binding: Binding) -> list[str]:
+    """Return in a line which detectors wait for a metric, and in another which are off."""
+    missing: dict[str, list[str]] = {}
+    off = []
+    for detector in detectors:
+        if not detector.enabled:
+            off.append(detector.name)
+        elif not detector.watches_all and binding.keys.keys().isdisjoint(detector.reads):
+            missing.setdefault(detector.watches[0], []).append(detector.name)
+    lines = []
+    if missing:
+        waiting = [f"{', '.join(names)} ({metric})" for metric, names in missing.items()]
+        lines.append(f"idle, not logged: {', '.join(waiting)}")
+    if off:
+        lines.append(f"off (enabled: false): {', '.join(off)}")
+    return lines
+
+
+def hints(detectors: Iterable[Detector], binding: Binding) -> list[str]:
+    """Return what a user can do about what is not watched, a line each."""
+    found = []
+    missing = {name: None for name, said in binding.user_keys.items() if said.key}
+    for detector in detectors:
+        if not detector.enabled or detector.watches_all:
+            continue
+        if detector.idle_because:
+            found.append(f"{detector.name} is idle: {detector.idle_because}")
+        if binding.keys.keys().isdisjoint(detector.reads):
+            missing[detector.watches[0]] = None
+    for metric in missing:
+        if metric not in binding.keys:
+            reason = _why_missing(metric, binding)
+            if reason != _missing(metric):
+                found.append(reason)
+    return [*found, *binding.not_measured.values()]
+
+
+def nothing_known(binding: Binding) -> str:
+    """Say that a run logs nothing that any detector reads, and what it does log."""
+    names = binding.names()
+    held = ", ".join(names[:_MOST_KEYS_NAMED]) or "no numbers"
+    more = ", ..." if len(names) > _MOST_KEYS_NAMED else ""
+    return f"nothing that is logged is known to a detector; it holds {held}{more}"
 
 
 def _source(metric: str, binding: Binding) -> str:
@@ -139,7 +220,7 @@ def _why_missing(metric: str, binding: Binding) -> str:
     if said is not None and said.key:
         near = did_you_mean(said.key, binding.names())
         return f"no {said.key} in what is logged, which {SECTION}.{metric} names{near}"
-    reason = f"no {metric} in what is logged"
+    reason = _missing(metric)
     for name in binding.names():
         if name not in METRICS and (frameworks := frameworks_with(name, metric)):
             known = ", ".join(frameworks)
@@ -155,3 +236,7 @@ def _why_missing(metric: str, binding: Binding) -> str:
         )
     hint = METRICS[metric].when_missing
     return f"{reason} ({hint})" if hint else reason
+
+
+def _missing(metric: str) -> str:
+    return f"no {metric} in what is logged"

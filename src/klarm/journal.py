@@ -109,6 +109,10 @@ _encode = msgspec.json.Encoder().encode
 class Journal(Protocol):
     """Where a monitor records a run."""
 
+    @property
+    def path(self) -> Path | None:
+        """The file that people find it in, if there is one."""
+
     def step(self, step: int, time: float, values: Mapping[str, float]) -> None:
         """Record one step."""
 
@@ -167,6 +171,8 @@ class FileJournal:
 
 class MemoryJournal:
     """A journal that is not kept: for replays, which write nothing."""
+
+    path = None
 
     def __init__(self) -> None:
         self.records: list[Record] = []

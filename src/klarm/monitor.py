@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import threading
 import time
 import weakref
@@ -12,11 +13,12 @@ from typing import TypeVar
 import msgspec
 
 from klarm.binding import Binding
-from klarm.binding_report import BindingReport
+from klarm.binding_report import BindingReport, nothing_known, watched
 from klarm.checkpoints import Checkpoints, Saved
-from klarm.console import Console, counted
+from klarm.console import Console
 from klarm.detectors import Detector
 from klarm.guard import guarded
+from klarm.incident_text import counted, incidents_in_sum
 from klarm.incidents import IncidentRules
 from klarm.journal import Bound, Checkpoint, Finish, History, Journal, Resume, Source
 from klarm.kinds import Origin
@@ -82,16 +84,16 @@ class Monitor:
         self._postponed: list[tuple[Mapping[str, object], object]] = []
         self._silent_because = ""
         self._resumes = 0
+        self._since = ""  # where a number of steps is not that of the whole run
         # What an earlier process recorded, until the step is known at which this one goes on.
         self._earlier = self._history()
         self._checkpoints = Checkpoints(self._earlier.checkpoints if self._earlier else ())
         if self._earlier is not None and self._earlier.rows:
             last = self._earlier.rows[-1][0]
             self._timeline.continue_after(last)
+            self._since = " in this process"
             self._watch.bind(self._earlier.origins)
-            self._console.say(
-                f"run {run} resumes: its journal ends at step {last} (a new run needs a new name)"
-            )
+            self._console.say(f"run {run} is known: its journal ends at step {last}")
         _monitors.add(self)
 
     @guarded(list)
@@ -193,16 +195,14 @@ class Monitor:
             if self._report is not None:
                 self._report.finish()
             self._tell(self._watch.settle())
-            steps, counts = self._timeline.steps_logged, self.alert_counts
+            steps = self._timeline.steps_logged
             if self._journal is not None:
                 self._journal.record(Finish(self._clock(), steps))
                 self._journal.close(max(0.0, ends_at - time.monotonic()))
             for closing in self.on_finish:
                 self._inform(closing, max(0.0, ends_at - time.monotonic()))
             self._console.say(
-                f"run {self.run} ends after {counted(steps, 'step')} in this process: "
-                f"{counted(counts['warning'], 'warning')}, "
-                f"{counted(counts['critical'], 'critical alert')}"
+                f"run {self.run} ends after {counted(steps, 'step')}{self._since}: {self._in_sum()}"
             )
         finally:
             self._lock.release()
@@ -253,7 +253,7 @@ class Monitor:
         for alert in alerts:
             self._show(alert)
         self._tell(changes)
-        if self._report is not None and not self._report.step(new):
+        if self._report is not None and not self._report.step(at, new):
             self._report = None
         return alerts
 
@@ -268,7 +268,7 @@ class Monitor:
         self.alert_counts[alert.severity] += 1
         if self._journal is not None:
             self._journal.record(alert)
-        self._console.alert(alert, self._timeline.steps_logged)
+        self._console.alert(alert)
 
     def _tell(self, changes: Sequence[Event | Blip]) -> None:
         for change in changes:
@@ -287,6 +287,17 @@ class Monitor:
     @guarded(lambda: None)  # each on its own: one that fails keeps nothing from the others
     def _inform(self, listener: Callable[[_News], object], news: _News) -> None:
         listener(news)
+
+    def _in_sum(self) -> str:
+        """Say what came of the run: that it was quiet means nothing if nothing was watched."""
+        steps, on = self._timeline.steps_logged, any(d.enabled for d in self.detectors)
+        if steps and on and not watched(self.detectors, self.binding):
+            return f"NOTHING WAS WATCHED: {nothing_known(self.binding)}"
+        told = incidents_in_sum(self.incidents)
+        path = self._journal.path if self._journal is not None else None
+        if path is None or not any(incident.id for incident in self.incidents):
+            return told
+        return f"{told}; see klarm replay {shlex.quote(str(path.parent))}"
 
     def _resume(
         self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None = None
@@ -308,8 +319,12 @@ class Monitor:
         if self._journal is not None:
             self._journal.record(Resume(step, self._clock()))
         last = earlier.rows[-1][0] if earlier is not None and earlier.rows else step - 1
-        undone = f"; steps {step} to {last} are rolled back" if last >= step else ""
-        self._console.say(f"run {self.run} goes on at step {step}{undone}")
+        undone = f"steps {step} to {last} are rolled back" if last >= step else ""
+        if undone and rows is None and step <= past.rows[0][0]:
+            how = f"starts over: {undone}; a new run needs a new name"
+        else:
+            how = f"goes on at step {step}{'; ' if undone else ''}{undone}"
+        self._console.say(f"run {self.run} {how}")
         self._tell(changes)
 
     def _history(self) -> History | None:

@@ -52,7 +52,7 @@ def start(settings: Config, run: str, rank: int) -> Monitor:
     name = run or f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
     folder = run_folder(settings.dir, name)
     _replace_current(None)
-    console = Console(settings.console and rank == 0)
+    console = Console(settings.console and rank == 0, alerts=settings.console_alerts)
     for remark in settings.remarks:
         console.say(remark)
     resumed = (folder / FILE_NAME).exists()

@@ -67,11 +67,11 @@ def until(process: subprocess.Popen[str], words: str) -> str:
 
 def test_once_reads_what_is_there_and_goes_on_the_next_time() -> None:
     """Each row is logged once, and nothing is recorded when nothing is new."""
-    write([*QUIET, 5.0])
+    write([*QUIET, math.nan])
     done = run(str(LOG), "--once")
     assert done.returncode == 0
-    assert "klarm CRITICAL at step 100, kl_explosion: KL 5" in done.stderr
-    assert "run log ends after 101 steps in this process: 0 warnings, 1 critical" in done.stderr
+    assert "klarm INCIDENT 1 on kl opened, critical, step 100: kl is NaN" in done.stderr
+    assert "run log ends after 101 steps: 1 incident (kl, critical, open" in done.stderr
     size = JOURNAL.stat().st_size
     again = run(str(LOG), "--once")
     assert (again.returncode, again.stderr) == (0, "")
@@ -97,9 +97,9 @@ def test_a_growing_log_is_watched_until_ctrl_c() -> None:
     with following(str(LOG)) as process:
         until(process, "log.jsonl is not there: waiting for it")
         write(QUIET)
-        until(process, "watching kl")
-        write([5.0], first=100)
-        until(process, "klarm CRITICAL at step 100")
+        until(process, "klarm: watching")
+        write([math.nan], first=100)
+        until(process, "INCIDENT 1 on kl opened, critical, step 100")
         process.send_signal(signal.SIGINT)
         until(process, "run log ends after 101 steps")
         assert process.wait(30) == 0
@@ -110,12 +110,12 @@ def test_killed_and_started_again_it_logs_every_row_once() -> None:
     """With `kill -9`, in the middle of it all."""
     write(QUIET)
     with following(str(LOG)) as process:
-        until(process, "watching kl")
+        until(process, "klarm: watching")
         process.send_signal(signal.SIGKILL)
         process.wait(30)
-    write([*QUIET, 5.0], first=100)
+    write([*QUIET, math.nan], first=100)
     with following(str(LOG)) as process:
-        until(process, "klarm CRITICAL at step 200")
+        until(process, "INCIDENT 1 on kl opened, critical, step 200")
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
     assert recorded_steps() == list(range(201))
@@ -125,7 +125,7 @@ def test_a_log_that_is_truncated_while_it_is_followed_is_a_restart() -> None:
     """As verl does when it starts again."""
     write(QUIET)
     with following(str(LOG)) as process:
-        until(process, "watching kl")
+        until(process, "klarm: watching")
         LOG.write_text("")
         until(process, "log.jsonl was truncated or replaced")
         write([0.51, 0.52], first=80)
@@ -208,7 +208,7 @@ def test_the_settings_of_the_folder_are_used() -> None:
     Path("klarm.yaml").write_text("run: mine\nkl_explosion: {sigma_multiplier: 90}\n")
     write([*QUIET, 5.0])
     done = run(str(LOG), "--once")
-    assert "run mine ends after 101 steps in this process: 0 warnings, 0 critical" in done.stderr
+    assert "run mine ends after 101 steps: no incident" in done.stderr
 
 
 def test_a_stderr_that_is_gone_does_not_end_it() -> None:

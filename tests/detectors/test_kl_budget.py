@@ -10,7 +10,7 @@ import pytest
 
 import klarm
 from klarm.analysis.replay import replay
-from klarm.binding_report import binding_line
+from klarm.binding_report import hints, watched_lines
 from klarm.cli.demo import read_recording
 from klarm.config import Config, load
 from klarm.detectors import (
@@ -105,8 +105,9 @@ def test_it_is_idle_where_kl_is_a_sum_over_the_sequence(key: str) -> None:
     """And says so, with what to do; other detectors of KL go on."""
     monitor = Monitor("a", [KLBudgetDetector()])
     assert not any(monitor.log({key: 12.0}, step) for step in range(10))
-    assert binding_line(monitor.detectors, monitor.binding) == (
-        f"kl_budget idle: {key} is summed over the sequence, where 1 nat is no measure; "
+    (hint,) = hints(monitor.detectors, monitor.binding)
+    assert hint == (
+        f"kl_budget is idle: {key} is summed over the sequence, where 1 nat is no measure; "
         "set kl_budget.budget_nats to watch it"
     )
 
@@ -116,9 +117,8 @@ def test_a_budget_that_was_set_holds_for_sums_too() -> None:
     monitor = Monitor("a", [KLBudgetDetector(budget_nats=40.0)])
     alerts = [monitor.log({SUM: 50.0}, step) for step in range(3)]
     assert [len(said) for said in alerts] == [0, 0, 1]
-    assert binding_line(monitor.detectors, monitor.binding) == (
-        f"watching kl ← {SUM} (reference, summed over the sequence) (kl_budget)"
-    )
+    (line,) = watched_lines(monitor.detectors, monitor.binding)
+    assert line == f"kl ← {SUM} (reference, summed over the sequence): kl_budget"
 
 
 def test_the_journal_says_which_key_it_was_and_a_replay_is_idle_too() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from klarm.analysis.episodes import Episode, episodes
-from klarm.binding_report import binding_line, idle
+from klarm.binding_report import hints, idle, idle_lines, watched_in_short
 from klarm.config import Config
 from klarm.journal import Bound, Checkpoint, MemoryJournal, Resume, Started, Step
 from klarm.kinds import Origin
@@ -24,8 +24,7 @@ class Replay:
     alerts: list[Alert]
     events: list[Event]  # what became of them
     incidents: list[Episode]  # and what these amount to
-    # What each detector read, and which were idle and why, in a line.
-    binding: str
+    binding: list[str]  # what was read, what was idle and what to do about it, in short lines
     watched: list[str]  # detectors
     idle: dict[str, str]  # detectors and why
     names: list[str]  # of the metrics in the log
@@ -74,7 +73,11 @@ def replay(
         alerts=alerts,
         events=events,
         incidents=episodes(events),
-        binding=binding_line(detectors, binding),
+        binding=[
+            watched_in_short(detectors, binding),
+            *idle_lines(detectors, binding),
+            *hints(detectors, binding),
+        ],
         watched=[detector.name for detector in detectors if detector.name not in resting],
         idle=resting,
         names=binding.names(),

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sys
 import time
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from klarm.cli.chart import Point, draw
 from klarm.config import Config, load
-from klarm.console import alert_panel, counted, event_line
 from klarm.detectors import KLExplosionDetector
-from klarm.journal import MemoryJournal
+from klarm.incident_text import counted, event_panel, event_text, incidents_in_sum
 from klarm.monitor import Monitor
-from klarm.types import Alert, Event
+from klarm.types import Event
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -30,20 +31,23 @@ RECORDINGS = {
     "healthy": "GRPO that learns and settles",
 }
 _SECONDS = 12.0
-_PAUSE_AT_FIRST_CRITICAL = 2.5
+_PAUSE_AT_INCIDENT = 2.5
 _SMALLEST_KL, _LARGEST_KL = 1e-4, 1e2  # six decades
-_HIGHEST, _LOWEST, _BESIDE_CHART = 19, 4, 14  # lines
+_HIGHEST, _LOWEST, _BESIDE_CHART = 19, 4, 20  # lines
 _WIDEST, _NARROWEST = 110, 40  # columns
 _PLAIN_EVERY = 25
 
+# Which recording to watch after which, and how.
+_AFTER = {"exploding": "drifting --frozen", "drifting": "healthy", "healthy": "exploding"}
+
 _NEXT = """\
 What to type next:
-  {klarm} demo drifting --frozen
-      another run, judged by a baseline that does not follow it
+  {klarm} replay {log}
+      all that klarm says of this recording; of a log of yours, too
+  {klarm} demo {another}
+      {about}
   {klarm} init
       write a klarm.yaml with every setting explained
-  {klarm} replay LOG
-      ask klarm about a run of yours: CSV, JSON Lines or a journal
 
 In your training script:
   import klarm; klarm.init("my-run")
@@ -68,9 +72,17 @@ def demo(recording: str, frozen: bool) -> None:
         player.play_live(console)
     else:
         player.play_plain()
-    console.print(player.summary(), highlight=False)
+    click.echo(player.summary())
     click.echo()
-    click.echo(_NEXT.format(klarm=_command()))
+    another = _AFTER[recording]
+    click.echo(
+        _NEXT.format(
+            klarm=_command(),
+            log=shlex.quote(_shorter(str(_recorded(recording)))),
+            another=another,
+            about=RECORDINGS[another.split()[0]],
+        )
+    )
 
 
 class _Player:
@@ -80,9 +92,9 @@ class _Player:
         self.recording = recording
         self.rows = read_recording(recording)
         self.points: list[Point] = []
-        self.alerts: list[Alert] = []
-        self._journal = MemoryJournal()
-        monitor = Monitor("demo", config.detectors(), self._journal, rules=config.incident_rules())
+        self.events: list[Event] = []
+        monitor = Monitor("demo", config.detectors(), rules=config.incident_rules())
+        monitor.on_event.append(self.events.append)
         self._monitor = monitor
         self._detector = next(d for d in monitor.detectors if isinstance(d, KLExplosionDetector))
         self._on_kl = {d.name for d in monitor.detectors if d.signal == self._detector.signal}
@@ -94,18 +106,20 @@ class _Player:
         pause = _SECONDS / len(self.rows)
         with Live(console=console, auto_refresh=False, transient=False) as live:
             for row in self.rows:
-                first_critical = self._feed(row)
+                told = len(self._events_on_kl())
+                self._feed(row)
                 live.update(self._screen(console.width, console.height, row), refresh=True)
-                time.sleep(_PAUSE_AT_FIRST_CRITICAL if first_critical else pause)
+                time.sleep(_PAUSE_AT_INCIDENT if len(self._events_on_kl()) > told else pause)
 
     def play_plain(self) -> None:
         """Print it as lines, at once."""
         click.echo(f"klarm demo: {RECORDINGS[self.recording]}")
         for row in self.rows:
-            told = len(self.alerts)
+            told = len(self.events)
             self._feed(row)
-            for alert in self.alerts[told:]:
-                click.echo(f"step {alert.step:>3}  {alert.severity.upper()}: {alert.message}")
+            for event in self.events[told:]:
+                lines = event_text(event).splitlines()
+                click.echo("\n".join(lines if event.signal == self._detector.signal else lines[:1]))
             if row["step"] % _PLAIN_EVERY == 0:
                 point = self.points[-1]
                 click.echo(
@@ -115,41 +129,33 @@ class _Player:
 
     def summary(self) -> str:
         """Say what was caught at which step."""
-        critical = [alert for alert in self.alerts if alert.severity == "critical"]
-        warnings = len(self.alerts) - len(critical)
-        total = (
-            f"{counted(len(self.rows), 'step')}, {counted(warnings, 'warning')}, "
-            f"{counted(len(critical), 'critical alert')}."
-        )
-        if not critical:
-            return f"{total} Nothing critical in this run."
-        first = critical[0]
-        before = [point.value for point in self.points[: first.step - 1]]
-        ends = max(point.value for point in self.points)
+        told = incidents_in_sum(self._monitor.incidents)
+        total = f"{counted(len(self.rows), 'step')}, {told}."
+        on_kl = self._events_on_kl()
+        if not on_kl:
+            return f"{total} Nothing was told of KL."
+        opened = on_kl[0].step
+        before = max(point.value for point in self.points[: on_kl[0].started - 1])
         return (
-            f"{total}\nThe first critical alert came at step {first.step}, at KL "
-            f"{self.points[first.step - 1].value:.3g} (highest before: {max(before):.3g}); "
-            f"KL went on to {ends:.3g}."
-            + "".join(f"\n{event_line(event)}" for event in self._first_incident())
+            f"{total}\nThe one on KL opened at step {opened}, at KL "
+            f"{self.points[opened - 1].value:.3g} (highest before: {before:.3g}); KL went on to "
+            f"{max(point.value for point in self.points):.3g}."
         )
 
-    def _first_incident(self) -> list[Event]:
-        opened = (r for r in self._journal.records if isinstance(r, Event) and r.signal == "kl")
-        return list(opened)[:1]
+    def _events_on_kl(self) -> list[Event]:
+        return [event for event in self.events if event.signal == self._detector.signal]
 
-    def _feed(self, row: dict[str, Any]) -> bool:
-        """Log one row; return whether it brought the first critical alert."""
-        had_critical = any(alert.severity == "critical" for alert in self.alerts)
-        # The curve is KL's, so what is said of other signals has no place on it.
-        logged = self._monitor.log(row, step=row["step"])
-        alerts = [alert for alert in logged if alert.detector in self._on_kl]
+    def _feed(self, row: dict[str, Any]) -> None:
+        alerts = [
+            alert
+            for alert in self._monitor.log(row, step=row["step"])
+            if alert.detector in self._on_kl
+        ]
         mean, spread = self._detector.mean, self._detector.spread
         sigma = self._detector.sigma_multiplier
-        self.alerts += alerts
         severity = alerts[0].severity if alerts else ""
         limits = (mean + sigma * spread, mean + 1.5 * sigma * spread)
         self.points.append(Point(row["kl"], mean, spread, *limits, severity))
-        return severity == "critical" and not had_critical
 
     def _screen(self, width: int, height: int, row: dict[str, Any]) -> RenderableType:
         from rich.console import Group
@@ -172,9 +178,11 @@ class _Player:
             f"learning rate {row['learning_rate']:.0e}"
         )
         shown: list[RenderableType] = [title, chart, legend, state]
-        worst = [a for a in self.alerts if a.severity == "critical"] or self.alerts
-        if worst:
-            shown.append(alert_panel(worst[0] if worst[0].severity == "critical" else worst[-1]))
+        if self.events:
+            # The curve is KL's, so what is told of other signals gives way.
+            latest = (self._events_on_kl() or self.events)[-1]
+            over = latest.event == "resolved"
+            shown.append(Text(event_text(latest)) if over else event_panel(latest))
         return Group(*shown)
 
 
@@ -185,5 +193,13 @@ def _command() -> str:
 
 def read_recording(name: str) -> list[dict[str, Any]]:
     """Return the rows of a recording that comes with klarm."""
-    text = (resources.files("klarm") / "recordings" / f"{name}.jsonl").read_text()
-    return [json.loads(line) for line in text.splitlines()]
+    return [json.loads(line) for line in _recorded(name).read_text().splitlines()]
+
+
+def _recorded(name: str) -> Path:
+    return Path(str(resources.files("klarm"))) / "recordings" / f"{name}.jsonl"
+
+
+def _shorter(path: str) -> str:
+    """Return a path as seen from here, where that is shorter."""
+    return min(path, os.path.relpath(path), key=len)

@@ -10,8 +10,8 @@ import click
 from klarm import deliveries
 from klarm.cli.runs import find_run, started
 from klarm.config import load
-from klarm.console import COLOURS
 from klarm.deliveries import Acknowledged, Delivered, Entry, Silenced
+from klarm.incident_text import COLOURS
 from klarm.journal import FILE_NAME
 from klarm.journal_scan import recorded_events
 from klarm.outbox import last_step

@@ -14,7 +14,7 @@ import click
 from klarm.analysis.replay import Replay
 from klarm.analysis.replay import replay as run_replay
 from klarm.config import Config, load
-from klarm.console import COLOURS, counted, event_line
+from klarm.incident_text import COLOURS, counted, event_text
 from klarm.journal import encode
 from klarm.sources import SourceError, read_log
 from klarm.types import SEVERITIES, Severity
@@ -102,17 +102,15 @@ def _parse(settings: Iterable[str]) -> dict[str, dict[str, object]]:
 def _print_text(found: Replay, *, every_alert: bool) -> None:
     for event in found.events:
         colour = None if event.event == "resolved" else COLOURS[event.severity]
-        first, *others = event_line(event).splitlines()
+        first, *others = event_text(event).splitlines()
         click.echo("\n".join([click.style(first, fg=colour, bold=colour is not None), *others]))
     for alert in found.alerts if every_alert else ():
         severity = click.style(f"{alert.severity:<8}", fg=COLOURS[alert.severity])
         click.echo(f"step {alert.step:>5}  {severity}  {alert.detector}: {alert.message}")
     click.echo(f"{_counted_steps(found)}: {_counted_incidents(found)}.")
     click.echo(f"{_counted_alerts(found, listed=every_alert)}.")
-    click.echo(f"({found.binding})")
-    if found.incidents:
-        worst = max(found.incidents, key=lambda found: SEVERITIES.index(found.last.severity))
-        click.echo(f"-> At step {worst.opened.step}: {worst.last.recommendation}")
+    for line in found.binding:
+        click.echo(line)
 
 
 def _counted_steps(found: Replay) -> str:
