@@ -74,7 +74,8 @@ def test_once_reads_what_is_there_and_goes_on_the_next_time() -> None:
     assert "run log ends after 101 steps: 1 incident (kl, critical, open" in done.stderr
     size = JOURNAL.stat().st_size
     again = run(str(LOG), "--once")
-    assert (again.returncode, again.stderr) == (0, "")
+    assert again.returncode == 0
+    assert again.stderr == "klarm: nothing new since step 100; no incident is open\n"
     assert JOURNAL.stat().st_size == size
     write([0.5, 0.5], first=101)
     assert "run log goes on at step 101\n" in run(str(LOG), "--once").stderr
@@ -137,7 +138,10 @@ def test_fail_on_critical_sets_the_exit_code(values: list[float], code: int) -> 
     """Also where the incident was opened by an earlier process."""
     write(values)
     for _ in range(2):
-        assert run(str(LOG), "--once", "--fail-on-critical").returncode == code
+        done = run(str(LOG), "--once", "--fail-on-critical")
+        assert done.returncode == code
+    told = "incident 1 on kl is open (critical, since step 100)" if code else "no incident is open"
+    assert done.stderr == f"klarm: nothing new since step {len(values) - 1}; {told}\n"
 
 
 def test_a_second_one_on_the_same_run_ends() -> None:
@@ -168,7 +172,9 @@ def test_another_log_of_the_same_name_is_not_taken_for_the_same_run() -> None:
     [
         (["missing.jsonl", "--once"], "missing.jsonl does not exist"),
         (["missing.jsonl", "--until-idle", "0"], "missing.jsonl does not exist"),
-        (["junk.txt", "--once"], "junk.txt holds no rows: klarm reads CSV (*.csv), JSON Lines"),
+        (["junk.txt", "--once"], "junk.txt holds no rows: klarm follow reads what grows: CSV"),
+        (["empty", "--once"], "empty holds no event files: klarm follow reads what grows"),
+        (["empty", "--until-idle", "0"], "empty holds no event files: klarm follow reads"),
         (["trainer_state.json"], "cannot be followed; klarm replay reads it"),
         (["log.jsonl", "--config", "no.yaml"], "config file 'no.yaml' does not exist"),
         (["log.jsonl", "--run", "a/b"], "run 'a/b' cannot be the name of a folder; try 'a-b'"),
@@ -178,11 +184,13 @@ def test_another_log_of_the_same_name_is_not_taken_for_the_same_run() -> None:
 def test_mistakes_are_answered_in_one_line(arguments: list[str], message: str) -> None:
     """With exit code 2 and no traceback."""
     Path("junk.txt").write_text("junk\n")
+    Path("empty").mkdir()
     Path("trainer_state.json").write_text('{"log_history": [{"step": 1, "kl": 0.1}]}')
     done = run(*arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+    assert "waiting" not in done.stderr or "--once" not in arguments
 
 
 def test_it_ends_when_nothing_new_has_come_for_so_long() -> None:

@@ -11,15 +11,17 @@ from pathlib import Path
 
 import click
 
+from klarm.analysis.episodes import episodes
 from klarm.binding import Binding
 from klarm.config import load
 from klarm.console import Console
-from klarm.journal import FILE_NAME, Source, read_journal, run_folder
+from klarm.journal import FILE_NAME, Source, Step, read_journal, run_folder
 from klarm.monitor import Monitor
 from klarm.session import init
 from klarm.settings import ConfigError
-from klarm.sources import READABLE, SourceError
+from klarm.sources import SourceError
 from klarm.sources.follow import Follower
+from klarm.sources.formats import FOLLOWABLE
 from klarm.sources.recorded import Recorded
 from klarm.types import Event
 
@@ -76,11 +78,13 @@ def follow(
     journal = run_folder(settings.dir, name) / FILE_NAME
     if not settings.run:
         _refuse_another_log(log, name, journal)
+    console = Console(settings.console)
     follower = Follower(
         log,
         journal,
-        Console(settings.console).say,
+        console.say,
         lambda: Binding(settings.framework, settings.metrics),
+        waits=not once,
     )
     watch = Watch(follower, lambda: init(name, config_file))
     stopping = threading.Event()
@@ -93,8 +97,12 @@ def follow(
     if not watch.follower.rows_read and not stopping.is_set():
         if not log.exists():
             raise SourceError(f"{log} does not exist")
-        raise SourceError(f"{log} holds no rows: {READABLE}")
-    if fail_on_critical and _critical_is_open(journal):
+        held = "event files" if log.is_dir() else "rows"
+        raise SourceError(f"{log} holds no {held}: {FOLLOWABLE}")
+    last, still_open = _standing(journal)
+    if once and not watch.any_new:
+        console.say(_nothing_new(last, still_open))
+    if fail_on_critical and any(event.severity == "critical" for event in still_open):
         sys.exit(1)
 
 
@@ -103,6 +111,7 @@ class Watch:
 
     def __init__(self, follower: Follower, make_monitor: Callable[[], Monitor]) -> None:
         self.follower = follower
+        self.any_new = False  # row since the start
         self._make_monitor = make_monitor
         self._monitor: Monitor | None = None
 
@@ -131,7 +140,7 @@ class Watch:
         """Log the rows that are new; return whether there were any."""
         any_new = False
         for row in self.follower.poll():
-            any_new = True
+            any_new = self.any_new = True
             monitor = self._monitor = self._monitor or self._started()
             if isinstance(row, Source):
                 monitor.source(row.path, row.kept)
@@ -170,12 +179,27 @@ def _refuse_another_log(log: Path, name: str, journal: Path) -> None:
     )
 
 
-def _critical_is_open(journal: Path) -> bool:
-    open_now: dict[int, str] = {}
+def _standing(journal: Path) -> tuple[int | None, list[Event]]:
+    """Return a run's last step, and what was said last of incidents that are open."""
+    last: int | None = None
+    events: list[Event] = []
     for record in read_journal(journal):
-        if isinstance(record, Event):
-            open_now[record.incident] = "" if record.event == "resolved" else record.severity
-    return "critical" in open_now.values()
+        if isinstance(record, Step):
+            last = record.step
+        elif isinstance(record, Event):
+            events.append(record)
+    return last, [episode.last for episode in episodes(events) if episode.is_open]
+
+
+def _nothing_new(last: int | None, still_open: list[Event]) -> str:
+    """Return a line for whoever asks more often than the run logs."""
+    since = "" if last is None else f" since step {last}"
+    incidents = [
+        f"incident {told.incident} on {told.signal} is open ({told.severity}, since step "
+        f"{told.started})"
+        for told in still_open
+    ]
+    return "; ".join([f"nothing new{since}", *(incidents or ["no incident is open"])])
 
 
 def _stop_on_signals(stopping: threading.Event) -> None:

@@ -70,12 +70,15 @@ class Follower:
         journal: Path,
         say: Callable[[str], None],
         new_binding: Callable[[], Binding] = Binding,
+        *,
+        waits: bool = True,
     ) -> None:
         self.path = path
         self.rows_read = 0  # those passed over among them
         self._journal = journal
         self._say = say
         self._new_binding = new_binding
+        self._waits = waits  # for a log that is not there yet: else nothing is said of it
         self._trouble = ""
         self._tail: Tail | None = None
         self._passing = PassingOver(new_binding())
@@ -89,7 +92,8 @@ class Follower:
             self._say(f"{rewritten} was truncated or replaced: it is read again from its beginning")
             self._start(Path(str(rewritten)), Recorded(self._journal))
         except FileNotFoundError:
-            self._in_trouble(f"{self.path} is not there: waiting for it")
+            if self._waits:
+                self._in_trouble(f"{self.path} is not there: waiting for it")
         except OSError as error:
             self._in_trouble(f"cannot read {self.path} ({error.strerror}): trying again")
         else:
@@ -124,7 +128,8 @@ class Follower:
         """Begin with the file that was read last, or with the first."""
         files = self._files()
         if not files:
-            self._in_trouble(f"{self.path} holds no event files yet: waiting for one")
+            if self._waits:
+                self._in_trouble(f"{self.path} holds no event files yet: waiting for one")
             return None
         recorded = Recorded(self._journal)
         if recorded.path is None or not self.path.is_dir():

@@ -15,6 +15,10 @@ READABLE = (
     "trainer_state.json, JSON keyed by step, printed dicts, verl's console lines and its own "
     "journals"
 )
+FOLLOWABLE = (
+    "klarm follow reads what grows: CSV (*.csv), JSON Lines, TensorBoard event files and their "
+    "folder, printed dicts and verl's console lines; klarm replay reads more, once it is written"
+)
 # In what comes first of a journal.
 _MARK_OF_A_JOURNAL = b'"type":"run"'
 _FIRST_BYTES = 2**20
