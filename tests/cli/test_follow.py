@@ -75,7 +75,9 @@ def test_once_reads_what_is_there_and_goes_on_the_next_time() -> None:
     size = JOURNAL.stat().st_size
     again = run(str(LOG), "--once")
     assert again.returncode == 0
-    assert again.stderr == "klarm: nothing new since step 100; no incident is open\n"
+    assert again.stderr == (
+        "klarm: nothing new since step 100; incident 1 on kl is open (critical, since step 100)\n"
+    )
     assert JOURNAL.stat().st_size == size
     write([0.5, 0.5], first=101)
     assert "run log goes on at step 101\n" in run(str(LOG), "--once").stderr
