@@ -29,15 +29,15 @@ OPENED = Event(
     pattern="gradients first",
     cause="updates that are too large",
     remedy="Lower the learning rate or the gradient clip.",
+    checkpoint="/data/ckpt/step-140",
 )
-PLAIN = msgspec.structs.replace(OPENED, moved="", pattern="", cause="", remedy="")
+PLAIN = msgspec.structs.replace(OPENED, moved="", pattern="", cause="", remedy="", checkpoint="")
 CONTEXT = Context(
     run="grpo-7b",
     now=1_763_200_800.0,
     run_started=1_763_100_000.0,
     incident_started=1_763_200_080.0,
     values=[(150, 0.01), (151, 0.02), (152, 0.04), (153, 0.08)],
-    checkpoint=(140, "/data/ckpt/step-140"),
     opening=OPENED,
     gpus=8,
     gpu_hour_price=2.5,
@@ -58,7 +58,7 @@ def test_an_opened_incident_is_told_in_full() -> None:
         "Also moved: grad_norm x4 at 147, then kl x6 at 148; reward flat\n"
         "Looks like: gradients first: updates that are too large\n"
         "To do: Lower the learning rate or the gradient clip.\n"
-        "Last checkpoint before: step 140, /data/ckpt/step-140\n"
+        "Last checkpoint before: /data/ckpt/step-140\n"
         "Cost: $4.00 since it began, $560 for the run so far\n"
         "https://example.org/runs/7b"
     )
@@ -127,8 +127,8 @@ def test_the_metric_is_that_of_the_first_detector() -> None:
 @given(st.text(), st.text(), st.text())
 def test_names_of_others_stay_on_their_line(run: str, path: str, said: str) -> None:
     """Whatever a run, a path or a metric is called: no line breaks, no control characters."""
-    context = msgspec.structs.replace(CONTEXT, run=run, checkpoint=(1, path), url=path)
-    message = message_of(msgspec.structs.replace(OPENED, message=said), context)
+    context = msgspec.structs.replace(CONTEXT, run=run, url=path)
+    message = message_of(msgspec.structs.replace(OPENED, message=said, checkpoint=path), context)
     assert message.title.isprintable()
     assert all(line.isprintable() for line in message.body.split("\n"))
     assert len(message.body.split("\n")) <= 11

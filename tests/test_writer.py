@@ -8,7 +8,7 @@ import pytest
 
 import klarm
 from klarm.journal import FILE_NAME
-from klarm.journal_scan import checkpoint_before, last_steps, recorded_events
+from klarm.journal_scan import last_steps, recorded_events
 from klarm.message import Message
 from klarm.routes import Run
 from klarm.writer import MessageWriter
@@ -42,7 +42,7 @@ def test_a_message_shows_the_curve_and_the_last_checkpoint_before() -> None:
     assert message.curve[0] == (0, 0.02)
     assert message.curve[-1][0] == message.step
     assert message.curve[-1][1] == pytest.approx(0.02 * 2 ** (message.step - 100), abs=0.003)
-    assert message.fields["Last checkpoint before"] == "step 79, out/checkpoint-79"
+    assert message.fields["Last checkpoint before"] == "out/checkpoint-79"
     assert message.fields["Since"].startswith(f"step {message.started}, 20")
     assert "Why now" in message.fields
 
@@ -84,8 +84,4 @@ def test_a_journal_of_garbage_is_scanned_without_an_error() -> None:
     inside = b'{"type":"note","text":"{\\"type\\":\\"event\\""}\n'
     journal.write_bytes(b'{"type":"event",broken\n' + good + inside + b'\xff\n{"type":"step"')
     assert list(recorded_events(journal)) == []
-    saved = checkpoint_before(journal, 6)
-    assert saved is not None
-    assert saved.step == 5
-    assert checkpoint_before(journal, 5) is None
     assert last_steps(journal) == []

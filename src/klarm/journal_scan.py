@@ -12,17 +12,14 @@ from typing import TypeVar
 
 import msgspec
 
-from klarm.journal import Checkpoint, Step
+from klarm.journal import Step
 from klarm.types import Event
 
 _PIECE = 2**20  # searched at once
 _TAIL = 2**20
-_EVENT, _STEP, _CHECKPOINT = (
-    f'{{"type":"{tag}"'.encode() for tag in ("event", "step", "checkpoint")
-)
+_EVENT, _STEP = b'{"type":"event"', b'{"type":"step"'
 _decode_event = msgspec.json.Decoder(Event)
 _decode_step = msgspec.json.Decoder(Step)
-_decode_checkpoint = msgspec.json.Decoder(Checkpoint)
 
 Record = TypeVar("Record")
 
@@ -33,16 +30,6 @@ def recorded_events(journal: Path, start: int = 0) -> Iterator[tuple[int, int, E
         event = _decoded(_decode_event, line)
         if event is not None:
             yield begin, end, event
-
-
-def checkpoint_before(journal: Path, step: int) -> Checkpoint | None:
-    """Return the last checkpoint that was saved before a step."""
-    found = None
-    for _, _, line in _lines(journal, _CHECKPOINT):
-        saved = _decoded(_decode_checkpoint, line)
-        if saved is not None and saved.step < step:
-            found = saved
-    return found
 
 
 def last_steps(journal: Path) -> list[Step]:

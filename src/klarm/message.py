@@ -55,7 +55,6 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     run_started: float = 0.0
     incident_started: float = 0.0  # when the step of its first alert was logged
     values: list[tuple[int, float]] = []  # of `metric_of(event)`, the latest last
-    checkpoint: tuple[int, str] | None = None  # step and path of the last before it began
     opening: Event | None = None  # which says what else moved; later events do not
     gpus: int = 0
     gpu_hour_price: float = 0.0
@@ -73,7 +72,8 @@ def message_of(event: Event, context: Context) -> Message:
     curve = context.values[-_MOST_POINTS:]
     metric = metric_of(event) if curve else ""
     line = sparkline([value for _, value in curve])
-    fields = {name: one_line(value) for name, value in _fields(event, context).items() if value}
+    fields = {name: one_line(value) for name, value in _fields(event, context).items()}
+    fields = {name: line for name, line in fields.items() if line}
     summary = one_line(_summary(event))
     drawn = f"{metric} {line}  {_span(curve)}" if line else ""
     link = one_line(context.url)
@@ -134,7 +134,7 @@ def _fields(event: Event, context: Context) -> dict[str, str]:
         "Also moved": "" if over else opening.moved,
         "Looks like": f"{opening.pattern}: {opening.cause}" if opening.pattern else "",
         "To do": "" if over else opening.remedy or event.recommendation,
-        "Last checkpoint before": "" if over else _checkpoint(context),
+        "Last checkpoint before": "" if over else event.checkpoint or opening.checkpoint,
         "Cost": _cost(context),
     }
 
@@ -148,13 +148,6 @@ def _duration(event: Event, context: Context, over: bool) -> str:
     at = f", {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime(began))}" if began else ""
     ago = f" ({_spoken(seconds)} ago)" if seconds >= 60 else ""
     return f"step {event.started}{at}{ago}"
-
-
-def _checkpoint(context: Context) -> str:
-    if context.checkpoint is None:
-        return ""
-    step, path = context.checkpoint
-    return f"step {step}, {path}"
 
 
 def _cost(context: Context) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from klarm.journal import FILE_NAME, Started, Step, read_journal
-from klarm.journal_scan import checkpoint_before, last_steps, recorded_events
+from klarm.journal_scan import last_steps, recorded_events
 from klarm.message import Context, Message, message_of, metric_of
 from klarm.metrics import to_number
 from klarm.routes import Run
@@ -55,7 +55,6 @@ def _with_journal(known: Context, journal: Path, event: Event) -> Context:
     times = {step.step: step.time for step in steps}
     metric = metric_of(event)
     values = [(s.step, v) for s in steps if (v := to_number(s.metrics.get(metric))) is not None]
-    saved = checkpoint_before(journal, event.started)
     own = [e for _, _, e in recorded_events(journal) if e.incident == event.incident]
     return replace(
         known,
@@ -63,7 +62,6 @@ def _with_journal(known: Context, journal: Path, event: Event) -> Context:
         run_started=first.started if isinstance(first, Started) else 0.0,
         incident_started=times.get(event.started, 0.0),
         values=values,
-        checkpoint=(saved.step, saved.path) if saved is not None else None,
         opening=next((e for e in own if e.event == "opened"), None),
     )
 

@@ -165,6 +165,7 @@ EVENT = Event(
     pattern="gradients first",
     cause="updates that are too large",
     remedy="Lower the learning rate or the gradient clip; look at the batch where it began.",
+    checkpoint="/data/ckpt/step-140",
 )
 CONTEXT = Context(
     run="grpo-7b",
@@ -172,7 +173,6 @@ CONTEXT = Context(
     run_started=1_763_100_000.0,
     incident_started=1_763_200_080.0,
     values=[(step, 0.01 + 0.002 * (step % 5) + 0.012 * max(0, step - 148)) for step in range(154)],
-    checkpoint=(140, "/data/ckpt/step-140"),
     gpus=8,
     gpu_hour_price=2.5,
     url="https://example.org/runs/7b",
