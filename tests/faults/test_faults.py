@@ -121,6 +121,26 @@ def test_a_directory_that_cannot_be_written_is_said_once_and_training_goes_on() 
     assert "set KLARM_DIR to a directory that can be written" in done.stderr
 
 
+def test_a_directory_that_cannot_be_looked_into_is_said_once_and_training_goes_on() -> None:
+    """Not even whether there is a journal can be told."""
+    Path().chmod(0o755)
+    Path("closed").mkdir(mode=0o700)
+    done = run_python("""
+        import os, klarm
+        klarm.init("warm", console=False)  # what it imports may be out of the other user's reach
+        klarm.finish()
+        if os.geteuid() == 0:
+            os.seteuid(65534)
+        else:
+            os.chmod("closed", 0)
+        klarm.init("a", dir="closed/runs")
+        (alert,) = klarm.log({"kl": float("nan")}, 0)
+        print(alert.severity)
+    """)
+    assert (done.returncode, done.stdout) == (0, "critical\n")
+    assert done.stderr.count("cannot write closed/runs/a (Permission denied)") == 1
+
+
 def test_a_file_where_the_directory_should_be_is_said_too() -> None:
     """For root as well."""
     Path("klarm_runs").write_text("not a directory")

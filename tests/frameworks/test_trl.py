@@ -211,7 +211,10 @@ def test_a_directory_that_cannot_be_written_does_not_disturb_training(
     monkeypatch.setenv("KLARM_DIR", str(tmp_path / "readonly"))
     callbacks = [SteppingDown(65534), KlarmCallback("run"), SteppingDown(0)]
     trainer = tiny_trl.make_trainer(reference, tmp_path, FEW, callbacks)
-    trainer.train()
+    try:
+        trainer.train()
+    finally:
+        os.seteuid(os.getuid())
     assert tiny_trl.losses(trainer) == tiny_trl.losses(plain)
     assert "(Permission denied): the run is watched but not recorded" in capfd.readouterr().err
 
