@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 
 import klarm
 from klarm.cli.follow import Watch
+from klarm.cli.stopping import Stopping
 from klarm.journal import FILE_NAME, Alert, Finish, Step, read_journal
 from klarm.sources.follow import Follower
 
@@ -208,7 +208,7 @@ def test_it_ends_when_nothing_new_has_come_for_so_long() -> None:
 
     follower = Follower(LOG, JOURNAL, pytest.fail)
     watch = Watch(follower, lambda: klarm.init("log", console=False))
-    watch.until(threading.Event(), poll_seconds=0.0, idle_seconds=10.0, clock=clock)
+    watch.until(Stopping(), poll_seconds=0.0, idle_seconds=10.0, clock=clock)
     assert recorded_steps() == [0, 1]
     assert list(now) == []
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +11,7 @@ import click
 
 from klarm.analysis.episodes import episodes
 from klarm.binding import Binding
+from klarm.cli.stopping import Stopping
 from klarm.config import load
 from klarm.console import Console
 from klarm.journal import FILE_NAME, Source, Step, read_journal, run_folder
@@ -87,8 +86,8 @@ def follow(
         waits=not once,
     )
     watch = Watch(follower, lambda: init(name, config_file))
-    stopping = threading.Event()
-    _stop_on_signals(stopping)
+    stopping = Stopping()
+    stopping.on_signals()
     watch.until(
         stopping,
         poll_seconds=0.0 if once else poll_seconds,
@@ -117,7 +116,7 @@ class Watch:
 
     def until(
         self,
-        stopping: threading.Event,
+        stopping: Stopping,
         *,
         poll_seconds: float,
         idle_seconds: float | None,
@@ -136,7 +135,7 @@ class Watch:
             if self._monitor is not None:
                 self._monitor.finish()
 
-    def poll(self, stopping: threading.Event) -> bool:
+    def poll(self, stopping: Stopping) -> bool:
         """Log the rows that are new; return whether there were any."""
         any_new = False
         for row in self.follower.poll():
@@ -200,15 +199,3 @@ def _nothing_new(last: int | None, still_open: list[Event]) -> str:
         for told in still_open
     ]
     return "; ".join([f"nothing new{since}", *(incidents or ["no incident is open"])])
-
-
-def _stop_on_signals(stopping: threading.Event) -> None:
-    """Have Ctrl-C and SIGTERM end the watch after the row at hand; a second one ends it at once."""
-
-    def stop(*_: object) -> None:
-        stopping.set()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.default_int_handler)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)

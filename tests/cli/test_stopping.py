@@ -1,0 +1,47 @@
+"""Being told by a signal to end, whatever is under way."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+
+from klarm.cli.stopping import Stopping
+
+
+def test_a_signal_within_the_wait_ends_it() -> None:
+    """Wherever it interrupts: at every line that Python runs for the wait, one after the other."""
+    line = 0
+    while True:
+        stopping, here = Stopping(), 0
+
+        def trace(frame: FrameType, event: str, _: object) -> object:
+            nonlocal here
+            if event == "line":
+                here += 1
+                if here == line:  # noqa: B023
+                    signal.raise_signal(signal.SIGINT)
+            return trace
+
+        before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+        stopping.on_signals()
+        tracing = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            stopping.wait(0.0)
+        finally:
+            sys.settrace(tracing)
+            signal.signal(signal.SIGINT, before[0])
+            signal.signal(signal.SIGTERM, before[1])
+        assert stopping.is_set() == (0 < line <= here)
+        if line > here:
+            return
+        line += 1
+
+
+def test_once_told_nothing_waits() -> None:
+    """Not even for an hour."""
+    stopping = Stopping()
+    stopping.set()
+    stopping.wait(3600.0)
+    assert stopping.is_set()
