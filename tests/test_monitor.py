@@ -426,6 +426,21 @@ def test_steps_that_are_no_whole_numbers_count_on() -> None:
     assert watched.log({"kl": 5.0}, 6.5)
 
 
+def test_a_negative_step_undoes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is taken as the next one, which is said once; an open incident stays open."""
+    watched = klarm.init("a")
+    for step in range(5):
+        watched.log({"kl": 0.5}, step)
+    watched.log({"kl": math.nan}, 5)
+    for _ in range(2):
+        watched.log({"kl": 0.5}, -5)
+    assert [line["step"] for line in steps("a")] == [*range(8)]
+    assert [incident.signal for incident in watched.critical] == ["kl"]
+    said = capsys.readouterr().err
+    assert said.count("step -5 is no whole number from 0 on") == 1
+    assert "rolled back" not in said
+
+
 def test_after_a_resume_an_even_earlier_step_is_a_step_back() -> None:
     """Nothing is learnt twice."""
     watched = monitor(MemoryJournal())

@@ -18,7 +18,7 @@ def test_steps_count_on_by_themselves() -> None:
         assert (at, goes_on) == (meant, False)
 
 
-@pytest.mark.parametrize("impossible", [math.nan, math.inf, -math.inf, 1e300])
+@pytest.mark.parametrize("impossible", [math.nan, math.inf, -math.inf, 1e300, -5.0, 0.5])
 def test_a_step_that_cannot_be_means_the_next(impossible: float) -> None:
     """Rather than none at all."""
     timeline = Timeline()

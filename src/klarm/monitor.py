@@ -23,7 +23,7 @@ from klarm.incidents import IncidentRules
 from klarm.journal import Bound, Checkpoint, Finish, History, Journal, Resume, Source
 from klarm.kinds import Origin
 from klarm.metrics import METRICS, to_number
-from klarm.timeline import Timeline
+from klarm.timeline import Timeline, whole_step
 from klarm.types import Alert, Blip, Event, Incident
 from klarm.user_keys import UserKey
 from klarm.watch import Watch
@@ -241,7 +241,14 @@ class Monitor:
     def _step(self, metrics: Mapping[str, object], step: object) -> list[Alert]:
         """Take a step all the way: names, place in the run, journal, detectors, incidents."""
         values = self.binding.read(metrics)
-        at, goes_on = self._timeline.place(to_number(step))
+        given = to_number(step)
+        if step is not None and whole_step(given) is None:
+            self._say_once(
+                f"step {step!r:.80} is no whole number from 0 on: it is taken as the one after the "
+                "previous, and so is every other such step",
+                about="steps that cannot be",
+            )
+        at, goes_on = self._timeline.place(given)
         if goes_on:
             self._resume(at)
         if len(self.binding.keys) != self._bindings:

@@ -8,6 +8,17 @@ from collections.abc import Mapping
 _LARGEST_STEP = 2.0**53
 
 
+def whole_step(step: float | None) -> int | None:
+    """Return the step that a number means, or None: a step is a whole number, from 0 on.
+
+    >>> whole_step(5.0), whole_step(-5.0), whole_step(0.5)
+    (5, None, None)
+    """
+    if step is None or not 0 <= step < _LARGEST_STEP or step != int(step):
+        return None
+    return int(step)
+
+
 class Timeline:
     """Follows the steps of a run as the trainer logs them.
 
@@ -28,12 +39,11 @@ class Timeline:
     def place(self, step: float | None) -> tuple[int, bool]:
         """Return the step meant, and whether the run goes on there from an earlier state.
 
-        No step, or one that is no whole number, means the previous plus one.
+        No step, or one that cannot be, means the previous plus one.
         """
-        if step is None or not abs(step) < _LARGEST_STEP or step != int(step):
+        at = whole_step(step)
+        if at is None:
             at = 0 if self.step is None else self.step + 1
-        else:
-            at = int(step)
         if self.from_earlier_process:
             return at, True
         earliest = self.step if self._goes_on_at is None else self._goes_on_at

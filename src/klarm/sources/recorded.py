@@ -10,6 +10,7 @@ from klarm.binding import Binding
 from klarm.journal import Source, Step, read_journal
 from klarm.metrics import to_number
 from klarm.sources.row import LogRow
+from klarm.timeline import whole_step
 
 _CUT = 2**61 - 1  # what a sum of hashes is kept below
 
@@ -60,8 +61,8 @@ class PassingOver:
         """Return the rows to be logged now."""
         if self._done:
             return [row]
-        step = to_number(row.step)
-        if self._rows and (step is None or step != to_number(self._rows[-1].step)):
+        step = whole_step(to_number(row.step))
+        if self._rows and (step is None or step != whole_step(to_number(self._rows[-1].step))):
             if not self._is_recorded():
                 return [*self._give_up(), row]
             self.kept += 1
@@ -79,7 +80,7 @@ class PassingOver:
 
     def _is_recorded(self) -> bool:
         assert self._recorded is not None
-        step = to_number(self._rows[0].step)
+        step = whole_step(to_number(self._rows[0].step))
         return self._recorded.sums[self.kept] == self._sum and (
             step is None or step == self._recorded.steps[self.kept]
         )
