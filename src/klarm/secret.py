@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import quote, quote_plus, urlsplit
+from urllib.parse import quote, quote_plus, unquote, unquote_plus, urlsplit
 
 from klarm.settings import ConfigError
 
@@ -13,6 +14,7 @@ HIDDEN = "…"
 _HOW = "must be {env: NAME}, {file: PATH} or text (what was given is not shown)"
 # Shorter parts of a secret are words that stand in harmless texts as well.
 _SHORTEST_PART = 8
+_PIECES = re.compile(r"[/?&=;:]")  # a service may repeat any piece of its address
 
 
 class Secret:
@@ -91,11 +93,13 @@ class Secret:
             try:
                 address = urlsplit(self._text)
                 parts |= {address.path, address.query, address.netloc.rpartition("@")[0]}
-                parts |= {address.password or "", *address.path.split("/")}
+                parts |= {address.password or "", *_PIECES.split(address.path)}
+                parts |= set(_PIECES.split(address.query))
                 if address.scheme not in ("http", "https"):  # apprise has tokens for hosts
                     parts |= set(address.netloc.replace("@", ":").split(":"))
             except ValueError:
                 pass
+            parts |= {unquote(part) for part in parts} | {unquote_plus(part) for part in parts}
             parts = {part for part in parts if len(part) >= _SHORTEST_PART}
         parts |= {quote(part, safe="") for part in parts} | {quote_plus(part) for part in parts}
         return sorted(parts, key=len, reverse=True)

@@ -206,3 +206,17 @@ def test_parts_of_a_secret_are_hidden_too(secret: str, text: str) -> None:
 def test_an_address_is_shown_without_what_is_secret(address: str, seen: str) -> None:
     """People see which service, and no more."""
     assert shown(address) == seen
+
+
+@pytest.mark.parametrize(
+    ("address", "echoed"),
+    [
+        ("https://a.org/hooks/TOPSECRET123?token=QSECRET456", "bad QSECRET456"),
+        ("https://a.org/h?key=AKEYSECRET&token=BTOKENSECRET", "AKEYSECRET, BTOKENSECRET"),
+        ("https://a.org/h/abc%20SECRET%2Fxyz", "abc SECRET/xyz"),
+        ("https://a.org/workflows/abc;sig=SEMISECRET:1", "SEMISECRET"),
+    ],
+)
+def test_no_piece_of_an_address_is_shown_that_a_service_repeats(address: str, echoed: str) -> None:
+    """Neither a value of its query, nor a part after a semicolon, nor what quoting hid."""
+    assert "SECRET" not in Secret(address).hide_in(f"the service said: {echoed}")
