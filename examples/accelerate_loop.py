@@ -28,15 +28,16 @@ for step in range(STEPS):
     choice = torch.distributions.Categorical(logits=logits)
     answers = choice.sample()
     rewards = (answers == right.to(accelerator.device)[prompts]).float()
-    loss = -((rewards - rewards.mean()) * choice.log_prob(answers)).mean()
+    entropy = choice.entropy().mean()
+    loss = -((rewards - rewards.mean()) * choice.log_prob(answers)).mean() - 0.2 * entropy
     optimizer.zero_grad()
     accelerator.backward(loss)
     optimizer.step()
     # Every process takes part in the mean; only the main one logs it.
-    values = torch.stack([rewards.mean(), choice.entropy().mean(), loss]).detach()
-    reward, entropy, mean_loss = accelerator.reduce(values, reduction="mean").tolist()
+    values = torch.stack([rewards.mean(), entropy, loss]).detach()
+    mean_reward, mean_entropy, mean_loss = accelerator.reduce(values, reduction="mean").tolist()
     if accelerator.is_main_process:
-        klarm.log({"reward": reward, "entropy": entropy, "loss": mean_loss}, step=step)
+        klarm.log({"reward": mean_reward, "entropy": mean_entropy, "loss": mean_loss}, step)
 if accelerator.is_main_process:
     klarm.finish()
 accelerator.end_training()

@@ -50,6 +50,12 @@ def test_an_example_is_watched_step_by_step(example: str) -> None:
     assert not [row for row in journal if row["type"] == "event"]
 
 
+@pytest.mark.parametrize("example", METRICS)
+def test_an_example_as_it_is_opens_no_incident(example: str) -> None:
+    """Whoever tries it sees a healthy run."""
+    assert not [row for row in run(example) if row["type"] == "event"]
+
+
 def test_the_plain_loop_is_alarmed_about_when_its_learning_rate_is_reckless() -> None:
     """And only then."""
     healthy = run("plain_loop", "200")
