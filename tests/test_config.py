@@ -130,7 +130,13 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
             "kl_explosion: {baseline_mode: rollin}",
             "must be 'rolling' or 'frozen', got 'rollin'; did you mean rolling?",
         ),
-        ("kl_explosion: off", "klarm.yaml: kl_explosion must be a section (enabled, warmup_steps"),
+        ("kl_explosion: 5", "klarm.yaml: kl_explosion must be a section (enabled, warmup_steps"),
+        (
+            "kl_explosion: off",
+            "klarm.yaml: kl_explosion is a section; did you mean kl_explosion: {enabled: false}?",
+        ),
+        ("incidents: on", "klarm.yaml: incidents must be a section (confirm_steps, resolve_after)"),
+        ('dir: ""', "klarm.yaml: dir must name a folder, got ''"),
         ("run: 7", "klarm.yaml: run must be text (put it in quotes), got 7"),
         ("- a\n- b", "klarm.yaml: must hold `key: value` lines, got ['a', 'b']"),
         ("run: [broken", "klarm.yaml: line 1: not valid YAML"),
@@ -140,7 +146,7 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
             "kl_explosion:\n  min_std: 1\n  min_std: 2",
             "klarm.yaml: line 3: not valid YAML: min_std is there twice",
         ),
-        ("framework: trll", "framework 'trll' is unknown; did you mean trl?"),
+        ("framework: trll", "klarm.yaml: framework 'trll' is unknown; did you mean trl?"),
         ("metrics: my/kl", "klarm.yaml: metrics must be a section (kl, kl_old, kl_rollout,"),
         ("metrics: {kll: a}", "klarm.yaml: metrics.kll is unknown; did you mean kl?"),
         ("metrics: {kl: 7}", "klarm.yaml: metrics.kl must be text, as in `kl: my/kl`, got 7"),
@@ -149,7 +155,7 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
         ("metrics: {kl: {keys: a}}", "metrics.kl.keys is unknown; did you mean key?"),
         (
             "metrics: {kl: {key: a, kind: refrence_k1}}",
-            "klarm.yaml: metrics.kl.kind must be reference_k1 or reference_k2 or reference_k3 or",
+            "klarm.yaml: metrics.kl.kind must be one of reference_k1, reference_k2, reference_k3,",
         ),
         (
             "metrics: {kl: {key: a, kind: refrence_k1}}",
@@ -210,6 +216,17 @@ def test_a_wrong_file_is_refused_by_name_key_and_value(text: str, message: str) 
             "5",
             "is unknown; did you mean KLARM_KL_EXPLOSION__SIGMA_MULTIPLIER?",
         ),
+        (
+            "KLARM_FRAMEWORK",
+            "trll",
+            "environment: KLARM_FRAMEWORK: framework 'trll' is unknown; did",
+        ),
+        (
+            "KLARM_METRICS__KL__KIND",
+            "k9",
+            "KLARM_METRICS__KL__KIND: metrics.kl.kind must be one of",
+        ),
+        ("KLARM_METRICS__KL__KEYS", "a", "metrics.kl.keys is unknown; did you mean key?"),
         ("KLARM_ENABLED", "0", "is unknown; did you mean KLARM_KL_EXPLOSION__ENABLED?"),
     ],
 )
@@ -312,6 +329,22 @@ def test_metrics_are_read_in_the_short_form_and_the_long() -> None:
         "kl_old": UserKey("", Kind("old", "k1")),
     }
     assert load(recorded=config.as_dict()) == config
+
+
+def test_the_environment_names_the_kind_of_a_metric() -> None:
+    """Alone, with its key, and of the key that the file names."""
+    write("metrics: {kl: my/kl}")
+    environment = {
+        "KLARM_METRICS__KL__KIND": "reference_k1",
+        "KLARM_METRICS__KL_OLD": "my/kl_old",
+        "KLARM_METRICS__KL_OLD__KIND": "old_k3",
+        "KLARM_METRICS__REWARD__KEY": "my/Reward",
+    }
+    assert load(environment=environment).metrics == {
+        "kl": UserKey("my/kl", Kind("reference", "k1")),
+        "kl_old": UserKey("my/kl_old", Kind("old", "k3")),
+        "reward": UserKey("my/Reward"),
+    }
 
 
 @pytest.mark.parametrize("framework", ["", "sb3", "trl/AsyncGRPOTrainer", "my-own", "wandb"])

@@ -129,8 +129,8 @@ def load(
         content = _parse_file(path)
         merged.update(_read_mapping(content, source=str(path)))
         channels.add(content.get(CHANNELS), source=str(path), in_file=True)
-    merged.update(_read_environment(environment, channels))
-    merged.update(_read_mapping(overrides or {}, source=overrides_from))
+    _merge(merged, _read_environment(environment, channels))
+    _merge(merged, _read_mapping(overrides or {}, source=overrides_from))
     channels.add((overrides or {}).get(CHANNELS), source=overrides_from)
     top = {name: merged["", name] for name in TOP_LEVEL}
     sections = {
@@ -139,7 +139,6 @@ def load(
     }
     metrics = {name: said for (section, name), said in merged.items() if isinstance(said, UserKey)}
     check_user_keys(metrics)
-    _check_framework(str(top["framework"]))
     checked = channels.checked()
     return Config(
         **top,  # type: ignore[arg-type]
@@ -148,6 +147,15 @@ def load(
         channel_settings=checked,
         remarks=tuple(channels.remarks),
     )
+
+
+def _merge(merged: dict[Place, object], layer: Mapping[Place, object]) -> None:
+    """Put a layer over others; a kind alone says of which kind the key is that they name."""
+    for place, value in layer.items():
+        below = merged.get(place)
+        if isinstance(value, UserKey) and isinstance(below, UserKey) and not value.key:
+            value = value._replace(key=below.key)  # noqa: PLW2901
+        merged[place] = value
 
 
 def _find_file(
@@ -223,6 +231,9 @@ def _read_mapping(content: Mapping[str, object], source: str) -> dict[Place, obj
         if key in SECTIONS or key == METRICS_SECTION:
             if value is None:  # a section with nothing in it
                 continue
+            if isinstance(value, bool) and key in SECTIONS and "enabled" in SECTIONS[key]:
+                meant = f"{key}: {{enabled: {str(value).lower()}}}"
+                raise ConfigError(f"{source}: {key} is a section; did you mean {meant}?")
             if not isinstance(value, Mapping):
                 known = ", ".join(SECTIONS.get(key, METRICS))
                 raise ConfigError(f"{source}: {key} must be a section ({known}), got {value!r}")
@@ -247,11 +258,14 @@ def _known_part(recorded: Mapping[str, object]) -> dict[str, object]:
 
 
 def _check_framework(name: str) -> None:
-    """Refuse a slip of the pen; a framework that klarm knows nothing of is no mistake."""
+    """Refuse a slip of the pen; a framework that klarm knows nothing of is no mistake.
+
+    >>> _check_framework("my-own-trainer")
+    """
     known = [known for known in FRAMEWORKS if "/" not in known]
     hint = "" if any(tables(name)) else did_you_mean(name.lower(), known, cutoff=0.7)
     if hint:
-        raise ConfigError(f"framework {name!r} is unknown{hint}")
+        raise ConfigError(f"{name!r} is unknown{hint}")
 
 
 def _read_one(section: str, name: str, value: object, source: str) -> object:
@@ -267,7 +281,12 @@ def _read_one(section: str, name: str, value: object, source: str) -> object:
         hint = did_you_mean(name, right) or f"; known are {', '.join(right)}"
         raise ConfigError(f"{source}: {spelt} is unknown{hint}")
     try:
-        return known[name].read(value)
+        checked = known[name].read(value)
+        if spelt == "framework":
+            _check_framework(str(checked))
+        if spelt == "dir" and not checked:
+            raise ConfigError("must name a folder, got ''")
+        return checked
     except ConfigError as error:
         raise ConfigError(f"{source}: {spelt} {error}") from None
 
@@ -275,13 +294,14 @@ def _read_one(section: str, name: str, value: object, source: str) -> object:
 def _read_environment(
     environment: Mapping[str, str], channels: ChannelSettings
 ) -> dict[Place, object]:
-    """Read KLARM_RUN, KLARM_DIR ... and KLARM_<SECTION>__<SETTING>.
+    """Read KLARM_RUN, KLARM_DIR ..., KLARM_<SECTION>__<SETTING> and KLARM_METRICS__<METRIC>__KIND.
 
     A name with the divider is meant for us and must be right. One without it may belong to
     somebody else (Kubernetes sets KLARM_PORT for a service called klarm): only a near miss of a
     name of ours is refused.
     """
     read: dict[Place, object] = {}
+    said: dict[str, dict[str, str]] = {}  # of metrics: key and kind come one by one
     plain = {_PREFIX + name.upper(): name for name in TOP_LEVEL}
     sections = [METRICS_SECTION, *SECTIONS]
     nested = [
@@ -301,6 +321,11 @@ def _read_environment(
                 known = [CHANNELS, *sections]
                 hint = did_you_mean(section, known) or f"; known are {', '.join(known)}"
                 raise ConfigError(f"environment: {variable}: no section {section!r}{hint}")
+            if section == METRICS_SECTION:
+                metric, _, part = name.partition(_DIVIDER)
+                said.setdefault(metric, {})[part or "key"] = text
+                _read_one(section, metric, {part or "key": text}, f"environment: {variable}")
+                continue
             read[section, name] = _read_one(section, name, text, f"environment: {variable}")
         elif variable in plain:
             read["", plain[variable]] = _read_one(
@@ -312,4 +337,6 @@ def _read_environment(
             variable.removeprefix(_PREFIX), nested, cutoff=0.95
         ) or did_you_mean(variable, [*plain, _FILE_VARIABLE, *nested], cutoff=0.88):
             raise ConfigError(f"environment: {variable} is unknown{hint}")
+    for metric, parts in said.items():
+        read[METRICS_SECTION, metric] = _read_one(METRICS_SECTION, metric, parts, "environment")
     return read

@@ -210,11 +210,13 @@ def run_folder(directory: str, run: str) -> Path:
 def folder_name(run: str) -> str:
     """Return the nearest to a name that can be one of a folder.
 
-    >>> folder_name("qwen/7b"), folder_name("..")
-    ('qwen-7b', 'my-run')
+    >>> folder_name("qwen/7b"), folder_name(".."), folder_name("../evil")
+    ('qwen-7b', 'my-run', 'evil')
     """
-    name = "".join(c if c.isprintable() and c not in "/\\" else "-" for c in run)
-    return name.lstrip(".").encode()[:_LONGEST_NAME].decode(errors="ignore") or "my-run"
+    name = "".join(c if c.isprintable() and c not in "/\\" else "-" for c in run).lstrip(".")
+    if name != run:  # what is suggested should not look like an option either
+        name = name.lstrip(".-")
+    return name.encode()[:_LONGEST_NAME].decode(errors="ignore") or "my-run"
 
 
 def host_name() -> str:

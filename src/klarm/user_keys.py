@@ -68,7 +68,7 @@ def _read_kind(metric: str, text: str) -> Kind:
     kind = parse_kind(text)
     if kind is None:
         hint = did_you_mean(text, allowed)
-        raise ConfigError(f"{place} must be {' or '.join(allowed)}, got {text!r}{hint}")
+        raise ConfigError(f"{place} must be one of {', '.join(allowed)}, got {text!r}{hint}")
     if kind.target != target:
         right = next(name for name, known in METRICS.items() if known.target == kind.target)
         raise ConfigError(
