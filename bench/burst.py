@@ -20,11 +20,11 @@ import msgspec
 
 import klarm
 from klarm.channels.base import Channel, NotDelivered, Receipt
-from klarm.delivery import Delivery
+from klarm.channels.message import Message
+from klarm.delivery.routes import Run
+from klarm.delivery.threads import Delivery
+from klarm.delivery.writer import MessageWriter
 from klarm.detectors import CATALOGUE
-from klarm.message import Message
-from klarm.routes import Run
-from klarm.writer import MessageWriter
 from table import Row
 
 INCIDENTS, STEPS_AN_INCIDENT = 1_000, 10

@@ -12,7 +12,7 @@ from klarm.channels import CHANNELS, Channel, channel_kind
 from klarm.channels.route import Route
 from klarm.cli.group import klarm as command
 from klarm.config import SECTIONS, TOP_LEVEL
-from klarm.deliveries import Entry
+from klarm.delivery.deliveries import Entry
 from klarm.detectors import CATALOGUE, Detector
 from klarm.frameworks import FRAMEWORKS
 from klarm.journal import Record

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import trustme
 
-from klarm.message import Context, Message, message_of
+from klarm.channels.message import Context, Message, message_of
 from klarm.types import Event
 
 Handler = BaseHTTPRequestHandler

@@ -10,7 +10,7 @@ import pytest
 
 from klarm.channels.apprise import AppriseChannel
 from klarm.channels.base import NotDelivered
-from klarm.message import Message
+from klarm.channels.message import Message
 from klarm.secret import Secret
 from klarm.settings import ConfigError
 

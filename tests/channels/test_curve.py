@@ -12,7 +12,7 @@ import pytest
 
 from klarm.channels.curve import curve_png
 from klarm.channels.discord import DiscordChannel
-from klarm.message import Message
+from klarm.channels.message import Message
 from klarm.secret import Secret
 
 

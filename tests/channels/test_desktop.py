@@ -10,7 +10,7 @@ import pytest
 
 from klarm.channels.base import NotDelivered
 from klarm.channels.desktop import DesktopChannel
-from klarm.message import Message
+from klarm.channels.message import Message
 
 
 def install(folder: Path, program: str, exit_code: int = 0) -> Path:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from klarm.channels import discord
 from klarm.channels.base import NotDelivered
 from klarm.channels.discord import DiscordChannel, discord_payload
+from klarm.channels.message import Message
 from klarm.channels.text import width
-from klarm.message import Message
 from klarm.secret import Secret
 from klarm.settings import ConfigError
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from klarm.channels.base import NotDelivered
 from klarm.channels.email import EmailChannel, compose
-from klarm.message import Message
+from klarm.channels.message import Message
 from klarm.secret import Secret
 from klarm.settings import ConfigError, Names
 

@@ -14,8 +14,8 @@ import pytest
 
 from klarm.channels.base import NotDelivered
 from klarm.channels.http import check_url, retry_after
+from klarm.channels.message import Message
 from klarm.channels.webhook import WebhookChannel
-from klarm.message import Message
 from klarm.secret import Secret
 from klarm.settings import ConfigError
 

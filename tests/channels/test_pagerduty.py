@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from klarm.channels import pagerduty
 from klarm.channels.base import NotDelivered
+from klarm.channels.message import Message
 from klarm.channels.pagerduty import PagerDutyChannel, dedup_key, pagerduty_event
 from klarm.channels.text import width
-from klarm.message import Message
 from klarm.secret import Secret
 from klarm.settings import ConfigError
 

@@ -11,9 +11,9 @@ import pytest
 import klarm
 from klarm.channels import CHANNELS, channel_kind
 from klarm.channels.discord import DiscordChannel
+from klarm.channels.message import Message
 from klarm.channels.slack import SlackChannel
 from klarm.config import load
-from klarm.message import Message
 from klarm.settings import ConfigError
 
 HOOK = "https://hooks.slack.com/services/T0/B0/secret"

@@ -13,8 +13,8 @@ import pytest
 import klarm
 from channels.conftest import reply
 from klarm.channels.base import NotDelivered
+from klarm.channels.message import Message
 from klarm.config import Config, load
-from klarm.message import Message
 from klarm.secret import Secret, shown
 
 # What must not be seen: of each secret the whole, and the telling part of an address.

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from klarm.channels import slack
 from klarm.channels.base import NotDelivered
+from klarm.channels.message import Message
 from klarm.channels.slack import SlackChannel, slack_payload
 from klarm.channels.text import width
-from klarm.message import Message
 from klarm.secret import Secret
 from klarm.settings import ConfigError
 

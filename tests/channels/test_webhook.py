@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from klarm.channels.message import Message
 from klarm.channels.webhook import WebhookChannel, webhook_payload
-from klarm.message import Message
 from klarm.secret import Secret
 from klarm.settings import ConfigError
 

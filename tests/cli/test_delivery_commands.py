@@ -9,8 +9,8 @@ import pytest
 from loopback import Server, run_klarm
 
 import klarm
-from klarm import deliveries
-from klarm.deliveries import Acknowledged, Silenced
+from klarm.delivery import deliveries
+from klarm.delivery.deliveries import Acknowledged, Silenced
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 

@@ -21,9 +21,9 @@ from typing import Any
 
 import msgspec
 
-from klarm import outgoing
 from klarm.channels.base import Channel, NotDelivered, Receipt
-from klarm.message import Message
+from klarm.channels.message import Message
+from klarm.delivery import outgoing
 
 
 @dataclass(kw_only=True, repr=False)

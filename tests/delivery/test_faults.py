@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from loopback import Server, environment, run_klarm, run_python
 
-from klarm import deliveries
-from klarm.deliveries import Delivered
+from klarm.delivery import deliveries
+from klarm.delivery.deliveries import Delivered
+from klarm.delivery.outbox import Key, key_of
 from klarm.journal import read_journal
-from klarm.outbox import Key, key_of
 from klarm.types import Event
 
 pytestmark = pytest.mark.usefixtures("one_detector")
@@ -24,8 +24,8 @@ KILLS = 200
 
 KILLED = """
     import json, os, pathlib, random, signal, sys, time
-    import klarm, klarm.cli.group, klarm.delivery
-    from klarm import deliveries
+    import klarm, klarm.cli.group, klarm.delivery.threads
+    from klarm.delivery import deliveries
 
     def live(ready):
         monitor = klarm.init(run, console=False, kl_explosion={"resolve_after": 1})
@@ -123,7 +123,7 @@ def test_a_nan_and_the_end_right_after_it_is_delivered_twenty_times_of_twenty(
     """While the process exits; after os._exit, which leaves no time, by `klarm deliver`."""
     done = run_python(
         f"""
-        import os, sys, klarm, klarm.delivery
+        import os, sys, klarm, klarm.delivery.threads
         for number in range(20):
             if (child := os.fork()) == 0:
                 break

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from loopback import LoopbackChannel, LoopbackRoute, Server
 
-from klarm import deliveries, routes
 from klarm.channels.base import Channel
-from klarm.deliveries import Acknowledged, Silenced
+from klarm.delivery import deliveries, routes
+from klarm.delivery.deliveries import Acknowledged, Silenced
+from klarm.delivery.lane import MOST_IN_HAND, Lane
+from klarm.delivery.outbox import Outbox
+from klarm.delivery.writer import MessageWriter
 from klarm.journal import FILE_NAME, FileJournal, Started
-from klarm.lane import MOST_IN_HAND, Lane
-from klarm.outbox import Outbox
 from klarm.types import Event, EventKind, Severity
-from klarm.writer import MessageWriter
 
 FOLDER = Path("klarm_runs/a")
 BEGAN = 1000.0

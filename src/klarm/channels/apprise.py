@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from klarm.channels.base import Channel, Receipt
-from klarm.message import Message
+from klarm.channels.message import Message
 from klarm.secret import Secret
 from klarm.settings import ConfigError, setting
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from klarm.message import Message
+from klarm.channels.message import Message
 from klarm.secret import Secret
 from klarm.settings import ConfigError, check_settings, setting, settings_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 
-from klarm.message import Message
+from klarm.channels.message import Message
 from klarm.stats import median
 
 FILE_NAME = "curve.png"

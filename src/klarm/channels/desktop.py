@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from klarm.channels.base import Channel, Receipt
-from klarm.message import Message, one_line
+from klarm.channels.message import Message, one_line
 
 _MOST_TEXT = 300
 # The text comes as arguments, so that nothing in it is taken for a script.

@@ -12,8 +12,8 @@ import msgspec
 from klarm.channels.base import Channel, Receipt
 from klarm.channels.curve import FILE_NAME, curve_png
 from klarm.channels.http import Answer, check_url, request
+from klarm.channels.message import Message
 from klarm.channels.text import fit, width
-from klarm.message import Message
 from klarm.secret import Secret
 from klarm.settings import ConfigError, setting
 

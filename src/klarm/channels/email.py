@@ -17,8 +17,8 @@ from typing import ClassVar
 from klarm.channels.base import Channel, NotDelivered, Receipt
 from klarm.channels.curve import FILE_NAME, curve_png
 from klarm.channels.http import why
+from klarm.channels.message import Message, one_line
 from klarm.channels.sockets import connector, end_by, tls_context
-from klarm.message import Message, one_line
 from klarm.secret import Secret
 from klarm.settings import ConfigError, Names, setting
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from klarm.channels.base import Channel, Receipt
 from klarm.channels.http import check_url, post_json
+from klarm.channels.message import Message
 from klarm.channels.text import fit, width
-from klarm.message import Message
 from klarm.secret import Secret
 from klarm.settings import ConfigError, setting
 

@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 
 from klarm.channels import CHANNELS, channel_kind
 from klarm.channels.base import Channel
+from klarm.channels.message import Message
 from klarm.detectors import CATALOGUE
-from klarm.message import Message
 from klarm.secret import Secret
 from klarm.settings import ConfigError, Names, Setting, did_you_mean, setting, settings_of
 from klarm.types import SEVERITIES

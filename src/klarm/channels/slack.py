@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 from klarm.channels.base import Channel, NotDelivered, Receipt
 from klarm.channels.curve import FILE_NAME, curve_png
 from klarm.channels.http import check_url, post_json, request
+from klarm.channels.message import Message
 from klarm.channels.text import fit
-from klarm.message import Message
 from klarm.secret import Secret
 from klarm.settings import ConfigError, setting
 

@@ -14,7 +14,7 @@ import msgspec
 
 from klarm.channels.base import Channel, Receipt
 from klarm.channels.http import check_url, request
-from klarm.message import Message
+from klarm.channels.message import Message
 from klarm.secret import Secret
 from klarm.settings import ConfigError, did_you_mean, setting
 from klarm.version import __version__

@@ -7,10 +7,10 @@ import time
 
 import click
 
-from klarm import deliveries
 from klarm.cli.runs import find_run, incident_numbers, started
 from klarm.config import load
-from klarm.deliveries import Acknowledged
+from klarm.delivery import deliveries
+from klarm.delivery.deliveries import Acknowledged
 from klarm.journal import FILE_NAME
 from klarm.journal_scan import recorded_events
 

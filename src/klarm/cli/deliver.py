@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from klarm import outgoing
 from klarm.cli.runs import find_run, runs_in, started
 from klarm.config import load
-from klarm.delivery import Delivery
-from klarm.routes import Run
+from klarm.delivery import outgoing
+from klarm.delivery.routes import Run
+from klarm.delivery.threads import Delivery
 
 
 @click.command()

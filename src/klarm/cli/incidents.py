@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from klarm import deliveries
 from klarm.cli.runs import find_run, started
 from klarm.config import load
-from klarm.deliveries import Acknowledged, Delivered, Entry, Silenced
+from klarm.delivery import deliveries
+from klarm.delivery.deliveries import Acknowledged, Delivered, Entry, Silenced
+from klarm.delivery.outbox import last_step
 from klarm.incident_text import COLOURS
 from klarm.journal import FILE_NAME
 from klarm.journal_scan import recorded_events
-from klarm.outbox import last_step
 from klarm.types import Event
 
 _COLUMNS = ("id", "signal", "severity", "state", "steps", "detectors", "told", "muted")

@@ -8,12 +8,12 @@ import time
 
 import click
 
-from klarm import deliveries
 from klarm.cli.runs import find_run, started
 from klarm.config import load
-from klarm.deliveries import Silenced
+from klarm.delivery import deliveries
+from klarm.delivery.deliveries import Silenced
+from klarm.delivery.outbox import last_step
 from klarm.detectors import CATALOGUE
-from klarm.outbox import last_step
 from klarm.settings import did_you_mean
 
 _SECONDS = {"m": 60, "min": 60, "h": 3600, "d": 86400}

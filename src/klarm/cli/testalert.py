@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from klarm import outgoing
 from klarm.channels.base import NotDelivered
+from klarm.channels.message import Message
 from klarm.config import load
-from klarm.message import Message
+from klarm.delivery import outgoing
 from klarm.settings import did_you_mean
 
 _MESSAGE = Message(

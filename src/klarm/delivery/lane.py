@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from klarm.channels.base import NotDelivered
-from klarm.deliveries import FILE_NAME, Outcome
-from klarm.mutes import judge
-from klarm.outbox import Key, Outbox, key_of
-from klarm.routes import Route, Run, Writer, together
+from klarm.delivery.deliveries import FILE_NAME, Outcome
+from klarm.delivery.mutes import judge
+from klarm.delivery.outbox import Key, Outbox, key_of
+from klarm.delivery.routes import Route, Run, Writer, together
 from klarm.types import Event
 
 # Kept in memory for a channel; the journal has the others.

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klarm.message import Context, message_of, metric_of, one_line
-from klarm.sparkline import sparkline
+from klarm.channels.message import Context, message_of, metric_of, one_line
+from klarm.channels.sparkline import sparkline
 from klarm.types import Event
 
 OPENED = Event(

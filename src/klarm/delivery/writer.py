@@ -8,11 +8,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from klarm.channels.message import Context, Message, message_of, metric_of
+from klarm.delivery.routes import Run
 from klarm.journal import FILE_NAME, Started, Step, read_journal
 from klarm.journal_scan import last_steps, recorded_events
-from klarm.message import Context, Message, message_of, metric_of
 from klarm.metrics import to_number
-from klarm.routes import Run
 from klarm.types import Event
 
 

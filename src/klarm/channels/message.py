@@ -7,8 +7,8 @@ import time
 
 import msgspec
 
+from klarm.channels.sparkline import sparkline
 from klarm.detectors import CATALOGUE
-from klarm.sparkline import sparkline
 from klarm.types import Event, EventKind, Severity
 
 _LONGEST_LINE = 1000  # of what others wrote: a run's name, a path, a detector's sentence

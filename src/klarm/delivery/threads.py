@@ -14,9 +14,9 @@ import weakref
 from collections.abc import Callable, Sequence
 
 from klarm import guard
-from klarm.lane import Lane
-from klarm.outbox import Outbox
-from klarm.routes import Route, Run, Writer
+from klarm.delivery.lane import Lane
+from klarm.delivery.outbox import Outbox
+from klarm.delivery.routes import Route, Run, Writer
 from klarm.types import Event
 
 # Between two messages on a channel: sending takes turns with training on the interpreter, and many

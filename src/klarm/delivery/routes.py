@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from klarm.channels.base import Channel
-from klarm.message import Message
+from klarm.channels.message import Message
 from klarm.types import SEVERITIES, Event
 
 

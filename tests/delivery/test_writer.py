@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import klarm
+from klarm.channels.message import Message
+from klarm.delivery.routes import Run
+from klarm.delivery.writer import MessageWriter
 from klarm.journal import FILE_NAME
 from klarm.journal_scan import last_steps, recorded_events
-from klarm.message import Message
-from klarm.routes import Run
-from klarm.writer import MessageWriter
 
 FOLDER = Path("klarm_runs/a")
 

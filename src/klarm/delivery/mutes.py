@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
-from klarm.deliveries import Silenced
+from klarm.delivery.deliveries import Silenced
 from klarm.types import Event
 
 # To send it, to wait until a silence is over, or why it is never sent.

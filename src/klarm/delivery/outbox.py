@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from klarm import deliveries, locks
-from klarm.deliveries import Acknowledged, Delivered, Entry, Outcome, Silenced
+from klarm import locks
+from klarm.delivery import deliveries
+from klarm.delivery.deliveries import Acknowledged, Delivered, Entry, Outcome, Silenced
 from klarm.journal import FILE_NAME, Started, read_journal
 from klarm.journal_scan import last_steps, recorded_events
 from klarm.types import Event, EventKind

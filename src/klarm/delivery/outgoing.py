@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from klarm.config import Config
+from klarm.delivery.routes import Route, Run
+from klarm.delivery.writer import MessageWriter
 from klarm.monitor import Monitor
-from klarm.routes import Route, Run
-from klarm.writer import MessageWriter
 
 
 def deliver_events(
@@ -24,7 +24,7 @@ def deliver_events(
         return
     routes = routes_of(settings)
     if routes:
-        from klarm.delivery import Delivery  # most runs have no channel
+        from klarm.delivery.threads import Delivery  # most runs have no channel
 
         run = Run(monitor.run, folder)
         delivery = Delivery(routes, writer_of(settings), run, say, behind=resumed)
