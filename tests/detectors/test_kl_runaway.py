@@ -95,3 +95,50 @@ def test_the_alert_says_what_was_expected() -> None:
 def test_the_largest_floats_do_not_overflow() -> None:
     """What such values lead one to expect is larger than any float."""
     assert first_alarm([1.4e308, 1.0, 1.4e308, *[1.4e308] * 50]) == 10
+
+
+def alarms(values: list[float]) -> list[int]:
+    detector = KLRunawayDetector()
+    return [i for i, value in enumerate(values) if detector.update(i, {"kl": value}) is not None]
+
+
+RUNAWAY = [2 ** (min(i, 40) / 10) for i in range(150)]  # doubles every ten steps, stays at x16
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nothing_is_said_once_kl_has_fallen_back(seed: int) -> None:
+    """Though the level, learnt over many steps, is slow to fall."""
+    healthy = growing(1200, seed)
+    values = healthy[:700] + [0.03 * r for r in RUNAWAY] + healthy[700:]
+    said = alarms(values)
+    assert said
+    assert max(said) < 700 + len(RUNAWAY) + 15
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("between", [20, 150])
+def test_a_second_runaway_is_seen_as_soon_as_the_first(seed: int, between: int) -> None:
+    """The first has neither lifted nor widened what is expected."""
+    healthy = growing(1000, seed)
+    runaway = [0.03 * r for r in RUNAWAY]
+    values = healthy[:700] + runaway + healthy[700 : 700 + between]
+    again = len(values)
+    said = alarms(values + runaway)
+    first = said[0] - 700
+    second = next(step for step in said if step >= again) - again
+    assert second <= first + 3
+
+
+def test_an_alarm_is_about_a_value_that_is_ahead() -> None:
+    """At or below what is expected, nothing is running away, whatever has added up."""
+    detector = KLRunawayDetector()
+    values = growing(300, 3) + [3.0] * 8 + [1e-4]
+    said = [detector.update(step, {"kl": value}) for step, value in enumerate(values)]
+    assert said[-2] is not None
+    assert said[-1] is None
+
+
+def test_a_level_that_stays_becomes_the_new_normal() -> None:
+    """A single lasting jump is not told forever."""
+    values = growing(400, 5) + [10 * value for value in growing(1500, 6)[100:]]
+    assert max(alarms(values)) < 1200

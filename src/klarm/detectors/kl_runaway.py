@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from math import exp, log, sqrt
 from typing import ClassVar
@@ -37,6 +38,11 @@ _FIRST_SLOW_STEP = 400
 _FIRST_RECORD_STEP = 40
 _RECORDS_A_DOUBLING = 4
 _CRITICAL = 1.5
+# The slow test also wants the last steps to be that high: the level is slow to fall.
+_RECENT_WEIGHT = 0.1
+# KL is back where it was before a runaway when so many values in a row are within so many noise
+# units of what was expected then.
+_BACK_STEPS, _BACK_NOISE = 10, 2.0
 
 
 @dataclass(kw_only=True, eq=False)
@@ -47,6 +53,8 @@ class KLRunawayDetector(Detector):
     forecast, beyond what the value before leads one to expect, in noise units, less an allowance,
     summed up. The slow one asks whether the level has risen since half-way through the run by
     `drift_factor` more than it did in the doubling before.
+    When KL comes back from a runaway, the forecast is again what it was before: a second one finds
+    it neither lifted nor widened by the first.
     The score is 1 at a warning and 1.5 at a critical alert. Both look at many steps, so an alert is
     decisive.
 
@@ -87,6 +95,9 @@ class KLRunawayDetector(Detector):
     def _start(self) -> None:
         self._forecast = _Forecast(self.memory_steps)
         self._records = _Records()
+        self._before: tuple[_Forecast, _Records] | None = None  # a runaway, as long as one is near
+        self._back = 0  # values in a row that are back where it was
+        self._since = 0  # values since the last alert
         self._sum = 0.0
         self._drift = log(self.drift_factor)
 
@@ -94,22 +105,30 @@ class KLRunawayDetector(Detector):
         if value == 0.0:  # not measured, or the very first steps: it says nothing of growth
             self.score = min(self.score, self._sum / self.patience)
             return None
-        forecast = self._forecast
         size = abs(value) + _SMALLEST
+        logarithm = log(size)
+        if self._before is not None:
+            self._go_back_or_forget(*self._before, logarithm)
+        forecast = self._forecast
         rows = forecast.rows
+        ahead = 0.0
         if rows:
             early = _TAKE_OFF_STEPS / (rows + 1)
             floor = _SMALLEST + early * early * early
             ahead = log((size + floor) / (forecast.expected + floor)) / forecast.noise
             step_up = forecast.surprise(ahead) - self.allowance
             self._sum = _within(self._sum + step_up, 0.0, 2.0 * self.patience)
-        forecast.update(log(size))
-        rise = self._records.update(forecast.learnt, forecast.level)
-        quick = self._sum / self.patience if rows >= _FIRST_CUSUM_STEP else 0.0
+        forecast.update(logarithm)
+        rise = self._records.update(forecast.learnt, forecast.level, forecast.recent)
+        # At or below the forecast nothing runs ahead of it, whatever has added up.
+        quick = self._sum / self.patience if ahead > 0.0 and rows >= _FIRST_CUSUM_STEP else 0.0
         slow = rise / (self._drift + forecast.level_noise()) if rise > 0.0 else 0.0
         self.score = max(quick, slow)
         if self.score <= 1.0:
             return None
+        if self._before is None:
+            self._before = forecast.without_latest(), copy(self._records)
+        self._since = 0
         severity: Severity = "critical" if self.score > _CRITICAL else "warning"
         if quick >= slow:
             message = (
@@ -122,6 +141,16 @@ class KLRunawayDetector(Detector):
                 f"{exp(rise):.2g} more than in the doubling before."
             )
         return self._alert(severity, step, value, message, decisive=True)
+
+    def _go_back_or_forget(self, forecast: _Forecast, records: _Records, logarithm: float) -> None:
+        """Take up what was known before a runaway once KL is back, if that is not long ago."""
+        self._since += 1
+        self._back = self._back + 1 if forecast.is_near(logarithm) else 0
+        if self._back == _BACK_STEPS:
+            forecast.rows, forecast.recent = self._forecast.rows, self._forecast.recent
+            self._forecast, self._records, self._sum = forecast, records, 0.0
+        if self._back == _BACK_STEPS or self._since > self.memory_steps:
+            self._before, self._back = None, 0
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
         return {
@@ -145,6 +174,7 @@ class _Forecast:
         self.rows = 0  # seen
         self.learnt = 0
         self.level = 0.0  # of the logarithms
+        self.recent = 0.0  # that of the last few, of which it has learnt nothing yet
         self._slower = 0.0  # the level, smoothed again
         self._trend = 0.0
         self._predicted = 0.0
@@ -178,7 +208,8 @@ class _Forecast:
         latest.append(logarithm)
         if not self.learnt:
             self.learnt = 1
-            self.level = self._slower = self._predicted = latest.popleft()
+            self.level = self._slower = self._predicted = self.recent = latest.popleft()
+        self.recent += _RECENT_WEIGHT * (logarithm - self.recent)
         for _ in range(len(latest) - min(_LEARN_LATER_STEPS, self.rows // _LEARN_LATER_PART)):
             self._learn(latest.popleft())
         self.expected = exp(min(self._predicted + self._trend * len(latest), _LARGEST_LOG))
@@ -206,6 +237,16 @@ class _Forecast:
         self._own = sqrt(1.0 - together * together)
         self._weight = weight
 
+    def without_latest(self) -> _Forecast:
+        """Return a copy that will not learn from the values that have yet to prove normal."""
+        kept = copy(self)
+        kept._latest = deque()
+        return kept
+
+    def is_near(self, logarithm: float) -> bool:
+        """Tell whether a value is no higher than expected, but for noise."""
+        return logarithm <= self._predicted + _BACK_NOISE * self.noise
+
     def level_noise(self) -> float:
         """Return how uncertain the level is: the more so, the more deviations come in runs."""
         return self.noise * (1.0 + self._together) / self._own * sqrt(self._weight / 2.0)
@@ -219,10 +260,10 @@ class _Records:
         self._noted: list[float] = []
         self._next = float(_FIRST_RECORD_STEP)
 
-    def update(self, rows: int, level: float) -> float:
+    def update(self, rows: int, level: float, recent: float) -> float:
         """Take in the level at a row; return how far it is above its record half-way.
 
-        Less the rise in the doubling before that.
+        It, or the last few values if those are lower. Less the rise in the doubling before that.
         """
         if rows < _FIRST_RECORD_STEP:
             return 0.0
@@ -234,7 +275,8 @@ class _Records:
         if rows < _FIRST_SLOW_STEP or len(noted) <= 2 * _RECORDS_A_DOUBLING:
             return 0.0
         half, quarter = noted[-1 - _RECORDS_A_DOUBLING], noted[-1 - 2 * _RECORDS_A_DOUBLING]
-        return level - half - (half - quarter if half > quarter else 0.0)
+        now = level if level < recent else recent
+        return now - half - (half - quarter if half > quarter else 0.0)
 
 
 def _within(value: float, low: float, high: float) -> float:
