@@ -40,6 +40,7 @@ ORDER = [
     "appender",
     "journal",
     "journal_scan",
+    "past",
     "movements",
     "playbook",
     "watch",

@@ -54,6 +54,19 @@ def test_one_that_was_deleted_or_saved_within_an_incident_is_not_good() -> None:
     assert monitor.last_good_checkpoint(monitor.critical[0]) == (20, "checkpoint-20")
 
 
+def test_one_that_the_trainer_deleted_is_not_named_in_an_incident() -> None:
+    """It is seen when the next one is saved: an incident does not wait for a disk."""
+    monitor, told = klarm.init("a", console=False), list[Event]()
+    monitor.on_event.append(told.append)
+    train(monitor, 1, 20)
+    Path("checkpoint-20").rmdir()
+    train(monitor, 21, 30)
+    Path("checkpoint-30").rmdir()
+    monitor.checkpoint(35, "checkpoint-35")
+    monitor.log({"kl": math.nan}, 32)
+    assert [event.checkpoint for event in told] == ["checkpoint-10"]
+
+
 def test_one_that_is_not_on_this_disk_is_taken_at_its_word() -> None:
     """In a bucket, say."""
     monitor = klarm.init("a", console=False)

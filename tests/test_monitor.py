@@ -219,11 +219,10 @@ def test_a_log_that_keeps_going_back_is_taken_as_it_comes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Two counters in one log must not make every step a rebuild."""
-    watched = klarm.init("a")
+    klarm.init("a")
     for i in range(500):
         klarm.log({"kl": 0.1}, 1000 + i)
         klarm.log({"kl": 0.1}, i)
-    assert watched._resumes > 100
     resumes = [line for line in logged("a") if line["type"] == "resume"]
     assert len(resumes) == 100
     assert capsys.readouterr().err.count("steps keep going back") == 1

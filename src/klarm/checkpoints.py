@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from klarm.types import Incident
 
 Saved = tuple[int, str]  # the step and the path
 # What is kept in memory; the journal has them all.
-_MOST_KEPT = 1_000
+_MOST_KEPT = 100
 
 
 class Checkpoints:
@@ -20,30 +20,39 @@ class Checkpoints:
         self._saved: deque[Saved] = deque(saved, maxlen=_MOST_KEPT)
 
     def add(self, step: int, path: str) -> None:
-        """Note one."""
-        self._saved.append((step, path))
+        """Note one, and forget those that are deleted by now: trainers keep the last few.
+
+        This looks at the disk, which the trainer has just waited for itself.
+        """
+        kept = [saved for saved in self._saved if is_there(saved[1])]
+        self._saved = deque([*kept, (step, path)], maxlen=_MOST_KEPT)
 
     def go_back_to(self, step: int) -> None:
         """Forget those from after a step: training goes on there."""
         kept = [saved for saved in self._saved if saved[0] <= step]
         self._saved = deque(kept, maxlen=_MOST_KEPT)
 
-    def last_before(self, step: int, incidents: Iterable[Incident]) -> Saved | None:
+    def last_before(
+        self,
+        step: int,
+        incidents: Iterable[Incident],
+        is_good: Callable[[str], bool] = lambda path: True,  # noqa: ARG005
+    ) -> Saved | None:
         """Return the latest from before a step that no critical incident spoils."""
         spoilt = [i for i in incidents if i.opened is not None and i.severity == "critical"]
         for at, path in reversed(self._saved):
             if (
                 at < step
                 and not any(i.started <= at and (i.ended is None or at < i.ended) for i in spoilt)
-                and not _was_deleted(path)
+                and is_good(path)
             ):
                 return at, path
         return None
 
 
-def _was_deleted(path: str) -> bool:
-    """Tell for a local path; of one in a bucket or on another machine nothing is known."""
+def is_there(path: str) -> bool:
+    """Tell for a local path; one in a bucket or on another machine is taken at its word."""
     try:
-        return Path(path).parent.is_dir() and not Path(path).exists()
+        return Path(path).exists() or not Path(path).parent.is_dir()
     except (OSError, ValueError):
-        return False
+        return True

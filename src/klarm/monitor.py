@@ -14,22 +14,20 @@ import msgspec
 
 from klarm.binding import Binding
 from klarm.binding_report import BindingReport, nothing_known, watched
-from klarm.checkpoints import Checkpoints, Saved
+from klarm.checkpoints import Checkpoints, Saved, is_there
 from klarm.console import Console
 from klarm.detectors import Detector
 from klarm.guard import guarded
 from klarm.incident_text import counted, incidents_in_sum
 from klarm.incidents import IncidentRules
-from klarm.journal import Bound, Checkpoint, Finish, History, Journal, Resume, Source
+from klarm.journal import Bound, Checkpoint, Finish, Journal, Resume, Source
 from klarm.kinds import Origin
-from klarm.metrics import METRICS, to_number
+from klarm.metrics import to_number
+from klarm.past import Past
 from klarm.timeline import Timeline, whole_step
 from klarm.types import Alert, Blip, Event, Incident
 from klarm.user_keys import UserKey
 from klarm.watch import Watch
-
-# A log whose steps keep going back is not that of one run; its rows are then taken as they come.
-_MOST_RESUMES = 100
 
 _News = TypeVar("_News")
 
@@ -83,16 +81,14 @@ class Monitor:
         self._inside = False
         self._postponed: list[tuple[Mapping[str, object], object]] = []
         self._silent_because = ""
-        self._resumes = 0
         self._since = ""  # where a number of steps is not that of the whole run
-        # What an earlier process recorded, until the step is known at which this one goes on.
-        self._earlier = self._history()
-        self._checkpoints = Checkpoints(self._earlier.checkpoints if self._earlier else ())
-        if self._earlier is not None and self._earlier.rows:
-            last = self._earlier.rows[-1][0]
+        self._past = Past(journal, clock)
+        earlier, last = self._past.earlier, self._past.last_step
+        self._checkpoints = Checkpoints(earlier.checkpoints if earlier is not None else ())
+        if earlier is not None and last is not None:
             self._timeline.continue_after(last)
             self._since = " in this process"
-            self._watch.bind(self._earlier.origins)
+            self._watch.bind(earlier.origins)
             self._console.say(f"run {run} is known: its journal ends at step {last}")
         _monitors.add(self)
 
@@ -134,9 +130,10 @@ class Monitor:
     def last_good_checkpoint(self, incident: Incident | Event) -> Saved | None:
         """Return step and path of the last checkpoint from before an incident's first alert.
 
-        One that was saved within another critical incident, or is deleted by now, is none.
+        One that was saved within another critical incident, or is deleted by now, is none. It looks
+        at the disk.
         """
-        return self._checkpoints.last_before(incident.started, self.incidents)
+        return self._checkpoints.last_before(incident.started, self.incidents, is_there)
 
     @guarded(lambda: None)
     def resume(
@@ -288,7 +285,9 @@ class Monitor:
                     self._inform(listener, told)
 
     def _with_checkpoint(self, event: Event) -> Event:
-        good = self.last_good_checkpoint(event) if event.event != "resolved" else None
+        if event.event == "resolved":
+            return event
+        good = self._checkpoints.last_before(event.started, self.incidents)
         return event if good is None else msgspec.structs.replace(event, checkpoint=good[1])
 
     @guarded(lambda: None)  # each on its own: one that fails keeps nothing from the others
@@ -309,51 +308,24 @@ class Monitor:
     def _resume(
         self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None = None
     ) -> None:
-        self._resumes += 1
-        if self._resumes > _MOST_RESUMES:
+        if self._past.is_no_past():
             self._say_once("steps keep going back: from now on they are taken as they come")
             return
-        earlier, self._earlier = self._earlier, None
-        if earlier is None or not earlier.rows:
-            earlier = self._history()
-        past = earlier if rows is None else self._taken_over(rows, step, earlier)
-        if past is None:
+        kept = None
+        if rows is not None:
+            kept = [(at, self.binding.read(metrics)) for at, metrics in rows if at < step]
+            self._bind()
+        before = self._past.before(step, kept)
+        if before is None:
             self._say_once("steps went back, but there is no record to rebuild the baselines from")
             return
-        changes = self._watch.rebuild(past, step)
+        changes = self._watch.rebuild(before.history, step)
         self._timeline.go_on_at(step)
         self._checkpoints.go_back_to(step)
         if self._journal is not None:
             self._journal.record(Resume(step, self._clock()))
-        last = earlier.rows[-1][0] if earlier is not None and earlier.rows else step - 1
-        undone = f"steps {step} to {last} are rolled back" if last >= step else ""
-        if undone and rows is None and step <= past.rows[0][0]:
-            how = f"starts over: {undone}; a new run needs a new name"
-        else:
-            how = f"goes on at step {step}{'; ' if undone else ''}{undone}"
-        self._console.say(f"run {self.run} {how}")
+        self._console.say(f"run {self.run} {before.how}")
         self._tell(changes)
-
-    def _history(self) -> History | None:
-        if self._journal is None:
-            return None
-        return self._journal.history(METRICS.keys())
-
-    def _taken_over(
-        self,
-        rows: Iterable[tuple[int, Mapping[str, object]]],
-        step: int,
-        recorded: History | None,
-    ) -> History:
-        """Return the trainer's record before a step; a journal without any step takes it in."""
-        before = Timeline()
-        read = [(at, self.binding.read(metrics)) for at, metrics in rows if at < step]
-        self._bind()
-        if self._journal is not None and recorded is not None and not recorded.rows:
-            for at, values in read:
-                self._journal.step(at, self._clock(), values)
-        new = [(at, before.new_at(at, values)) for at, values in read]
-        return History(new, recorded.events if recorded is not None else [], {})
 
     def _say_once(self, message: str, about: str = "") -> None:
         if (about or message) not in self._said:
