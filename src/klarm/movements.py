@@ -39,6 +39,7 @@ class Movement(NamedTuple):
     # What it is over what was normal, or was at its furthest; NaN if that is no measure.
     factor: float
     level: float = math.nan  # what it is now
+    normal: float = math.nan  # and was before
     # If it has turned back since: where it is now, and over what was normal.
     ended: Direction | None = None
     now: float = math.nan
@@ -71,6 +72,11 @@ class RecentRows:
         else:
             rows.append((step, values))
 
+    def level(self, metric: str, steps: int) -> float:
+        """Return what a metric was over the last so many steps; NaN if it was not finite."""
+        found = [values[metric] for _, values in self._rows if metric in values][-steps:]
+        return median(found) if found and all(map(math.isfinite, found)) else math.nan
+
     def clear(self) -> None:
         """Forget them, as after a rollback."""
         self._rows.clear()
@@ -84,6 +90,21 @@ class RecentRows:
             if movement is not None:
                 found.append(movement)
         return sorted(found, key=lambda m: (m.direction == "flat", m.step))
+
+
+def stays_away(now: float, normal: float, furthest: float) -> bool:
+    """Tell whether a metric is still nearer to its furthest than to what was normal.
+
+    In proportion, where that has a meaning.
+
+    >>> stays_away(5.0, 0.02, 50.0), stays_away(0.03, 0.02, 50.0), stays_away(-1.0, 0.5, -3.0)
+    (True, False, False)
+    """
+    if not all(map(math.isfinite, (now, normal, furthest))):
+        return False
+    if min(now, normal, furthest) > 0.0:
+        now, normal, furthest = math.log(now), math.log(normal), math.log(furthest)
+    return abs(now - furthest) < abs(now - normal)
 
 
 def summary(movements: Iterable[Movement]) -> str:
@@ -125,7 +146,7 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
         furthest = now
     direction = _direction(furthest, least)
     if direction == "flat":
-        return Movement(metric, "flat", series[-1][0], math.nan, level=normal + now)
+        return Movement(metric, "flat", series[-1][0], math.nan, level=normal + now, normal=normal)
     # It set out where it was last within a quarter of the way, and slow growth before is no part of
     # it. A median is out when most are: the change came with the middle one.
     side = math.copysign(1.0, furthest)
@@ -141,6 +162,7 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
         series[split + first + at_once // 2][0],
         (normal + furthest) / unit,
         level=normal + now,
+        normal=normal,
         ended=ended if turned else None,
         now=(normal + now) / unit,
     )
