@@ -72,9 +72,9 @@ class RecentRows:
         else:
             rows.append((step, values))
 
-    def level(self, metric: str, steps: int) -> float:
-        """Return what a metric was over the last so many steps; NaN if it was not finite."""
-        found = [values[metric] for _, values in self._rows if metric in values][-steps:]
+    def level(self, metric: str, until: int, steps: int) -> float:
+        """Return what a metric was over so many steps up to one; NaN if it was not finite."""
+        found = [v[metric] for step, v in self._rows if step <= until and metric in v][-steps:]
         return median(found) if found and all(map(math.isfinite, found)) else math.nan
 
     def clear(self) -> None:

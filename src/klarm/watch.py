@@ -129,7 +129,7 @@ class Watch:
         """Say so if it went quiet because its detectors got used to it."""
         normal = self._normal.pop(event.incident, nan)
         metric = self._began_with(event)
-        now = self._recent.level(metric, _AT_THE_END)
+        now = self._recent.level(metric, event.step, _AT_THE_END)
         if not isinstance(event.peak, float) or not stays_away(now, normal, event.peak):
             return event
         stays = f"but {metric} stays at {now:.3g} (before {normal:.3g}, worst {event.peak:.3g})"
