@@ -29,6 +29,7 @@ ORDER = [
     "detectors",
     "channels",
     "incidents",
+    "config_file",
     "config",
     "samples",
     "binding",

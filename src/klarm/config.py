@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from klarm.channels.route import SECTION as CHANNELS
 from klarm.channels.route import ChannelSettings, Route, route_of
+from klarm.config_file import FILE_VARIABLE, find_file, parse_file
 from klarm.detectors import CATALOGUE, Detector
 from klarm.frameworks import FRAMEWORKS, tables
 from klarm.incidents import IncidentRules
@@ -22,9 +22,7 @@ from klarm.settings import ConfigError, Setting, did_you_mean, setting, settings
 from klarm.user_keys import SECTION as METRICS_SECTION
 from klarm.user_keys import UserKey, check_user_keys, read_user_key
 
-DEFAULT_FILE = "klarm.yaml"
 _PREFIX = "KLARM_"
-_FILE_VARIABLE = "KLARM_CONFIG"
 # One underscore is part of a name; two stand between a section and its setting.
 _DIVIDER = "__"
 
@@ -123,10 +121,10 @@ def load(
     if recorded is not None:
         merged.update(_read_mapping(_known_part(recorded), source="the journal"))
         environment = {}
-    path = _find_file(file, environment, look_here=recorded is None)
+    path = find_file(file, environment, look_here=recorded is None)
     channels = ChannelSettings()
     if path is not None:
-        content = _parse_file(path)
+        content = parse_file(path)
         merged.update(_read_mapping(content, source=str(path)))
         channels.add(content.get(CHANNELS), source=str(path), in_file=True)
     _merge(merged, _read_environment(environment, channels))
@@ -156,72 +154,6 @@ def _merge(merged: dict[Place, object], layer: Mapping[Place, object]) -> None:
         if isinstance(value, UserKey) and isinstance(below, UserKey) and not value.key:
             value = value._replace(key=below.key)  # noqa: PLW2901
         merged[place] = value
-
-
-def _find_file(
-    named: str | os.PathLike[str] | None, environment: Mapping[str, str], look_here: bool
-) -> Path | None:
-    who = "config file"
-    if isinstance(named, Mapping):
-        raise ConfigError(
-            "klarm.init(): config names a file; settings are keywords, as in "
-            "klarm.init(kl_explosion={'sigma_multiplier': 5.0})"
-        )
-    if named is None and environment.get(_FILE_VARIABLE):
-        named, who = environment[_FILE_VARIABLE], _FILE_VARIABLE
-    if named is None:
-        here = Path(DEFAULT_FILE)
-        return here if look_here and here.is_file() else None
-    path = Path(named).expanduser()
-    if not path.is_file():
-        near = [found.name for found in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
-        raise ConfigError(
-            f"{who} {str(path)!r} does not exist{did_you_mean(path.name, near)}"
-            " (`klarm init` writes one with every default)"
-        )
-    return path
-
-
-def _parse_file(path: Path) -> Mapping[str, object]:
-    # yaml is imported where a file is read: many runs have none.
-    import yaml
-
-    try:
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_unique_key_loader())
-    except yaml.MarkedYAMLError as error:
-        where = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
-        raise ConfigError(f"{path}:{where} not valid YAML: {error.problem}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: not valid YAML: {error!s:.200}") from None
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    if content is None:
-        return {}
-    if not isinstance(content, Mapping):
-        raise ConfigError(f"{path}: must hold `key: value` lines, got {content!r:.60}")
-    return content
-
-
-def _unique_key_loader() -> type:
-    """Return a safe YAML loader that refuses a key given twice, where plain YAML takes the last."""
-    import yaml
-
-    class UniqueKeyLoader(yaml.SafeLoader):
-        def construct_mapping(
-            self, node: yaml.MappingNode, deep: bool = False
-        ) -> dict[object, object]:
-            seen = set()
-            for key_node, _ in node.value:
-                if not isinstance(key_node, yaml.ScalarNode):
-                    continue
-                if key_node.value in seen:
-                    raise yaml.MarkedYAMLError(
-                        problem=f"{key_node.value} is there twice", problem_mark=key_node.start_mark
-                    )
-                seen.add(key_node.value)
-            return super().construct_mapping(node, deep)
-
-    return UniqueKeyLoader
 
 
 def _read_mapping(content: Mapping[str, object], source: str) -> dict[Place, object]:
@@ -310,7 +242,7 @@ def _read_environment(
         for name in settings
     ]
     for variable, text in environment.items():
-        if not variable.startswith(_PREFIX) or text == "" or variable == _FILE_VARIABLE:
+        if not variable.startswith(_PREFIX) or text == "" or variable == FILE_VARIABLE:
             continue
         if _DIVIDER in variable:
             section, _, name = variable.removeprefix(_PREFIX).lower().partition(_DIVIDER)
@@ -335,7 +267,7 @@ def _read_environment(
             channels.add_variable(variable, "", text)  # which says how it is spelt
         elif hint := did_you_mean(
             variable.removeprefix(_PREFIX), nested, cutoff=0.95
-        ) or did_you_mean(variable, [*plain, _FILE_VARIABLE, *nested], cutoff=0.88):
+        ) or did_you_mean(variable, [*plain, FILE_VARIABLE, *nested], cutoff=0.88):
             raise ConfigError(f"environment: {variable} is unknown{hint}")
     for metric, parts in said.items():
         read[METRICS_SECTION, metric] = _read_one(METRICS_SECTION, metric, parts, "environment")

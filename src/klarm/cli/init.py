@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from klarm.config import DEFAULT_FILE, SECTIONS, TOP_LEVEL
+from klarm.config import SECTIONS, TOP_LEVEL
+from klarm.config_file import DEFAULT_FILE
 from klarm.settings import Setting
 
 _TAIL = """
