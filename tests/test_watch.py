@@ -70,11 +70,13 @@ def test_an_end_that_is_no_recovery_is_called_so() -> None:
     """The detector got used to a level that is as bad as ever."""
     end = end_of(STEADY + [25.0 * value for value in STEADY * 4])
     assert end.reason == "20 quiet steps, but kl stays at 0.525 (before 0.021, worst 0.55)"
+    assert not end.recovered
 
 
 def test_a_recovery_is_just_an_end() -> None:
     """KL is back where it was."""
-    assert end_of(STEADY + [0.5] * 20 + STEADY).reason == "20 quiet steps"
+    end = end_of(STEADY + [0.5] * 20 + STEADY)
+    assert (end.reason, end.recovered) == ("20 quiet steps", True)
 
 
 def test_taken_back_it_is_where_it_was() -> None:

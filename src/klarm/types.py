@@ -79,6 +79,8 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     remedy: str = ""
     # When it opened or escalated: the last one saved before its first alert.
     checkpoint: str = ""
+    # When it is resolved: false if it only went quiet, and its metric is as bad as ever.
+    recovered: bool = True
 
 
 class Blip(msgspec.Struct, frozen=True, tag_field="type", tag="blip"):

@@ -133,7 +133,7 @@ class Watch:
         if not isinstance(event.peak, float) or not stays_away(now, normal, event.peak):
             return event
         stays = f"but {metric} stays at {now:.3g} (before {normal:.3g}, worst {event.peak:.3g})"
-        return replace(event, reason=f"{event.reason}, {stays}")
+        return replace(event, reason=f"{event.reason}, {stays}", recovered=False)
 
 
 def _ask(updates: Iterable[_Update], step: int, values: Mapping[str, float]) -> list[Alert]:

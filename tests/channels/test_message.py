@@ -89,6 +89,18 @@ def test_a_resolution_says_how_long_it_was_and_asks_for_nothing() -> None:
     }
 
 
+def test_an_end_without_recovery_does_not_sound_like_one() -> None:
+    """And there is still something to do."""
+    quiet = msgspec.structs.replace(
+        PLAIN, event="resolved", step=360, reason="but kl stays at 0.07", recovered=False
+    )
+    message = message_of(quiet, CONTEXT)
+    assert message.title == "grpo-7b: kl went quiet, but has not recovered, at step 360"
+    assert message.summary == "Quiet at step 360: but kl stays at 0.07."
+    assert message.fields["To do"] == "Lower the learning rate or the gradient clip."
+    assert message.fields["Last checkpoint before"]
+
+
 def test_what_is_not_known_is_left_out() -> None:
     """A message never shows an empty field; without a pattern the detector advises."""
     message = message_of(PLAIN, Context(run="r", now=1.0))

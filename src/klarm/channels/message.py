@@ -111,7 +111,8 @@ def one_line(text: str, limit: int = _LONGEST_LINE) -> str:
 def _title(event: Event, context: Context) -> str:
     what = f"{context.run}: {event.signal}"
     if event.event == "resolved":
-        return f"{what} resolved at step {event.step}"
+        how = "resolved" if event.recovered else "went quiet, but has not recovered,"
+        return f"{what} {how} at step {event.step}"
     now = " now" if event.event == "escalated" else ""
     looks = f", looks like {event.pattern}" if event.pattern else ""
     return f"{what}{now} {event.severity} since step {event.started}{looks}"
@@ -119,13 +120,14 @@ def _title(event: Event, context: Context) -> str:
 
 def _summary(event: Event) -> str:
     if event.event == "resolved":
-        return f"Over at step {event.step}: {event.reason}."
+        return f"{'Over' if event.recovered else 'Quiet'} at step {event.step}: {event.reason}."
     return event.message
 
 
 def _fields(event: Event, context: Context) -> dict[str, str]:
     opening = event if event.pattern or event.moved else context.opening or event
     over = event.event == "resolved"
+    nothing_to_do = over and event.recovered
     return {
         "Lasted" if over else "Since": _duration(event, context, over),
         "Why now": "" if over else event.reason,
@@ -133,8 +135,8 @@ def _fields(event: Event, context: Context) -> dict[str, str]:
         "It was": event.message if over else "",
         "Also moved": "" if over else opening.moved,
         "Looks like": f"{opening.pattern}: {opening.cause}" if opening.pattern else "",
-        "To do": "" if over else opening.remedy or event.recommendation,
-        "Last checkpoint before": "" if over else event.checkpoint or opening.checkpoint,
+        "To do": "" if nothing_to_do else opening.remedy or event.recommendation,
+        "Last checkpoint before": "" if nothing_to_do else event.checkpoint or opening.checkpoint,
         "Cost": _cost(context),
     }
 
