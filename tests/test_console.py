@@ -14,7 +14,7 @@ import pytest
 import klarm
 from klarm.cli.demo import read_recording
 from klarm.console import Console
-from klarm.types import Alert, Event
+from klarm.types import GRAVER, Alert, Event
 
 ALERT = Alert("kl_explosion", "critical", 7, "KL 9 is 12σ above.", {"kl": 9.0}, "Stop the run.")
 OPENED = Event(
@@ -54,7 +54,7 @@ def test_what_comes_of_it_is_told_in_short(capsys: pytest.CaptureFixture[str]) -
     """That it got worse, with what to do; that it is over, in a line."""
     changed = msgspec.structs.replace
     console = Console()
-    console.event(changed(OPENED, event="escalated", severity="critical", step=12))
+    console.event(changed(OPENED, event="escalated", reason=GRAVER, severity="critical", step=12))
     console.event(changed(OPENED, event="resolved", step=40, reason="20 quiet steps"))
     assert capsys.readouterr().err.splitlines() == [
         "klarm INCIDENT 1 on kl is now critical, step 12: KL 9 is 12σ above.",

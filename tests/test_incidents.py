@@ -22,6 +22,7 @@ from klarm.detectors import (
     RewardDriftDetector,
     TrustRegionDetector,
 )
+from klarm.incident_text import event_text
 from klarm.incidents import IncidentRules, Incidents
 from klarm.journal import MemoryJournal
 from klarm.monitor import Monitor
@@ -343,3 +344,42 @@ def test_an_incident_that_was_open_when_the_process_died_goes_on() -> None:
         ("resolved", 1, 70),
     ]
     assert [incident.state for incident in watched.incidents] == ["resolved"]
+
+
+def peaks_told(peaks: list[float]) -> list[tuple[str, int]]:
+    """Feed one signal that is critical at every step; return what was told, and when."""
+    incidents = Incidents([KLExplosionDetector(confirm_steps=0)], IncidentRules())
+    told = []
+    for step, peak in enumerate(peaks):
+        said = Alert("kl_explosion", "critical", step, f"KL {peak}", {"kl": peak}, "look", True)
+        told += [e for e in incidents.update(step, KL, [said]) if isinstance(e, Event)]
+    return [(event.event, event.step) for event in told]
+
+
+def test_an_open_incident_that_becomes_far_worse_is_told_again() -> None:
+    """Who knew of it, or waved it through, knew of something ten times smaller."""
+    assert peaks_told([0.3] * 200 + [3.0]) == [("opened", 0), ("escalated", 200)]
+    assert peaks_told([0.3] * 200 + [2.9]) == [("opened", 0)]
+
+
+def test_one_explosion_is_told_once() -> None:
+    """However many orders of magnitude it takes, as long as it takes few steps."""
+    assert peaks_told([0.3 * 1.2**i for i in range(60)]) == [("opened", 0)]
+
+
+def test_what_is_far_worse_has_the_message_of_then() -> None:
+    """And says in which respect, on the console too."""
+    incidents = Incidents([KLExplosionDetector(confirm_steps=0)], IncidentRules())
+    for step in range(150):
+        peak = 0.3 if step < 149 else 30.0
+        said = Alert("kl_explosion", "critical", step, f"KL {peak}", {"kl": peak}, "look", True)
+        changes = incidents.update(step, KL, [said])
+    (event,) = changes
+    assert isinstance(event, Event)
+    assert event.reason == "ten times worse than when it was last told (0.3, now 30)"
+    assert event_text(event).splitlines() == [
+        "klarm INCIDENT 1 on kl is far worse, critical, step 149: "
+        "ten times worse than when it was last told (0.3, now 30)",
+        "  KL 30.0",
+        "  -> look",
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from klarm.types import Event, Incident, Severity
+from klarm.types import GRAVER, Event, Incident, Severity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -60,14 +60,16 @@ def counted(count: int, noun: str) -> str:
 
 
 def _title(event: Event) -> str:
-    became = "is now critical" if event.event == "escalated" else f"opened, {event.severity}"
+    became = f"opened, {event.severity}"
+    if event.event == "escalated":
+        became = "is now critical" if event.reason == GRAVER else f"is far worse, {event.severity}"
     return f"{event.incident} on {event.signal} {became}, step {event.step}"
 
 
 def _parts(event: Event) -> list[str]:
     """Return the message, with its numbers, and what else was found when it opened."""
     if event.event == "escalated":
-        return [event.message]
+        return [event.message] if event.reason == GRAVER else [event.reason, event.message]
     parts = [event.message, f"since step {event.started}; {event.reason}"]
     if event.moved:
         parts.append(f"moved: {event.moved}")

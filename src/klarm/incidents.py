@@ -2,7 +2,8 @@
 
 An alert makes its signal's incident pending. It opens when the signal has been in alert for
 `confirm_steps` steps in a row, or at once when an alert is decisive; it escalates when the
-severity rises; it is resolved after `resolve_after` quiet steps. Counted are the steps at which a
+severity rises, or long after it was told, when it has become far worse; it is resolved after
+`resolve_after` quiet steps. Counted are the steps at which a
 detector of the signal had something to look at. Nothing is capped: every alert counts, and a
 critical one is never held back by a warning before it.
 """
@@ -11,18 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, isnan
+from math import inf, isfinite, isnan
 
 import msgspec
 
 from klarm.detectors import Detector
 from klarm.metrics import METRICS
 from klarm.settings import check_settings, setting
-from klarm.types import SEVERITIES, Alert, Blip, Event, EventKind, Incident, Worse
+from klarm.types import GRAVER, SEVERITIES, Alert, Blip, Event, EventKind, Incident, Worse
 
 # What is kept in memory of incidents that are over; the journal has them all.
 _MOST_KEPT = 1_000
 ROLLED_BACK = "rolled back"  # why an incident is over that never was
+# It does once more when its peak is so many times as bad as the one last told, if that is so many
+# steps ago: who knew of it then does not know of this. In between, an explosion is one explosion.
+_FAR_WORSE = 10.0
+_LONG_AGO_STEPS = 100
 # What is said when it opens is not said again when it is over.
 _UNDIAGNOSED = {"moved": "", "pattern": "", "cause": "", "remedy": ""}
 
@@ -62,6 +67,7 @@ class Incidents:
         self._alarmed: set[str] = set()  # and those that were alarmed about
         self._in_alert: dict[str, int] = {}  # steps in a row
         self._quiet: dict[str, int] = {}
+        self._told: dict[str, tuple[float, int]] = {}  # the peak last told, and steps since
 
     def update(
         self, step: int, values: Mapping[str, float], alerts: Sequence[Alert]
@@ -129,6 +135,7 @@ class Incidents:
         self._quiet[signal] = 0
         if signal not in self._alarmed:
             self._alarmed.add(signal)
+            self._count_step(signal)
             self._in_alert[signal] = self._in_alert.get(signal, 0) + 1
         in_alert = self._in_alert[signal]
         incident = self.current.get(signal)
@@ -137,9 +144,9 @@ class Incidents:
             incident = self.current[signal] = self._add(incident, signal, alert)
         incident = self.current[signal]
         if incident.state == "open":
-            if incident.severity == before:
-                return None
-            return self._tell("escalated", incident, step, "the severity rose")
+            if incident.severity != before:
+                return self._tell("escalated", incident, step, GRAVER)
+            return self._tell_far_worse(incident, step, alerts)
         for alert in alerts:
             if alert.decisive:
                 return self._open(incident, step, _why_decisive(alert))
@@ -150,6 +157,7 @@ class Incidents:
 
     def _calm(self, step: int, signal: str) -> Event | Blip | None:
         self._in_alert[signal] = 0
+        self._count_step(signal)
         incident = self.current[signal]
         if incident.state == "pending":
             del self.current[signal]
@@ -208,7 +216,21 @@ class Incidents:
         incident.state, incident.opened = "open", step
         return self._tell("opened", incident, step, reason)
 
+    def _tell_far_worse(self, incident: Incident, step: int, alerts: list[Alert]) -> Event | None:
+        peak, steps = self._told[incident.signal]
+        if steps < _LONG_AGO_STEPS or not _is_far_worse(incident.peak, peak, incident.worse):
+            return None
+        incident.worst = max(alerts, key=lambda alert: SEVERITIES.index(alert.severity))
+        reason = f"ten times worse than when it was last told ({peak:.3g}, now {incident.peak:.3g})"
+        return self._tell("escalated", incident, step, reason)
+
+    def _count_step(self, signal: str) -> None:
+        if signal in self._told:
+            peak, steps = self._told[signal]
+            self._told[signal] = peak, steps + 1
+
     def _tell(self, kind: EventKind, incident: Incident, step: int, reason: str) -> Event:
+        self._told[incident.signal] = incident.peak, 0
         return Event(
             event=kind,
             incident=incident.id,
@@ -229,6 +251,12 @@ def _is_worse(value: float, than: float, worse: Worse) -> bool:
     if isfinite(value) and isfinite(than):
         return value > than if worse == "higher" else value < than
     return isfinite(than) or isnan(value)
+
+
+def _is_far_worse(value: float, than: float, worse: Worse) -> bool:
+    """Compare in proportion, which has a meaning for positive values only."""
+    low, high = (than, value) if worse == "higher" else (value, than)
+    return 0.0 < low * _FAR_WORSE <= high < inf
 
 
 def _why_decisive(alert: Alert) -> str:

@@ -47,7 +47,7 @@ class Incident(msgspec.Struct):
     detectors: list[str]  # in the order in which they first spoke
     alerts: int  # how many
     last_alert: int  # the step of the latest
-    worst: Alert  # the first of the worst severity
+    worst: Alert  # the first of the worst severity, or since it became far worse
     peak: float  # the worst value of the metric that was alarmed about
     worse: Worse  # which that is
     id: int = 0  # counts the incidents of a run that were opened, from 1
@@ -56,6 +56,9 @@ class Incident(msgspec.Struct):
 
 
 EventKind = Literal["opened", "escalated", "resolved"]
+GRAVER = (
+    "the severity rose"  # the reason of an escalation, unless it is one within the same severity
+)
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):

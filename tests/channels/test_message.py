@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from klarm.channels.message import Context, message_of, metric_of, one_line
 from klarm.channels.sparkline import sparkline
-from klarm.types import Event
+from klarm.types import GRAVER, Event
 
 OPENED = Event(
     event="opened",
@@ -68,7 +68,7 @@ def test_an_opened_incident_is_told_in_full() -> None:
 
 def test_an_escalation_still_says_what_else_moved() -> None:
     """Its event does not; the one that opened the incident did."""
-    message = message_of(msgspec.structs.replace(PLAIN, event="escalated"), CONTEXT)
+    message = message_of(msgspec.structs.replace(PLAIN, event="escalated", reason=GRAVER), CONTEXT)
     assert message.title == "grpo-7b: kl now critical since step 148"
     assert message.fields["Looks like"] == "gradients first: updates that are too large"
     assert message.fields["To do"] == "Lower the learning rate or the gradient clip."

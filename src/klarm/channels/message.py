@@ -9,7 +9,7 @@ import msgspec
 
 from klarm.channels.sparkline import sparkline
 from klarm.detectors import CATALOGUE
-from klarm.types import Event, EventKind, Severity
+from klarm.types import GRAVER, Event, EventKind, Severity
 
 _LONGEST_LINE = 1000  # of what others wrote: a run's name, a path, a detector's sentence
 _MOST_POINTS = 200
@@ -113,7 +113,9 @@ def _title(event: Event, context: Context) -> str:
     if event.event == "resolved":
         how = "resolved" if event.recovered else "went quiet, but has not recovered,"
         return f"{what} {how} at step {event.step}"
-    now = " now" if event.event == "escalated" else ""
+    now = ""
+    if event.event == "escalated":
+        now = " now" if event.reason == GRAVER else " far worse,"
     looks = f", looks like {event.pattern}" if event.pattern else ""
     return f"{what}{now} {event.severity} since step {event.started}{looks}"
 
