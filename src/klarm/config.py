@@ -58,6 +58,7 @@ class Config:
     metrics: Mapping[str, UserKey] = field(default_factory=dict)
     sections: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     channel_settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    channel_sources: Mapping[str, str] = field(default_factory=dict, compare=False)
     # What is allowed but would better be otherwise, to be said once.
     remarks: tuple[str, ...] = field(default=(), compare=False)
 
@@ -72,10 +73,16 @@ class Config:
     def channels(self) -> list[Route]:
         """Make the channels that are on; raise ConfigError for a secret that is not there."""
         return [
-            route_of(name, values)
+            self._route(name, values)
             for name, values in self.channel_settings.items()
             if values["enabled"]
         ]
+
+    def _route(self, name: str, values: Mapping[str, object]) -> Route:
+        try:
+            return route_of(name, values)
+        except ConfigError as error:
+            raise ConfigError(f"{self.channel_sources[name]}: {error}") from None
 
     def as_dict(self) -> dict[str, object]:
         """Return every setting as klarm.yaml would hold it, but no secret."""
@@ -143,6 +150,7 @@ def load(
         metrics=metrics,
         sections=sections,
         channel_settings=checked,
+        channel_sources=channels.sources(),
         remarks=tuple(channels.remarks),
     )
 

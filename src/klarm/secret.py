@@ -12,6 +12,7 @@ from klarm.settings import ConfigError
 
 HIDDEN = "…"
 _HOW = "must be {env: NAME}, {file: PATH} or text (what was given is not shown)"
+_OR_OFF = "or switch the channel off (enabled: false)"
 # Shorter parts of a secret are words that stand in harmless texts as well.
 _SHORTEST_PART = 8
 _PIECES = re.compile(r"[/?&=;:]")  # a service may repeat any piece of its address
@@ -54,17 +55,23 @@ class Secret:
         if self.env:
             text = environment.get(self.env, "").strip()
             if not text:
-                raise ConfigError(f"is in the environment variable {self.env}, which is not set")
+                raise ConfigError(
+                    f"is in the environment variable {self.env}, which is not set; "
+                    f"set it (export {self.env}=...), {_OR_OFF}"
+                )
         else:
             try:
                 text = Path(self.file).expanduser().read_text(encoding="utf-8").strip()
             except (OSError, ValueError, RuntimeError) as error:
                 why = getattr(error, "strerror", None) or "it is no text"
                 raise ConfigError(
-                    f"is in the file {self.file}, which cannot be read: {why}"
+                    f"is in the file {self.file}, which cannot be read: {why}; "
+                    f"put it there, {_OR_OFF}"
                 ) from None
             if not text:
-                raise ConfigError(f"is in the file {self.file}, which is empty")
+                raise ConfigError(
+                    f"is in the file {self.file}, which is empty; put it there, {_OR_OFF}"
+                )
         return Secret(text, env=self.env, file=self.file)
 
     def reveal(self) -> str:

@@ -250,6 +250,47 @@ def test_a_strange_server_is_worth_a_retry(
     assert told in failed.reason
 
 
+@pytest.mark.parametrize("security", ["starttls", "tls"])
+def test_a_server_that_cannot_be_reached_is_named_with_its_port(
+    message: Message, security: str
+) -> None:
+    """And with the ports that go with each kind of encryption: they are often mixed up."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        settings = {
+            "host": "127.0.0.1",
+            "port": port,
+            "security": security,
+            "sender": "klarm@example.org",
+            "recipients": Names(["ann@example.org"]),
+        }
+        failed = failure(settings, message)
+    assert failed.reason == (
+        f"127.0.0.1:{port}: it refused the connection; with security {security}: port 587 goes "
+        "with starttls, 465 with tls"
+    )
+
+
+def test_encryption_that_does_not_go_with_the_port_is_told(start: Start, message: Message) -> None:
+    """Whoever talks TLS to a server that waits for STARTTLS learns what to change."""
+    _, settings = start("starttls")
+    failed = failure({**settings, "security": "tls"}, message)
+    assert f"localhost:{settings['port']}: TLS failed" in failed.reason
+    assert "port 587 goes with starttls, 465 with tls" in failed.reason
+
+
+def test_the_port_is_told_where_none_was_set(message: Message) -> None:
+    """It is the one of the encryption, which nobody sees in the file."""
+    settings = {
+        "host": "no-such-host.invalid",
+        "sender": "klarm@example.org",
+        "recipients": Names(["ann@example.org"]),
+    }
+    told = failure(settings, message).reason
+    assert told == "no-such-host.invalid:587: its name cannot be resolved; check host"
+
+
 @given(st.text(max_size=2000) | st.text("a\r\n:<>ä ", max_size=2000), st.text(max_size=300))
 def test_no_text_becomes_a_header(title: str, value: str) -> None:
     """Nor a part of the page; and every line is short enough for mail servers."""

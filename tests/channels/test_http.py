@@ -260,6 +260,25 @@ def test_what_is_no_address_is_refused_at_the_start(address: str) -> None:
     assert "very-secret-token" not in str(refusal.value)
 
 
+def test_what_an_address_may_begin_with_is_said_as_it_is() -> None:
+    """Both are called, as far away as it may be."""
+    with pytest.raises(ConfigError, match=r"must be an address that begins with https:// or http:"):
+        check_url("hooks.slack.com/x", "url")
+    check_url("http://alerts.example.org/x", "url")
+
+
+@pytest.mark.parametrize("login", ["user:very-secret-token@", "very-secret-token@", "@"])
+def test_a_login_in_an_address_is_refused_at_the_start(login: str) -> None:
+    """With what to do instead, and without showing it."""
+    with pytest.raises(ConfigError) as refusal:
+        WebhookChannel(name="mine", url=Secret(f"https://{login}alerts.example.org/in"))
+    told = str(refusal.value)
+    assert told.startswith("channels.mine.url holds a login (name:password@host), which is not")
+    assert "bearer_token" in told
+    assert "very-secret-token" not in told
+    assert "example.org" not in told
+
+
 def test_a_message_is_sent_with_our_name_and_closes_after_it(
     service: Any, message: Message
 ) -> None:

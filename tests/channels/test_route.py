@@ -138,6 +138,7 @@ def test_the_environment_alone_is_enough() -> None:
             "channels: {slack: {runs: 7}}",
             "klarm.yaml: channels.slack.runs must be text or a list of text, got 7",
         ),
+        ("channels: {team: }", "klarm.yaml: channels.team needs a type; known are slack,"),
         ("channels: {slack: secret-x}", "klarm.yaml: channels.slack must be a section, as in"),
         ("channels: secret-x", "klarm.yaml: channels must be a section"),
         ("channels: {7: {type: slack}}", "klarm.yaml: channels: 7 cannot be a channel's name"),
@@ -185,14 +186,19 @@ def test_a_wrong_variable_is_refused(variable: str, message: str) -> None:
     [
         (
             "{env: NOT_THERE}",
-            "channels.slack.webhook_url is in the environment variable NOT_THERE, which is not set",
+            "klarm.yaml: channels.slack.webhook_url is in the environment variable NOT_THERE, "
+            "which is not set; set it (export NOT_THERE=...), or switch the channel off "
+            "(enabled: false)",
         ),
         (
             "{file: /not/there}",
-            "channels.slack.webhook_url is in the file /not/there, which cannot be read: "
-            "No such file or directory",
+            "klarm.yaml: channels.slack.webhook_url is in the file /not/there, which cannot be "
+            "read: No such file or directory; put it there, or switch the channel off",
         ),
-        ("{file: empty}", "channels.slack.webhook_url is in the file empty, which is empty"),
+        (
+            "{file: empty}",
+            "klarm.yaml: channels.slack.webhook_url is in the file empty, which is empty; put it",
+        ),
         ("{file: binary}", "is in the file binary, which cannot be read: it is no text"),
     ],
 )
@@ -204,6 +210,34 @@ def test_a_secret_that_is_not_there_is_told_at_the_start(source: str, message: s
     with pytest.raises(ConfigError) as refusal:
         klarm.init("a")
     assert message in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("environment", "overrides", "told"),
+    [
+        (
+            {},
+            {"email": {"password": {"env": "NOT_THERE"}}},
+            "klarm.yaml, klarm.init(): channels.email.password is in the environment variable",
+        ),
+        ({}, {"email": {"ca_file": "/none"}}, "klarm.yaml, klarm.init(): channels.email.ca_file"),
+        (
+            {"KLARM_CHANNELS__EMAIL__USERNAME": "ann"},
+            {},
+            "klarm.yaml, environment: KLARM_CHANNELS__EMAIL__USERNAME: channels.email needs",
+        ),
+        ({}, {"slack": None}, "klarm.init(): channels.slack needs either"),
+    ],
+)
+def test_a_channel_that_cannot_be_made_is_told_with_its_sources(
+    environment: dict[str, str], overrides: dict[str, Any], told: str
+) -> None:
+    """All that named settings of it: the mistake may stand in any."""
+    write("channels: {email: {host: mail.example.org, sender: a@b.org, recipients: a@b.org}}")
+    config = load(environment=environment, overrides={"channels": overrides})
+    with pytest.raises(ConfigError) as refusal:
+        config.channels()
+    assert str(refusal.value).startswith(told)
 
 
 def test_a_secret_in_a_file_may_end_in_a_line_break() -> None:

@@ -77,7 +77,7 @@ class EmailChannel(Channel):
     def _hand_over(self, mail: EmailMessage) -> Mapping[str, object]:
         ends = time.monotonic() + self.timeout_seconds
         context = tls_context(self.ca_file) if self.security != "none" else None
-        address = (self.host, self.port or _PORTS[self.security])
+        address = (self.host, self._port)
         with _Conversation(address, ends, context if self.security == "tls" else None) as server:
             if self.security == "starttls":
                 server.ehlo_or_helo_if_needed()
@@ -89,6 +89,14 @@ class EmailChannel(Channel):
                 server.login(self.username, self.password.reveal())
             return server.send_message(mail)
 
+    @property
+    def _port(self) -> int:
+        return self.port or _PORTS[self.security]
+
+    @property
+    def _where(self) -> str:
+        return f"{self.host}:{self._port}"
+
     def _failure(self, error: Exception) -> NotDelivered:
         if isinstance(error, smtplib.SMTPRecipientsRefused):
             return self._refusal("every recipient", *worst(error.recipients))
@@ -96,17 +104,25 @@ class EmailChannel(Channel):
             what = "the login" if isinstance(error, smtplib.SMTPAuthenticationError) else "the mail"
             return self._refusal(what, error.smtp_code, error.smtp_error)
         if isinstance(error, smtplib.SMTPNotSupportedError):
-            return self.not_delivered(f"{self.host}: {error}", retry=False)
+            return self.not_delivered(f"{self._where}: {error}{self._remedy()}", retry=False)
         # smtplib says of everything else that the server disconnected.
         cause = error.__context__ if isinstance(error, smtplib.SMTPException) else error
         said = why(cause) if isinstance(cause, Exception) else "the connection broke"
-        return self.not_delivered(f"{self.host}: {said}", retry=True)
+        return self.not_delivered(f"{self._where}: {said}{self._remedy(cause)}", retry=True)
+
+    def _remedy(self, cause: object = None) -> str:
+        """Say what to look at: ports and encryption are often mixed up."""
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return "; ca_file names an authority of your own"
+        if isinstance(cause, socket.gaierror):
+            return "; check host"
+        return f"; with security {self.security}: port 587 goes with starttls, 465 with tls"
 
     def _refusal(self, what: str, code: int, said: bytes | str) -> NotDelivered:
         text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
         # 4xx passes, 5xx does not (RFC 5321); below is no answer of a mail server at all.
         return self.not_delivered(
-            f"{self.host} refused {what}: {code} {text}", retry=not 500 <= code < 600
+            f"{self._where} refused {what}: {code} {text}", retry=not 500 <= code < 600
         )
 
 

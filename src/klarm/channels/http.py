@@ -95,16 +95,26 @@ def post_json(
     return request(channel, "POST", url, msgspec.json.encode(content), {**kind, **(headers or {})})
 
 
-def check_url(value: str, name: str) -> None:
-    """Raise ConfigError, without the value, unless it is an address that can be called."""
+def check_url(value: str, name: str, *, login_goes: str = "") -> None:
+    """Raise ConfigError, without the value, unless it is an address that can be called.
+
+    A login in it would be taken for a part of the host. `login_goes` says where one belongs.
+    """
     try:
         parts = urlsplit(value)
+        login = "@" in parts.netloc
         good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
-        good = False
+        good = login = False
+    if login:
+        raise ConfigError(
+            f".{name} holds a login (name:password@host), which is not supported"
+            f"{login_goes} (what was given is not shown)"
+        )
     if not good or not value.isascii() or not value.isprintable() or " " in value:
         raise ConfigError(
-            f".{name} must be an address that begins with https:// (what was given is not shown)"
+            f".{name} must be an address that begins with https:// or http:// "
+            "(what was given is not shown)"
         )
 
 

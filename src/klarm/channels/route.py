@@ -63,6 +63,7 @@ class ChannelSettings:
         # What was given, and by which layer: channel -> setting -> (value, source).
         self._file = ""
         self._given: dict[str, dict[str, tuple[object, str]]] = {}
+        self._sources: dict[str, list[str]] = {}  # of a channel: it may have no setting at all
 
     def add(self, content: object, source: str, *, in_file: bool = False) -> None:
         """Take in the section of a file or of keywords. Values are never told: some are secret."""
@@ -80,7 +81,7 @@ class ChannelSettings:
                     f"{source}: {SECTION}.{name} must be a section, as in "
                     f"`{name}: {{type: slack, webhook_url: {{env: SLACK_WEBHOOK}}}}`"
                 )
-            given = self._given.setdefault(name, {})
+            given = self._of(name, source)
             given.update({key: (value, source) for key, value in (settings or {}).items()})
 
     def add_variable(self, variable: str, place: str, text: str) -> None:
@@ -92,8 +93,17 @@ class ChannelSettings:
                 "as in KLARM_CHANNELS__SLACK__WEBHOOK_URL"
             )
         known = {_as_variable(given): given for given in self._given}
-        given = self._given.setdefault(known.get(name, name), {})
-        given[key] = (_FromEnvironment(text, variable), f"environment: {variable}")
+        source = f"environment: {variable}"
+        given = self._of(known.get(name, name), source)
+        given[key] = (_FromEnvironment(text, variable), source)
+
+    def _of(self, name: str, source: str) -> dict[str, tuple[object, str]]:
+        self._sources.setdefault(name, []).append(source)
+        return self._given.setdefault(name, {})
+
+    def sources(self) -> dict[str, str]:
+        """Return by channel which layers speak of it."""
+        return {name: ", ".join(sources) for name, sources in self._sources.items()}
 
     def checked(self) -> dict[str, dict[str, object]]:
         """Return every setting of every channel, or raise ConfigError."""
@@ -101,7 +111,7 @@ class ChannelSettings:
 
     def _checked(self, name: str, given: dict[str, tuple[object, str]]) -> dict[str, object]:
         where = f"{SECTION}.{name}"
-        type_ = _type_of(name, given)
+        type_ = _type_of(name, given, self._sources[name][0])
         known = {**settings_of(Route), **settings_of(channel_kind(type_))}
         values: dict[str, object] = {_TYPE: type_}
         values |= {key: declared.default for key, declared in known.items()}
@@ -137,8 +147,8 @@ class _FromEnvironment:
         return f"<from {self.variable}>"
 
 
-def _type_of(name: str, given: Mapping[str, tuple[object, str]]) -> str:
-    type_, source = given.get(_TYPE, (None, next((s for _, s in given.values()), "klarm")))
+def _type_of(name: str, given: Mapping[str, tuple[object, str]], first: str) -> str:
+    type_, source = given.get(_TYPE, (None, first))
     if isinstance(type_, _FromEnvironment):
         type_ = type_.text
     if type_ is None and name in CHANNELS:
