@@ -16,6 +16,7 @@ ORDER = [
     "version",
     "types",
     "settings",
+    "masking",
     "secret",
     "locks",
     "guard",

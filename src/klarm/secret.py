@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import quote, quote_plus, unquote, unquote_plus, urlsplit
+from urllib.parse import urlsplit
 
+from klarm.masking import HIDDEN, hide, parts_of
 from klarm.settings import ConfigError
 
-HIDDEN = "…"
 _HOW = "must be {env: NAME}, {file: PATH} or text (what was given is not shown)"
 _OR_OFF = "or switch the channel off (enabled: false)"
-# Shorter parts of a secret are words that stand in harmless texts as well.
-_SHORTEST_PART = 8
-_PIECES = re.compile(r"[/?&=;:]")  # a service may repeat any piece of its address
 
 
 class Secret:
@@ -79,10 +75,8 @@ class Secret:
         return self._text
 
     def hide_in(self, text: str) -> str:
-        """Return a text without the secret, whole, quoted for an address, or the path of one."""
-        for part in self._parts():
-            text = text.replace(part, HIDDEN)
-        return text
+        """Return a text without the secret, and without any telling piece if it is an address."""
+        return hide(parts_of(self._text), text)
 
     def spelt(self) -> object:
         """Return it as klarm.yaml would hold it, without the text."""
@@ -91,25 +85,6 @@ class Secret:
         if self.file:
             return {"file": self.file}
         return HIDDEN if self._text else ""
-
-    def _parts(self) -> list[str]:
-        if not self._text:
-            return []
-        parts = {self._text}
-        if "://" in self._text:
-            try:
-                address = urlsplit(self._text)
-                parts |= {address.path, address.query, address.netloc.rpartition("@")[0]}
-                parts |= {address.password or "", *_PIECES.split(address.path)}
-                parts |= set(_PIECES.split(address.query))
-                if address.scheme not in ("http", "https"):  # apprise has tokens for hosts
-                    parts |= set(address.netloc.replace("@", ":").split(":"))
-            except ValueError:
-                pass
-            parts |= {unquote(part) for part in parts} | {unquote_plus(part) for part in parts}
-            parts = {part for part in parts if len(part) >= _SHORTEST_PART}
-        parts |= {quote(part, safe="") for part in parts} | {quote_plus(part) for part in parts}
-        return sorted(parts, key=len, reverse=True)
 
     def __bool__(self) -> bool:
         return bool(self._text or self.env or self.file)

@@ -323,6 +323,9 @@ def test_no_text_becomes_a_header(title: str, value: str) -> None:
     assert b"<script>" not in raw
 
 
+ENOUGH = {"host": "h", "sender": "a@b", "recipients": Names(["a@b"])}
+
+
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
@@ -337,11 +340,15 @@ def test_no_text_becomes_a_header(title: str, value: str) -> None:
             "is no mail address",
         ),
         (
-            {"host": "h", "sender": "a@b", "recipients": Names(["a@b"]), "username": "u"},
+            {**ENOUGH, "username": "u"},
             "needs username and password, or neither",
         ),
         (
-            {"host": "h", "sender": "a@b", "recipients": Names(["a@b"]), "ca_file": "/none"},
+            {**ENOUGH, "username": "u", "password": Secret("pässword")},
+            "channels.mail.password may hold ASCII only",
+        ),
+        (
+            {**ENOUGH, "ca_file": "/none"},
             "channels.mail.ca_file '/none' holds no certificates",
         ),
     ],

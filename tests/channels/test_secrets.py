@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import copy
+import html
+import json
 import pickle
 import traceback
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -220,3 +224,74 @@ def test_an_address_is_shown_without_what_is_secret(address: str, seen: str) -> 
 def test_no_piece_of_an_address_is_shown_that_a_service_repeats(address: str, echoed: str) -> None:
     """Neither a value of its query, nor a part after a semicolon, nor what quoting hid."""
     assert "SECRET" not in Secret(address).hide_in(f"the service said: {echoed}")
+
+
+SHORT = "https://a.org/services/T0AB/B1CD7/x9Yz?token=q7Rt&thread_id=55#fr4G"
+
+
+@pytest.mark.parametrize(
+    "echoed",
+    [
+        "no x9Yz in B1CD7 of T0AB, q7Rt",
+        "NO X9YZ IN B1CD7, Q7RT",
+        "\\/services\\/T0AB\\/B1CD7\\/x9Yz",
+        "services%2fT0AB%2fB1CD7%2fx9Yz%3ftoken%3dq7Rt",
+        "/services/T0AB/B1CD7/x9Yz?token=q7Rt&amp;thread_id=55#fr4G",
+    ],
+)
+def test_short_pieces_of_an_address_are_hidden_too(echoed: str) -> None:
+    """However a service writes them."""
+    hidden = Secret(SHORT).hide_in(f"the service said: {echoed}").lower()
+    assert [piece for piece in ("t0ab", "b1cd7", "x9yz", "q7rt", "fr4g") if piece in hidden] == []
+
+
+def test_the_words_of_an_address_are_no_secret() -> None:
+    """What a service says would be hard to read without them."""
+    for address, said in [
+        (SHORT, "a.org: no such token; services are down, see thread_id"),
+        ("https://hooks.example.org/hooks/api/v1/example", "hooks.example.org: the api is gone"),
+        ("https://discord.com/api/webhooks/123456/x9Yz", "Unknown Webhook at discord.com"),
+    ]:
+        assert Secret(address).hide_in(said) == said
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        "{secret}",
+        "Bearer {secret}",
+        "user:{secret}",
+        "x{secret}",
+        "xy{secret} and more",
+        "https://host/{secret}",
+    ],
+)
+@pytest.mark.parametrize("secret", ["s3cr", "s3cret-with-\xfc-and-/", "xoxb-17-abcdef"])
+def test_base64_hides_nothing(wrapped: str, secret: str) -> None:
+    """A secret is found in it wherever it begins, and whatever is around it."""
+    content = wrapped.format(secret=secret).encode()
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        coded = encode(content).decode()
+        for echoed in (coded, coded.rstrip("="), quote(coded), f"auth={coded}"):
+            hidden = Secret(secret).hide_in(f"bad header {echoed} in the request")
+            assert coded[4:8] not in hidden
+            assert hidden.endswith("in the request")
+
+
+@pytest.mark.parametrize("secret", ['p"w<&>\\x', "p w+ü%"])
+def test_what_is_escaped_is_hidden_too(secret: str) -> None:
+    """In JSON, in a page, in an address."""
+    for echoed in (
+        json.dumps(secret),
+        json.dumps(secret, ensure_ascii=False),
+        html.escape(secret),
+        quote(secret),
+        quote_plus(secret).lower(),
+    ):
+        told = echoed.strip('"')
+        assert told not in Secret(secret).hide_in(f"not {echoed} here")
+
+
+def test_a_short_password_in_an_address_is_hidden() -> None:
+    """It is a secret as a whole, not a word of a path."""
+    assert "x7" not in Secret("mailto://ann:x7@mail.example.org").hide_in("login x7 failed")

@@ -19,6 +19,7 @@ from klarm.channels.curve import FILE_NAME, curve_png
 from klarm.channels.http import why
 from klarm.channels.message import Message, one_line
 from klarm.channels.sockets import connector, end_by, tls_context
+from klarm.masking import SHORTEST_PIECE, hide
 from klarm.secret import Secret
 from klarm.settings import ConfigError, Names, setting
 
@@ -53,6 +54,9 @@ class EmailChannel(Channel):
                 raise ConfigError(f": {address!r} is no mail address")
         if bool(self.username) != bool(self.password):
             raise ConfigError(" needs username and password, or neither")
+        for name, told in (("username", self.username), ("password", self.password.reveal())):
+            if not told.isascii():
+                raise ConfigError(f".{name} may hold ASCII only: an SMTP login takes nothing else")
         if self.ca_file:
             try:
                 tls_context(self.ca_file)
@@ -120,6 +124,8 @@ class EmailChannel(Channel):
 
     def _refusal(self, what: str, code: int, said: bytes | str) -> NotDelivered:
         text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+        if len(self.username) >= SHORTEST_PIECE:  # no secret, but nobody else's business either
+            text = hide({self.username}, text)
         # 4xx passes, 5xx does not (RFC 5321); below is no answer of a mail server at all.
         return self.not_delivered(
             f"{self._where} refused {what}: {code} {text}", retry=not 500 <= code < 600
