@@ -16,10 +16,13 @@ import pytest
 
 import klarm
 from channels.conftest import reply
-from klarm.channels.base import NotDelivered
+from klarm.channels.base import Channel, NotDelivered
 from klarm.channels.message import Message
+from klarm.channels.slack import SlackChannel
+from klarm.channels.webhook import WebhookChannel
 from klarm.config import Config, load
 from klarm.secret import Secret, shown
+from klarm.settings import ConfigError
 
 # What must not be seen: of each secret the whole, and the telling part of an address.
 PLANTED = {
@@ -290,6 +293,30 @@ def test_what_is_escaped_is_hidden_too(secret: str) -> None:
     ):
         told = echoed.strip('"')
         assert told not in Secret(secret).hide_in(f"not {echoed} here")
+
+
+@pytest.mark.parametrize("secret", ["xyzzy\nX-Other: 1", "xyzzy\udcff", "xyzzy\x00"])
+def test_a_secret_that_is_no_line_of_text_is_refused_at_the_start(secret: str) -> None:
+    """It could not be sent, and might break what it is sent in."""
+    with pytest.raises(ConfigError, match="signing_key must be one line") as refusal:
+        WebhookChannel(name="mine", url=Secret("https://a.org/x"), signing_key=Secret(secret))
+    assert "xyzzy" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "told"),
+    [
+        (WebhookChannel, {"url": Secret("https://a.org/x")}, "bearer_token"),
+        (SlackChannel, {"channel": "C1"}, "bot_token"),
+    ],
+)
+def test_a_token_that_no_header_takes_is_refused_at_the_start(
+    kind: type[Channel], settings: dict[str, Any], told: str
+) -> None:
+    """A header is ASCII."""
+    with pytest.raises(ConfigError, match=f"channels.mine.{told} may hold ASCII only") as refusal:
+        kind(name="mine", **settings, **{told: Secret("xyzzy-ü")})
+    assert "xyzzy" not in str(refusal.value)
 
 
 def test_a_short_password_in_an_address_is_hidden() -> None:

@@ -47,9 +47,14 @@ class Channel(ABC):
             value = getattr(self, name)
             if isinstance(value, Secret):
                 try:
-                    setattr(self, name, value.fetched())
+                    fetched = value.fetched()
                 except ConfigError as error:
                     raise ConfigError(f"{where}.{name} {error}") from None
+                if not fetched.reveal().isprintable():
+                    raise ConfigError(
+                        f"{where}.{name} must be one line of text (what was given is not shown)"
+                    )
+                setattr(self, name, fetched)
         try:
             self._check()
         except ConfigError as error:
@@ -57,6 +62,13 @@ class Channel(ABC):
 
     def _check(self) -> None:  # noqa: B027  # most have nothing to add
         """Raise ConfigError, as `.setting what is wrong`, where settings do not go together."""
+
+    def _check_ascii(self, *names: str) -> None:
+        """Raise ConfigError for a login or token with characters that no protocol takes there."""
+        for name in names:
+            value = getattr(self, name)
+            if not (value.reveal() if isinstance(value, Secret) else value).isascii():
+                raise ConfigError(f".{name} may hold ASCII only (what was given is not shown)")
 
     @abstractmethod
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:

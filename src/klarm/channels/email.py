@@ -54,9 +54,7 @@ class EmailChannel(Channel):
                 raise ConfigError(f": {address!r} is no mail address")
         if bool(self.username) != bool(self.password):
             raise ConfigError(" needs username and password, or neither")
-        for name, told in (("username", self.username), ("password", self.password.reveal())):
-            if not told.isascii():
-                raise ConfigError(f".{name} may hold ASCII only: an SMTP login takes nothing else")
+        self._check_ascii("username", "password")
         if self.ca_file:
             try:
                 tls_context(self.ca_file)

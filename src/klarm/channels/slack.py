@@ -55,6 +55,7 @@ class SlackChannel(Channel):
             raise ConfigError(".channel must be set where there is a bot_token")
         if self.webhook_url:
             check_url(self.webhook_url.reveal(), "webhook_url")
+        self._check_ascii("bot_token")
         check_url(self.api_url, "api_url")
 
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:

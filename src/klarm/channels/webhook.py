@@ -38,6 +38,7 @@ class WebhookChannel(Channel):
         if not self.url:
             raise ConfigError(".url must be set")
         check_url(self.url.reveal(), "url", login_goes="; a token goes into bearer_token")
+        self._check_ascii("bearer_token")
         try:
             self._template: Any = msgspec.json.decode(self.template) if self.template else None
         except msgspec.DecodeError as error:
