@@ -18,7 +18,7 @@ from klarm.channels.base import Channel, NotDelivered, Receipt
 from klarm.channels.curve import FILE_NAME, curve_png
 from klarm.channels.http import why
 from klarm.channels.message import Message, one_line
-from klarm.channels.sockets import connector, end_by, tls_context
+from klarm.channels.sockets import NotResolvedError, connector, end_by, tls_context
 from klarm.masking import SHORTEST_PIECE, hide
 from klarm.secret import Secret
 from klarm.settings import ConfigError, Names, setting
@@ -116,7 +116,7 @@ class EmailChannel(Channel):
         """Say what to look at: ports and encryption are often mixed up."""
         if isinstance(cause, ssl.SSLCertVerificationError):
             return "; ca_file names an authority of your own"
-        if isinstance(cause, socket.gaierror):
+        if isinstance(cause, socket.gaierror | NotResolvedError):
             return "; check host"
         return f"; with security {self.security}: port 587 goes with starttls, 465 with tls"
 

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from klarm.channels.base import Channel
-from klarm.channels.sockets import connector, end_by, seconds_until, tls_context
+from klarm.channels.sockets import NotResolvedError, connector, end_by, seconds_until, tls_context
 from klarm.secret import shown
 from klarm.settings import ConfigError
 from klarm.version import __version__
@@ -192,6 +192,8 @@ class _Secured(http.client.HTTPSConnection):
 def why(error: Exception) -> str:
     """Say what went wrong in words of ours: texts of urllib quote addresses."""
     cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(cause, NotResolvedError):
+        return "its name was not resolved in time"
     if isinstance(cause, TimeoutError):
         return "no answer in time"
     if isinstance(cause, ssl.SSLCertVerificationError):

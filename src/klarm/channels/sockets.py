@@ -10,9 +10,14 @@ import contextlib
 import math
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
+
+
+class NotResolvedError(TimeoutError):
+    """The resolver took longer than there was time."""
 
 
 class _LastMoment:
@@ -57,7 +62,7 @@ def connector(ends: float) -> Callable[..., socket.socket]:
     def connect(address: tuple[str, int], *_: object) -> socket.socket:
         host, port = address
         failure: OSError | None = None
-        found_all = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found_all = _resolved(host, port, ends)
         for tried, (family, kind, protocol, _name, found) in enumerate(found_all):
             sock = _PlainSocket(family, kind, protocol)
             try:
@@ -72,6 +77,41 @@ def connector(ends: float) -> Callable[..., socket.socket]:
         raise failure or OSError("the host has no address")
 
     return connect
+
+
+class _Lookup(threading.Thread):
+    """One question to the system's resolver, which cannot be told how long it may take."""
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(name=f"klarm-resolve-{host}", daemon=True)
+        self._host, self._port = host, port
+        self.found: list[Any] = []
+        self.failure: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            self.found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        except (OSError, ValueError) as error:
+            self.failure = error
+
+
+# What is under way, by host and port: nobody asks again meanwhile.
+_lookups: dict[tuple[str, int], _Lookup] = {}
+
+
+def _resolved(host: str, port: int, ends: float) -> list[Any]:
+    lookup = _lookups.get((host, port))
+    # Without a lock, which a fork might find held: two at the same moment both ask, no harm done.
+    if lookup is None or not lookup.is_alive():
+        lookup = _lookups[host, port] = _Lookup(host, port)
+        lookup.start()
+    lookup.join(seconds_until(ends))
+    if lookup.is_alive():
+        raise NotResolvedError("the name was not resolved in time")
+    _lookups.pop((host, port), None)
+    if lookup.failure is not None:
+        raise lookup.failure
+    return lookup.found
 
 
 def end_by(sock: Any, ends: float) -> None:
