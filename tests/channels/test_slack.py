@@ -66,10 +66,12 @@ def test_a_webhook_gets_blocks_and_a_text(service: Any, message: Message) -> Non
         "section",
         "section",
         "section",
+        "section",
     ]
-    assert {"type": "mrkdwn", "text": "*Cost*\n$4.00 since it began, $560 for the run so far"} in (
-        call.json["blocks"][3]["fields"]
-    )
+    assert call.json["blocks"][4]["fields"][-2:] == [
+        {"type": "mrkdwn", "text": "*Cost*", "verbatim": True},
+        {"type": "plain_text", "text": "$4.00 since it began, $560 for the run so far"},
+    ]
 
 
 def test_a_web_page_is_not_slack(service: Any, message: Message) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,6 +17,8 @@ from klarm.settings import ConfigError, setting
 
 # Both write addresses to the log, tokens included.
 _TALKATIVE = ("apprise", "urllib3.connectionpool")
+
+_RINGS = re.compile(r"(?<!\w)@(?=\w)|<(?=[!@#])")
 
 
 @dataclass(kw_only=True, repr=False)
@@ -45,7 +48,9 @@ class AppriseChannel(Channel):
         kind = "success" if message.event == "resolved" else kinds[message.severity]
         title = f"{'Test: ' if message.test else ''}{message.title}"
         with _hushed(self) as said:
-            done = self._service.notify(body=message.body, title=title, notify_type=kind)
+            done = self._service.notify(
+                body=_tamed(message.body), title=_tamed(title), notify_type=kind
+            )
         if not done:
             why = said[-1] if said else "apprise does not say why"
             raise self.not_delivered(f"apprise could not deliver: {why}", retry=True)
@@ -57,6 +62,15 @@ class AppriseChannel(Channel):
         if service is not None:
             service.socket_connect_timeout = service.socket_read_timeout = self.timeout_seconds
         return service or ""
+
+
+def _tamed(text: str) -> str:
+    """Return a text in which no name is rung: apprise passes them on, and services look for them.
+
+    >>> _tamed("@here <!channel> a@b.org") == "@\u200bhere <\u200b!channel> a@b.org"
+    True
+    """
+    return _RINGS.sub("\\g<0>\u200b", text)
 
 
 @contextlib.contextmanager

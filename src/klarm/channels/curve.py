@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import math
 
-from klarm.channels.message import Message
+from klarm.channels.message import Message, one_line
 from klarm.stats import median
 
 FILE_NAME = "curve.png"
 _COLOURS = {"warning": "#d98e04", "critical": "#c62828"}
 _FEWEST = 3
+_LONGEST_NAME = 80
 _WIDE = 30.0  # so many times the usual hides it on a linear scale
 
 
@@ -60,8 +61,10 @@ def _draw(message: Message, points: list[tuple[int, float]]) -> bytes:
     if min(values) > 0 and max(values) > _WIDE * median(values):
         axes.set_yscale("log")
     axes.set_xlabel("step", fontsize=8)
-    # A dollar sign would begin a formula.
-    axes.set_title(f"{message.metric}, {message.run}".replace("$", r"\$"), loc="left", fontsize=9)
+    # A dollar sign would begin a formula, and the font has not every letter.
+    title = f"{message.metric}, {one_line(message.run, _LONGEST_NAME)}".replace("$", r"\$")
+    known = title.encode("latin-1", "replace").decode("latin-1")
+    axes.set_title(known, loc="left", fontsize=9)
     axes.tick_params(labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)

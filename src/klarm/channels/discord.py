@@ -13,7 +13,7 @@ from klarm.channels.base import Channel, Receipt
 from klarm.channels.curve import FILE_NAME, curve_png
 from klarm.channels.http import Answer, check_url, request
 from klarm.channels.message import Message
-from klarm.channels.text import fit, width
+from klarm.channels.text import fit, is_link, width
 from klarm.secret import Secret
 from klarm.settings import ConfigError, setting
 
@@ -90,10 +90,14 @@ def discord_payload(message: Message) -> dict[str, Any]:
         "color": _COLOURS[state],
         "fields": [],
     }
-    if message.link.startswith(("http://", "https://")):
-        embed["url"] = fit(message.link, 2_000)
+    fields = dict(message.fields)
+    # For the address of a host without a dot, such as localhost, it refuses the whole message.
+    if is_link(message.link) and "." in str(urlsplit(message.link).hostname).strip("."):
+        embed["url"] = message.link
+    else:
+        fields["Link"] = message.link
     left = MOST_IN_ALL - width(embed["title"]) - width(description)
-    told = [(n, v) for n, v in message.fields.items() if n.strip() and v.strip()]
+    told = [(n, v) for n, v in fields.items() if n.strip() and v.strip()]
     for name, value in told[:MOST_FIELDS]:
         field = {
             "name": fit(name, MOST_NAME, _escape),

@@ -12,6 +12,7 @@ from klarm.detectors import CATALOGUE
 from klarm.types import GRAVER, Event, EventKind, Severity
 
 _LONGEST_LINE = 1000  # of what others wrote: a run's name, a path, a detector's sentence
+_LONGEST_NAME = 80  # of a run in a title, where the rest must be seen too
 _MOST_POINTS = 200
 
 
@@ -109,7 +110,7 @@ def one_line(text: str, limit: int = _LONGEST_LINE) -> str:
 
 
 def _title(event: Event, context: Context) -> str:
-    what = f"{context.run}: {event.signal}"
+    what = f"{one_line(context.run, _LONGEST_NAME)}: {event.signal}"
     if event.event == "resolved":
         how = "resolved" if event.recovered else "went quiet, but has not recovered,"
         return f"{what} {how} at step {event.step}"

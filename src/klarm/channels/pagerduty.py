@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from klarm.channels.base import Channel, Receipt
 from klarm.channels.http import check_url, post_json
 from klarm.channels.message import Message
-from klarm.channels.text import fit, width
+from klarm.channels.text import fit, is_link, width
 from klarm.secret import Secret
 from klarm.settings import ConfigError, setting
 
@@ -75,7 +75,9 @@ def pagerduty_event(message: Message, severity: str, known_key: str = "") -> dic
     if message.time:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(message.time))
         event["payload"]["timestamp"] = at
-    if message.link:
+    if message.link and not is_link(message.link):
+        event["payload"]["custom_details"]["Link"] = fit(message.link, _MOST_DETAIL)
+    elif message.link:
         event["client_url"] = message.link
         event["links"] = [{"href": message.link, "text": "the run"}]
     return event

@@ -12,13 +12,14 @@ from klarm.channels.base import Channel, NotDelivered, Receipt
 from klarm.channels.curve import FILE_NAME, curve_png
 from klarm.channels.http import check_url, post_json, request
 from klarm.channels.message import Message
-from klarm.channels.text import fit
+from klarm.channels.text import fit, is_link
 from klarm.secret import Secret
 from klarm.settings import ConfigError, setting
 
 # https://docs.slack.dev/reference/block-kit/blocks and /reference/methods/chat.postMessage
 MOST_TEXT, MOST_HEADER, MOST_SECTION = 40_000, 150, 3_000
 MOST_FIELDS, MOST_FIELD, MOST_LINK = 10, 2_000, 3_000
+_MOST_TOLD = 20
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _MARKS = {"warning": "🟠", "critical": "🔴"}
 # Errors of the service's own; all others are mistakes that stay.
@@ -120,33 +121,47 @@ def slack_payload(message: Message) -> dict[str, Any]:
     """Return a message as blocks, and as the text that notifications show."""
     mark = "✅" if message.event == "resolved" else _MARKS[message.severity]
     title = f"{mark} {'Test: ' if message.test else ''}{message.title}"
-    blocks: list[dict[str, Any]] = [
-        {"type": "header", "text": {"type": "plain_text", "text": _fit(title, MOST_HEADER)}}
-    ]
+    blocks: list[dict[str, Any]] = [{"type": "header", "text": _plain(_fit(title, MOST_HEADER))}]
     if message.summary or not message.fields:
-        blocks.append(_section(_fit(message.summary or message.body or "–", MOST_SECTION)))
+        text = _fit(message.summary or message.body, MOST_SECTION)
+        blocks.append({"type": "section", "text": _plain(text or "–")})
     if message.sparkline:
         drawn = f"{message.metric} {message.sparkline}".replace("`", "'")
-        blocks.append(_section(f"```{_fit(drawn, MOST_SECTION - 6)}```"))
-    fields = [
-        {"type": "mrkdwn", "text": _fit(f"*{name}*\n{value}", MOST_FIELD)}
-        for name, value in message.fields.items()
-    ]
-    if fields:
-        blocks.append({"type": "section", "fields": fields[:MOST_FIELDS]})
+        marked = f"```{_fit(drawn, MOST_SECTION - 6)}```"
+        blocks.append({"type": "section", "text": _marked(marked)})
+    told = [(name, value) for name, value in message.fields.items() if name and value]
+    for at in range(0, min(len(told), _MOST_TOLD), MOST_FIELDS // 2):
+        # Two columns: only what others wrote must not be taken for markup.
+        columns = [
+            column
+            for name, value in told[at : at + MOST_FIELDS // 2]
+            for column in (
+                _marked(f"*{_fit(name.replace('*', ' '), MOST_FIELD - 2)}*"),
+                _plain(_fit(value, MOST_FIELD)),
+            )
+        ]
+        blocks.append({"type": "section", "fields": columns})
     if message.link:
-        # As plain text, which Slack makes a link of and which cannot be anything else.
-        blocks.append(_section(_fit(message.link, MOST_LINK)))
+        text = _fit(message.link, MOST_LINK)
+        # As mere text, which Slack makes a link of and which cannot be anything else.
+        link = {"type": "mrkdwn", "text": text} if is_link(message.link) else _plain(text)
+        blocks.append({"type": "section", "text": link})
     return {
         "text": _fit(f"{title}\n{message.summary}", MOST_TEXT),
+        "mrkdwn": False,
         "blocks": blocks,
         "unfurl_links": False,
         "unfurl_media": False,
     }
 
 
-def _section(text: str) -> dict[str, Any]:
-    return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
+def _plain(text: str) -> dict[str, Any]:
+    return {"type": "plain_text", "text": text}
+
+
+def _marked(text: str) -> dict[str, Any]:
+    # Else Slack would look for names to link, and ring those it finds.
+    return {"type": "mrkdwn", "text": text, "verbatim": True}
 
 
 def _fit(text: str, limit: int) -> str:

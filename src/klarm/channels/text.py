@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 _CUT = "…"
 
@@ -26,6 +27,21 @@ def fit(text: str, limit: int, escape: Callable[[str], str] = str) -> str:
         if length <= limit - len(_CUT):
             room = len(pieces)
     return "".join(pieces)
+
+
+def is_link(text: str) -> bool:
+    """Tell whether a text is an address on the web, and nothing else.
+
+    >>> is_link("https://example.org/runs/7b"), is_link("javascript:alert(1)")
+    (True, False)
+    """
+    try:
+        address = urlsplit(text)
+        host = address.hostname and address.port != 0
+    except ValueError:
+        return False
+    plain = text.isascii() and text.isprintable() and not set(' <>|"\\^`{}') & set(text)
+    return address.scheme in ("http", "https") and bool(host) and plain
 
 
 def width(text: str) -> int:
