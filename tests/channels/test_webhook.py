@@ -7,6 +7,7 @@ import hmac
 import json
 import math
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,31 @@ def test_a_signature_is_that_of_time_and_body(service: Any, message: Message) ->
     assert service.calls[1].headers["Klarm-Signature"] is None
 
 
+def test_a_receiver_can_check_the_signature_as_the_docs_do(
+    service: Any, message: Message, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the code on the page: what is ours is, what was changed, old or unsigned is not."""
+    channel(service, signing_key=Secret("hmac-kéy")).send(message, {})
+    channel(service).send(message, {})
+    signed, unsigned = service.calls
+    page: dict[str, Any] = {}
+    (snippet,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    exec(snippet, page)
+    is_from_klarm, key = page["is_from_klarm"], "hmac-kéy".encode()
+    assert is_from_klarm(signed.headers, signed.body, key) is True
+    assert is_from_klarm(signed.headers, signed.body + b" ", key) is False
+    assert is_from_klarm(signed.headers, signed.body, b"another") is False
+    assert is_from_klarm(unsigned.headers, unsigned.body, key) is False
+    for stamp in ("1763200000", "soon", "²"):
+        forged = {**dict(signed.headers), "Klarm-Timestamp": stamp}
+        assert is_from_klarm(forged, signed.body, key) is False
+    strange = {**dict(signed.headers), "Klarm-Signature": "v1=\xe4"}
+    assert is_from_klarm(strange, signed.body, key) is False
+    later = time.time() + 301
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert is_from_klarm(signed.headers, signed.body, key) is False
+
+
 def test_a_token_is_sent_as_bearer(service: Any, message: Message) -> None:
     """Where the receiver asks for one."""
     channel(service, bearer_token=Secret("t0ken")).send(message, {})
@@ -61,10 +87,14 @@ def test_a_token_is_sent_as_bearer(service: Any, message: Message) -> None:
 
 def test_a_template_is_filled_in(service: Any, message: Message) -> None:
     """What is put in cannot break the JSON, and a number stays one."""
-    template = '{"text": "$severity: $title", "at": "$step", "more": ["$summary", 1], "p": "$$5"}'
+    template = (
+        '{"$schema": 1, "text": "$severity: $title", "at": "$step", "more": ["$summary", 1], '
+        '"p": "$$5"}'
+    )
     quoted = msgspec.structs.replace(message, summary='a "quote" \\ $run')
     channel(service, template=template).send(quoted, {})
     assert service.calls[0].json == {
+        "$schema": 1,  # names are as they are: Teams asks for this one
         "text": f"critical: {message.title}",
         "at": 153,
         "more": ['a "quote" \\ $run', 1],
@@ -77,6 +107,9 @@ def test_a_template_is_filled_in(service: Any, message: Message) -> None:
     [
         ("{", "template is not valid JSON"),
         ('{"a": "$titel x"}', "template: .titel is unknown; did you mean title"),
+        ('{"a": "${xyz}"}', "template: .xyz is unknown; known are version, klarm, key, run, inc"),
+        ('{"a": ["$fields"]}', "template: .fields is no text or number; known are version, klarm"),
+        ('{"a": {"b": "at ${curve}"}}', "template: .curve is no text or number; known are version"),
         ('{"a": "5 $ x"}', "is no placeholder"),
     ],
 )

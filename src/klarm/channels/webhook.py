@@ -20,6 +20,7 @@ from klarm.settings import ConfigError, did_you_mean, setting
 from klarm.version import __version__
 
 VERSION = 1  # of the JSON; a new field does not change it, a changed one does
+_NO_TEXT = ("fields", "curve")
 _SPELLING = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
@@ -108,7 +109,7 @@ _PLACEHOLDERS = [
             body="",
         )
     )
-    if name not in ("fields", "curve")
+    if name not in _NO_TEXT
 ]
 
 
@@ -125,8 +126,10 @@ def _fill(part: Any, values: Mapping[str, Any]) -> Any:
     try:
         return string.Template(part).substitute(values)
     except KeyError as error:
-        name = str(error.args[0])
-        hint = did_you_mean(name, _PLACEHOLDERS) or f"; known are {', '.join(_PLACEHOLDERS)}"
+        name, known = str(error.args[0]), f"; known are {', '.join(_PLACEHOLDERS)}"
+        if name in _NO_TEXT:
+            raise ConfigError(f".template: ${name} is no text or number{known}") from None
+        hint = did_you_mean(name, _PLACEHOLDERS) or known
         raise ConfigError(f".template: ${name} is unknown{hint}") from None
     except ValueError:
         raise ConfigError(
