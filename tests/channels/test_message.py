@@ -80,6 +80,7 @@ def test_a_resolution_says_how_long_it_was_and_asks_for_nothing() -> None:
     message = message_of(over, CONTEXT)
     assert message.title == "grpo-7b: kl resolved at step 360"
     assert message.summary == "Over at step 360: 20 quiet steps."
+    assert message.mood == "good"
     assert message.fields == {
         "Lasted": "steps 148 to 360, 12 min",
         "Peak": "kl 0.07796",
@@ -99,6 +100,7 @@ def test_an_end_without_recovery_does_not_sound_like_one() -> None:
     assert message.summary == "Quiet at step 360: but kl stays at 0.07."
     assert message.fields["To do"] == "Lower the learning rate or the gradient clip."
     assert message.fields["Last checkpoint before"]
+    assert message.mood == "warning"
 
 
 def test_what_is_not_known_is_left_out() -> None:

@@ -44,8 +44,7 @@ class AppriseChannel(Channel):
 
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:  # noqa: ARG002
         """Have apprise send the message. It says only whether that worked."""
-        kinds = {"warning": "warning", "critical": "failure"}
-        kind = "success" if message.event == "resolved" else kinds[message.severity]
+        kind = {"warning": "warning", "critical": "failure", "good": "success"}[message.mood]
         title = f"{'Test: ' if message.test else ''}{message.title}"
         with _hushed(self) as said:
             done = self._service.notify(

@@ -21,7 +21,7 @@ from klarm.settings import ConfigError, setting
 MOST_CONTENT, MOST_TITLE, MOST_DESCRIPTION = 2_000, 256, 4_096
 MOST_FIELDS, MOST_NAME, MOST_VALUE, MOST_IN_ALL = 25, 256, 1_024, 6_000
 _MEANS_SOMETHING = set("\\*_~`|<>#[]")
-_COLOURS = {"warning": 0xD98E04, "critical": 0xC62828, "resolved": 0x2E7D32}
+_COLOURS = {"warning": 0xD98E04, "critical": 0xC62828, "good": 0x2E7D32}
 # No name in a message rings anybody, whatever it is.
 _NOBODY: dict[str, list[str]] = {"parse": []}
 _BOUNDARY = "klarm-4d2b8f0c7a1e"
@@ -78,7 +78,6 @@ class DiscordChannel(Channel):
 
 def discord_payload(message: Message) -> dict[str, Any]:
     """Return a message as one embed."""
-    state = "resolved" if message.event == "resolved" else message.severity
     title = f"{'Test: ' if message.test else ''}{message.title}"
     description = fit(message.summary or message.body, MOST_DESCRIPTION - 200, _escape)
     if message.sparkline:
@@ -87,7 +86,7 @@ def discord_payload(message: Message) -> dict[str, Any]:
     embed: dict[str, Any] = {
         "title": fit(title, MOST_TITLE, _escape),
         "description": description,
-        "color": _COLOURS[state],
+        "color": _COLOURS[message.mood],
         "fields": [],
     }
     fields = dict(message.fields)

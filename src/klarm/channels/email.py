@@ -25,7 +25,7 @@ from klarm.settings import ConfigError, Names, setting
 
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}
 _MOST_SUBJECT = 200
-_COLOURS = {"warning": "#d98e04", "critical": "#c62828", "resolved": "#2e7d32"}
+_COLOURS = {"warning": "#d98e04", "critical": "#c62828", "good": "#2e7d32"}
 
 
 @dataclass(kw_only=True, repr=False)
@@ -186,7 +186,6 @@ def compose(
 
 
 def _page(message: Message, image: str) -> str:
-    state = "resolved" if message.event == "resolved" else message.severity
     rows = "".join(
         '<tr><td style="padding:2px 12px 2px 0;color:#666;vertical-align:top">'
         f"{html.escape(name)}</td><td>{html.escape(value)}</td></tr>"
@@ -194,7 +193,7 @@ def _page(message: Message, image: str) -> str:
     )
     drawn = f"{message.metric} {message.sparkline}" if message.sparkline else ""
     parts = [
-        f'<h3 style="border-left:5px solid {_COLOURS[state]};padding-left:8px">'
+        f'<h3 style="border-left:5px solid {_COLOURS[message.mood]};padding-left:8px">'
         f"{html.escape(message.title)}</h3>",
         f"<p>{html.escape(message.summary or message.body)}</p>",
         f'<p><img src="cid:{image}" alt="{html.escape(drawn)}" style="max-width:100%"></p>'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from typing import Literal
 
 import msgspec
 
@@ -14,6 +15,8 @@ from klarm.types import GRAVER, Event, EventKind, Severity
 _LONGEST_LINE = 1000  # of what others wrote: a run's name, a path, a detector's sentence
 _LONGEST_NAME = 80  # of a run in a title, where the rest must be seen too
 _MOST_POINTS = 200
+
+Mood = Literal["warning", "critical", "good"]
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +44,14 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     summary: str = ""  # the body's first line: the numbers, or that it is over
     started: int = 0  # the step of the incident's first alert
     time: float = 0.0  # of the event; Unix time
+    recovered: bool = True  # false if it is over but its metric stays near its worst
+
+    @property
+    def mood(self) -> Mood:
+        """How it should look: good only if the trouble is over and gone."""
+        if self.event != "resolved":
+            return self.severity
+        return "good" if self.recovered else "warning"
 
     @property
     def key(self) -> str:
@@ -96,6 +107,7 @@ def message_of(event: Event, context: Context) -> Message:
         summary=summary,
         started=event.started,
         time=context.now,
+        recovered=event.recovered,
     )
 
 

@@ -21,7 +21,7 @@ MOST_TEXT, MOST_HEADER, MOST_SECTION = 40_000, 150, 3_000
 MOST_FIELDS, MOST_FIELD, MOST_LINK = 10, 2_000, 3_000
 _MOST_TOLD = 20
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_MARKS = {"warning": "🟠", "critical": "🔴"}
+_MARKS = {"warning": "🟠", "critical": "🔴", "good": "✅"}
 # Errors of the service's own; all others are mistakes that stay.
 _PASSING = {
     "fatal_error",
@@ -119,8 +119,7 @@ class SlackChannel(Channel):
 
 def slack_payload(message: Message) -> dict[str, Any]:
     """Return a message as blocks, and as the text that notifications show."""
-    mark = "✅" if message.event == "resolved" else _MARKS[message.severity]
-    title = f"{mark} {'Test: ' if message.test else ''}{message.title}"
+    title = f"{_MARKS[message.mood]} {'Test: ' if message.test else ''}{message.title}"
     blocks: list[dict[str, Any]] = [{"type": "header", "text": _plain(_fit(title, MOST_HEADER))}]
     if message.summary or not message.fields:
         text = _fit(message.summary or message.body, MOST_SECTION)

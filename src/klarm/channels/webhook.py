@@ -77,6 +77,7 @@ def webhook_payload(message: Message) -> dict[str, Any]:
         "severity": message.severity,
         "step": message.step,
         "started": message.started,
+        "recovered": message.recovered,
         "time": message.time,
         "title": message.title,
         "summary": message.summary,
