@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,13 +36,15 @@ def record_run(run: str = "a", *, value: float = NAN, steps: int = 3) -> None:
 
 
 def test_a_test_alert_says_what_each_service_answered(server: Server) -> None:
-    """Exit code 1 when one of them failed; the message is marked as a test."""
+    """Exit code 1 when one of them failed; the message is marked as a test, and has a time."""
     server.answers = [(200, {}), (404, {})]
     channels = f"one={server.url},two={server.url}"
+    before = time.time()
     done = run_klarm("test-alert", channels=channels)
     assert done.returncode == 1
     assert done.stdout == "one: delivered (thread t1)\ntwo: not delivered: HTTP 404\n"
     assert [message["test"] for message in server.messages] == [True, True]
+    assert all(before <= message["time"] <= time.time() for message in server.messages)
 
 
 def test_a_test_alert_goes_to_one_channel_when_it_is_named(server: Server) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -12,19 +13,6 @@ from klarm.channels.message import Message
 from klarm.config import load
 from klarm.delivery import outgoing
 from klarm.settings import did_you_mean
-
-_MESSAGE = Message(
-    run="test",
-    incident=0,
-    event="opened",
-    signal="kl",
-    severity="warning",
-    step=0,
-    title="klarm test: this is how an alert arrives",
-    body="Sent by `klarm test-alert`. No run is in trouble, and there is nothing to do.",
-    test=True,
-)
-
 
 @click.command("test-alert")
 @click.argument("channel", required=False)
@@ -50,7 +38,7 @@ def testalert(channel: str | None, config_file: Path | None) -> None:
     failed = False
     for name in channels if channel is None else [channel]:
         try:
-            receipt = channels[name].send(_MESSAGE, {})
+            receipt = channels[name].send(_message(), {})
         except NotDelivered as failure:
             failed = True
             click.echo(f"{name}: not delivered: {failure.reason}")
@@ -58,3 +46,18 @@ def testalert(channel: str | None, config_file: Path | None) -> None:
             answer = ", ".join(f"{key} {value}" for key, value in receipt.items())
             click.echo(f"{name}: delivered{f' ({answer})' if answer else ''}")
     sys.exit(failed)
+
+
+def _message() -> Message:
+    return Message(
+        run="test",
+        incident=0,
+        event="opened",
+        signal="kl",
+        severity="warning",
+        step=0,
+        title="klarm test: this is how an alert arrives",
+        body="Sent by `klarm test-alert`. No run is in trouble, and there is nothing to do.",
+        test=True,
+        time=time.time(),
+    )
