@@ -191,12 +191,12 @@ def test_a_run_that_starts_over_is_told_that_a_new_run_needs_a_new_name(
 
 
 def test_the_end_names_the_incidents_and_where_to_look(capsys: pytest.CaptureFixture[str]) -> None:
-    """Those that are over too, and a path that a shell can take."""
+    """Those that are over too, up to where they were, and a path that a shell can take."""
     with klarm.init("my run", kl_explosion={"resolve_after": 3}) as watched:
         for step in range(30):
             watched.log({"kl": math.nan if step in (5, 29) else 0.1}, step)
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "klarm: run my run ends after 30 steps: 2 incidents (kl, critical, steps 5 to 5; "
+        "klarm: run my run ends after 30 steps: 2 incidents (kl, critical, steps 5 to 8; "
         "kl, critical, open since step 29); see klarm replay 'klarm_runs/my run'"
     )
 

@@ -83,5 +83,5 @@ def _parts(event: Event) -> list[str]:
 def _in_short(incident: Incident) -> str:
     when = f"open since step {incident.started}"
     if incident.ended is not None:
-        when = f"steps {incident.started} to {incident.last_alert}"
+        when = f"steps {incident.started} to {incident.ended}"
     return f"{incident.signal}, {incident.severity}, {when}"
