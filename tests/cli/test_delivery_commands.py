@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,14 @@ from klarm.delivery.deliveries import Acknowledged, Silenced
 pytestmark = pytest.mark.usefixtures("one_detector")
 
 NAN = float("nan")
+WARNING = 0.9  # four standard deviations above what the run had before
+KLARM = str(Path(sys.executable).with_name("klarm"))
+
+
+@pytest.fixture(autouse=True)
+def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep tables from being folded."""
+    monkeypatch.setenv("COLUMNS", "200")
 
 
 @pytest.fixture
@@ -108,7 +118,7 @@ def test_deliver_fails_when_a_channel_refuses_and_can_be_told_to_try_again(
 def test_incidents_shows_who_knows_of_what(server: Server) -> None:
     """Of the latest run, unless one is named by its name or folder."""
     record_run("a")
-    record_run("b", value=1.0)
+    record_run("b", value=WARNING)
     run_klarm("deliver", "klarm_runs/a", channels=f"hook={server.url}")
     run_klarm("ack", "1", "--run", "a", "--by", "ada")
     shown = run_klarm("incidents", "klarm_runs/a").stdout
@@ -123,6 +133,67 @@ def test_incidents_shows_who_knows_of_what(server: Server) -> None:
     assert "silenced" not in latest
     run_klarm("silence", "kl", "--for", "2h", "--even-critical")
     assert "silenced" in run_klarm("incidents").stdout.split()
+
+
+def test_incidents_shows_who_is_still_owed(server: Server) -> None:
+    """Of the channels that the configuration has; each person who knows is shown once."""
+    record_run()
+    run_klarm("deliver", "klarm_runs", channels=f"one={server.url}")
+    for _ in range(2):
+        run_klarm("ack", "1", "--by", "ada[/]")
+    done = run_klarm("incidents", channels=f"one={server.url},two={server.url}")
+    shown = " ".join(done.stdout.split())
+    assert "one, two (owed)" in shown
+    assert shown.count("ada[/]") == 1
+    assert done.stderr == ""
+    done = run_klarm("incidents")
+    assert "owed" not in done.stdout
+    assert "no channel is configured here: who is still owed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("route", "owed"),
+    [
+        ({}, True),
+        ({"severity": "critical"}, False),
+        ({"signals": "[reward]"}, False),
+        ({"runs": "[b*]"}, False),
+        ({"enabled": "false"}, False),
+    ],
+)
+def test_incidents_does_not_show_as_owed_what_a_channel_does_not_take(
+    route: dict[str, str], owed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As its severity, signals and runs say."""
+    record_run(value=WARNING, steps=1)
+    settings = {"type": "webhook", "url": "http://127.0.0.1:9", **route}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"KLARM_CHANNELS__HOOK__{name.upper()}", value)
+    done = subprocess.run([KLARM, "incidents"], capture_output=True, text=True, check=True)
+    assert ("hook (owed)" in " ".join(done.stdout.split())) == owed
+
+
+def test_incidents_are_shown_where_the_secrets_of_channels_are_not() -> None:
+    """As on somebody's laptop."""
+    record_run()
+    Path("klarm.yaml").write_text("channels: {slack: {webhook_url: {env: NOT_HERE}}}")
+    done = subprocess.run([KLARM, "incidents"], capture_output=True, text=True, check=True)
+    assert "critical" in done.stdout
+    assert "NOT_HERE" in done.stderr
+    assert "who is still owed a message is not shown" in done.stderr
+
+
+def test_incidents_shows_the_silences_in_force(server: Server) -> None:
+    """Even where there is no incident; what they hold back is not shown as owed."""
+    record_run(value=WARNING, steps=1)
+    run_klarm("silence", "kl", "--for", "200steps", "--by", "ada")
+    run_klarm("silence", "reward", "--for", "2h", "--by", "bob", "--even-critical")
+    shown = run_klarm("incidents", channels=f"hook={server.url}").stdout
+    kl, reward = shown.splitlines()[-2:]
+    assert kl == "kl is silent until step 300; critical ones are told of all the same (by ada)"
+    assert reward.startswith("reward is silent until 20")
+    assert reward.endswith("; critical ones too (by bob)")
+    assert "hook (held back)" in " ".join(shown.split())
 
 
 def test_incidents_says_when_there_is_none() -> None:
@@ -140,7 +211,9 @@ def test_an_acknowledgement_is_recorded_for_incidents_there_are() -> None:
     """A wrong number is an error that names the right ones."""
     record_run()
     done = run_klarm("ack", "1", "--by", "ada")
-    assert (done.returncode, done.stdout) == (0, "run a: incident 1 is acknowledged by ada\n")
+    assert done.returncode == 0
+    assert done.stdout.startswith("run a: incident 1 is acknowledged by ada\n")
+    assert "no channel is configured here: of what channels were not told yet" in done.stdout
     done = run_klarm("ack", "7")
     assert done.returncode == 1
     assert "run a has no incident 7; there are 1" in done.stderr
@@ -149,9 +222,28 @@ def test_an_acknowledgement_is_recorded_for_incidents_there_are() -> None:
     assert (entry.incident, entry.by) == (1, "ada")
 
 
+@pytest.mark.parametrize(
+    ("value", "said", "sent"),
+    [(WARNING, "no longer sent to two", 1), (NAN, "critical, so still sent to two", 2)],
+)
+def test_an_acknowledgement_says_who_is_still_told_and_who_no_longer_is(
+    server: Server, value: float, said: str, sent: int
+) -> None:
+    """The colleague on the other channel hears of what is critical all the same."""
+    record_run(value=value, steps=1)
+    run_klarm("deliver", "klarm_runs", channels=f"one={server.url}")
+    both = f"one={server.url},two={server.url}"
+    done = run_klarm("ack", "1", "--by", "ada", channels=both)
+    assert done.stdout == f"run a: incident 1 is acknowledged by ada\n{said}\n"
+    run_klarm("deliver", "klarm_runs", channels=both)
+    assert len(server.messages) == sent
+    done = run_klarm("ack", "1", channels=f"one={server.url}")
+    assert done.stdout.endswith("\nnothing of it is left to be sent\n")
+
+
 def test_a_live_run_heeds_an_acknowledgement(server: Server) -> None:
     """An opening that did not get through yet is no longer sent."""
-    record_run(value=1.0)
+    record_run(value=WARNING)
     run_klarm("ack", "1")
     done = run_klarm("deliver", "klarm_runs", channels=f"hook={server.url}")
     assert (done.returncode, done.stdout) == (0, "a: sent 0 to hook\n")
@@ -173,6 +265,25 @@ def test_a_silence_counts_from_the_step_the_run_has_come_to(server: Server) -> N
     assert len(server.messages) == 1
 
 
+def test_a_silence_can_be_ended(server: Server) -> None:
+    """What it held back and is still open is told then; a later silence holds again."""
+    record_run(value=WARNING, steps=1)
+    channels = f"hook={server.url}"
+    run_klarm("silence", "kl", "--for", "2h")
+    run_klarm("deliver", "klarm_runs", channels=channels)
+    assert server.messages == []
+    done = run_klarm("silence", "kl", "--off", "--by", "ada")
+    assert done.returncode == 0
+    assert done.stdout.startswith("run a: kl is no longer silent; what was held back and is still")
+    assert "silent" not in run_klarm("incidents").stdout
+    run_klarm("deliver", "klarm_runs", channels=channels)
+    assert server.told() == [(1, "opened", 100)]
+    run_klarm("silence", "reward", "--for", "2h")
+    done = run_klarm("silence", "kl", "--off")
+    assert done.returncode == 1
+    assert "run a: kl is not silent; silent are reward" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -180,7 +291,9 @@ def test_a_silence_counts_from_the_step_the_run_has_come_to(server: Server) -> N
         (["reword", "--for", "2h"], "did you mean reward?"),
         (["kl", "--for", "2weeks"], "'2weeks' is no span; try 200steps, 30min, 2h or 1d"),
         (["kl", "--for", "0h"], "'0h' is no span"),
-        (["kl"], "Missing option '--for'"),
+        (["kl"], "say for how long, as in --for 2h, or --off to end a silence"),
+        (["kl", "--off", "--for", "2h"], "--off ends every silence of a signal"),
+        (["kl", "--off", "--even-critical"], "--off ends every silence of a signal"),
     ],
 )
 def test_a_silence_that_cannot_be_is_refused(arguments: list[str], complaint: str) -> None:

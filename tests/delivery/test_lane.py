@@ -10,7 +10,7 @@ from loopback import LoopbackChannel, LoopbackRoute, Server
 
 from klarm.channels.base import Channel
 from klarm.delivery import deliveries, routes
-from klarm.delivery.deliveries import Acknowledged, Silenced
+from klarm.delivery.deliveries import Acknowledged, Silenced, Unsilenced
 from klarm.delivery.lane import MOST_IN_HAND, Lane
 from klarm.delivery.outbox import Outbox
 from klarm.delivery.writer import MessageWriter
@@ -503,3 +503,52 @@ def test_an_acknowledged_incident_is_told_of_only_when_it_gets_worse_or_ends(
     run.settle()
     assert server.told()[1:] == [(1, "escalated", 12), (1, "resolved", 40)]
     assert outcomes()[0] == (1, "opened", "acknowledged")
+
+
+def test_an_acknowledgement_keeps_no_critical_incident_from_being_sent(
+    run: Run, server: Server
+) -> None:
+    """One colleague knows of it; those on this channel do not. They are told who does."""
+    server.answers = [(500, {})]
+    run.tell("opened", severity="critical")
+    pause = run.settle()
+    for name in ("ada", "bob", "ada"):
+        deliveries.append(FOLDER, Acknowledged(began=BEGAN, incident=1, by=name, time=5000.0))
+    run.now += pause or 0.0
+    assert run.settle() is None
+    assert server.told()[1:] == [(1, "opened", 10)]
+    assert server.messages[1]["fields"]["Acknowledged by"] == "ada, bob"
+    assert "Acknowledged by: ada, bob" in server.messages[1]["body"]
+
+
+def test_a_critical_incident_that_was_acknowledged_and_is_over_is_still_told(
+    run: Run, server: Server
+) -> None:
+    """In one message; one that was never critical is not."""
+    server.answers = [(500, {})]
+    run.tell("opened", severity="critical")
+    pause = run.settle()
+    run.tell("opened", incident=2, step=11)
+    for incident in (1, 2):
+        entry = Acknowledged(began=BEGAN, incident=incident, by="ada", time=5000.0)
+        deliveries.append(FOLDER, entry)
+    run.tell("resolved", step=40, severity="critical")
+    run.tell("resolved", incident=2, step=41)
+    run.now += pause or 0.0
+    run.settle()
+    assert server.told()[1:] == [(1, "resolved", 40)]
+    assert outcomes()[2:] == [(2, "opened", "acknowledged"), (2, "resolved", "acknowledged")]
+
+
+def test_a_silence_that_is_ended_early_holds_nothing_back(run: Run, server: Server) -> None:
+    """A live run sees it when it looks again."""
+    silence(until_time=9000.0)
+    silence(until_step=1000)
+    silence(until_time=9000.0, signal="loss")
+    run.tell("opened")
+    run.tell("opened", incident=2, step=11, signal="loss")
+    assert run.settle() == 15.0
+    deliveries.append(FOLDER, Unsilenced(began=BEGAN, signal="kl", by="me", time=5001.0))
+    run.now += 15.0
+    assert run.settle() == 15.0
+    assert server.told() == [(1, "opened", 10)]

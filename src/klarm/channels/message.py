@@ -71,6 +71,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     gpus: int = 0
     gpu_hour_price: float = 0.0
     url: str = ""
+    acknowledged_by: str = ""
 
 
 def metric_of(event: Event) -> str:
@@ -153,6 +154,7 @@ def _fields(event: Event, context: Context) -> dict[str, str]:
         "To do": "" if nothing_to_do else opening.remedy or event.recommendation,
         "Last checkpoint before": "" if nothing_to_do else event.checkpoint or opening.checkpoint,
         "Cost": _cost(context),
+        "Acknowledged by": context.acknowledged_by,
     }
 
 

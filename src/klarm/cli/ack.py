@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import getpass
 import time
+from collections.abc import Sequence
 
 import click
 
-from klarm.cli.runs import find_run, incident_numbers, started
+from klarm.cli.runs import find_run, incident_numbers, known_routes, started, write_down
 from klarm.config import load
-from klarm.delivery import deliveries
 from klarm.delivery.deliveries import Acknowledged
+from klarm.delivery.mutes import Verdict
+from klarm.delivery.outbox import Outbox
+from klarm.delivery.prospects import prospects_of
+from klarm.delivery.routes import Route, Run
 from klarm.journal import FILE_NAME
 from klarm.journal_scan import recorded_events
+from klarm.types import Event
 
 
 @click.command()
@@ -22,19 +27,47 @@ from klarm.journal_scan import recorded_events
 def ack(incident: int, run: str | None, by: str | None) -> None:
     """Note that somebody knows of incident ID.
 
-    It is no longer sent that it opened. That it becomes critical, or is over, still is.
+    What is yet to be sent of it no longer is, unless it is critical: then it still is, with the
+    name. Its end is told where it was told of.
     """
-    folder = find_run(run, load())
+    settings = load()
+    folder = find_run(run, settings)
     events = [event for _, _, event in recorded_events(folder / FILE_NAME)]
     head = started(folder)
-    if all(event.incident != incident for event in events):
+    own = [event for event in events if event.incident == incident]
+    if not own:
         raise click.ClickException(
             f"run {head.run} has no incident {incident}; there are {incident_numbers(events)}"
         )
     who = by or getpass.getuser()
-    entry = Acknowledged(began=head.started, incident=incident, by=who, time=time.time())
-    try:
-        deliveries.append(folder, entry)
-    except OSError as error:
-        raise click.ClickException(f"cannot write {folder}: {error.strerror}") from None
+    now = time.time()
+    write_down(folder, Acknowledged(began=head.started, incident=incident, by=who, time=now))
     click.echo(f"run {head.run}: incident {incident} is acknowledged by {who}")
+    routes, why_not = known_routes(settings)
+    if why_not:
+        click.echo(f"{why_not}: of what channels were not told yet, only the critical is sent")
+        return
+    for line in _what_becomes_of_it(own, routes, Run(head.run, folder), now):
+        click.echo(line)
+
+
+def _what_becomes_of_it(
+    own: Sequence[Event], routes: Sequence[Route], run: Run, now: float
+) -> list[str]:
+    """Say which channels are still sent something of an incident, and which no longer are."""
+    outbox = Outbox(run.folder)
+    outbox.refresh()
+    verdicts = prospects_of(run, routes, outbox, now).get(own[0].incident, {})
+    if not verdicts:
+        return ["nothing of it is left to be sent"]
+    critical = any(event.severity == "critical" for event in own)
+    words: dict[Verdict, str] = {
+        "acknowledged": "no longer sent to",
+        "silenced": "silenced, so not sent to",
+        "wait": "held back until the silence is over:",
+        "send": "critical, so still sent to" if critical else "over, which is still sent to",
+    }
+    channels: dict[Verdict, list[str]] = {}
+    for channel, verdict in verdicts.items():
+        channels.setdefault(verdict, []).append(channel)
+    return [f"{words[verdict]} {', '.join(names)}" for verdict, names in channels.items()]

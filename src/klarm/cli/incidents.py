@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import click
 
-from klarm.cli.runs import find_run, started
+from klarm.cli.runs import find_run, known_routes, started
 from klarm.config import load
 from klarm.delivery import deliveries
-from klarm.delivery.deliveries import Acknowledged, Delivered, Entry, Silenced
-from klarm.delivery.outbox import last_step
+from klarm.delivery.deliveries import Delivered, Entry, Silenced
+from klarm.delivery.mutes import Verdict, silence_in_words
+from klarm.delivery.outbox import Outbox
+from klarm.delivery.prospects import prospects_of
+from klarm.delivery.routes import Run
 from klarm.incident_text import COLOURS
 from klarm.journal import FILE_NAME
 from klarm.journal_scan import recorded_events
@@ -23,61 +26,90 @@ _COLUMNS = ("id", "signal", "severity", "state", "steps", "detectors", "told", "
 @click.command()
 @click.argument("run", required=False)
 def incidents(run: str | None) -> None:
-    """List the incidents of RUN: a name, a folder, or the latest run."""
-    from rich.console import Console
-    from rich.table import Table
+    """List the incidents of RUN: a name, a folder, or the latest run.
 
-    folder = find_run(run, load())
+    With the channels that were told of each, those of the configuration that are still owed it, and
+    the silences that are in force.
+    """
+    settings = load()
+    folder = find_run(run, settings)
+    head = started(folder)
     by_incident: dict[int, list[Event]] = {}
     for _, _, event in recorded_events(folder / FILE_NAME):
         by_incident.setdefault(event.incident, []).append(event)
-    head = started(folder)
-    entries = [entry for _, entry in deliveries.read(folder) if entry.began == head.started]
-    if not by_incident:
+    now = time.time()
+    outbox = Outbox(folder)
+    outbox.refresh()
+    silences = outbox.in_force(now)
+    routes, why_not = known_routes(settings)
+    if by_incident:
+        entries = [entry for _, entry in deliveries.read(folder) if entry.began == head.started]
+        ahead = prospects_of(Run(head.run, folder), routes, outbox, now)
+        rows = [
+            _row(
+                events[-1],
+                _told(number, entries, ahead.get(number, {})),
+                _muted(events[-1], outbox.acknowledged.get(number, []), entries, silences),
+            )
+            for number, events in by_incident.items()
+        ]
+        _show(f"run {head.run}", rows)
+    else:
         click.echo(f"run {head.run}: no incident")
-        return
-    table = Table(box=None, padding=(0, 2, 0, 0), title=f"run {head.run}", title_justify="left")
+    for silence in silences:
+        click.echo(f"{silence_in_words(silence)} (by {silence.by})")
+    if by_incident and why_not:
+        click.echo(f"klarm: {why_not}: who is still owed a message is not shown", err=True)
+
+
+def _show(title: str, rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0), title=Text(title), title_justify="left")
     for column in _COLUMNS:
         table.add_column(column, overflow="fold")
-    silences = _in_force(folder, entries)
-    for number, events in by_incident.items():
-        last = events[-1]
-        table.add_row(
-            str(number),
-            last.signal,
-            f"[{COLOURS[last.severity]}]{last.severity}[/]",
-            "resolved" if last.event == "resolved" else "open",
-            _steps(last),
-            ", ".join(last.detectors),
-            _told(number, entries),
-            _muted(last, entries, silences),
-        )
+    for row in rows:
+        cells = [Text(cell, COLOURS.get(cell, "")) for cell in row]  # type: ignore[call-overload]
+        table.add_row(*cells)
     Console().print(table)
 
 
-def _steps(last: Event) -> str:
-    end = str(last.step) if last.event == "resolved" else ""
-    return f"{last.started}–{end}"
+def _row(last: Event, told: str, muted: str) -> list[str]:
+    over = last.event == "resolved"
+    return [
+        str(last.incident),
+        last.signal,
+        last.severity,
+        "resolved" if over else "open",
+        f"{last.started}–{last.step if over else ''}",
+        ", ".join(last.detectors),
+        told,
+        muted,
+    ]
 
 
-def _told(incident: int, entries: list[Entry]) -> str:
-    """Return the channels that were told, and those that refused."""
-    outcomes = {
-        entry.channel: entry.outcome
+def _told(incident: int, entries: Sequence[Entry], ahead: Mapping[str, Verdict]) -> str:
+    """Return the channels that were told, those that refused, and those that are still owed."""
+    notes = {
+        entry.channel: "" if entry.outcome == "sent" else "refused"
         for entry in entries
         if isinstance(entry, Delivered)
         and entry.incident == incident
         and entry.outcome in ("sent", "refused")
     }
-    return ", ".join(n if o == "sent" else f"{n} (refused)" for n, o in outcomes.items()) or "–"
+    for channel, verdict in ahead.items():
+        if verdict in ("send", "wait"):
+            waits = "owed" if verdict == "send" else "held back"
+            notes[channel] = f"{waits} the rest" if channel in notes else waits
+    return ", ".join(f"{name} ({note})" if note else name for name, note in notes.items()) or "–"
 
 
-def _muted(last: Event, entries: list[Entry], silences: list[Silenced]) -> str:
-    said = [
-        f"acknowledged by {entry.by}"
-        for entry in entries
-        if isinstance(entry, Acknowledged) and entry.incident == last.incident
-    ]
+def _muted(
+    last: Event, names: Sequence[str], entries: Sequence[Entry], silences: Sequence[Silenced]
+) -> str:
+    said = [f"acknowledged by {', '.join(names)}"] if names else []
     withheld = any(
         isinstance(entry, Delivered)
         and entry.incident == last.incident
@@ -90,9 +122,4 @@ def _muted(last: Event, entries: list[Entry], silences: list[Silenced]) -> str:
     )
     if withheld or (in_force and last.event != "resolved"):
         said.append("silenced")
-    return ", ".join(said[-2:]) or "–"
-
-
-def _in_force(folder: Path, entries: list[Entry]) -> list[Silenced]:
-    step, now = last_step(folder), time.time()
-    return [entry for entry in entries if isinstance(entry, Silenced) and entry.holds(step, now)]
+    return ", ".join(said) or "–"

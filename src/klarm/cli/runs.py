@@ -1,14 +1,17 @@
-"""Which run a command means: a folder, a name, or the latest."""
+"""Which run a command means (a folder, a name, or the latest), and what it needs to know of it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from klarm.config import Config
+from klarm.delivery import deliveries, outgoing
+from klarm.delivery.routes import Route
 from klarm.journal import FILE_NAME, Started, read_journal, run_folder
-from klarm.settings import did_you_mean
+from klarm.settings import ConfigError, did_you_mean
 from klarm.types import Event
 
 
@@ -47,3 +50,23 @@ def incident_numbers(events: list[Event]) -> str:
     """Return the numbers of incidents, for a message."""
     numbers = sorted({event.incident for event in events})
     return ", ".join(map(str, numbers[-10:])) or "none"
+
+
+def known_routes(settings: Config) -> tuple[Sequence[Route], str]:
+    """Return the channels of a configuration, or none and why.
+
+    Where somebody looks at a run, the secrets of its channels may not be there.
+    """
+    try:
+        routes = outgoing.routes_of(settings)
+    except ConfigError as error:
+        return [], str(error)
+    return routes, "" if routes else "no channel is configured here"
+
+
+def write_down(folder: Path, entry: deliveries.Entry) -> None:
+    """Add to what people said of a run."""
+    try:
+        deliveries.append(folder, entry)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {folder}: {error.strerror}") from None

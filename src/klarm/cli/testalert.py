@@ -14,6 +14,7 @@ from klarm.config import load
 from klarm.delivery import outgoing
 from klarm.settings import did_you_mean
 
+
 @click.command("test-alert")
 @click.argument("channel", required=False)
 @click.option(

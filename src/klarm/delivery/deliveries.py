@@ -65,7 +65,16 @@ class Silenced(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=
         return self.until_step is not None and (step is None or step <= self.until_step)
 
 
-Entry = Delivered | Acknowledged | Silenced
+class Unsilenced(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="silence_off"):
+    """The silences of a signal that were written before this end here."""
+
+    began: float
+    signal: str
+    by: str
+    time: float
+
+
+Entry = Delivered | Acknowledged | Silenced | Unsilenced
 
 _decode = msgspec.json.Decoder(Entry).decode
 _encode = msgspec.json.Encoder().encode

@@ -194,9 +194,7 @@ class Lane:
             events,
             told=receipt is not None,
             acknowledged=outbox.acknowledged,
-            silences=outbox.silences,
-            step=outbox.last_step() if outbox.silences else None,
-            time=self._clock(),
+            silences=outbox.in_force(self._clock()),
         )
         if verdict == "wait":
             if not self._held:
@@ -206,7 +204,8 @@ class Lane:
         if verdict != "send":
             self._settle(events, verdict)
             return True
-        message = self._write(together(events), self._run)
+        known_to = ", ".join(outbox.acknowledged.get(incident, ()))
+        message = self._write(together(events), self._run, acknowledged_by=known_to)
         if not self._route.takes(message):
             outbox.pass_over(self.name, events)
             return True

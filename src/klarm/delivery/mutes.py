@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
@@ -18,28 +19,32 @@ def judge(
     told: bool,
     acknowledged: Collection[int],
     silences: Iterable[Silenced],
-    step: int | None,
-    time: float,
 ) -> Verdict:
     """Say what to do with the events of one incident that a channel has yet to be sent.
 
     - The end of what was told is told.
-    - Whoever acknowledged an incident need not be told that it opened, but that it got worse.
-    - A silence holds back what is not critical, and the critical only if it says so. What is still
-      open when it ends is told then.
+    - An acknowledgement holds back what is not critical. Who acknowledged it knows of it; others
+      who read the channel may not, and must not miss what is critical.
+    - A silence that is in force holds back what is not critical, and the critical only if it says
+      so. What is still open when it ends is told then.
     """
     last = events[-1]
     over = last.event == "resolved"
     if told and over:
         return "send"
-    if last.incident in acknowledged and (over or last.event == "opened"):
-        return "acknowledged"
     critical = any(event.severity == "critical" for event in events)
+    if last.incident in acknowledged and not critical:
+        return "acknowledged"
     for silence in silences:
-        if (
-            silence.signal == last.signal
-            and (silence.even_critical or not critical)
-            and silence.holds(step, time)
-        ):
+        if silence.signal == last.signal and (silence.even_critical or not critical):
             return "silenced" if over else "wait"
     return "send"
+
+
+def silence_in_words(silence: Silenced) -> str:
+    """Say how long a silence lasts, and what it does not hold back."""
+    until = f"step {silence.until_step}"
+    if silence.until_time is not None:
+        until = time.strftime("%Y-%m-%d %H:%M", time.localtime(silence.until_time))
+    but = "critical ones too" if silence.even_critical else "critical ones are told of all the same"
+    return f"{silence.signal} is silent until {until}; {but}"

@@ -15,7 +15,14 @@ from typing import NamedTuple
 
 from klarm import locks
 from klarm.delivery import deliveries
-from klarm.delivery.deliveries import Acknowledged, Delivered, Entry, Outcome, Silenced
+from klarm.delivery.deliveries import (
+    Acknowledged,
+    Delivered,
+    Entry,
+    Outcome,
+    Silenced,
+    Unsilenced,
+)
 from klarm.journal import FILE_NAME, Started, read_journal
 from klarm.journal_scan import last_steps, recorded_events
 from klarm.types import Event, EventKind
@@ -59,7 +66,7 @@ class Outbox:
     ) -> None:
         """With `again`, what was refused earlier is owed once more."""
         self.folder = folder.absolute() if folder is not None else None
-        self.acknowledged: dict[int, Acknowledged] = {}
+        self.acknowledged: dict[int, list[str]] = {}  # incident: by whom, each once
         self.silences: list[Silenced] = []
         self._again = again
         self._clock = clock
@@ -180,6 +187,11 @@ class Outbox:
         if self.folder is not None:
             deliveries.append(self.folder, *entries)
 
+    def in_force(self, time: float) -> list[Silenced]:
+        """Return the silences that are not over."""
+        step = self.last_step() if self.silences else None
+        return [silence for silence in self.silences if silence.holds(step, time)]
+
     def pass_over(self, channel: str, events: Sequence[Event]) -> None:
         """Note that a channel does not take events. Not written: the next process asks again."""
         with self._lock:
@@ -194,9 +206,13 @@ class Outbox:
 
     def _take_in(self, entry: Entry) -> None:
         if isinstance(entry, Acknowledged):
-            self.acknowledged[entry.incident] = entry
+            names = self.acknowledged.setdefault(entry.incident, [])
+            if entry.by not in names:
+                names.append(entry.by)
         elif isinstance(entry, Silenced):
             self.silences.append(entry)
+        elif isinstance(entry, Unsilenced):
+            self.silences = [other for other in self.silences if other.signal != entry.signal]
         else:
             place = (entry.channel, entry.incident)
             self._settled.add((entry.channel, (entry.incident, entry.event, entry.step)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -31,7 +31,11 @@ class Run(NamedTuple):
     folder: Path | None  # with its journal, if it has one
 
 
-Writer = Callable[[Event, Run], Message]
+class Writer(Protocol):
+    """Makes the message of an event."""
+
+    def __call__(self, event: Event, run: Run, /, *, acknowledged_by: str = "") -> Message:
+        """Return what there is to say of an event, which some may know of already."""
 
 
 def together(events: Sequence[Event]) -> Event:

@@ -35,7 +35,7 @@ class MessageWriter:
         self._url = url
         self._clock = clock
 
-    def __call__(self, event: Event, run: Run) -> Message:
+    def __call__(self, event: Event, run: Run, /, *, acknowledged_by: str = "") -> Message:
         """Return what there is to say of an event."""
         known = Context(
             run=run.name,
@@ -43,6 +43,7 @@ class MessageWriter:
             gpus=self._gpus,
             gpu_hour_price=self._gpu_hour_price,
             url=self._url,
+            acknowledged_by=acknowledged_by,
         )
         if run.folder is None:
             return message_of(event, known)
