@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,7 +85,7 @@ def test_deliver_sends_what_is_owed_of_every_run_or_of_one(server: Server) -> No
     done = run_klarm("deliver", "klarm_runs", "--run", "b", channels=channels)
     assert (done.returncode, done.stdout) == (0, "b: sent 1 to hook\n")
     done = run_klarm("deliver", "klarm_runs", channels=channels)
-    assert (done.returncode, done.stdout) == (0, "a: sent 1 to hook\nb: sent 0 to hook\n")
+    assert (done.returncode, done.stdout) == (0, "a: sent 1 to hook\nb: nothing owed\n")
     assert [message["run"] for message in server.messages] == ["b", "a"]
 
 
@@ -94,9 +95,63 @@ def test_deliver_fails_when_something_is_left(server: Server) -> None:
     server.answers = [(500, {})]
     arguments = ("deliver", "klarm_runs/a", "--timeout", "0.1")
     done = run_klarm(*arguments, channels=f"hook={server.url}")
-    assert (done.returncode, done.stdout) == (1, "a: sent 0 to hook\n")
-    assert "hook was not reached (HTTP 500)" in done.stderr
+    assert (done.returncode, done.stdout) == (1, "a: hook is still owed 1\n")
+    assert done.stderr == "klarm: hook was not reached (HTTP 500); it is tried again for 0.1 s\n"
     assert run_klarm("deliver", "klarm_runs/a", channels=f"hook={server.url}").returncode == 0
+
+
+def test_deliver_says_for_every_channel_what_was_sent_and_what_is_left(server: Server) -> None:
+    """Also what a silence holds back, which is nothing that failed."""
+    record_run("a")
+    record_run("b", value=WARNING, steps=1)
+    run_klarm("silence", "kl", "--for", "2h", "--run", "b")
+    nobody = "http://127.0.0.1:9"
+    channels = f"one={server.url},two={nobody}"
+    done = run_klarm("deliver", "klarm_runs", "--timeout", "1", channels=channels)
+    assert done.returncode == 1
+    assert done.stdout == (
+        "a: sent 1 to one; two is still owed 1\n"
+        "b: one is owed 1 after the silence; two is owed 1 after the silence\n"
+    )
+
+
+def test_a_channel_that_one_run_could_not_reach_gets_one_try_from_the_next(server: Server) -> None:
+    """So that a folder of many runs does not take the timeout for each of them."""
+    for run in "abc":
+        record_run(run)
+    server.answers = [(500, {})] * 100
+    arguments = ("deliver", "klarm_runs", "--timeout", "2.5")
+    done = run_klarm(*arguments, channels=f"hook={server.url}")
+    assert done.returncode == 1
+    assert done.stdout == "".join(f"{run}: hook is still owed 1\n" for run in "abc")
+    tried = Counter(message["run"] for message in server.messages)
+    assert tried["a"] > 1
+    assert (tried["b"], tried["c"]) == (1, 1)
+    assert done.stderr.splitlines() == [
+        "klarm: hook was not reached (HTTP 500); it is tried again for 2.5 s",
+        "klarm: hook was not reached (HTTP 500); it is not tried again now",
+    ]
+
+
+def test_a_channel_that_is_reached_again_is_told_of_the_following_runs(server: Server) -> None:
+    """All that they owe, with retries as before."""
+    for run in "abc":
+        record_run(run)
+    server.answers = [(500, {}), (200, {}), (500, {})]
+    arguments = ("deliver", "klarm_runs", "--timeout", "0.1")
+    done = run_klarm(*arguments, channels=f"hook={server.url}")
+    assert done.stdout == ("a: hook is still owed 1\nb: sent 1 to hook\nc: hook is still owed 1\n")
+    assert "not tried again now" not in done.stderr
+
+
+def test_a_run_that_cannot_be_delivered_does_not_keep_the_others_from_it(server: Server) -> None:
+    """Its journal is garbage: said, and exit code 1."""
+    record_run("a")
+    record_run("b")
+    Path("klarm_runs/a/journal.jsonl").write_text("garbage\n")
+    done = run_klarm("deliver", "klarm_runs", channels=f"hook={server.url}")
+    assert (done.returncode, done.stdout) == (1, "b: sent 1 to hook\n")
+    assert "does not begin as a journal does" in done.stderr
 
 
 def test_deliver_fails_when_a_channel_refuses_and_can_be_told_to_try_again(
@@ -107,10 +162,10 @@ def test_deliver_fails_when_a_channel_refuses_and_can_be_told_to_try_again(
     server.answers = [(401, {})]
     channels = f"hook={server.url}"
     done = run_klarm("deliver", "klarm_runs/a", channels=channels)
-    assert done.returncode == 1
+    assert (done.returncode, done.stdout) == (1, "a: hook refused 1\n")
     assert "hook refuses messages (HTTP 401)" in done.stderr
     done = run_klarm("deliver", "klarm_runs/a", channels=channels)
-    assert (done.returncode, done.stdout) == (0, "a: sent 0 to hook\n")
+    assert (done.returncode, done.stdout) == (0, "a: nothing owed\n")
     done = run_klarm("deliver", "klarm_runs/a", "--again", channels=channels)
     assert (done.returncode, done.stdout) == (0, "a: sent 1 to hook\n")
 
@@ -246,7 +301,7 @@ def test_a_live_run_heeds_an_acknowledgement(server: Server) -> None:
     record_run(value=WARNING)
     run_klarm("ack", "1")
     done = run_klarm("deliver", "klarm_runs", channels=f"hook={server.url}")
-    assert (done.returncode, done.stdout) == (0, "a: sent 0 to hook\n")
+    assert (done.returncode, done.stdout) == (0, "a: nothing owed\n")
     assert server.messages == []
 
 

@@ -239,7 +239,7 @@ def test_a_child_left_behind_does_not_keep_a_run_from_being_delivered(server: Se
     )
     assert done.returncode == -signal.SIGKILL
     done = run_klarm("deliver", str(RUN), channels=f"hook={server.url}")
-    assert (done.returncode, done.stdout) == (0, "a: sent 0 to hook\n")
+    assert (done.returncode, done.stdout) == (0, "a: nothing owed\n")
     assert len(server.messages) == 1
 
 
@@ -258,9 +258,9 @@ def test_a_run_without_a_network_is_delivered_from_elsewhere_while_it_lives(
     """With `deliver: elsewhere`, and once only."""
     with live_run(server, deliver="elsewhere") as process:
         assert server.messages == []
-        for expected in (1, 0):
+        for expected in ("sent 1 to hook", "nothing owed"):
             done = run_klarm("deliver", "klarm_runs", channels=f"hook={server.url}")
-            assert (done.returncode, done.stdout) == (0, f"a: sent {expected} to hook\n")
+            assert (done.returncode, done.stdout) == (0, f"a: {expected}\n")
         process.kill()
     assert server.told() == [(1, "opened", 0)]
 
@@ -399,3 +399,23 @@ def test_an_incident_that_was_rolled_back_is_told_to_be_over_and_told_anew(
         (2, "resolved", 5),
         (3, "opened", 10),
     ]
+
+
+def test_a_channel_that_was_mended_is_told_at_the_next_start_what_it_refused(
+    server: Server,
+) -> None:
+    """While the incident is open; a token was wrong, and nobody knew of `klarm deliver --again`."""
+    server.answers = [(401, {})]
+    first = """
+        import klarm
+        klarm.init("a", console=False)
+        klarm.log({"kl": float("nan")}, 0)
+        klarm.finish(timeout=30)
+        """
+    assert run_python(first, f"hook={server.url}").returncode == 0
+    assert sent(RUN) == []
+    next_start = 'import klarm; klarm.init("a", console=False); klarm.finish(timeout=30)'
+    assert run_python(next_start, f"hook={server.url}").returncode == 0
+    assert sent(RUN) == events_of(RUN)
+    run_python(next_start, f"hook={server.url}")
+    assert len(server.messages) == 2

@@ -12,7 +12,7 @@ from klarm.channels.base import Channel
 from klarm.delivery import deliveries, routes
 from klarm.delivery.deliveries import Acknowledged, Silenced, Unsilenced
 from klarm.delivery.lane import MOST_IN_HAND, Lane
-from klarm.delivery.outbox import Outbox
+from klarm.delivery.outbox import Again, Outbox
 from klarm.delivery.writer import MessageWriter
 from klarm.journal import FILE_NAME, FileJournal, Started
 from klarm.types import Event, EventKind, Severity
@@ -35,7 +35,7 @@ class Run:
             self.journal.record(Started("a", BEGAN, "0", "host", {}))
         self.lane = self.new_lane()
 
-    def new_lane(self, *, behind: bool = False, again: bool = False, **route: object) -> Lane:
+    def new_lane(self, *, behind: bool = False, again: Again = "none", **route: object) -> Lane:
         """Return a lane as another process would have it."""
         channel = LoopbackChannel(name="hook", url=self.server.url)
         return Lane(
@@ -187,8 +187,49 @@ def test_what_was_refused_is_sent_again_only_when_asked_for(run: Run, server: Se
     assert run.settle(later) is None
     assert [incident for incident, _, _ in server.told()[3:]] == [4, 5]
     later._outbox.release()
-    assert run.settle(run.new_lane(behind=True, again=True)) is None
+    assert run.settle(run.new_lane(behind=True, again="all")) is None
     assert [incident for incident, _, _ in server.told()[5:]] == [1, 2, 3]
+
+
+def test_the_next_start_tries_once_more_what_was_refused_and_is_still_open(
+    run: Run, server: Server
+) -> None:
+    """A token that was mended in between: nobody has to ask. What is over is left refused."""
+    server.answers = [(401, {})] * 2
+    run.tell("opened", incident=1, step=1)
+    run.tell("opened", incident=2, step=2)
+    run.settle()
+    run.tell("resolved", incident=2, step=30)
+    server.answers = [(401, {})]
+    run.settle()
+    run.lane._outbox.release()
+    later = run.new_lane(behind=True, again="open")
+    assert run.settle(later) is None
+    assert server.told()[3:] == [(1, "opened", 1)]
+    assert outcomes()[-1] == (1, "opened", "sent")
+
+
+def test_what_is_refused_once_more_does_not_keep_new_incidents_from_being_sent(
+    run: Run, server: Server
+) -> None:
+    """Messages that a service never takes do not make the channel be left alone at every start."""
+    for incident in range(1, 5):
+        server.answers = [(400, {})]
+        run.tell("opened", incident=incident, step=incident)
+        run.settle()
+        server.answers = []
+        run.tell("opened", incident=10 + incident, step=10 + incident)
+        run.settle()
+    run.lane._outbox.release()
+    server.messages.clear()
+    server.answers = [(400, {})] * 4
+    run.lane = run.new_lane(behind=True, again="open")
+    run.settle()
+    run.tell("opened", incident=20, step=20)
+    run.settle()
+    assert [incident for incident, _, _ in server.told()] == [1, 2, 3, 4, 20]
+    run.settle()
+    assert len(server.messages) == 5
 
 
 def test_a_refused_message_does_not_end_a_channel_that_works(run: Run, server: Server) -> None:
@@ -198,7 +239,7 @@ def test_a_refused_message_does_not_end_a_channel_that_works(run: Run, server: S
         run.tell("opened", incident=incident, step=incident)
         run.settle()
     assert [outcome for _, _, outcome in outcomes()] == ["refused", "sent"] * 3
-    assert not run.lane.refused
+    assert not run.lane.is_left_alone
 
 
 def test_an_escalation_is_never_sent_before_the_opening(run: Run, server: Server) -> None:

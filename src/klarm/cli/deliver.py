@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -11,7 +14,9 @@ import click
 from klarm.cli.runs import find_run, runs_in, started
 from klarm.config import load
 from klarm.delivery import outgoing
-from klarm.delivery.routes import Run
+from klarm.delivery.outbox import Outbox
+from klarm.delivery.prospects import prospects_of
+from klarm.delivery.routes import Route, Run
 from klarm.delivery.threads import Delivery
 
 
@@ -39,7 +44,9 @@ def deliver(
 
     DIRECTORY is the folder of a run, or of several. For what a run that died could not send, and
     for runs on machines without a network (deliver: elsewhere). May be called at any time, as by
-    cron: a run that delivers by itself is left to do so. Exit code 1 if something is left.
+    cron: a run that delivers by itself is left to do so. A channel that one run could not reach
+    gets a single try from each of the following, until one succeeds. Exit code 1 if something is
+    left.
     """
     settings = load(config_file, {"dir": str(directory)}, overrides_from="klarm deliver")
     routes = outgoing.routes_of(settings)
@@ -49,23 +56,74 @@ def deliver(
     folders = runs_in(directory) if run is None else [find_run(run, settings)]
     if not folders:
         raise click.UsageError(f"there is no run in {directory}")
+    say = _say_once()
     complete = True
+    unreached: set[str] = set()
     for folder in folders:
-        name = started(folder).run
-        if not os.access(folder, os.W_OK):
-            raise click.ClickException(
-                f"cannot write {folder}: what is sent could not be recorded and would be sent again"
-            )
-        delivery = Delivery(routes, write, Run(name, folder), _say, behind=True, again=again)
+        try:
+            known = _known(folder)
+        except click.ClickException as error:  # the others are delivered all the same
+            say(error.message)
+            complete = False
+            continue
+        delivery = Delivery(
+            routes,
+            write,
+            known,
+            say,
+            behind=True,
+            again="all" if again else "none",
+            once=unreached,
+            retries=f"it is tried again for {timeout:g} s",
+        )
         if not delivery.is_ours:
-            click.echo(f"{name}: another process delivers it")
+            click.echo(f"{known.name}: another process delivers it")
             continue
         delivery.start()
         complete &= delivery.finish(timeout)
-        sent = ", ".join(f"{count} to {channel}" for channel, count in delivery.sent.items())
-        click.echo(f"{name}: sent {sent}")
+        unreached = (unreached - delivery.sent.keys()) | set(delivery.left)
+        click.echo(f"{known.name}: {_in_words(delivery, known, routes)}")
     sys.exit(0 if complete else 1)
 
 
-def _say(message: str) -> None:
-    click.echo(f"klarm: {message}", err=True)
+def _known(folder: Path) -> Run:
+    """Return the run of a folder, or raise ClickException: it cannot be delivered."""
+    name = started(folder).run
+    if not os.access(folder, os.W_OK):
+        raise click.ClickException(
+            f"cannot write {folder}: what is sent could not be recorded and would be sent again"
+        )
+    return Run(name, folder)
+
+
+def _in_words(delivery: Delivery, run: Run, routes: Sequence[Route]) -> str:
+    """Say what was sent, what was refused, and what is left."""
+    now = time.time()
+    outbox = Outbox(run.folder)
+    outbox.refresh()
+    left = Counter(
+        (channel, verdict)
+        for verdicts in prospects_of(run, routes, outbox, now).values()
+        for channel, verdict in verdicts.items()
+    )
+    sent = ", ".join(f"{count} to {channel}" for channel, count in delivery.sent.items())
+    parts = [f"sent {sent}"] if sent else []
+    parts += [f"{channel} refused {count}" for channel, count in delivery.refused.items()]
+    for (channel, verdict), count in left.items():
+        if verdict == "send":
+            parts.append(f"{channel} is still owed {count}")
+        elif verdict == "wait":
+            parts.append(f"{channel} is owed {count} after the silence")
+    return "; ".join(parts) or "nothing owed"
+
+
+def _say_once() -> Callable[[str], None]:
+    """Return a voice that does not repeat for every run what is the matter with a channel."""
+    said: set[str] = set()
+
+    def say(message: str) -> None:
+        if message not in said:
+            said.add(message)
+            click.echo(f"klarm: {message}", err=True)
+
+    return say

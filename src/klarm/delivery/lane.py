@@ -43,19 +43,21 @@ class Lane:
         say: Callable[[str], None],
         *,
         behind: bool = False,
+        retries: str = "it is tried again until it is",
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.name = route.channel.name
         self.sent = 0  # messages
-        self.has_refused = False  # a message
-        self.refused = False  # too often: nothing more is sent in this process
+        self.refused = 0  # messages
+        self.is_left_alone = False  # refused too often: nothing more is sent in this process
         self._route = route
         self._outbox = outbox
         self._write = write
         self._run = run
         self._say = say
+        self._retries = retries  # what is said of them
         self._clock = clock
         self._monotonic = monotonic
         self._jitter = jitter
@@ -82,6 +84,11 @@ class Lane:
         """Whether there is, or may be, something left to send."""
         waiting = self._inbox.qsize() > self._wakes
         return self._unread or self._behind or bool(self._hand) or waiting
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last attempt to send did not reach anybody."""
+        return self._failures > 0
 
     def put(self, event: Event) -> None:
         """Hand over an event that the journal has."""
@@ -113,7 +120,7 @@ class Lane:
         with contextlib.suppress(queue.Empty):
             while True:
                 self._take(self._inbox.get_nowait())
-        if self.refused:
+        if self.is_left_alone:
             return None
         if now < self._due:
             return self._due - now
@@ -217,7 +224,7 @@ class Lane:
                 self._back_off(failure.reason, failure.after_seconds)
                 return False
             self._settle(events, "refused", attempts=attempts, reason=failure.reason)
-            self._refuse(failure.reason)
+            self._refuse(failure.reason, anew=not outbox.was_refused(self.name, events))
             return True
         self.sent += 1
         self._settle(events, "sent", attempts=attempts, receipt=new_receipt)
@@ -248,7 +255,7 @@ class Lane:
     def _back_off(self, reason: str, wish: float | None) -> float:
         """Wait before the next message: longer every time, or as long as the service asks for."""
         if not self._failures:
-            self._say(f"{self.name} was not reached ({reason}); it is tried again until it is")
+            self._say(f"{self.name} was not reached ({reason}); {self._retries}")
         pause = min(_FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures, 30), _LONGEST_PAUSE_SECONDS)
         pause *= 0.5 + 0.5 * self._jitter()  # runs that failed together must not return together
         if wish is not None:
@@ -257,15 +264,17 @@ class Lane:
         self._due = self._monotonic() + pause
         return pause
 
-    def _refuse(self, reason: str) -> None:
-        self._refusals += 1
-        self.has_refused = True
+    def _refuse(self, reason: str, *, anew: bool) -> None:
+        """Note a refusal. One that repeats an earlier process's must not end what is new."""
+        self.refused += 1
+        self._refusals += anew
         self._say_once(
-            f"{self.name} refuses messages ({reason}); what it refused is not tried again. When "
-            "`klarm test-alert` gets through, `klarm deliver --again` sends it"
+            f"{self.name} refuses messages ({reason}); the next start of the run tries once more "
+            "what is still open then. When `klarm test-alert` gets through, "
+            "`klarm deliver DIR --again` sends all it refused"
         )
         if self._refusals >= _MOST_REFUSALS:
-            self.refused = True
+            self.is_left_alone = True
             self._say_once(f"{self.name} refused {self._refusals} in a row and is left alone")
 
     def _say_once(self, message: str) -> None:

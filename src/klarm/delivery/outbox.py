@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from klarm import locks
 from klarm.delivery import deliveries
@@ -33,6 +33,8 @@ LOCK_NAME = "delivery.lock"
 # rolled back ends and comes again with a new number. Only an escalation may come twice at one
 # step, when training goes back in between: the same news, told once.
 Key = tuple[int, EventKind, int]
+# What is owed once more of what was refused: nothing, what is of an open incident, or everything.
+Again = Literal["none", "open", "all"]
 
 _ORDER: dict[EventKind, int] = {"opened": 0, "escalated": 1, "resolved": 2}
 
@@ -61,10 +63,9 @@ class Outbox:
         self,
         folder: Path | None,
         *,
-        again: bool = False,
+        again: Again = "none",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """With `again`, what was refused earlier is owed once more."""
         self.folder = folder.absolute() if folder is not None else None
         self.acknowledged: dict[int, list[str]] = {}  # incident: by whom, each once
         self.silences: list[Silenced] = []
@@ -76,6 +77,8 @@ class Outbox:
         self._read_to = 0  # of the deliveries
         self._settled: set[tuple[str, Key]] = set()
         self._furthest: dict[tuple[str, int], int] = {}  # (channel, incident): kind settled
+        self._forgiven: set[tuple[str, Key]] = set()  # refused, and owed unasked
+        self._over: set[int] | None = None  # incidents, when this was first asked
         self._receipts: dict[tuple[str, int], Mapping[str, str]] = {}  # of what was sent first
 
     def claim(self) -> bool:
@@ -115,7 +118,7 @@ class Outbox:
         with self._lock:
             for read_to, entry in deliveries.read(self.folder, self._read_to):
                 self._read_to = read_to
-                if entry.began == began and not self._is_forgotten(entry):
+                if entry.began == began and not self._forgives(entry):
                     self._take_in(entry)
 
     @property
@@ -149,6 +152,10 @@ class Outbox:
         """Return whether a channel has no need of an event: it, or a later one, is settled."""
         furthest = self._furthest.get((channel, event.incident), 0)
         return (channel, key_of(event)) in self._settled or _ORDER[event.event] < furthest
+
+    def was_refused(self, channel: str, events: Sequence[Event]) -> bool:
+        """Return whether any of these was refused earlier, and nobody asked to try it again."""
+        return any((channel, key_of(event)) in self._forgiven for event in events)
 
     def receipt(self, channel: str, incident: int) -> Mapping[str, str] | None:
         """Return that of the incident's first message on a channel; None if there was none."""
@@ -201,8 +208,21 @@ class Outbox:
         """Return the step the run has come to, as far as it is on disk."""
         return None if self.folder is None else last_step(self.folder)
 
-    def _is_forgotten(self, entry: Entry) -> bool:
-        return self._again and isinstance(entry, Delivered) and entry.outcome == "refused"
+    def _forgives(self, entry: Entry) -> bool:
+        """Return whether an entry does not count: it is a refusal, and is to be tried again."""
+        if not isinstance(entry, Delivered) or entry.outcome != "refused" or self._again == "none":
+            return False
+        if self._again == "open":
+            if entry.incident in self._incidents_over():
+                return False
+            self._forgiven.add((entry.channel, (entry.incident, entry.event, entry.step)))
+        return True
+
+    def _incidents_over(self) -> set[int]:
+        if self._over is None and self.folder is not None:
+            events = recorded_events(self.folder / FILE_NAME)
+            self._over = {event.incident for _, _, event in events if event.event == "resolved"}
+        return self._over or set()
 
     def _take_in(self, entry: Entry) -> None:
         if isinstance(entry, Acknowledged):

@@ -27,11 +27,24 @@ def deliver_events(
         from klarm.delivery.threads import Delivery  # most runs have no channel
 
         run = Run(monitor.run, folder)
-        delivery = Delivery(routes, writer_of(settings), run, say, behind=resumed)
+        write = writer_of(settings)
+        # What made a channel refuse messages may have been mended before this start.
+        delivery = Delivery(
+            routes, write, run, say, behind=resumed, again="open" if resumed else "none"
+        )
         if resumed:
             delivery.start()
+
+        def finish(timeout: float) -> None:
+            delivery.finish(timeout)
+            if delivery.left:
+                say(
+                    f"{', '.join(delivery.left)} could not be told everything yet; the next start "
+                    f"of the run does it, or: klarm deliver {folder or ''}".rstrip()
+                )
+
         monitor.on_event.append(delivery)
-        monitor.on_finish.append(delivery.finish)
+        monitor.on_finish.append(finish)
 
 
 def routes_of(settings: Config) -> Sequence[Route]:

@@ -11,24 +11,26 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from klarm import guard
 from klarm.delivery.lane import Lane
-from klarm.delivery.outbox import Outbox
+from klarm.delivery.outbox import Again, Outbox
 from klarm.delivery.routes import Route, Run, Writer
 from klarm.types import Event
 
 # Between two messages on a channel: sending takes turns with training on the interpreter, and many
 # services take one a second.
 _BREATH_SECONDS = 0.05
+_NO_RETRIES = "it is not tried again now"
 
 
 class Delivery:
     """Delivers the events of one run. Called with an event by the monitor, it never waits.
 
     With `behind`, the journal may hold events that earlier processes did not get to send: those
-    are sent first; with `again`, also what channels have refused.
+    are sent first; `again` says which of those that channels have refused. Channels in `once` are
+    left after their first failure, for a later process; `retries` is what is said of the others.
     """
 
     def __init__(
@@ -39,14 +41,24 @@ class Delivery:
         say: Callable[[str], None],
         *,
         behind: bool = False,
-        again: bool = False,
+        again: Again = "none",
+        once: Collection[str] = (),
+        retries: str = "it is tried again until it is",
     ) -> None:
         self._outbox = Outbox(run.folder, again=again)
+        self._once = frozenset(once)
         self._lanes = [
-            Lane(route, self._outbox, write, run, say, behind=behind) for route in routes
+            Lane(
+                route,
+                self._outbox,
+                write,
+                run,
+                say,
+                behind=behind,
+                retries=_NO_RETRIES if route.channel.name in self._once else retries,
+            )
+            for route in routes
         ]
-        self._run = run
-        self._say = say
         self._pid = os.getpid()
         self._threads: dict[str, threading.Thread] = {}
         self._ends_at: float | None = None
@@ -90,13 +102,7 @@ class Delivery:
         with self._leaving:
             if self._left == len(self._threads):
                 self._outbox.release()
-        left = [lane.name for lane in self._lanes if lane.owes]
-        if left:
-            self._say(
-                f"{', '.join(left)} could not be told everything yet; the next start of the run "
-                f"does it, or: klarm deliver {self._run.folder or ''}".rstrip()
-            )
-        return not left and not any(lane.has_refused for lane in self._lanes)
+        return not self.left and not self.refused
 
     @property
     def is_ours(self) -> bool:
@@ -105,8 +111,20 @@ class Delivery:
 
     @property
     def sent(self) -> dict[str, int]:
-        """How many messages each channel took."""
-        return {lane.name: lane.sent for lane in self._lanes}
+        """How many messages each channel took, of those that took any."""
+        return {lane.name: lane.sent for lane in self._lanes if lane.sent}
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """How many messages each channel refused, of those that refused any."""
+        return {lane.name: lane.refused for lane in self._lanes if lane.refused}
+
+    @property
+    def left(self) -> list[str]:
+        """The channels that could not be told everything, or may not have been."""
+        if os.getpid() != self._pid:
+            return []
+        return [lane.name for lane in self._lanes if lane.owes]
 
     def _work(self, lane: Lane) -> None:
         """Go on until the end: the one place where failures of delivery stay."""
@@ -120,6 +138,8 @@ class Delivery:
                 pause = lane.stumble(error)
             ends_at = self._ends_at
             if ends_at is not None and (pause is None or time.monotonic() + pause > ends_at):
+                break
+            if lane.is_failing and lane.name in self._once:
                 break
             if lane.sent > sent:
                 self._hurry.wait(_BREATH_SECONDS)
