@@ -162,10 +162,10 @@ def test_deliver_fails_when_a_channel_refuses_and_can_be_told_to_try_again(
     server.answers = [(401, {})]
     channels = f"hook={server.url}"
     done = run_klarm("deliver", "klarm_runs/a", channels=channels)
-    assert (done.returncode, done.stdout) == (1, "a: hook refused 1\n")
+    assert (done.returncode, done.stdout) == (1, "a: hook refused 1, which --again sends\n")
     assert "hook refuses messages (HTTP 401)" in done.stderr
     done = run_klarm("deliver", "klarm_runs/a", channels=channels)
-    assert (done.returncode, done.stdout) == (0, "a: nothing owed\n")
+    assert (done.returncode, done.stdout) == (0, "a: hook refused 1, which --again sends\n")
     done = run_klarm("deliver", "klarm_runs/a", "--again", channels=channels)
     assert (done.returncode, done.stdout) == (0, "a: sent 1 to hook\n")
 
@@ -279,7 +279,7 @@ def test_an_acknowledgement_is_recorded_for_incidents_there_are() -> None:
 
 @pytest.mark.parametrize(
     ("value", "said", "sent"),
-    [(WARNING, "no longer sent to two", 1), (NAN, "critical, so still sent to two", 2)],
+    [(WARNING, "it is no longer sent to two", 1), (NAN, "it is critical, so still sent to two", 2)],
 )
 def test_an_acknowledgement_says_who_is_still_told_and_who_no_longer_is(
     server: Server, value: float, said: str, sent: int
@@ -347,8 +347,8 @@ def test_a_silence_can_be_ended(server: Server) -> None:
         (["kl", "--for", "2weeks"], "'2weeks' is no span; try 200steps, 30min, 2h or 1d"),
         (["kl", "--for", "0h"], "'0h' is no span"),
         (["kl"], "say for how long, as in --for 2h, or --off to end a silence"),
-        (["kl", "--off", "--for", "2h"], "--off ends every silence of a signal"),
-        (["kl", "--off", "--even-critical"], "--off ends every silence of a signal"),
+        (["kl", "--off", "--for", "2h"], "--off ends all silences of a signal"),
+        (["kl", "--off", "--even-critical"], "--off ends all silences of a signal"),
     ],
 )
 def test_a_silence_that_cannot_be_is_refused(arguments: list[str], complaint: str) -> None:

@@ -62,10 +62,10 @@ def _what_becomes_of_it(
         return ["nothing of it is left to be sent"]
     critical = any(event.severity == "critical" for event in own)
     words: dict[Verdict, str] = {
-        "acknowledged": "no longer sent to",
-        "silenced": "silenced, so not sent to",
-        "wait": "held back until the silence is over:",
-        "send": "critical, so still sent to" if critical else "over, which is still sent to",
+        "acknowledged": "it is no longer sent to",
+        "silenced": "it is silenced, so not sent to",
+        "wait": "until the silence is over, it is held back from",
+        "send": "it is critical, so still sent to" if critical else "its end is still sent to",
     }
     channels: dict[Verdict, list[str]] = {}
     for channel, verdict in verdicts.items():

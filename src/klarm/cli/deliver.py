@@ -108,7 +108,11 @@ def _in_words(delivery: Delivery, run: Run, routes: Sequence[Route]) -> str:
     )
     sent = ", ".join(f"{count} to {channel}" for channel, count in delivery.sent.items())
     parts = [f"sent {sent}"] if sent else []
-    parts += [f"{channel} refused {count}" for channel, count in delivery.refused.items()]
+    parts += [
+        f"{name} refused {count}, which --again sends"
+        for name in (route.channel.name for route in routes)
+        if (count := outbox.refusals(name))
+    ]
     for (channel, verdict), count in left.items():
         if verdict == "send":
             parts.append(f"{channel} is still owed {count}")

@@ -67,7 +67,7 @@ def _show(title: str, rows: Sequence[Sequence[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0), title=Text(title), title_justify="left")
+    table = Table(box=None, padding=(0, 1, 0, 0), title=Text(title), title_justify="left")
     for column in _COLUMNS:
         table.add_column(column, overflow="fold")
     for row in rows:
@@ -109,7 +109,7 @@ def _told(incident: int, entries: Sequence[Entry], ahead: Mapping[str, Verdict])
 def _muted(
     last: Event, names: Sequence[str], entries: Sequence[Entry], silences: Sequence[Silenced]
 ) -> str:
-    said = [f"acknowledged by {', '.join(names)}"] if names else []
+    said = [f"ack by {', '.join(names)}"] if names else []
     withheld = any(
         isinstance(entry, Delivered)
         and entry.incident == last.incident

@@ -45,7 +45,9 @@ def silence(
         hint = did_you_mean(signal, signals) or f"; there are {', '.join(signals)}"
         raise click.UsageError(f"there is no signal {signal}{hint}")
     if off and (span is not None or even_critical):
-        raise click.UsageError("--off ends every silence of a signal: it goes without --for")
+        raise click.UsageError(
+            "--off ends all silences of a signal: it takes no --for, no --even-critical"
+        )
     if span is None and not off:
         raise click.UsageError("say for how long, as in --for 2h, or --off to end a silence")
     folder = find_run(run, load())

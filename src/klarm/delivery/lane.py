@@ -50,7 +50,7 @@ class Lane:
     ) -> None:
         self.name = route.channel.name
         self.sent = 0  # messages
-        self.refused = 0  # messages
+        self.has_refused = False  # a message
         self.is_left_alone = False  # refused too often: nothing more is sent in this process
         self._route = route
         self._outbox = outbox
@@ -266,7 +266,7 @@ class Lane:
 
     def _refuse(self, reason: str, *, anew: bool) -> None:
         """Note a refusal. One that repeats an earlier process's must not end what is new."""
-        self.refused += 1
+        self.has_refused = True
         self._refusals += anew
         self._say_once(
             f"{self.name} refuses messages ({reason}); the next start of the run tries once more "

@@ -79,6 +79,7 @@ class Outbox:
         self._furthest: dict[tuple[str, int], int] = {}  # (channel, incident): kind settled
         self._forgiven: set[tuple[str, Key]] = set()  # refused, and owed unasked
         self._over: set[int] | None = None  # incidents, when this was first asked
+        self._refused: set[tuple[str, int]] = set()  # (channel, incident), and nothing sent since
         self._receipts: dict[tuple[str, int], Mapping[str, str]] = {}  # of what was sent first
 
     def claim(self) -> bool:
@@ -152,6 +153,10 @@ class Outbox:
         """Return whether a channel has no need of an event: it, or a later one, is settled."""
         furthest = self._furthest.get((channel, event.incident), 0)
         return (channel, key_of(event)) in self._settled or _ORDER[event.event] < furthest
+
+    def refusals(self, channel: str) -> int:
+        """Return of how many incidents a channel refused the latest message."""
+        return sum(name == channel for name, _ in self._refused)
 
     def was_refused(self, channel: str, events: Sequence[Event]) -> bool:
         """Return whether any of these was refused earlier, and nobody asked to try it again."""
@@ -237,7 +242,10 @@ class Outbox:
             place = (entry.channel, entry.incident)
             self._settled.add((entry.channel, (entry.incident, entry.event, entry.step)))
             self._furthest[place] = max(self._furthest.get(place, 0), _ORDER[entry.event])
-            if entry.outcome == "sent":
+            if entry.outcome == "refused":
+                self._refused.add(place)
+            elif entry.outcome == "sent":
+                self._refused.discard(place)
                 self._receipts.setdefault(place, entry.receipt)
 
 

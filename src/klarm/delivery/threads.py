@@ -102,7 +102,7 @@ class Delivery:
         with self._leaving:
             if self._left == len(self._threads):
                 self._outbox.release()
-        return not self.left and not self.refused
+        return not self.left and not any(lane.has_refused for lane in self._lanes)
 
     @property
     def is_ours(self) -> bool:
@@ -113,11 +113,6 @@ class Delivery:
     def sent(self) -> dict[str, int]:
         """How many messages each channel took, of those that took any."""
         return {lane.name: lane.sent for lane in self._lanes if lane.sent}
-
-    @property
-    def refused(self) -> dict[str, int]:
-        """How many messages each channel refused, of those that refused any."""
-        return {lane.name: lane.refused for lane in self._lanes if lane.refused}
 
     @property
     def left(self) -> list[str]:
