@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -16,12 +16,21 @@ from klarm.journal import Step
 from klarm.types import Event
 
 _PIECE = 2**20  # searched at once
-_TAIL = 2**20
+_FIRST_PIECE_BACK, _PIECE_BACK = 2**15, 2**18  # what is looked for from the end is mostly near it
+_FAR_BACK = 2**24  # a step that is not found so near the end is done without
 _EVENT, _STEP = b'{"type":"event"', b'{"type":"step"'
+_OPENED, _STEP_OF = b'{"type":"event","event":"opened","incident":%d,', b'{"type":"step","step":%d,'
 _decode_event = msgspec.json.Decoder(Event)
 _decode_step = msgspec.json.Decoder(Step)
 
 Record = TypeVar("Record")
+
+
+class Place(NamedTuple):
+    """When a step was logged, and where its line in the journal ends."""
+
+    time: float
+    end: int
 
 
 def recorded_events(journal: Path, start: int = 0) -> Iterator[tuple[int, int, Event]]:
@@ -32,15 +41,55 @@ def recorded_events(journal: Path, start: int = 0) -> Iterator[tuple[int, int, E
             yield begin, end, event
 
 
-def last_steps(journal: Path) -> list[Step]:
-    """Return the steps at the end of a journal, as far as they are cheap to read."""
+def opening_of(journal: Path, incident: int) -> Event | None:
+    """Return the event that opened an incident."""
+    lines = _lines_back(journal, _OPENED % incident)
+    return next((event for _, line in lines if (event := _decoded(_decode_event, line))), None)
+
+
+def place_of(journal: Path, step: int, end: int | None = None) -> Place | None:
+    """Return where a step was last logged, unless that is very far before the end or an offset."""
+    for begin, line in _lines_back(journal, _STEP_OF % step, end, _FAR_BACK):
+        found = _decoded(_decode_step, line)
+        if found is not None:
+            return Place(found.time, begin + len(line))
+    return None
+
+
+def steps_back(journal: Path, end: int | None = None) -> Iterator[Step]:
+    """Yield the steps of a journal, the last first, from its end or from an offset back."""
+    for _, line in _lines_back(journal, _STEP, end):
+        step = _decoded(_decode_step, line)
+        if step is not None:
+            yield step
+
+
+def _lines_back(
+    journal: Path, beginning: bytes, end: int | None = None, farthest: int | None = None
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that begin so, the last first, each with where it begins."""
     if not journal.is_file():  # not there; or a device, which may have no end
-        return []
+        return
     with journal.open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
-        lines = file.read().split(b"\n")[:-1]
-    steps = (_decoded(_decode_step, line) for line in lines if line.startswith(_STEP))
-    return [step for step in steps if step is not None]
+        at = file.seek(0, os.SEEK_END) if end is None else end
+        stop = 0 if farthest is None else max(0, at - farthest)
+        size = _FIRST_PIECE_BACK
+        rest = b""  # of a line that begins before the piece
+        while at > stop:
+            size = min(size, at)
+            at -= size
+            file.seek(at)
+            piece = file.read(size) + rest
+            size = min(2 * size, _PIECE_BACK)
+            first = piece.find(b"\n")
+            rest = piece[: first + 1] if first >= 0 else piece
+            found = len(piece)
+            while (found := piece.rfind(b"\n" + beginning, 0, found)) >= 0:
+                line_end = piece.find(b"\n", found + 1) + 1
+                if line_end:
+                    yield at + found + 1, piece[found + 1 : line_end]
+        if at == 0 and rest.startswith(beginning) and rest.endswith(b"\n"):
+            yield 0, rest
 
 
 def _lines(journal: Path, beginning: bytes, start: int = 0) -> Iterator[tuple[int, int, bytes]]:

@@ -11,7 +11,7 @@ from klarm.channels.message import Message
 from klarm.delivery.routes import Run
 from klarm.delivery.writer import MessageWriter
 from klarm.journal import FILE_NAME
-from klarm.journal_scan import last_steps, recorded_events
+from klarm.journal_scan import recorded_events, steps_back
 
 FOLDER = Path("klarm_runs/a")
 
@@ -77,6 +77,18 @@ def test_steps_that_were_rolled_back_are_not_in_the_curve() -> None:
     assert steps == list(range(61))
 
 
+@pytest.mark.usefixtures("exploded")
+def test_an_event_long_past_is_told_with_the_curve_of_then() -> None:
+    """A service was down while the run went on for a megabyte of journal, and longer."""
+    before = told("opened")
+    with (FOLDER / FILE_NAME).open("a") as journal:
+        for step in range(160, 60_000):
+            line = f'{{"type":"step","step":{step},"time":{step}.0,"metrics":{{"kl":0.02}}}}'
+            journal.write(line + "\n")
+    assert told("opened").curve == before.curve
+    assert told("opened").fields == before.fields
+
+
 def test_a_journal_of_garbage_is_scanned_without_an_error() -> None:
     """Torn lines, lines of other programs, and a tag within a string."""
     journal = Path("journal.jsonl")
@@ -84,4 +96,4 @@ def test_a_journal_of_garbage_is_scanned_without_an_error() -> None:
     inside = b'{"type":"note","text":"{\\"type\\":\\"event\\""}\n'
     journal.write_bytes(b'{"type":"event",broken\n' + good + inside + b'\xff\n{"type":"step"')
     assert list(recorded_events(journal)) == []
-    assert last_steps(journal) == []
+    assert list(steps_back(journal)) == []

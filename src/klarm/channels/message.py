@@ -14,7 +14,7 @@ from klarm.types import GRAVER, Event, EventKind, Severity
 
 _LONGEST_LINE = 1000  # of what others wrote: a run's name, a path, a detector's sentence
 _LONGEST_NAME = 80  # of a run in a title, where the rest must be seen too
-_MOST_POINTS = 200
+MOST_POINTS = 200  # of a curve
 
 Mood = Literal["warning", "critical", "good"]
 
@@ -82,7 +82,7 @@ def metric_of(event: Event) -> str:
 
 def message_of(event: Event, context: Context) -> Message:
     """Write the message of an event."""
-    curve = context.values[-_MOST_POINTS:]
+    curve = context.values[-MOST_POINTS:]
     metric = metric_of(event) if curve else ""
     line = sparkline([value for _, value in curve])
     fields = {name: one_line(value) for name, value in _fields(event, context).items()}

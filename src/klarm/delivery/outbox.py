@@ -24,7 +24,7 @@ from klarm.delivery.deliveries import (
     Unsilenced,
 )
 from klarm.journal import FILE_NAME, Started, read_journal
-from klarm.journal_scan import last_steps, recorded_events
+from klarm.journal_scan import recorded_events, steps_back
 from klarm.types import Event, EventKind
 
 LOCK_NAME = "delivery.lock"
@@ -251,5 +251,5 @@ class Outbox:
 
 def last_step(folder: Path) -> int | None:
     """Return the last step that a run's journal holds."""
-    steps = last_steps(folder / FILE_NAME)
-    return steps[-1].step if steps else None
+    last = next(steps_back(folder / FILE_NAME), None)
+    return None if last is None else last.step

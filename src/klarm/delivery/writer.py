@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from klarm.channels.message import Context, Message, message_of, metric_of
+from klarm.channels.message import MOST_POINTS, Context, Message, message_of, metric_of
 from klarm.delivery.routes import Run
 from klarm.journal import FILE_NAME, Started, Step, read_journal
-from klarm.journal_scan import last_steps, recorded_events
+from klarm.journal_scan import opening_of, place_of, steps_back
 from klarm.metrics import to_number
 from klarm.types import Event
+
+_MOST_LOOKED_AT = 2_000  # steps, for a curve of a metric that is not in all of them
 
 
 class MessageWriter:
@@ -52,25 +56,38 @@ class MessageWriter:
 
 def _with_journal(known: Context, journal: Path, event: Event) -> Context:
     first = next(read_journal(journal), None)
-    steps = [step for step in _not_rolled_back(journal) if step.step <= event.step]
-    times = {step.step: step.time for step in steps}
-    metric = metric_of(event)
-    values = [(s.step, v) for s in steps if (v := to_number(s.metrics.get(metric))) is not None]
-    own = [e for _, _, e in recorded_events(journal) if e.incident == event.incident]
+    now = place_of(journal, event.step)
+    end = now.end if now else None
+    began = place_of(journal, event.started, end)
     return replace(
         known,
-        now=times.get(event.step, known.now),
+        now=now.time if now else known.now,
         run_started=first.started if isinstance(first, Started) else 0.0,
-        incident_started=times.get(event.started, 0.0),
-        values=values,
-        opening=next((e for e in own if e.event == "opened"), None),
+        incident_started=began.time if began else 0.0,
+        values=_values(journal, event, end),
+        opening=None if event.event == "opened" else opening_of(journal, event.incident),
     )
 
 
-def _not_rolled_back(journal: Path) -> list[Step]:
-    steps: list[Step] = []
-    for step in last_steps(journal):
-        if steps and steps[-1].step > step.step:  # equal ones are several dicts of one step
-            steps = [earlier for earlier in steps if earlier.step < step.step]
-        steps.append(step)
-    return steps
+def _values(journal: Path, event: Event, end: int | None) -> list[tuple[int, float]]:
+    metric = metric_of(event)
+    values: list[tuple[int, float]] = []
+    steps = _not_rolled_back(steps_back(journal, end))
+    for step in islice(steps, _MOST_LOOKED_AT if metric else 0):
+        value = to_number(step.metrics.get(metric))
+        if value is not None and step.step <= event.step:
+            values.append((step.step, value))
+            if len(values) == MOST_POINTS:
+                break
+    return values[::-1]
+
+
+def _not_rolled_back(steps: Iterable[Step]) -> Iterator[Step]:
+    """Pass over steps from where training went back to, of those that come the last first."""
+    behind = went_back_to = math.inf
+    for step in steps:
+        if step.step > behind:  # equal ones are several dicts of one step
+            went_back_to = min(went_back_to, behind)
+        behind = step.step
+        if step.step < went_back_to:
+            yield step
