@@ -7,6 +7,7 @@ delivery thread for good.
 from __future__ import annotations
 
 import contextlib
+import encodings.idna  # noqa: F401  # or looking up a host imports it, amid the training
 import math
 import socket
 import ssl

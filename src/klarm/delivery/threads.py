@@ -19,9 +19,11 @@ from klarm.delivery.outbox import Again, Outbox
 from klarm.delivery.routes import Route, Run, Writer
 from klarm.types import Event
 
-# Between two messages on a channel: sending takes turns with training on the interpreter, and many
-# services take one a second.
-_BREATH_SECONDS = 0.05
+# Delivering takes turns with training on the interpreter. So a thread rests for so many times what
+# it has worked, a picture being some work; and between two messages, of which many services take
+# one a second.
+_REST, _LONGEST_REST_SECONDS = 10.0, 3.0
+_BETWEEN_MESSAGES_SECONDS = 0.25
 _NO_RETRIES = "it is not tried again now"
 
 
@@ -124,7 +126,7 @@ class Delivery:
     def _work(self, lane: Lane) -> None:
         """Go on until the end: the one place where failures of delivery stay."""
         while True:
-            sent = lane.sent
+            sent, worked = lane.sent, time.thread_time()
             try:
                 pause = lane.turn()
             except Exception as error:
@@ -136,8 +138,10 @@ class Delivery:
                 break
             if lane.is_failing and lane.name in self._once:
                 break
+            rest = min(_REST * (time.thread_time() - worked), _LONGEST_REST_SECONDS)
             if lane.sent > sent:
-                self._hurry.wait(_BREATH_SECONDS)
+                rest = max(rest, _BETWEEN_MESSAGES_SECONDS)
+            self._hurry.wait(rest)
             lane.wait(pause)
         with self._leaving:
             self._left += 1
