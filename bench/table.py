@@ -23,6 +23,7 @@ class Row:
     ratio: float | None = None
     target: str = ""
     met: bool | None = None
+    interval: tuple[float, float] | None = None  # of the ratio, 95 %
 
 
 def write(rows: Sequence[Row], machine: Mapping[str, object], path: Path) -> None:
@@ -42,9 +43,11 @@ def show(rows: Sequence[Row], machine: Mapping[str, object]) -> None:
         ours = f"{number(row.klarm)} {row.unit}"
         peers = "" if row.rlwatch is None else f"{number(row.rlwatch)} {row.unit}"
         ratio = "" if row.ratio is None else f"{number(row.ratio)}×"
+        if row.interval is not None:
+            ratio += " ({:.2f} to {:.2f})".format(*row.interval)
         verdict = {None: "", True: "ok", False: "[bold red]MISS"}[row.met]
         table.add_row(row.what, ours, peers, ratio, row.target, verdict)
-    Console(width=100).print(table)  # also when it goes to a file
+    Console(width=120).print(table)  # also when it goes to a file
     verdicts = [row.met for row in rows if row.met is not None]
     print(f"{sum(verdicts)} of {len(verdicts)} targets met")
 
