@@ -546,6 +546,16 @@ def test_an_acknowledged_incident_is_told_of_only_when_it_gets_worse_or_ends(
     assert outcomes()[0] == (1, "opened", "acknowledged")
 
 
+def test_that_an_acknowledged_warning_became_far_worse_is_told(run: Run, server: Server) -> None:
+    """Who acknowledged it knew of something smaller."""
+    run.tell("opened")
+    run.settle()
+    deliveries.append(FOLDER, Acknowledged(began=BEGAN, incident=1, by="me", time=5000.0))
+    run.tell("escalated", step=212)
+    run.settle()
+    assert server.told() == [(1, "opened", 10), (1, "escalated", 212)]
+
+
 def test_an_acknowledgement_keeps_no_critical_incident_from_being_sent(
     run: Run, server: Server
 ) -> None:

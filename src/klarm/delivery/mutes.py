@@ -23,8 +23,9 @@ def judge(
     """Say what to do with the events of one incident that a channel has yet to be sent.
 
     - The end of what was told is told.
-    - An acknowledgement holds back what is not critical. Who acknowledged it knows of it; others
-      who read the channel may not, and must not miss what is critical.
+    - An acknowledgement holds back what is neither critical nor an escalation. Who acknowledged it
+      knows of it, but not that it got worse; and others who read the channel must not miss what is
+      critical.
     - A silence that is in force holds back what is not critical, and the critical only if it says
       so. What is still open when it ends is told then.
     """
@@ -33,7 +34,8 @@ def judge(
     if told and over:
         return "send"
     critical = any(event.severity == "critical" for event in events)
-    if last.incident in acknowledged and not critical:
+    worse = any(event.event == "escalated" for event in events)
+    if last.incident in acknowledged and not critical and not worse:
         return "acknowledged"
     for silence in silences:
         if silence.signal == last.signal and (silence.even_critical or not critical):
