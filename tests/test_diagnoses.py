@@ -79,6 +79,7 @@ def test_the_recorded_drift_is_never_called_healthy() -> None:
         ("kl", 173, "reward bought with KL"),
         ("entropy", 225, "reward hacking"),
         ("reward", 250, "reward hacking"),
+        ("kl", 273, "KL spent for nothing"),  # it is ten times what it was at 173
         ("entropy", 314, ""),
     ]
 
