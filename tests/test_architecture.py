@@ -40,6 +40,7 @@ ORDER = [
     "incident_text",
     "console",
     "appender",
+    "records",
     "journal",
     "journal_scan",
     "past",

@@ -15,8 +15,8 @@ from klarm.config import SECTIONS, TOP_LEVEL
 from klarm.delivery.deliveries import Entry
 from klarm.detectors import CATALOGUE, Detector
 from klarm.frameworks import FRAMEWORKS
-from klarm.journal import Record
 from klarm.metrics import METRICS
+from klarm.records import Record
 from klarm.secret import Secret
 from klarm.settings import Names, Setting, settings_of
 

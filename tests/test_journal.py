@@ -10,20 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klarm.journal import (
-    Checkpoint,
-    FileJournal,
-    Finish,
-    MemoryJournal,
-    Resume,
-    Started,
-    Step,
-    encode,
-    history,
-    read_journal,
-    run_folder,
-    spell_non_finite,
-)
+from klarm.journal import FileJournal, MemoryJournal, history, read_journal, run_folder
+from klarm.records import Checkpoint, Finish, Resume, Started, Step, encode, spell_non_finite
 from klarm.settings import ConfigError
 from klarm.types import Alert
 

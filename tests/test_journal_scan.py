@@ -8,8 +8,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klarm.journal import Step, encode, read_journal
+from klarm.journal import read_journal
 from klarm.journal_scan import opening_of, place_of, steps_back
+from klarm.records import Step, encode
 from klarm.types import Event
 
 # About as long as a line usually is, and longer than what is read at once.

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 import klarm
 from klarm import guard
 from klarm.detectors import KLExplosionDetector
-from klarm.journal import MemoryJournal, Resume
+from klarm.journal import MemoryJournal
 from klarm.monitor import Monitor
+from klarm.records import Resume
 from klarm.types import Alert, Event
 
 pytestmark = pytest.mark.usefixtures("one_detector")

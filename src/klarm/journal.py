@@ -9,15 +9,26 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from klarm.appender import Appender
-from klarm.kinds import Kind, Origin
+from klarm.kinds import Origin
 from klarm.metrics import to_number
+from klarm.records import (
+    Bound,
+    Checkpoint,
+    Record,
+    Resume,
+    Started,
+    Step,
+    decode,
+    encode,
+    encode_step,
+)
 from klarm.settings import ConfigError
-from klarm.types import Alert, Blip, Event
+from klarm.types import Event
 
 FILE_NAME = "journal.jsonl"
 _LONGEST_NAME = 200  # bytes; file systems take 255
@@ -33,77 +44,6 @@ class History(NamedTuple):
     events: list[Event]  # that were told, all of them
     origins: dict[str, Origin]  # of metrics whose key is not their name, or whose kind is known
     checkpoints: Sequence[tuple[int, str]] = ()  # that were saved and not rolled back
-
-
-class Started(msgspec.Struct, tag_field="type", tag="run"):
-    """The first line, and one whenever a process takes the run up: how it is watched from there."""
-
-    run: str
-    started: float
-    klarm: str
-    host: str
-    config: dict[str, Any]
-    framework: str = ""  # what logs, as far as it was said
-
-
-class Bound(msgspec.Struct, tag_field="type", tag="binding"):
-    """Which of the trainer's keys metrics are read from, where that is not plain from the name."""
-
-    keys: dict[str, str]
-    kinds: dict[str, Kind] = {}  # msgspec copies it
-
-    @classmethod
-    def of(cls, origins: Mapping[str, Origin]) -> Bound:
-        """Return the line for these."""
-        keys = {name: origin.key for name, origin in origins.items()}
-        return cls(keys, {name: o.kind for name, o in origins.items() if o.kind is not None})
-
-    def origins(self) -> dict[str, Origin]:
-        """Return where the metrics that it names are read from here on."""
-        return {name: Origin(key, self.kinds.get(name)) for name, key in self.keys.items()}
-
-
-class Step(msgspec.Struct, tag_field="type", tag="step"):
-    """What was logged at one step, non-finite values as text."""
-
-    step: int
-    time: float
-    metrics: Mapping[str, Any]
-
-
-class Checkpoint(msgspec.Struct, tag_field="type", tag="checkpoint"):
-    """The trainer saved its state."""
-
-    step: int
-    time: float
-    path: str
-
-
-class Resume(msgspec.Struct, tag_field="type", tag="resume"):
-    """Training goes on from this step: rows at or after it were rolled back and no longer count."""
-
-    step: int
-    time: float
-
-
-class Source(msgspec.Struct, tag_field="type", tag="source"):
-    """From here on, steps are read from this log: after those of its steps recorded already."""
-
-    path: str
-    kept: int
-
-
-class Finish(msgspec.Struct, tag_field="type", tag="finish"):
-    """The run ended and said so."""
-
-    time: float
-    steps: int
-
-
-Record = Started | Bound | Step | Alert | Event | Blip | Checkpoint | Resume | Source | Finish
-
-_decode = msgspec.json.Decoder(Record).decode
-_encode = msgspec.json.Encoder().encode
 
 
 class Journal(Protocol):
@@ -145,10 +85,7 @@ class FileJournal:
 
     def step(self, step: int, time: float, values: Mapping[str, float]) -> None:
         """Append one step."""
-        total = sum(values.values())
-        if total - total != 0.0:  # a NaN or an infinity is among them
-            values = spell_non_finite(values)
-        self._appender.append(_encode(Step(step, time, values)) + b"\n")
+        self._appender.append(encode_step(step, time, values) + b"\n")
 
     def record(self, record: Record) -> None:
         """Append any other record."""
@@ -226,28 +163,6 @@ def host_name() -> str:
     return socket.gethostname()
 
 
-def encode(record: Record) -> bytes:
-    """Return a record as JSON, its non-finite numbers as text."""
-    if isinstance(record, Alert):
-        record = msgspec.structs.replace(record, metrics=spell_non_finite(record.metrics))
-    elif isinstance(record, Event | Blip):
-        peak = spell_non_finite({"peak": record.peak})["peak"]
-        record = msgspec.structs.replace(record, peak=peak)
-    return _encode(record)
-
-
-def spell_non_finite(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values with NaN and the infinities as text, which is what JSON can hold.
-
-    >>> spell_non_finite({"kl": float("nan"), "loss": 0.5})
-    {'kl': 'NaN', 'loss': 0.5}
-    """
-    return {k: _SPELLING.get(repr(v), v) if isinstance(v, float) else v for k, v in values.items()}
-
-
-_SPELLING = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-
-
 def read_journal(
     path: str | os.PathLike[str], on_skip: Callable[[int], None] | None = None
 ) -> Iterator[Record]:
@@ -260,7 +175,7 @@ def read_journal(
     with Path(path).open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:
-                yield _decode(line)
+                yield decode(line)
             except msgspec.ValidationError:
                 continue  # a type or a field that a later klarm knows
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from klarm.journal import Step
+from klarm.records import Step
 from klarm.types import Event
 
 _PIECE = 2**20  # searched at once

@@ -20,10 +20,11 @@ from klarm.detectors import Detector
 from klarm.guard import guarded
 from klarm.incident_text import counted, incidents_in_sum
 from klarm.incidents import IncidentRules
-from klarm.journal import Bound, Checkpoint, Finish, Journal, Resume, Source
+from klarm.journal import Journal
 from klarm.kinds import Origin
 from klarm.metrics import to_number
 from klarm.past import Past
+from klarm.records import Bound, Checkpoint, Finish, Resume, Source
 from klarm.timeline import Timeline, whole_step
 from klarm.types import Alert, Blip, Event, Incident
 from klarm.user_keys import UserKey

@@ -13,8 +13,9 @@ from klarm.appender import InUseError
 from klarm.config import Config, load
 from klarm.console import Console
 from klarm.delivery.outgoing import deliver_events
-from klarm.journal import FILE_NAME, FileJournal, Started, host_name, run_folder
+from klarm.journal import FILE_NAME, FileJournal, host_name, run_folder
 from klarm.monitor import Monitor
+from klarm.records import Started
 from klarm.types import Alert
 from klarm.version import __version__
 

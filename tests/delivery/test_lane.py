@@ -14,7 +14,8 @@ from klarm.delivery.deliveries import Acknowledged, Silenced, Unsilenced
 from klarm.delivery.lane import MOST_IN_HAND, Lane
 from klarm.delivery.outbox import Again, Outbox
 from klarm.delivery.writer import MessageWriter
-from klarm.journal import FILE_NAME, FileJournal, Started
+from klarm.journal import FILE_NAME, FileJournal
+from klarm.records import Started
 from klarm.types import Event, EventKind, Severity
 
 FOLDER = Path("klarm_runs/a")

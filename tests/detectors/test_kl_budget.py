@@ -19,10 +19,11 @@ from klarm.detectors import (
     RolloutMismatchDetector,
     TrustRegionDetector,
 )
-from klarm.journal import Bound, MemoryJournal, read_journal
+from klarm.journal import MemoryJournal, read_journal
 from klarm.kinds import Kind
 from klarm.metrics import METRICS
 from klarm.monitor import Monitor
+from klarm.records import Bound
 from klarm.sources import read_log
 from klarm.types import Alert
 

@@ -14,8 +14,9 @@ from klarm.binding import Binding
 from klarm.cli.stopping import Stopping
 from klarm.config import load
 from klarm.console import Console
-from klarm.journal import FILE_NAME, Source, Step, read_journal, run_folder
+from klarm.journal import FILE_NAME, read_journal, run_folder
 from klarm.monitor import Monitor
+from klarm.records import Source, Step
 from klarm.session import init
 from klarm.settings import ConfigError
 from klarm.sources import SourceError

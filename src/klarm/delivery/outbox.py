@@ -23,8 +23,9 @@ from klarm.delivery.deliveries import (
     Silenced,
     Unsilenced,
 )
-from klarm.journal import FILE_NAME, Started, read_journal
+from klarm.journal import FILE_NAME, read_journal
 from klarm.journal_scan import recorded_events, steps_back
+from klarm.records import Started
 from klarm.types import Event, EventKind
 
 LOCK_NAME = "delivery.lock"

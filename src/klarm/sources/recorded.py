@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from klarm.binding import Binding
-from klarm.journal import Source, Step, read_journal
+from klarm.journal import read_journal
 from klarm.metrics import to_number
+from klarm.records import Source, Step
 from klarm.sources.row import LogRow
 from klarm.timeline import whole_step
 
