@@ -358,3 +358,18 @@ def test_a_silence_that_cannot_be_is_refused(arguments: list[str], complaint: st
     assert done.returncode == 2
     assert complaint in " ".join(done.stderr.split())
     assert not Path("klarm_runs/a/deliveries.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "command", [["incidents"], ["ack", "1"], ["silence", "kl", "--for", "2h"]], ids=lambda c: c[0]
+)
+def test_settings_may_be_read_from_another_file(command: list[str]) -> None:
+    """Among them where the runs are."""
+    Path("elsewhere.yaml").write_text("dir: elsewhere")
+    klarm.init("a", config="elsewhere.yaml", console=False)
+    klarm.log({"kl": NAN})
+    klarm.finish()
+    assert run_klarm(*command).returncode != 0
+    done = run_klarm(*command, "--config", "elsewhere.yaml")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "run a" in done.stdout

@@ -5,9 +5,11 @@ from __future__ import annotations
 import getpass
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
+from klarm.cli.options import config_option, run_option
 from klarm.cli.runs import find_run, incident_numbers, known_routes, started, write_down
 from klarm.config import load
 from klarm.delivery.deliveries import Acknowledged
@@ -22,15 +24,16 @@ from klarm.types import Event
 
 @click.command()
 @click.argument("incident", type=int, metavar="ID")
-@click.option("--run", metavar="RUN", help="A run's name or folder; without it, the latest.")
+@run_option
+@config_option
 @click.option("--by", metavar="NAME", help="Who knows; without it, the user of this command.")
-def ack(incident: int, run: str | None, by: str | None) -> None:
+def ack(incident: int, run: str | None, config_file: Path | None, by: str | None) -> None:
     """Note that somebody knows of incident ID.
 
     What is yet to be sent of it no longer is, unless it is critical: then it still is, with the
     name. Its end is told where it was told of.
     """
-    settings = load()
+    settings = load(config_file)
     folder = find_run(run, settings)
     events = [event for _, _, event in recorded_events(folder / FILE_NAME)]
     head = started(folder)

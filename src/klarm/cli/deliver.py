@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from klarm.cli.options import config_option
 from klarm.cli.runs import find_run, runs_in, started
 from klarm.config import load
 from klarm.delivery import outgoing
@@ -31,12 +32,7 @@ from klarm.delivery.threads import Delivery
     show_default=True,
     help="Seconds to try, for each run.",
 )
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path),
-    help="Read settings from this file.",
-)
+@config_option
 def deliver(
     directory: Path, run: str | None, again: bool, timeout: float, config_file: Path | None
 ) -> None:

@@ -11,6 +11,7 @@ import click
 
 from klarm.analysis.episodes import episodes
 from klarm.binding import Binding
+from klarm.cli.options import config_option
 from klarm.cli.stopping import Stopping
 from klarm.config import load
 from klarm.console import Console
@@ -29,12 +30,7 @@ from klarm.types import Event
 @click.command()
 @click.argument("log", type=click.Path(path_type=Path))
 @click.option("--run", help="Name of the run. [default: klarm.yaml's, or the name of the log]")
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path),
-    help="Read settings from this file.",
-)
+@config_option
 @click.option(
     "--poll",
     "poll_seconds",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import click
 
+from klarm.cli.options import config_option
 from klarm.cli.runs import find_run, known_routes, started
 from klarm.config import load
 from klarm.delivery import deliveries
@@ -25,13 +27,14 @@ _COLUMNS = ("id", "signal", "severity", "state", "steps", "detectors", "told", "
 
 @click.command()
 @click.argument("run", required=False)
-def incidents(run: str | None) -> None:
+@config_option
+def incidents(run: str | None, config_file: Path | None) -> None:
     """List the incidents of RUN: a name, a folder, or the latest run.
 
     With the channels that were told of each, those of the configuration that are still owed it, and
     the silences that are in force.
     """
-    settings = load()
+    settings = load(config_file)
     folder = find_run(run, settings)
     head = started(folder)
     by_incident: dict[int, list[Event]] = {}

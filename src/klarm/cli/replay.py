@@ -13,6 +13,7 @@ import click
 
 from klarm.analysis.replay import Replay
 from klarm.analysis.replay import replay as run_replay
+from klarm.cli.options import config_option
 from klarm.config import Config, load
 from klarm.incident_text import COLOURS, counted, event_text
 from klarm.records import encode
@@ -25,12 +26,7 @@ _PROGRESS_EVERY = 20_000
 
 @click.command()
 @click.argument("log", type=click.Path(exists=True, path_type=Path))
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path),
-    help="Read settings from this file.",
-)
+@config_option
 @click.option(
     "--set",
     "settings",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import getpass
 import re
 import time
+from pathlib import Path
 
 import click
 
+from klarm.cli.options import config_option, run_option
 from klarm.cli.runs import find_run, started, write_down
 from klarm.config import load
 from klarm.delivery.deliveries import Silenced, Unsilenced
@@ -23,7 +25,8 @@ _SECONDS = {"m": 60, "min": 60, "h": 3600, "d": 86400}
 @click.argument("signal")
 @click.option("--for", "span", metavar="SPAN", help="As in 200steps, 30min, 2h or 1d.")
 @click.option("--off", is_flag=True, help="End the silences of SIGNAL now.")
-@click.option("--run", metavar="RUN", help="A run's name or folder; without it, the latest.")
+@run_option
+@config_option
 @click.option("--even-critical", is_flag=True, help="Critical incidents too: NaN among them.")
 @click.option("--by", metavar="NAME", help="Who says so; without it, the user of this command.")
 def silence(
@@ -32,6 +35,7 @@ def silence(
     span: str | None,
     off: bool,
     run: str | None,
+    config_file: Path | None,
     even_critical: bool,
     by: str | None,
 ) -> None:
@@ -50,7 +54,7 @@ def silence(
         )
     if span is None and not off:
         raise click.UsageError("say for how long, as in --for 2h, or --off to end a silence")
-    folder = find_run(run, load())
+    folder = find_run(run, load(config_file))
     head = started(folder)
     now = time.time()
     who = by or getpass.getuser()

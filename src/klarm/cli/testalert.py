@@ -10,6 +10,7 @@ import click
 
 from klarm.channels.base import NotDelivered
 from klarm.channels.message import Message
+from klarm.cli.options import config_option
 from klarm.config import load
 from klarm.delivery import outgoing
 from klarm.settings import did_you_mean
@@ -17,12 +18,7 @@ from klarm.settings import did_you_mean
 
 @click.command("test-alert")
 @click.argument("channel", required=False)
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path),
-    help="Read settings from this file.",
-)
+@config_option
 def testalert(channel: str | None, config_file: Path | None) -> None:
     """Send a marked test message to CHANNEL, or to all, and say what came of it.
 
