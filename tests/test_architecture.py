@@ -46,6 +46,7 @@ ORDER = [
     "past",
     "movements",
     "playbook",
+    "recoveries",
     "watch",
     "monitor",
     "delivery",

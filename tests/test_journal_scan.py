@@ -48,6 +48,16 @@ def test_the_opening_of_an_incident_is_found_among_those_of_others() -> None:
     assert [e and e.step for e in (opening_of(journal, n) for n in (1, 11, 2))] == [10, 20, None]
 
 
+def test_a_line_that_cannot_be_read_is_passed_over() -> None:
+    """However deep it is nested."""
+    journal = Path("journal.jsonl")
+    deep = b'{"type":"event","event":"opened","incident":1,"x":' + b"[" * 100_000 + b"\n"
+    journal.write_bytes(opened(1, 10) + deep)
+    found = opening_of(journal, 1)
+    assert found is not None
+    assert found.step == 10
+
+
 def test_a_step_that_was_logged_twice_is_where_it_was_last() -> None:
     """The earlier line was rolled back; a torn one at the end is none."""
     journal = Path("journal.jsonl")

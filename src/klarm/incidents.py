@@ -117,6 +117,9 @@ class Incidents:
     def reconcile(self, step: int) -> list[Event]:
         """Return what must be told after a rollback, so that what was told is true again."""
         now = {incident.id: incident for incident in self.current.values() if incident.id}
+        # One that is undone and comes again is another one: what was told of it does not count.
+        known = now.keys() | {incident.id for incident in self.past}
+        self._ids = {place: id_ for place, id_ in self._ids.items() if id_ in known}
         undone = [
             msgspec.structs.replace(
                 event, event="resolved", step=step, reason=ROLLED_BACK, **_UNDIAGNOSED

@@ -115,5 +115,5 @@ def _lines(journal: Path, beginning: bytes, start: int = 0) -> Iterator[tuple[in
 def _decoded(decoder: msgspec.json.Decoder[Record], line: bytes) -> Record | None:
     try:
         return decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

@@ -72,7 +72,9 @@ def hide(parts: Iterable[str], text: str) -> str:
 
 
 def _spellings(part: str) -> Iterator[str]:
-    for told in (part, json.dumps(part)[1:-1], json.dumps(part, ensure_ascii=False)[1:-1]):
+    as_json = [json.dumps(part, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)]
+    # Some write the slash of a JSON text with a backslash.
+    for told in (part, *as_json, *(text.replace("/", "\\/") for text in as_json)):
         yield from (told, html.escape(told), quote(told), quote(told, safe=""), quote_plus(told))
 
 

@@ -12,9 +12,12 @@ from klarm.stats import median
 
 # How many steps a diagnosis looks back.
 LOOK_BACK = 100
+# How many are kept: some detectors find a fall long after it, and what was before is asked for too.
+_KEPT = 300
 # The first part of them is what was normal; fewer values say nothing.
 _NORMAL_SHARE = 0.5
 _FEWEST = 20
+_FEWEST_OF_A_LEVEL = 5
 # A value that was not finite is past when so many finite ones have come since.
 _HEALED = 20
 # A value has moved when the median of three is this many spreads and this share away from normal.
@@ -39,7 +42,6 @@ class Movement(NamedTuple):
     # What it is over what was normal, or was at its furthest; NaN if that is no measure.
     factor: float
     level: float = math.nan  # what it is now
-    normal: float = math.nan  # and was before
     # If it has turned back since: where it is now, and over what was normal.
     ended: Direction | None = None
     now: float = math.nan
@@ -62,7 +64,7 @@ class RecentRows:
     """The last steps that were logged."""
 
     def __init__(self) -> None:
-        self._rows: deque[tuple[int, Mapping[str, float]]] = deque(maxlen=LOOK_BACK)
+        self._rows: deque[tuple[int, Mapping[str, float]]] = deque(maxlen=_KEPT)
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
         """Take in what was new at a step: several dicts may make up one."""
@@ -72,10 +74,11 @@ class RecentRows:
         else:
             rows.append((step, values))
 
-    def level(self, metric: str, until: int, steps: int) -> float:
-        """Return what a metric was over so many steps up to one; NaN if it was not finite."""
+    def level(self, metric: str, until: int, steps: int = _KEPT) -> float:
+        """Return what a metric was over so many steps up to one; NaN if that is not known."""
         found = [v[metric] for step, v in self._rows if step <= until and metric in v][-steps:]
-        return median(found) if found and all(map(math.isfinite, found)) else math.nan
+        finite = [value for value in found if math.isfinite(value)]
+        return median(finite) if len(finite) >= _FEWEST_OF_A_LEVEL else math.nan
 
     def clear(self) -> None:
         """Forget them, as after a rollback."""
@@ -84,27 +87,13 @@ class RecentRows:
     def movements(self) -> list[Movement]:
         """Return how every known metric moved: those that did in their order, then the others."""
         found = []
+        rows = list(self._rows)[-LOOK_BACK:]
         for metric in METRICS:
-            series = [(step, values[metric]) for step, values in self._rows if metric in values]
+            series = [(step, values[metric]) for step, values in rows if metric in values]
             movement = _movement(metric, series)
             if movement is not None:
                 found.append(movement)
         return sorted(found, key=lambda m: (m.direction == "flat", m.step))
-
-
-def stays_away(now: float, normal: float, furthest: float) -> bool:
-    """Tell whether a metric is still nearer to its furthest than to what was normal.
-
-    In proportion, where that has a meaning.
-
-    >>> stays_away(5.0, 0.02, 50.0), stays_away(0.03, 0.02, 50.0), stays_away(-1.0, 0.5, -3.0)
-    (True, False, False)
-    """
-    if not all(map(math.isfinite, (now, normal, furthest))):
-        return False
-    if min(now, normal, furthest) > 0.0:
-        now, normal, furthest = math.log(now), math.log(normal), math.log(furthest)
-    return abs(now - furthest) < abs(now - normal)
 
 
 def summary(movements: Iterable[Movement]) -> str:
@@ -146,7 +135,7 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
         furthest = now
     direction = _direction(furthest, least)
     if direction == "flat":
-        return Movement(metric, "flat", series[-1][0], math.nan, level=normal + now, normal=normal)
+        return Movement(metric, "flat", series[-1][0], math.nan, level=normal + now)
     # It set out where it was last within a quarter of the way, and slow growth before is no part of
     # it. A median is out when most are: the change came with the middle one.
     side = math.copysign(1.0, furthest)
@@ -162,7 +151,6 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
         series[split + first + at_once // 2][0],
         (normal + furthest) / unit,
         level=normal + now,
-        normal=normal,
         ended=ended if turned else None,
         now=(normal + now) / unit,
     )

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import inf, nan
-
-from msgspec.structs import replace
+from math import inf
 
 from klarm.detectors import Detector, KLBudgetDetector
 from klarm.incidents import IncidentRules, Incidents
 from klarm.journal import History
 from klarm.kinds import Origin
-from klarm.movements import Direction, RecentRows, stays_away
+from klarm.movements import Direction, RecentRows
 from klarm.playbook import diagnosed
+from klarm.recoveries import Recoveries
 from klarm.types import Alert, Blip, Event, Incident
-
-# What a metric is when its incident is over: its middle over so many steps.
-_AT_THE_END = 10
 
 _Update = Callable[[int, Mapping[str, float]], Alert | None]
 
@@ -31,7 +27,7 @@ class Watch:
         self.detectors = list(detectors)
         self._incidents = Incidents(self.detectors, rules)
         self._recent = RecentRows()
-        self._normal: dict[int, float] = {}  # what an open incident's metric was before it
+        self._recoveries = Recoveries(self.detectors, self._recent)
         self._origins: dict[str, Origin] = {}  # by canonical name, as detectors were told
         self._active: list[Detector] = []  # on, and able to judge what this run logs
         self._updates: list[_Update] = []  # of those for which anything is logged at all
@@ -87,13 +83,16 @@ class Watch:
             detector.reset()
         self._incidents.reset()
         self._recent.clear()
+        self._recoveries.clear()
         self._incidents.recall(history.events)
         updates = [detector.update for detector in self._active]
         for earlier, values in history.rows:
             if earlier < step:
                 self._recent.add(earlier, values)
                 alerts = _ask(updates, earlier, values)
-                self._incidents.update(earlier, values, alerts)
+                for change in self._incidents.update(earlier, values, alerts):
+                    if isinstance(change, Event):
+                        self._recoveries.follow(change)
         return self._tell(self._incidents.reconcile(step))
 
     def _tell(self, changes: Sequence[Event | Blip]) -> list[Event | Blip]:
@@ -101,8 +100,9 @@ class Watch:
         told: list[Event | Blip] = []
         for change in changes:
             if isinstance(change, Event):
-                resolved = change.event == "resolved"
-                event = self._as_it_ends(change) if resolved else self._diagnosed(change)
+                event = self._recoveries.follow(change)
+                if event.event != "resolved":
+                    event = self._diagnosed(event)
                 self._incidents.recall([event])
                 told.append(event)
             else:
@@ -113,27 +113,8 @@ class Watch:
         worse = self._incidents.current[event.signal].worse
         went: Direction = "up" if worse == "higher" else "down"
         own = {d.measures: went for d in self._active if d.name in event.detectors}
-        moved = self._recent.movements()
-        if event.event == "opened":
-            began = self._began_with(event)
-            normal = next((m.normal for m in moved if m.metric == began), nan)
-            self._normal[event.incident] = normal
         budgets = [d.budget_nats for d in self._active if isinstance(d, KLBudgetDetector)]
-        return diagnosed(event, moved, own, min(budgets, default=inf))
-
-    def _began_with(self, event: Event) -> str:
-        """Return the metric that an incident began with, which its peak is of."""
-        return next((d.measures for d in self._active if d.name == event.detectors[0]), "")
-
-    def _as_it_ends(self, event: Event) -> Event:
-        """Say so if it went quiet because its detectors got used to it."""
-        normal = self._normal.pop(event.incident, nan)
-        metric = self._began_with(event)
-        now = self._recent.level(metric, event.step, _AT_THE_END)
-        if not isinstance(event.peak, float) or not stays_away(now, normal, event.peak):
-            return event
-        stays = f"but {metric} stays at {now:.3g} (before {normal:.3g}, worst {event.peak:.3g})"
-        return replace(event, reason=f"{event.reason}, {stays}", recovered=False)
+        return diagnosed(event, self._recent.movements(), own, min(budgets, default=inf))
 
 
 def _ask(updates: Iterable[_Update], step: int, values: Mapping[str, float]) -> list[Alert]:

@@ -130,3 +130,16 @@ def test_a_child_does_not_wait_for_a_lookup_of_its_parent(
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_without_a_thread_the_name_is_looked_up_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, message: Message
+) -> None:
+    """As at the end of a script, where some Pythons start none."""
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(NotDelivered, match="refused"):
+        WebhookChannel(name="mine", url=Secret("http://localhost:9/in")).send(message, {})

@@ -281,7 +281,7 @@ def test_base64_hides_nothing(wrapped: str, secret: str) -> None:
             assert hidden.endswith("in the request")
 
 
-@pytest.mark.parametrize("secret", ['p"w<&>\\x', "p w+ü%"])
+@pytest.mark.parametrize("secret", ['p"w<&>\\x', "p w+ü%", "k7Qz/9vXw+Lm2/pR8t"])
 def test_what_is_escaped_is_hidden_too(secret: str) -> None:
     """In JSON, in a page, in an address."""
     for echoed in (
@@ -290,6 +290,7 @@ def test_what_is_escaped_is_hidden_too(secret: str) -> None:
         html.escape(secret),
         quote(secret),
         quote_plus(secret).lower(),
+        json.dumps(secret).replace("/", "\\/"),
     ):
         told = echoed.strip('"')
         assert told not in Secret(secret).hide_in(f"not {echoed} here")

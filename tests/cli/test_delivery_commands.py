@@ -371,5 +371,5 @@ def test_settings_may_be_read_from_another_file(command: list[str]) -> None:
     klarm.finish()
     assert run_klarm(*command).returncode != 0
     done = run_klarm(*command, "--config", "elsewhere.yaml")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
     assert "run a" in done.stdout

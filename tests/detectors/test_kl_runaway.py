@@ -97,6 +97,11 @@ def test_the_largest_floats_do_not_overflow() -> None:
     assert first_alarm([1.4e308, 1.0, 1.4e308, *[1.4e308] * 50]) == 10
 
 
+def test_a_rise_beyond_any_float_is_told() -> None:
+    """Its factor is larger than any float too."""
+    assert max(alarms([1e-9] * 5000 + [1e308] * 3000)) > 6000
+
+
 def alarms(values: list[float]) -> list[int]:
     detector = KLRunawayDetector()
     return [i for i, value in enumerate(values) if detector.update(i, {"kl": value}) is not None]

@@ -95,6 +95,11 @@ class _Lookup(threading.Thread):
         except (OSError, ValueError) as error:
             self.failure = error
 
+    def result(self) -> list[Any]:
+        if self.failure is not None:
+            raise self.failure
+        return self.found
+
 
 # What is under way, by host and port: nobody asks again meanwhile.
 _lookups: dict[tuple[str, int], _Lookup] = {}
@@ -105,14 +110,17 @@ def _resolved(host: str, port: int, ends: float) -> list[Any]:
     # Without a lock, which a fork might find held: two at the same moment both ask, no harm done.
     if lookup is None or not lookup.is_alive():
         lookup = _lookups[host, port] = _Lookup(host, port)
-        lookup.start()
+        try:
+            lookup.start()
+        except RuntimeError:  # no thread to be had: at the end of a script, on some Pythons
+            lookup.run()
+            del _lookups[host, port]
+            return lookup.result()
     lookup.join(seconds_until(ends))
     if lookup.is_alive():
         raise NotResolvedError("the name was not resolved in time")
     _lookups.pop((host, port), None)
-    if lookup.failure is not None:
-        raise lookup.failure
-    return lookup.found
+    return lookup.result()
 
 
 def end_by(sock: Any, ends: float) -> None:

@@ -18,7 +18,7 @@ from klarm.metrics import to_number
 from klarm.records import Started, Step
 from klarm.types import Event
 
-_MOST_LOOKED_AT = 2_000  # steps, for a curve of a metric that is not in all of them
+_MOST_LOOKED_AT = 5_000  # steps, for a curve of a metric that is not in all, or was rolled back
 
 
 class MessageWriter:
@@ -73,8 +73,8 @@ def _with_journal(known: Context, journal: Path, event: Event) -> Context:
 def _values(journal: Path, event: Event, end: int | None) -> list[tuple[int, float]]:
     metric = metric_of(event)
     values: list[tuple[int, float]] = []
-    steps = _not_rolled_back(steps_back(journal, end))
-    for step in islice(steps, _MOST_LOOKED_AT if metric else 0):
+    steps = islice(steps_back(journal, end), _MOST_LOOKED_AT if metric else 0)
+    for step in _not_rolled_back(steps):
         value = to_number(step.metrics.get(metric))
         if value is not None and step.step <= event.step:
             values.append((step.step, value))

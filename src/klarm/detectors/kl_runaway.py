@@ -138,7 +138,7 @@ class KLRunawayDetector(Detector):
         else:
             message = (
                 f"KL is at {value:.4g}: since half-way through the run its level has risen x"
-                f"{exp(rise):.2g} more than in the doubling before."
+                f"{exp(min(rise, _LARGEST_LOG)):.2g} more than in the doubling before."
             )
         return self._alert(severity, step, value, message, decisive=True)
 
