@@ -78,8 +78,8 @@ def test_the_recorded_drift_is_never_called_healthy() -> None:
         ("gradient", 162, "reward bought with KL"),
         ("kl", 173, "reward bought with KL"),
         ("entropy", 225, "reward hacking"),
+        ("kl", 237, "reward hacking"),  # it is ten times what it was at 173
         ("reward", 250, "reward hacking"),
-        ("kl", 273, "KL spent for nothing"),  # it is ten times what it was at 173
         ("entropy", 314, ""),
     ]
 
@@ -123,7 +123,7 @@ def test_an_entropy_that_collapses_alone() -> None:
         if step >= 200:
             row["entropy"] *= 0.94 ** min(step - 200, 80)
 
-    opened, escalated = told(run(change))
+    opened, *_, escalated = told(run(change))
     assert (opened.signal, opened.pattern) == ("entropy", "narrowing")
     assert opened.moved.startswith("entropy x0.15 from 205; kl, reward, ")
     assert opened.message.startswith("Entropy has fallen from 0.64")

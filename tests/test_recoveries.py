@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 from klarm.detectors import CATALOGUE, KLRunawayDetector, RewardCollapseDetector
-from klarm.incidents import ROLLED_BACK, IncidentRules
+from klarm.incidents import IncidentRules
 from klarm.journal import MemoryJournal
 from klarm.kinds import Origin
 from klarm.monitor import Monitor
-from klarm.types import Event
+from klarm.types import ROLLED_BACK, Event
 from klarm.watch import Watch
 
 STEADY = [0.02 + 0.001 * (step % 3) for step in range(100)]

@@ -19,15 +19,24 @@ import msgspec
 from klarm.detectors import Detector
 from klarm.metrics import METRICS
 from klarm.settings import check_settings, setting
-from klarm.types import GRAVER, SEVERITIES, Alert, Blip, Event, EventKind, Incident, Worse
+from klarm.types import (
+    GRAVER,
+    ROLLED_BACK,
+    SEVERITIES,
+    Alert,
+    Blip,
+    Event,
+    EventKind,
+    Incident,
+    Worse,
+)
 
 # What is kept in memory of incidents that are over; the journal has them all.
 _MOST_KEPT = 1_000
-ROLLED_BACK = "rolled back"  # why an incident is over that never was
 # It does once more when its peak is so many times as bad as the one last told, if that is so many
 # steps ago: who knew of it then does not know of this. In between, an explosion is one explosion.
 _FAR_WORSE = 10.0
-_LONG_AGO_STEPS = 100
+_LONG_AGO_STEPS = 50
 # What is said when it opens is not said again when it is over.
 _UNDIAGNOSED = {"moved": "", "pattern": "", "cause": "", "remedy": ""}
 
@@ -223,7 +232,8 @@ class Incidents:
         peak, steps = self._told[incident.signal]
         if steps < _LONG_AGO_STEPS or not _is_far_worse(incident.peak, peak, incident.worse):
             return None
-        incident.worst = max(alerts, key=lambda alert: SEVERITIES.index(alert.severity))
+        as_bad = [alert for alert in alerts if alert.severity == incident.severity]
+        incident.worst = as_bad[0] if as_bad else incident.worst
         reason = f"ten times worse than when it was last told ({peak:.3g}, now {incident.peak:.3g})"
         return self._tell("escalated", incident, step, reason)
 

@@ -12,9 +12,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from klarm.detectors import Detector
-from klarm.incidents import ROLLED_BACK
 from klarm.movements import RecentRows
-from klarm.types import Event
+from klarm.types import ROLLED_BACK, Event
 
 # What a metric is when its incident is over: its middle over so many steps.
 _AT_THE_END = 10

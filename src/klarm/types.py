@@ -56,9 +56,9 @@ class Incident(msgspec.Struct):
 
 
 EventKind = Literal["opened", "escalated", "resolved"]
-GRAVER = (
-    "the severity rose"  # the reason of an escalation, unless it is one within the same severity
-)
+# Why an incident escalates, unless it does so within its severity.
+GRAVER = "the severity rose"
+ROLLED_BACK = "rolled back"  # why one is over that never was
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from klarm.channels.message import Context, message_of, metric_of, one_line
 from klarm.channels.sparkline import sparkline
-from klarm.types import GRAVER, Event
+from klarm.types import GRAVER, ROLLED_BACK, Event
 
 OPENED = Event(
     event="opened",
@@ -57,7 +57,8 @@ def test_an_opened_incident_is_told_in_full() -> None:
         "Peak: kl 0.07796\n"
         "Also moved: grad_norm x4 at 147, then kl x6 at 148; reward flat\n"
         "Looks like: gradients first: updates that are too large\n"
-        "To do: Lower the learning rate or the gradient clip.\n"
+        "To do: Act now: lower the learning rate or raise the KL penalty. "
+        "Lower the learning rate or the gradient clip.\n"
         "Last checkpoint before: /data/ckpt/step-140\n"
         "Cost: $4.00 since it began, $560 for the run so far\n"
         "https://example.org/runs/7b"
@@ -71,14 +72,14 @@ def test_an_escalation_still_says_what_else_moved() -> None:
     message = message_of(msgspec.structs.replace(PLAIN, event="escalated", reason=GRAVER), CONTEXT)
     assert message.title == "grpo-7b: kl now critical since step 148"
     assert message.fields["Looks like"] == "gradients first: updates that are too large"
-    assert message.fields["To do"] == "Lower the learning rate or the gradient clip."
+    assert message.fields["To do"].endswith(" Lower the learning rate or the gradient clip.")
 
 
 def test_a_resolution_says_how_long_it_was_and_asks_for_nothing() -> None:
     """Who reads it has nothing to do."""
     over = msgspec.structs.replace(PLAIN, event="resolved", step=360, reason="20 quiet steps")
     message = message_of(over, CONTEXT)
-    assert message.title == "grpo-7b: kl resolved at step 360"
+    assert message.title == "grpo-7b: kl resolved at step 360 (critical since step 148)"
     assert message.summary == "Over at step 360: 20 quiet steps."
     assert message.mood == "good"
     assert message.fields == {
@@ -90,15 +91,34 @@ def test_a_resolution_says_how_long_it_was_and_asks_for_nothing() -> None:
     }
 
 
+def test_what_a_rollback_undid_is_no_recovery_and_had_no_length() -> None:
+    """Also when it is told together with the opening."""
+    for reason in (ROLLED_BACK, f"opened at step 148: x; resolved at step 140: {ROLLED_BACK}"):
+        undone = msgspec.structs.replace(PLAIN, event="resolved", step=140, reason=reason)
+        message = message_of(undone, CONTEXT)
+        assert message.title == "grpo-7b: kl undone: training went back to step 140"
+        assert "Lasted" not in message.fields
+
+
+def test_a_message_that_is_late_says_so() -> None:
+    """It may come from the next start of the run, or from cron."""
+    late = msgspec.structs.replace(CONTEXT, sent=CONTEXT.now + 7500)
+    assert message_of(OPENED, late).fields["Sent late"] == "2 h 5 min after it happened"
+    prompt = msgspec.structs.replace(CONTEXT, sent=CONTEXT.now + 2)
+    assert "Sent late" not in message_of(OPENED, prompt).fields
+
+
 def test_an_end_without_recovery_does_not_sound_like_one() -> None:
     """And there is still something to do."""
     quiet = msgspec.structs.replace(
         PLAIN, event="resolved", step=360, reason="but kl stays at 0.07", recovered=False
     )
     message = message_of(quiet, CONTEXT)
-    assert message.title == "grpo-7b: kl went quiet, but has not recovered, at step 360"
+    assert message.title == (
+        "grpo-7b: kl went quiet, but has not recovered, at step 360 (critical since step 148)"
+    )
     assert message.summary == "Quiet at step 360: but kl stays at 0.07."
-    assert message.fields["To do"] == "Lower the learning rate or the gradient clip."
+    assert message.fields["To do"].endswith(" Lower the learning rate or the gradient clip.")
     assert message.fields["Last checkpoint before"]
     assert message.mood == "warning"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from klarm.incidents import ROLLED_BACK
-from klarm.types import Event
+from klarm.types import ROLLED_BACK, Event
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import msgspec
 
 from klarm.channels.sparkline import sparkline
 from klarm.detectors import CATALOGUE
-from klarm.types import GRAVER, Event, EventKind, Severity
+from klarm.types import GRAVER, ROLLED_BACK, Event, EventKind, Severity
 
 _LONGEST_LINE = 1000  # of what others wrote: a run's name, a path, a detector's sentence
 _LONGEST_NAME = 80  # of a run in a title, where the rest must be seen too
@@ -64,6 +64,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     run: str
     now: float  # Unix time of the event
+    sent: float = 0.0  # when the message is written, which may be much later
     run_started: float = 0.0
     incident_started: float = 0.0  # when the step of its first alert was logged
     values: list[tuple[int, float]] = []  # of `metric_of(event)`, the latest last
@@ -125,13 +126,20 @@ def one_line(text: str, limit: int = _LONGEST_LINE) -> str:
 def _title(event: Event, context: Context) -> str:
     what = f"{one_line(context.run, _LONGEST_NAME)}: {event.signal}"
     if event.event == "resolved":
+        if _is_undone(event):
+            return f"{what} undone: training went back to step {event.step}"
         how = "resolved" if event.recovered else "went quiet, but has not recovered,"
-        return f"{what} {how} at step {event.step}"
+        was = f"({event.severity} since step {event.started})"
+        return f"{what} {how} at step {event.step} {was}"
     now = ""
     if event.event == "escalated":
         now = " now" if event.reason == GRAVER else " far worse,"
     looks = f", looks like {event.pattern}" if event.pattern else ""
     return f"{what}{now} {event.severity} since step {event.started}{looks}"
+
+
+def _is_undone(event: Event) -> bool:
+    return event.event == "resolved" and event.reason.endswith(ROLLED_BACK)
 
 
 def _summary(event: Event) -> str:
@@ -149,24 +157,32 @@ def _fields(event: Event, context: Context) -> dict[str, str]:
         "Why now": "" if over else event.reason,
         "Peak": f"{metric_of(event)} {_number(event.peak)}" if metric_of(event) else "",
         "It was": event.message if over else "",
-        "Also moved": "" if over else opening.moved,
+        "Also moved": "" if over else event.moved,
         "Looks like": f"{opening.pattern}: {opening.cause}" if opening.pattern else "",
-        "To do": "" if nothing_to_do else opening.remedy or event.recommendation,
+        "To do": "" if nothing_to_do else f"{event.recommendation} {opening.remedy}",
         "Last checkpoint before": "" if nothing_to_do else event.checkpoint or opening.checkpoint,
         "Cost": _cost(context),
         "Acknowledged by": context.acknowledged_by,
+        "Sent late": _delay(context),
     }
 
 
 def _duration(event: Event, context: Context, over: bool) -> str:
     began = context.incident_started
     seconds = context.now - began if began else 0.0
+    if _is_undone(event):
+        return ""
     if over:
         steps = f"steps {event.started} to {event.step}"
         return f"{steps}, {_spoken(seconds)}" if seconds >= 1 else steps
     at = f", {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime(began))}" if began else ""
     ago = f" ({_spoken(seconds)} ago)" if seconds >= 60 else ""
     return f"step {event.started}{at}{ago}"
+
+
+def _delay(context: Context) -> str:
+    seconds = context.sent - context.now
+    return f"{_spoken(seconds)} after it happened" if context.sent and seconds >= 60 else ""
 
 
 def _cost(context: Context) -> str:

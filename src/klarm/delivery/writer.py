@@ -45,6 +45,7 @@ class MessageWriter:
         known = Context(
             run=run.name,
             now=self._clock(),
+            sent=self._clock(),
             gpus=self._gpus,
             gpu_hour_price=self._gpu_hour_price,
             url=self._url,
