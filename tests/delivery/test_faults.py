@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -399,6 +400,66 @@ def test_an_incident_that_was_rolled_back_is_told_to_be_over_and_told_anew(
         (2, "resolved", 5),
         (3, "opened", 10),
     ]
+
+
+def test_the_end_of_a_run_does_not_wait_for_a_channel_to_be_mended(server: Server) -> None:
+    """Neither that of a run, given an hour, nor that of `klarm deliver`."""
+    server.answers = [(401, {})] * 6
+    done = run_python(
+        """
+        import klarm
+        klarm.init("a", console=False, kl_explosion={"resolve_after": 1})
+        for step in range(30):
+            klarm.log({"kl": float("nan") if step % 3 == 0 else 0.1}, step)
+        klarm.finish(timeout=3600)
+        """,
+        f"hook={server.url}",
+    )
+    assert done.returncode == 0
+    assert len(server.messages) == 3
+    arguments = ("deliver", str(RUN), "--timeout", "3600")
+    done = run_klarm(*arguments, channels=f"hook={server.url}")
+    assert (done.returncode, len(server.messages)) == (1, 6)
+    assert "hook refused 3 in a row; it is not tried again now; mend it" in done.stderr
+    assert f"`klarm deliver {RUN} --again` sends all it refused" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("answer", "timeout", "advice"),
+    [
+        (401, 30, "; when `klarm test-alert` gets through, this sends all of it: {} --again"),
+        (500, 0.3, " yet; the next start of the run does it, or: {}"),
+    ],
+)
+def test_the_end_of_a_run_names_the_command_that_sends_what_is_left(
+    server: Server, answer: int, timeout: float, advice: str
+) -> None:
+    """What was refused needs --again; the command said does send it."""
+    server.answers = [(answer, {})]
+    run = f"""
+        import klarm
+        klarm.init("my run")
+        klarm.log({{"kl": float("nan")}}, 0)
+        klarm.finish(timeout={timeout})
+        """
+    said = run_python(run, f"hook={server.url}").stderr
+    folder = Path("klarm_runs/my run")
+    end = "hook could not be told everything" + advice.format(f"klarm deliver '{folder}'")
+    assert end in said
+    assert "DIR" not in said
+    command = shlex.split(end.partition("klarm deliver ")[2])
+    done = run_klarm("deliver", *command, channels=f"hook={server.url}")
+    assert (done.returncode, sent(folder)) == (0, events_of(folder))
+
+
+def test_a_run_that_is_not_recorded_says_that_what_is_left_is_lost(server: Server) -> None:
+    """There is nothing for `klarm deliver` to read."""
+    Path("klarm_runs").write_text("not a directory")
+    server.answers = [(401, {})]
+    run = 'import klarm; klarm.init("a"); klarm.log({"kl": float("nan")}, 0); klarm.finish()'
+    said = run_python(run, f"hook={server.url}").stderr
+    assert "hook could not be told everything, and the run is not recorded" in said
+    assert "klarm deliver" not in said
 
 
 def test_a_channel_that_was_mended_is_told_at_the_next_start_what_it_refused(

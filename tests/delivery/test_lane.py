@@ -161,20 +161,90 @@ def test_a_service_that_asks_for_patience_gets_it(run: Run, server: Server) -> N
     assert server.told()[1:] == [(1, "opened", 10), (2, "opened", 11)]
 
 
-def test_a_refusal_is_said_once_and_the_channel_left_alone_after_three(
+def test_a_refusal_is_said_once_and_after_three_the_channel_has_time_to_be_mended(
     run: Run, server: Server
 ) -> None:
-    """401: no event is tried twice, and what was not tried stays owed."""
+    """401: what was not tried stays owed; it is said when it is, and how to check."""
     server.answers = [(401, {})] * 10
     for incident in range(1, 6):
         run.tell("opened", incident=incident, step=incident)
-    assert run.settle() is None
+    assert run.settle() == 900.0
     assert [incident for incident, _, _ in server.told()] == [1, 2, 3]
     assert outcomes() == [(n, "opened", "refused") for n in (1, 2, 3)]
-    assert [said.partition(" (")[0] for said in run.said] == [
-        "hook refuses messages",
-        "hook refused 3 in a row and is left alone",
+    assert run.said == [
+        "hook refuses messages (HTTP 401); the next start of the run tries once more what is still "
+        "open then",
+        "hook refused 3 in a row; it is tried again every 15 minutes; mend it and check with "
+        "`klarm test-alert`",
     ]
+    assert run.lane.is_refusing
+    assert run.lane.owes
+
+
+def test_a_channel_that_is_mended_is_told_all_that_came_since_the_third_refusal(
+    run: Run, server: Server
+) -> None:
+    """It is tried every 15 minutes, each time with another incident; no refusal settles one."""
+    server.answers = [(401, {})] * 6
+    for incident in range(1, 4):
+        run.tell("opened", incident=incident, step=incident)
+    run.settle()
+    server.messages.clear()
+    for incident in (4, 5):
+        run.tell("opened", incident=incident, step=incident)
+    assert run.settle() == 900.0
+    for _ in range(3):
+        run.now += 900.0
+        assert run.settle() == 900.0
+    assert server.told() == [(4, "opened", 4), (5, "opened", 5), (4, "opened", 4)]
+    assert len(outcomes()) == 3
+    run.tell("resolved", incident=4, step=40)
+    run.now += 899.0
+    assert run.settle() == 1.0
+    run.now += 1.0
+    assert run.settle() is None
+    assert server.told()[3:] == [(5, "opened", 5), (4, "resolved", 40)]
+    assert not run.lane.owes
+    assert run.said[-1] == "hook takes messages again"
+    server.answers = [(401, {})]
+    run.tell("opened", incident=6, step=50)
+    assert run.settle() is None
+    assert outcomes()[-1] == (6, "opened", "refused")
+
+
+def test_what_waits_for_a_channel_to_be_mended_is_held_by_the_journal(
+    run: Run, server: Server
+) -> None:
+    """A hundred are kept in memory; all are sent in the end."""
+    server.answers = [(401, {})] * 8
+    for incident in range(1, 501):
+        run.tell("opened", incident=incident, step=incident)
+        if incident % 50 == 0:
+            run.settle()
+            run.now += 900.0 * (incident <= 250)
+        assert run.lane._in_hand + run.lane._inbox.qsize() <= MOST_IN_HAND
+    run.now += 900.0
+    while (pause := run.settle()) is not None:
+        run.now += pause
+    refused = [number for number, _, outcome in outcomes() if outcome == "refused"]
+    sent = [number for number, _, outcome in outcomes() if outcome == "sent"]
+    assert refused == [1, 2, 3]
+    assert sorted(sent) == list(range(4, 501))
+
+
+def test_a_channel_that_refuses_and_then_fails_is_tried_until_it_answers(
+    run: Run, server: Server
+) -> None:
+    """As any other; then again every 15 minutes."""
+    server.answers = [(401, {})] * 3 + [(503, {}), (401, {})]
+    for incident in range(1, 5):
+        run.tell("opened", incident=incident, step=incident)
+    pauses = []
+    while (pause := run.settle()) is not None:
+        pauses.append(pause)
+        run.now += pause
+    assert pauses == [900.0, 0.5, 900.0]
+    assert outcomes()[-1] == (4, "opened", "sent")
 
 
 def test_what_was_refused_is_sent_again_only_when_asked_for(run: Run, server: Server) -> None:
@@ -240,7 +310,7 @@ def test_a_refused_message_does_not_end_a_channel_that_works(run: Run, server: S
         run.tell("opened", incident=incident, step=incident)
         run.settle()
     assert [outcome for _, _, outcome in outcomes()] == ["refused", "sent"] * 3
-    assert not run.lane.is_left_alone
+    assert not run.lane.is_refusing
 
 
 def test_an_escalation_is_never_sent_before_the_opening(run: Run, server: Server) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections import Counter
@@ -16,6 +17,7 @@ from klarm.cli.runs import find_run, runs_in, started
 from klarm.config import load
 from klarm.delivery import outgoing
 from klarm.delivery.outbox import Outbox
+from klarm.delivery.outlook import Outlook, command_to_deliver
 from klarm.delivery.prospects import prospects_of
 from klarm.delivery.routes import Route, Run
 from klarm.delivery.threads import Delivery
@@ -53,6 +55,12 @@ def deliver(
     if not folders:
         raise click.UsageError(f"there is no run in {directory}")
     say = _say_once()
+    only = "" if run is None else f" --run {shlex.quote(run)}"
+    outlook = Outlook(
+        unreached=f"it is tried again for {timeout:g} s",
+        refusing="it is not tried again now",
+        command=command_to_deliver(directory, again=True) + only,
+    )
     complete = True
     unreached: set[str] = set()
     for folder in folders:
@@ -70,7 +78,7 @@ def deliver(
             behind=True,
             again="all" if again else "none",
             once=unreached,
-            retries=f"it is tried again for {timeout:g} s",
+            outlook=outlook,
         )
         if not delivery.is_ours:
             click.echo(f"{known.name}: another process delivers it")

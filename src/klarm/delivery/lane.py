@@ -12,6 +12,7 @@ from klarm.channels.base import NotDelivered
 from klarm.delivery.deliveries import FILE_NAME, Outcome
 from klarm.delivery.mutes import judge
 from klarm.delivery.outbox import Key, Outbox, key_of
+from klarm.delivery.outlook import LIVE, UNTIL_MENDED_SECONDS, Outlook
 from klarm.delivery.routes import Route, Run, Writer, together
 from klarm.types import Event
 
@@ -20,7 +21,7 @@ MOST_IN_HAND = 100
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 300.0
 _LONGEST_WISH_SECONDS = 3_600.0  # of a service that asks for patience
-_MOST_REFUSALS = 3  # in a row, after which a channel is left alone
+_MOST_REFUSALS = 3  # in a row, after which the channel is at fault, and not the messages
 # How often to look whether another process is done delivering, or a silence is over,
 _LOOK_AGAIN_SECONDS = 15.0
 # and whether an event that did not fit into memory is on disk.
@@ -43,7 +44,7 @@ class Lane:
         say: Callable[[str], None],
         *,
         behind: bool = False,
-        retries: str = "it is tried again until it is",
+        outlook: Outlook = LIVE,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
@@ -51,13 +52,12 @@ class Lane:
         self.name = route.channel.name
         self.sent = 0  # messages
         self.has_refused = False  # a message
-        self.is_left_alone = False  # refused too often: nothing more is sent in this process
         self._route = route
         self._outbox = outbox
         self._write = write
         self._run = run
         self._say = say
-        self._retries = retries  # what is said of them
+        self._outlook = outlook
         self._clock = clock
         self._monotonic = monotonic
         self._jitter = jitter
@@ -73,7 +73,7 @@ class Lane:
         self._held: set[Key] = set()  # by a silence
         self._attempts: dict[int, int] = {}
         self._failures = 0  # in a row
-        self._refusals = 0
+        self._refusals = 0  # in a row
         self._due = 0.0  # not before this
         self._held_until = 0.0
         self._look_at = 0.0  # into the journal, when behind
@@ -89,6 +89,11 @@ class Lane:
     def is_failing(self) -> bool:
         """Whether the last attempt to send did not reach anybody."""
         return self._failures > 0
+
+    @property
+    def is_refusing(self) -> bool:
+        """Whether it refused so often that nothing is sent before somebody may have mended it."""
+        return self._refusals >= _MOST_REFUSALS and self._monotonic() < self._due
 
     def put(self, event: Event) -> None:
         """Hand over an event that the journal has."""
@@ -120,8 +125,6 @@ class Lane:
         with contextlib.suppress(queue.Empty):
             while True:
                 self._take(self._inbox.get_nowait())
-        if self.is_left_alone:
-            return None
         if now < self._due:
             return self._due - now
         if not self._hand:
@@ -223,12 +226,17 @@ class Lane:
             if failure.retry:
                 self._back_off(failure.reason, failure.after_seconds)
                 return False
+            if self._refusals >= _MOST_REFUSALS:  # nothing is wrong with the message: it stays owed
+                self._due = now + UNTIL_MENDED_SECONDS
+                return False
             self._settle(events, "refused", attempts=attempts, reason=failure.reason)
-            self._refuse(failure.reason, anew=not outbox.was_refused(self.name, events))
+            self._refuse(failure.reason, now, anew=not outbox.was_refused(self.name, events))
             return True
         self.sent += 1
         self._settle(events, "sent", attempts=attempts, receipt=new_receipt)
-        if self._failures:
+        if self._refusals >= _MOST_REFUSALS:
+            self._say(f"{self.name} takes messages again")
+        elif self._failures:
             self._say(f"{self.name} is reached again")
         self._failures = self._refusals = 0
         return True
@@ -255,7 +263,7 @@ class Lane:
     def _back_off(self, reason: str, wish: float | None) -> float:
         """Wait before the next message: longer every time, or as long as the service asks for."""
         if not self._failures:
-            self._say(f"{self.name} was not reached ({reason}); {self._retries}")
+            self._say(f"{self.name} was not reached ({reason}); {self._outlook.unreached}")
         pause = min(_FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures, 30), _LONGEST_PAUSE_SECONDS)
         pause *= 0.5 + 0.5 * self._jitter()  # runs that failed together must not return together
         if wish is not None:
@@ -264,18 +272,23 @@ class Lane:
         self._due = self._monotonic() + pause
         return pause
 
-    def _refuse(self, reason: str, *, anew: bool) -> None:
+    def _refuse(self, reason: str, now: float, *, anew: bool) -> None:
         """Note a refusal. One that repeats an earlier process's must not end what is new."""
         self.has_refused = True
         self._refusals += anew
+        by_hand = ""
+        if self._outlook.command:
+            by_hand = f", and after the run `{self._outlook.command}` sends all it refused"
         self._say_once(
             f"{self.name} refuses messages ({reason}); the next start of the run tries once more "
-            "what is still open then. When `klarm test-alert` gets through, "
-            "`klarm deliver DIR --again` sends all it refused"
+            f"what is still open then{by_hand}"
         )
         if self._refusals >= _MOST_REFUSALS:
-            self.is_left_alone = True
-            self._say_once(f"{self.name} refused {self._refusals} in a row and is left alone")
+            self._due = now + UNTIL_MENDED_SECONDS
+            self._say(
+                f"{self.name} refused {self._refusals} in a row; {self._outlook.refusing}; "
+                "mend it and check with `klarm test-alert`"
+            )
 
     def _say_once(self, message: str) -> None:
         about = message.partition("(")[0]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from klarm.config import Config
+from klarm.delivery.outlook import Outlook, command_to_deliver
 from klarm.delivery.routes import Route, Run
 from klarm.delivery.writer import MessageWriter
 from klarm.monitor import Monitor
@@ -30,21 +31,35 @@ def deliver_events(
         write = writer_of(settings)
         # What made a channel refuse messages may have been mended before this start.
         delivery = Delivery(
-            routes, write, run, say, behind=resumed, again="open" if resumed else "none"
+            routes,
+            write,
+            run,
+            say,
+            behind=resumed,
+            again="open" if resumed else "none",
+            outlook=Outlook(command=command_to_deliver(folder, again=True) if folder else ""),
         )
         if resumed:
             delivery.start()
 
         def finish(timeout: float) -> None:
             delivery.finish(timeout)
-            if delivery.left:
-                say(
-                    f"{', '.join(delivery.left)} could not be told everything yet; the next start "
-                    f"of the run does it, or: klarm deliver {folder or ''}".rstrip()
-                )
+            left, refused = delivery.left, delivery.refused
+            names = ", ".join([*left, *(name for name in refused if name not in left)])
+            if names:
+                say(f"{names} could not be told everything{_remedy(folder, bool(refused))}")
 
         monitor.on_event.append(delivery)
         monitor.on_finish.append(finish)
+
+
+def _remedy(folder: Path | None, refused: bool) -> str:
+    if folder is None:
+        return ", and the run is not recorded: what is left is lost"
+    command = command_to_deliver(folder, again=refused)
+    if refused:  # the next start leaves what is over
+        return f"; when `klarm test-alert` gets through, this sends all of it: {command}"
+    return f" yet; the next start of the run does it, or: {command}"
 
 
 def routes_of(settings: Config) -> Sequence[Route]:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from klarm import guard
 from klarm.delivery.lane import Lane
 from klarm.delivery.outbox import Again, Outbox
+from klarm.delivery.outlook import LIVE, Outlook
 from klarm.delivery.routes import Route, Run, Writer
 from klarm.types import Event
 
@@ -32,7 +33,7 @@ class Delivery:
 
     With `behind`, the journal may hold events that earlier processes did not get to send: those
     are sent first; `again` says which of those that channels have refused. Channels in `once` are
-    left after their first failure, for a later process; `retries` is what is said of the others.
+    left after their first failure, for a later process; `outlook` is what is said of the others.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class Delivery:
         behind: bool = False,
         again: Again = "none",
         once: Collection[str] = (),
-        retries: str = "it is tried again until it is",
+        outlook: Outlook = LIVE,
     ) -> None:
         self._outbox = Outbox(run.folder, again=again)
         self._once = frozenset(once)
@@ -57,7 +58,9 @@ class Delivery:
                 run,
                 say,
                 behind=behind,
-                retries=_NO_RETRIES if route.channel.name in self._once else retries,
+                outlook=outlook._replace(unreached=_NO_RETRIES)
+                if route.channel.name in self._once
+                else outlook,
             )
             for route in routes
         ]
@@ -123,6 +126,17 @@ class Delivery:
             return []
         return [lane.name for lane in self._lanes if lane.owes]
 
+    @property
+    def refused(self) -> list[str]:
+        """The channels that refused something and did not take it, or what followed it, later."""
+        if os.getpid() != self._pid:
+            return []
+        return [
+            lane.name
+            for lane in self._lanes
+            if lane.has_refused and self._outbox.refusals(lane.name)
+        ]
+
     def _work(self, lane: Lane) -> None:
         """Go on until the end: the one place where failures of delivery stay."""
         while True:
@@ -134,7 +148,9 @@ class Delivery:
                     raise
                 pause = lane.stumble(error)
             ends_at = self._ends_at
-            if ends_at is not None and (pause is None or time.monotonic() + pause > ends_at):
+            if ends_at is not None and (
+                pause is None or lane.is_refusing or time.monotonic() + pause > ends_at
+            ):
                 break
             if lane.is_failing and lane.name in self._once:
                 break
