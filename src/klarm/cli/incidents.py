@@ -18,24 +18,31 @@ from klarm.delivery.outbox import Outbox
 from klarm.delivery.prospects import prospects_of
 from klarm.delivery.routes import Run
 from klarm.incident_text import COLOURS
+from klarm.incidents import ROLLED_BACK
 from klarm.journal import FILE_NAME
 from klarm.journal_scan import recorded_events
 from klarm.types import Event
 
 _COLUMNS = ("id", "signal", "severity", "state", "steps", "detectors", "told", "muted")
+# Columns that are folded where a terminal is narrow, and how far at most: in 80 columns, detectors
+# are to stay whole.
+_WRAPPED = {"state": len("recovered"), "told": None, "muted": None}
 
 
 @click.command()
 @click.argument("run", required=False)
+@click.option("--run", "named", metavar="RUN", help="The same, as with ack and silence.")
 @config_option
-def incidents(run: str | None, config_file: Path | None) -> None:
+def incidents(run: str | None, named: str | None, config_file: Path | None) -> None:
     """List the incidents of RUN: a name, a folder, or the latest run.
 
     With the channels that were told of each, those of the configuration that are still owed it, and
     the silences that are in force.
     """
+    if run is not None and named is not None:
+        raise click.UsageError(f"say which run once: {run}, or --run {named}")
     settings = load(config_file)
-    folder = find_run(run, settings)
+    folder = find_run(run or named, settings)
     head = started(folder)
     by_incident: dict[int, list[Event]] = {}
     for _, _, event in recorded_events(folder / FILE_NAME):
@@ -70,9 +77,13 @@ def _show(title: str, rows: Sequence[Sequence[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 1, 0, 0), title=Text(title), title_justify="left")
+    table = Table(
+        box=None, padding=(0, 1, 0, 0), pad_edge=False, title=Text(title), title_justify="left"
+    )
     for column in _COLUMNS:
-        table.add_column(column, overflow="fold")
+        table.add_column(
+            column, overflow="fold", no_wrap=column not in _WRAPPED, min_width=_WRAPPED.get(column)
+        )
     for row in rows:
         cells = [Text(cell, COLOURS.get(cell, "")) for cell in row]  # type: ignore[call-overload]
         table.add_row(*cells)
@@ -80,17 +91,26 @@ def _show(title: str, rows: Sequence[Sequence[str]]) -> None:
 
 
 def _row(last: Event, told: str, muted: str) -> list[str]:
-    over = last.event == "resolved"
+    state = _state(last)
+    ended = state in ("resolved", "not recovered")  # where a run went back to is no end
     return [
         str(last.incident),
         last.signal,
         last.severity,
-        "resolved" if over else "open",
-        f"{last.started}–{last.step if over else ''}",
-        ", ".join(last.detectors),
+        state,
+        f"{last.started}–{last.step if ended else ''}",
+        "\n".join(last.detectors),
         told,
         muted,
     ]
+
+
+def _state(last: Event) -> str:
+    if last.event != "resolved":
+        return "open"
+    if last.reason == ROLLED_BACK:
+        return ROLLED_BACK
+    return "resolved" if last.recovered else "not recovered"
 
 
 def _told(incident: int, entries: Sequence[Entry], ahead: Mapping[str, Verdict]) -> str:
@@ -105,7 +125,10 @@ def _told(incident: int, entries: Sequence[Entry], ahead: Mapping[str, Verdict])
     for channel, verdict in ahead.items():
         if verdict in ("send", "wait"):
             waits = "owed" if verdict == "send" else "held back"
-            notes[channel] = f"{waits} the rest" if channel in notes else waits
+            if notes.get(channel) == "refused":
+                notes[channel] = f"refused, the rest {waits}"
+            else:
+                notes[channel] = f"{waits} the rest" if channel in notes else waits
     return ", ".join(f"{name} ({note})" if note else name for name, note in notes.items()) or "–"
 
 

@@ -28,7 +28,9 @@ def find_run(run: str | None, settings: Config) -> Path:
     if run is None:
         known = runs_in(Path(settings.dir).expanduser())
         if not known:
-            raise click.ClickException(f"there is no run in {settings.dir}; name one with --run")
+            raise click.ClickException(
+                f"there is no run in {settings.dir}; name one, or its folder, with --run"
+            )
         return max(known, key=lambda folder: (folder / FILE_NAME).stat().st_mtime)
     if (Path(run) / FILE_NAME).is_file():
         return Path(run)

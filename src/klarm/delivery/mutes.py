@@ -47,6 +47,6 @@ def silence_in_words(silence: Silenced) -> str:
     """Say how long a silence lasts, and what it does not hold back."""
     until = f"step {silence.until_step}"
     if silence.until_time is not None:
-        until = time.strftime("%Y-%m-%d %H:%M", time.localtime(silence.until_time))
+        until = time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(silence.until_time))
     but = "critical ones too" if silence.even_critical else "critical ones are told of all the same"
     return f"{silence.signal} is silent until {until}; {but}"
