@@ -11,10 +11,15 @@ from pathlib import Path
 
 import pytest
 from loopback import Server, run_klarm
+from msgspec.structs import replace
 
 import klarm
 from klarm.delivery import deliveries
 from klarm.delivery.deliveries import Acknowledged, Silenced
+from klarm.incidents import ROLLED_BACK
+from klarm.journal import FileJournal
+from klarm.records import Started
+from klarm.types import Event
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 
@@ -87,6 +92,17 @@ def test_deliver_sends_what_is_owed_of_every_run_or_of_one(server: Server) -> No
     done = run_klarm("deliver", "klarm_runs", channels=channels)
     assert (done.returncode, done.stdout) == (0, "a: sent 1 to hook\nb: nothing owed\n")
     assert [message["run"] for message in server.messages] == ["b", "a"]
+
+
+def test_runs_that_owe_nothing_are_one_line(server: Server) -> None:
+    """As cron mails it, every few minutes, for a folder of many runs."""
+    for run in "abc":
+        record_run(run)
+    channels = f"hook={server.url}"
+    run_klarm("deliver", "klarm_runs/a", channels=channels)
+    run_klarm("deliver", "klarm_runs/c", channels=channels)
+    done = run_klarm("deliver", "klarm_runs", channels=channels)
+    assert (done.returncode, done.stdout) == (0, "b: sent 1 to hook\n2 runs owe nothing\n")
 
 
 def test_deliver_fails_when_something_is_left(server: Server) -> None:
@@ -251,6 +267,74 @@ def test_incidents_shows_the_silences_in_force(server: Server) -> None:
     assert "hook (held back)" in " ".join(shown.split())
 
 
+def record_incidents(*events: Event) -> None:
+    """Record a run with nothing but events."""
+    journal = FileJournal(Path("klarm_runs/a"), print)
+    journal.record(Started("a", 1000.0, "0", "host", {}))
+    for event in events:
+        journal.record(event)
+    journal.close(10.0)
+
+
+OPENED = Event(
+    event="opened",
+    incident=1,
+    signal="gradient",
+    severity="critical",
+    step=205,
+    started=200,
+    detectors=["gradient_norm_spike", "advantage_variance", "rollout_mismatch"],
+    peak=9.0,
+    reason="it did",
+    message="It is high.",
+    recommendation="Look.",
+)
+RESOLVED = replace(OPENED, event="resolved", step=250, reason="quiet for 20 steps")
+
+
+@pytest.mark.parametrize(
+    ("last", "state", "steps"),
+    [
+        (OPENED, "open", "200–"),
+        (RESOLVED, "resolved", "200–250"),
+        (replace(RESOLVED, recovered=False), "not recovered", "200–250"),
+        (replace(RESOLVED, step=150, reason=ROLLED_BACK), "rolled back", "200–"),
+    ],
+)
+def test_incidents_shows_how_an_incident_ended(last: Event, state: str, steps: str) -> None:
+    """That it only went quiet, or never was, is not that it was resolved."""
+    record_incidents(OPENED, last)
+    shown = run_klarm("incidents").stdout.splitlines()[2]
+    assert f" {state} {steps} " in " ".join(shown.split())
+
+
+def test_incidents_does_not_show_as_partly_told_who_refused_it(server: Server) -> None:
+    """The opening was refused, the end is yet to be sent: nobody there knows anything."""
+    record_incidents(OPENED)
+    server.answers = [(401, {})]
+    channels = f"hook={server.url}"
+    run_klarm("deliver", "klarm_runs", channels=channels)
+    assert " hook (refused) " in run_klarm("incidents", channels=channels).stdout
+    record_incidents(RESOLVED)
+    shown = run_klarm("incidents", channels=channels).stdout
+    assert " hook (refused, the rest owed) " in shown
+
+
+def test_incidents_breaks_no_name_at_80_columns(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a detector, a signal or a channel."""
+    monkeypatch.setenv("COLUMNS", "80")
+    record_incidents(OPENED, replace(RESOLVED, recovered=False))
+    channels = f"pagerduty={server.url},email={server.url}"
+    run_klarm("ack", "1", "--by", "ada")
+    shown = run_klarm("incidents", channels=channels).stdout
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    words = shown.replace(",", " ").split()
+    for word in (*OPENED.detectors, OPENED.signal, "pagerduty", "email", "recovered", "critical"):
+        assert word in words
+
+
 def test_incidents_says_when_there_is_none() -> None:
     """And when there is no such run."""
     klarm.init("quiet", console=False)
@@ -320,6 +404,14 @@ def test_a_silence_counts_from_the_step_the_run_has_come_to(server: Server) -> N
     assert len(server.messages) == 1
 
 
+def test_a_silence_says_in_which_time_zone_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the node it is set on may not be that of whoever reads it."""
+    monkeypatch.setenv("TZ", "XYZ-3")
+    record_run()
+    run_klarm("silence", "kl", "--for", "2h")
+    assert " XYZ; critical" in run_klarm("incidents").stdout
+
+
 def test_a_silence_can_be_ended(server: Server) -> None:
     """What it held back and is still open is told then; a later silence holds again."""
     record_run(value=WARNING, steps=1)
@@ -360,9 +452,33 @@ def test_a_silence_that_cannot_be_is_refused(arguments: list[str], complaint: st
     assert not Path("klarm_runs/a/deliveries.jsonl").exists()
 
 
-@pytest.mark.parametrize(
+COMMANDS = pytest.mark.parametrize(
     "command", [["incidents"], ["ack", "1"], ["silence", "kl", "--for", "2h"]], ids=lambda c: c[0]
 )
+
+
+@COMMANDS
+def test_a_run_is_named_with_the_same_option_everywhere(command: list[str]) -> None:
+    """Which is the one that the hint names where there is no run."""
+    done = run_klarm(*command)
+    assert done.returncode == 1
+    said = "there is no run in klarm_runs; name one, or its folder, with --run"
+    assert said in done.stderr
+    record_run("a")
+    record_run("b")
+    done = run_klarm(*command, "--run", "a")
+    assert done.returncode == 0
+    assert "run a" in done.stdout
+
+
+def test_incidents_of_two_runs_at_once_are_not_guessed_at() -> None:
+    """The argument and the option may not say two things."""
+    done = run_klarm("incidents", "a", "--run", "b")
+    assert done.returncode == 2
+    assert "say which run once: a, or --run b" in done.stderr
+
+
+@COMMANDS
 def test_settings_may_be_read_from_another_file(command: list[str]) -> None:
     """Among them where the runs are."""
     Path("elsewhere.yaml").write_text("dir: elsewhere")

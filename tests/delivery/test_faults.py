@@ -266,6 +266,34 @@ def test_a_run_without_a_network_is_delivered_from_elsewhere_while_it_lives(
     assert server.told() == [(1, "opened", 0)]
 
 
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ([5, 6], ""),
+        ([5, 6, 7], f"1 event is for `klarm deliver {RUN}` to send"),
+        ([5, 6, 7, 5], f"2 events are for `klarm deliver {RUN}` to send"),  # the run went back
+    ],
+)
+def test_the_end_of_a_run_says_what_others_have_to_send(steps: list[int], said: str) -> None:
+    """With `deliver: elsewhere`, once; nothing if there was no event."""
+    Path("klarm.yaml").write_text(
+        "deliver: elsewhere\nchannels: {hook: {type: webhook, url: 'http://127.0.0.1:9'}}\n"
+    )
+    done = run_python(
+        f"""
+        import klarm
+        klarm.init("a")
+        for step in {steps}:
+            klarm.log({{"kl": float("nan") if step == 7 else 0.1}}, step)
+        klarm.finish()
+        """,
+        "",
+    )
+    assert done.returncode == 0
+    assert done.stderr.count("klarm deliver") == bool(said)
+    assert said in done.stderr
+
+
 def live_run(server: Server, **settings: str) -> subprocess.Popen[str]:
     """Start a run that has told of an incident, and goes on."""
     code = f"""

@@ -63,6 +63,7 @@ def deliver(
     )
     complete = True
     unreached: set[str] = set()
+    owe_nothing: list[str] = []
     for folder in folders:
         try:
             known = _known(folder)
@@ -86,7 +87,14 @@ def deliver(
         delivery.start()
         complete &= delivery.finish(timeout)
         unreached = (unreached - delivery.sent.keys()) | set(delivery.left)
-        click.echo(f"{known.name}: {_in_words(delivery, known, routes)}")
+        if said := _in_words(delivery, known, routes):
+            click.echo(f"{known.name}: {said}")
+        else:
+            owe_nothing.append(known.name)
+    if len(owe_nothing) == 1:
+        click.echo(f"{owe_nothing[0]}: nothing owed")
+    elif owe_nothing:
+        click.echo(f"{len(owe_nothing)} runs owe nothing")
     sys.exit(0 if complete else 1)
 
 
@@ -101,7 +109,7 @@ def _known(folder: Path) -> Run:
 
 
 def _in_words(delivery: Delivery, run: Run, routes: Sequence[Route]) -> str:
-    """Say what was sent, what was refused, and what is left."""
+    """Say what was sent, what was refused, and what is left; nothing if nothing was owed."""
     now = time.time()
     outbox = Outbox(run.folder)
     outbox.refresh()
@@ -122,7 +130,7 @@ def _in_words(delivery: Delivery, run: Run, routes: Sequence[Route]) -> str:
             parts.append(f"{channel} is still owed {count}")
         elif verdict == "wait":
             parts.append(f"{channel} is owed {count} after the silence")
-    return "; ".join(parts) or "nothing owed"
+    return "; ".join(parts)
 
 
 def _say_once() -> Callable[[str], None]:

@@ -9,7 +9,9 @@ from klarm.config import Config
 from klarm.delivery.outlook import Outlook, command_to_deliver
 from klarm.delivery.routes import Route, Run
 from klarm.delivery.writer import MessageWriter
+from klarm.incident_text import counted
 from klarm.monitor import Monitor
+from klarm.types import Event
 
 
 def deliver_events(
@@ -22,6 +24,8 @@ def deliver_events(
 ) -> None:
     """Have a monitor's events delivered, where the configuration names channels for them."""
     if settings.deliver != "here":
+        if any(values["enabled"] for values in settings.channel_settings.values()):
+            _count_for_others(monitor, folder, say)
         return
     routes = routes_of(settings)
     if routes:
@@ -51,6 +55,28 @@ def deliver_events(
 
         monitor.on_event.append(delivery)
         monitor.on_finish.append(finish)
+
+
+def _count_for_others(monitor: Monitor, folder: Path | None, say: Callable[[str], None]) -> None:
+    """Have the end of a run say how many events others have yet to send."""
+    happened = 0
+
+    def count(_: Event) -> None:
+        nonlocal happened
+        happened += 1
+
+    def finish(_: float) -> None:
+        if not happened:
+            return
+        events = counted(happened, "event")
+        if folder is None:
+            say(f"{events} cannot be sent from elsewhere: the run is not recorded")
+        else:
+            verb = "is" if happened == 1 else "are"
+            say(f"{events} {verb} for `{command_to_deliver(folder)}` to send")
+
+    monitor.on_event.append(count)
+    monitor.on_finish.append(finish)
 
 
 def _remedy(folder: Path | None, refused: bool) -> str:
