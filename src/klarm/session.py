@@ -49,7 +49,8 @@ def init(
 
 def start(settings: Config, run: str, rank: int) -> Monitor:
     """Do the same with settings that are read already; without a name the time makes one."""
-    settings.channels()  # one that is wrong is told now
+    if settings.deliver == "here":  # else the secrets need not be here either
+        settings.channels()  # one that is wrong is told now
     name = run or f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
     folder = run_folder(settings.dir, name)
     _replace_current(None)

@@ -203,7 +203,7 @@ def test_a_channel_that_is_mended_is_told_all_that_came_since_the_third_refusal(
     assert run.settle() == 1.0
     run.now += 1.0
     assert run.settle() is None
-    assert server.told()[3:] == [(5, "opened", 5), (4, "resolved", 40)]
+    assert server.told()[3:] == [(4, "resolved", 40), (5, "opened", 5)]
     assert not run.lane.owes
     assert run.said[-1] == "hook takes messages again"
     server.answers = [(401, {})]
@@ -625,6 +625,52 @@ def test_that_an_acknowledged_warning_became_far_worse_is_told(run: Run, server:
     run.tell("escalated", step=212)
     run.settle()
     assert server.told() == [(1, "opened", 10), (1, "escalated", 212)]
+
+
+def test_the_end_of_an_incident_is_told_before_the_next_of_its_signal(
+    run: Run, server: Server
+) -> None:
+    """Also when it failed at first: a pager would end the next one with it."""
+    run.tell("opened")
+    run.settle()
+    server.answers = [(500, {})]
+    run.tell("resolved", step=40)
+    run.tell("opened", 2, step=50)
+    run.tell("opened", 3, step=50, signal="loss")
+    run.now += run.settle() or 0.0
+    run.settle()
+    assert server.told()[2:] == [(3, "opened", 50), (1, "resolved", 40), (2, "opened", 50)]
+
+
+def test_who_was_told_of_a_critical_incident_is_told_its_end(server: Server) -> None:
+    """Though after a rollback it ends as a warning, which the channel does not take."""
+    run = Run(server)
+    run.lane = run.new_lane(severities=["critical"])
+    run.tell("opened", severity="critical")
+    run.settle()
+    run.tell("resolved", step=40)
+    run.settle()
+    assert server.told() == [(1, "opened", 10), (1, "resolved", 40)]
+
+
+def test_a_journal_that_cannot_be_read_for_once_is_read_again(
+    run: Run, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What earlier processes owe is not forgotten over it."""
+    run.tell("opened")
+    lane = run.new_lane(behind=True)
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "open", Mistake())
+        with pytest.raises(OSError, match="stale"):
+            lane.turn()
+    assert lane.owes
+    run.settle(lane)
+    assert server.told() == [(1, "opened", 10)]
+
+
+class Mistake:
+    def __call__(self, *_: object) -> None:
+        raise OSError("stale file handle")
 
 
 def test_an_acknowledgement_keeps_no_critical_incident_from_being_sent(

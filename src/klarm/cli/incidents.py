@@ -18,10 +18,9 @@ from klarm.delivery.outbox import Outbox
 from klarm.delivery.prospects import prospects_of
 from klarm.delivery.routes import Run
 from klarm.incident_text import COLOURS
-from klarm.incidents import ROLLED_BACK
 from klarm.journal import FILE_NAME
 from klarm.journal_scan import recorded_events
-from klarm.types import Event
+from klarm.types import ROLLED_BACK, Event
 
 _COLUMNS = ("id", "signal", "severity", "state", "steps", "detectors", "told", "muted")
 # Columns that are folded where a terminal is narrow, and how far at most: in 80 columns, detectors

@@ -13,7 +13,7 @@ from klarm.delivery.deliveries import FILE_NAME, Outcome
 from klarm.delivery.mutes import judge
 from klarm.delivery.outbox import Key, Outbox, key_of
 from klarm.delivery.outlook import LIVE, UNTIL_MENDED_SECONDS, Outlook
-from klarm.delivery.routes import Route, Run, Writer, together
+from klarm.delivery.routes import Route, Run, Writer, is_for, together
 from klarm.types import Event
 
 # Kept in memory for a channel; the journal has the others.
@@ -21,6 +21,7 @@ MOST_IN_HAND = 100
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 300.0
 _LONGEST_WISH_SECONDS = 3_600.0  # of a service that asks for patience
+_MOST_HELD_UP_FOR = 5  # attempts: the end of an incident holds up its signal's next no longer
 _MOST_REFUSALS = 3  # in a row, after which the channel is at fault, and not the messages
 # How often to look whether another process is done delivering, or a silence is over,
 _LOOK_AGAIN_SECONDS = 15.0
@@ -120,8 +121,8 @@ class Lane:
         """
         now = self._monotonic()
         if self._unread:  # before any event of this process: order is kept
-            self._unread = False
             self._read_journal(now)
+            self._unread = False
         with contextlib.suppress(queue.Empty):
             while True:
                 self._take(self._inbox.get_nowait())
@@ -135,7 +136,7 @@ class Lane:
         if not self._outbox.claim():
             return _LOOK_AGAIN_SECONDS
         self._outbox.refresh()
-        incident = next(iter(self._hand))
+        incident = self._first_in_line()
         events = [e for e in self._hand[incident] if not self._outbox.is_settled(self.name, e)]
         done = not events or self._deliver(events, now)
         if done:
@@ -148,9 +149,25 @@ class Lane:
     def stumble(self, error: Exception) -> float:
         """Go on after a failure of our own: later, and with another incident first."""
         if self._hand:
-            incident = next(iter(self._hand))
+            incident = self._first_in_line()
             self._hand[incident] = self._hand.pop(incident)
         return self._back_off(f"{type(error).__name__} inside klarm", None)
+
+    def _first_in_line(self) -> int:
+        """Return the incident to tell next: not before the end of an earlier one of its signal.
+
+        A pager knows the signal only: it would take the end of the one for that of the other.
+        """
+        ending = {
+            (events[0].signal, incident)
+            for incident, events in self._hand.items()
+            if events[-1].event == "resolved"
+            and self._attempts.get(incident, 0) < _MOST_HELD_UP_FOR
+        }
+        for incident, events in self._hand.items():
+            if not any(signal == events[0].signal and end < incident for signal, end in ending):
+                return incident
+        return next(iter(self._hand))
 
     def _take(self, event: Event | None) -> None:
         if event is None:
@@ -165,6 +182,7 @@ class Lane:
         """Take from the journal what did not fit into memory, and what a silence held back."""
         if self._held and now >= self._held_until:
             self._held.clear()
+            self._behind = True
         elif not self._behind or now < self._look_at:
             return
         self._read_journal(now)
@@ -216,7 +234,7 @@ class Lane:
             return True
         known_to = ", ".join(outbox.acknowledged.get(incident, ()))
         message = self._write(together(events), self._run, acknowledged_by=known_to)
-        if not self._route.takes(message):
+        if not is_for(self._route, message, told=receipt is not None):
             outbox.pass_over(self.name, events)
             return True
         attempts = self._attempts[incident] = self._attempts.get(incident, 0) + 1

@@ -31,7 +31,7 @@ def deliver_events(
     if routes:
         from klarm.delivery.threads import Delivery  # most runs have no channel
 
-        run = Run(monitor.run, folder)
+        run = Run(monitor.run, folder.absolute() if folder is not None else None)
         write = writer_of(settings)
         # What made a channel refuse messages may have been mended before this start.
         delivery = Delivery(

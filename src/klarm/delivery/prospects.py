@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from klarm.channels.message import Context, Message, message_of
 from klarm.delivery.mutes import Verdict, judge
 from klarm.delivery.outbox import Outbox
-from klarm.delivery.routes import Route, Run, together
+from klarm.delivery.routes import Route, Run, is_for, together
 from klarm.journal import FILE_NAME
 from klarm.journal_scan import recorded_events
 from klarm.types import Event
@@ -29,10 +29,11 @@ def prospects_of(run: Run, routes: Sequence[Route], outbox: Outbox, time: float)
         for route in routes:
             name = route.channel.name
             owed = [event for event in events if not outbox.is_settled(name, event)]
-            if owed and route.takes(_in_short(together(owed), run.name)):
+            told = outbox.receipt(name, incident) is not None
+            if owed and is_for(route, _in_short(together(owed), run.name), told=told):
                 found.setdefault(incident, {})[name] = judge(
                     owed,
-                    told=outbox.receipt(name, incident) is not None,
+                    told=told,
                     acknowledged=outbox.acknowledged,
                     silences=silences,
                 )

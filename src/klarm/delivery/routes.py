@@ -38,6 +38,14 @@ class Writer(Protocol):
         """Return what there is to say of an event, which some may know of already."""
 
 
+def is_for(route: Route, message: Message, *, told: bool) -> bool:
+    """Tell whether a message goes to a channel: who was told of an incident is told its end.
+
+    After a rollback it may end as less than it was told to be.
+    """
+    return (told and message.event == "resolved") or route.takes(message)
+
+
 def together(events: Sequence[Event]) -> Event:
     """Return one event that says what several of an incident do."""
     if len(events) == 1:

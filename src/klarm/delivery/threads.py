@@ -149,7 +149,10 @@ class Delivery:
                 pause = lane.stumble(error)
             ends_at = self._ends_at
             if ends_at is not None and (
-                pause is None or lane.is_refusing or time.monotonic() + pause > ends_at
+                pause is None
+                or not lane.owes  # or a silence holds it back
+                or lane.is_refusing
+                or time.monotonic() + pause > ends_at
             ):
                 break
             if lane.is_failing and lane.name in self._once:
