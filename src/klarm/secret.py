@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from klarm.masking import HIDDEN, hide, parts_of
-from klarm.settings import ConfigError
+from klarm.settings import ConfigError, did_you_mean
 
 _HOW = "must be {env: NAME}, {file: PATH} or text (what was given is not shown)"
 _OR_OFF = "or switch the channel off (enabled: false)"
+# Who mistakes {env: NAME} puts the secret there itself, so not every name may be shown. Keys and
+# tokens are long, of one piece or in lower case.
+_VARIABLE = re.compile(r"(?=.{1,60}$)([A-Z][A-Z0-9]{0,19}|[A-Z][A-Z0-9]*_[A-Z0-9_]*)")
+_ADDRESS = re.compile(r".*://|//|[\w-]+(\.[\w-]+)+[:/]")
+_LONGEST_FILE_NAME = 20  # without a folder
+# What shells and other tools take for a variable, and klarm does not.
+_REFERENCE = re.compile(r"\$\{(\w+)\}|\$([A-Z][A-Z0-9_]*)|env:\s*(\w+)")
 
 
 class Secret:
@@ -32,12 +40,15 @@ class Secret:
         if isinstance(value, Secret):
             return value
         if isinstance(value, str):
+            _refuse_reference(value.strip())
             return cls(value.strip())
+        hint = ""
         if isinstance(value, Mapping) and len(value) == 1:
             ((where, name),) = value.items()
             if where in ("env", "file") and isinstance(name, str) and name:
                 return cls(**{where: name})
-        raise ConfigError(_HOW)
+            hint = "" if where in ("env", "file") else did_you_mean(where, ("env", "file"))
+        raise ConfigError(f"{_HOW}{hint}")
 
     @property
     def plain(self) -> bool:
@@ -48,27 +59,49 @@ class Secret:
         """Return it with its text, or raise ConfigError naming what is not there."""
         if self._text or not self:
             return self
-        if self.env:
-            text = environment.get(self.env, "").strip()
-            if not text:
-                raise ConfigError(
-                    f"is in the environment variable {self.env}, which is not set; "
-                    f"set it (export {self.env}=...), {_OR_OFF}"
-                )
-        else:
-            try:
-                text = Path(self.file).expanduser().read_text(encoding="utf-8").strip()
-            except (OSError, ValueError, RuntimeError) as error:
-                why = getattr(error, "strerror", None) or "it is no text"
-                raise ConfigError(
-                    f"is in the file {self.file}, which cannot be read: {why}; "
-                    f"put it there, {_OR_OFF}"
-                ) from None
-            if not text:
-                raise ConfigError(
-                    f"is in the file {self.file}, which is empty; put it there, {_OR_OFF}"
-                )
+        text = self._in_variable(environment) if self.env else self._in_file()
         return Secret(text, env=self.env, file=self.file)
+
+    def _in_variable(self, environment: Mapping[str, str]) -> str:
+        text = environment.get(self.env, "").strip()
+        if text:
+            return text
+        if self._shown_env == HIDDEN:
+            raise ConfigError(
+                "is in the variable that env names, which is not set (not shown: it does not look "
+                "like a name); give the NAME of the variable, as in {env: SLACK_WEBHOOK}, the "
+                f"value stays in the environment, {_OR_OFF}"
+            )
+        raise ConfigError(
+            f"is in the environment variable {self.env}, which is not set; "
+            f"set it (export {self.env}=...), {_OR_OFF}"
+        )
+
+    def _in_file(self) -> str:
+        try:
+            text = Path(self.file).expanduser().read_text(encoding="utf-8").strip()
+            wrong = "" if text else "is empty"
+        except (OSError, ValueError, RuntimeError) as error:
+            wrong = f"cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}"
+        if not wrong:
+            return text
+        if self._shown_file == HIDDEN:
+            raise ConfigError(
+                f"is in the file that file names, which {wrong} (not shown: it does not look like "
+                "a path); give the PATH of the file, as in {file: /run/secrets/slack}, the value "
+                f"stays in the file, {_OR_OFF}"
+            )
+        raise ConfigError(f"is in the file {self.file}, which {wrong}; put it there, {_OR_OFF}")
+
+    @property
+    def _shown_env(self) -> str:
+        return self.env if not self.env or _VARIABLE.fullmatch(self.env) else HIDDEN
+
+    @property
+    def _shown_file(self) -> str:
+        in_folder = "/" in self.file or os.sep in self.file
+        likely = in_folder or len(self.file) <= _LONGEST_FILE_NAME
+        return self.file if likely and not _ADDRESS.match(self.file) else HIDDEN
 
     def reveal(self) -> str:
         """Return the text. Whoever asks must not print, keep or raise it."""
@@ -81,9 +114,9 @@ class Secret:
     def spelt(self) -> object:
         """Return it as klarm.yaml would hold it, without the text."""
         if self.env:
-            return {"env": self.env}
+            return {"env": self._shown_env}
         if self.file:
-            return {"file": self.file}
+            return {"file": self._shown_file}
         return HIDDEN if self._text else ""
 
     def __bool__(self) -> bool:
@@ -99,7 +132,9 @@ class Secret:
         return self._text, self.env, self.file
 
     def __repr__(self) -> str:
-        return f"<secret {self.env or self.file or HIDDEN}>" if self else "<no secret>"
+        if not self:
+            return "<no secret>"
+        return f"<secret {self._shown_env or (self.file and self._shown_file) or HIDDEN}>"
 
     def __copy__(self) -> Secret:
         return self
@@ -113,6 +148,20 @@ class Secret:
 
 def _named(env: str, file: str) -> Secret:
     return Secret(env=env, file=file)
+
+
+def _refuse_reference(text: str) -> None:
+    """Raise ConfigError for a text such as ${SLACK_WEBHOOK}, which nobody would fill in."""
+    found = _REFERENCE.fullmatch(text)
+    if found is None:
+        return
+    name = next(name for name in found.groups() if name)
+    # A password may look like this too: only what is plainly a name is repeated.
+    named = name if "_" in name and _VARIABLE.fullmatch(name) else "NAME"
+    raise ConfigError(
+        f"looks like a reference to an environment variable: write {{env: {named}}} "
+        "(what was given is not shown)"
+    )
 
 
 def shown(address: str) -> str:
