@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -138,9 +139,10 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
         ("incidents: on", "klarm.yaml: incidents must be a section (confirm_steps, resolve_after)"),
         ('dir: ""', "klarm.yaml: dir must name a folder, got ''"),
         ("run: 7", "klarm.yaml: run must be text (put it in quotes), got 7"),
-        ("- a\n- b", "klarm.yaml: must hold `key: value` lines, got ['a', 'b']"),
+        ("- a\n- b", "klarm.yaml: must hold `key: value` lines, got a list"),
         ("run: [broken", "klarm.yaml: line 1: not valid YAML"),
         ("run: a\n\tdir: b", "klarm.yaml: line 2: not valid YAML"),
+        ("stage: a\nstage: b", "klarm.yaml: line 2: not valid YAML: stage is there twice"),
         ("run: a\nrun: b", "klarm.yaml: line 2: not valid YAML: run is there twice"),
         (
             "kl_explosion:\n  min_std: 1\n  min_std: 2",
@@ -176,7 +178,13 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
             "metrics.kl and metrics.kl_old are both read from 'my/kl'",
         ),
         ("run: \x00", "klarm.yaml: not valid YAML"),
-        ("run: 2024-13-45", "klarm.yaml: not valid YAML"),
+        ("run: 2024-13-45", "klarm.yaml: line 1: not valid YAML: a value that is no number, date"),
+        (
+            "run: a: b",
+            "klarm.yaml: line 1: not valid YAML: mapping values are not allowed here",
+        ),
+        ("slack: {webhook_url: x}", "klarm.yaml: slack is a channel: put it under channels:"),
+        ("team: {type: discord}", "klarm.yaml: team is a channel: put it under channels:"),
         ("[" * 5000, "klarm.yaml: not valid YAML"),
         (f"kl_explosion: {{min_std: {10**400}}}", "min_std must be a finite number, got 1000"),
     ],
@@ -190,8 +198,61 @@ def test_a_wrong_file_is_refused_by_name_key_and_value(text: str, message: str) 
 
 
 @pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("password: !xyzzy88 x", "an unknown tag (!...); text that begins with one of"),
+        ("password: !xyzzy!88 x", "an unknown tag (!...)"),
+        ("password: !<xyzzy x", "expected '>', but found ' '; text that begins with one of ! *"),
+        ("password: !!int xyzzy", "a value that is no number, date"),
+        ("password: !!bool xyzzy", "a value that is no number, date"),
+        ("password: !!timestamp xyzzy", "a value that is no number, date"),
+        ("webhook_url: *xyzzy99", "an unknown alias (*...); text that begins with one of"),
+        ("webhook_url: *xyzzy.99", "text that begins with one of ! * & @ % ` must be in quotes"),
+        ("password: @xyzzy", "found character '@' that cannot start any token; text that begins"),
+        ("password: %xyzzy", "found character '%' that cannot start any token; text that begins"),
+        ("password: `xyzzy", "found character '`' that cannot start any token; text that begins"),
+        ("https://xyzzy.org/a: 1\nhttps://xyzzy.org/a: 2", "a key is there twice"),
+    ],
+)
+def test_a_mistake_in_yaml_is_told_without_the_text_there(text: str, told: str) -> None:
+    """It may be a password: where it is, of what kind, and what to do."""
+    lines = text.replace("\n", "\n    ")
+    write(f"channels:\n  email:\n    {lines}\n")
+    with pytest.raises(ConfigError) as refusal:
+        load(environment={})
+    assert re.match(r"klarm\.yaml: line [34]: not valid YAML: ", str(refusal.value))
+    assert told in str(refusal.value)
+    assert "xyzzy" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://xyzzy.org/services/x",
+        "[https://xyzzy.org/services/x]",
+        "channels: {slack: {https://xyzzy.org/services/x}}",
+        "channels: {https://xyzzy.org/services/x: }",
+        "channels: {slack: {type: https://xyzzy.org/services/x}}",
+        "https://xyzzy.org/services/x: 1",
+    ],
+)
+def test_an_address_in_the_wrong_place_is_not_shown(text: str) -> None:
+    """A key or a type may be a webhook's address by mistake."""
+    write(text)
+    with pytest.raises(ConfigError, match=r"^klarm\.yaml: ") as refusal:
+        load(environment={})
+    assert "/services/x" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
     ("variable", "text", "message"),
     [
+        (
+            "KLARM_SLACK__WEBHOOK_URL",
+            "x",
+            "environment: KLARM_SLACK__WEBHOOK_URL: slack is a channel: say "
+            "KLARM_CHANNELS__SLACK__WEBHOOK_URL",
+        ),
         (
             "KLARM_KL_EXPLOSION__SIGMA_MULTPLIER",
             "4",

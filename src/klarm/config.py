@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from klarm.channels import CHANNELS as CHANNEL_TYPES
 from klarm.channels.route import SECTION as CHANNELS
 from klarm.channels.route import ChannelSettings, Route, route_of
 from klarm.config_file import FILE_VARIABLE, find_file, parse_file
@@ -17,7 +18,7 @@ from klarm.detectors import CATALOGUE, Detector
 from klarm.frameworks import FRAMEWORKS, tables
 from klarm.incidents import IncidentRules
 from klarm.metrics import METRICS
-from klarm.secret import Secret
+from klarm.secret import Secret, shown_name
 from klarm.settings import ConfigError, Setting, did_you_mean, setting, settings_of
 from klarm.user_keys import SECTION as METRICS_SECTION
 from klarm.user_keys import UserKey, check_user_keys, read_user_key
@@ -215,8 +216,13 @@ def _read_one(section: str, name: str, value: object, source: str) -> object:
         except ConfigError as error:
             raise ConfigError(f"{source}: {error}") from None
     known = SECTIONS[section] if section else TOP_LEVEL
-    spelt = f"{section}.{name}" if section else name
+    spelt = shown_name(f"{section}.{name}" if section else name)
     if name not in known:
+        if not section and _is_channel(name, value):
+            raise ConfigError(
+                f"{source}: {name} is a channel: put it under {CHANNELS}:, as in "
+                f"`{CHANNELS}: {{{name}: ...}}`"
+            )
         right = known if section else [*TOP_LEVEL, METRICS_SECTION, CHANNELS, *SECTIONS]
         hint = did_you_mean(name, right) or f"; known are {', '.join(right)}"
         raise ConfigError(f"{source}: {spelt} is unknown{hint}")
@@ -229,6 +235,11 @@ def _read_one(section: str, name: str, value: object, source: str) -> object:
         return checked
     except ConfigError as error:
         raise ConfigError(f"{source}: {spelt} {error}") from None
+
+
+def _is_channel(name: str, value: object) -> bool:
+    type_ = value.get("type") if isinstance(value, Mapping) else None
+    return name in CHANNEL_TYPES or (isinstance(type_, str) and type_ in CHANNEL_TYPES)
 
 
 def _read_environment(
@@ -257,6 +268,9 @@ def _read_environment(
             if section == CHANNELS:
                 channels.add_variable(variable, name, text)
                 continue
+            if section in CHANNEL_TYPES:
+                meant = f"{_PREFIX}{CHANNELS}{_DIVIDER}{section}{_DIVIDER}{name}".upper()
+                raise ConfigError(f"environment: {variable}: {section} is a channel: say {meant}")
             if section not in sections:
                 known = [CHANNELS, *sections]
                 hint = did_you_mean(section, known) or f"; known are {', '.join(known)}"

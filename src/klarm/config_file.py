@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from klarm.settings import ConfigError, did_you_mean
 
+if TYPE_CHECKING:
+    import yaml
+
 DEFAULT_FILE = "klarm.yaml"
 FILE_VARIABLE = "KLARM_CONFIG"
+
+_IN_QUOTES = "text that begins with one of ! * & @ % ` must be in quotes"
+# What YAML's own sentences may quote: a single character, or the name of a part of the language.
+_HARMLESS = re.compile(r"'(\\?.|\\\w+|<[a-z ]+>)'")
+_PLAIN_KEY = re.compile(r"[\w .-]{1,60}")
 
 
 def find_file(
@@ -46,16 +56,30 @@ def parse_file(path: Path) -> Mapping[str, object]:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_unique_key_loader())
     except yaml.MarkedYAMLError as error:
         where = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
-        raise ConfigError(f"{path}:{where} not valid YAML: {error.problem}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}:{where} not valid YAML: {_told(error)}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid YAML: {error!s:.200}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     if content is None:
         return {}
     if not isinstance(content, Mapping):
-        raise ConfigError(f"{path}: must hold `key: value` lines, got {content!r:.60}")
+        what = "a list" if isinstance(content, list) else "a single value"
+        raise ConfigError(f"{path}: must hold `key: value` lines, got {what}")
     return content
+
+
+def _told(error: yaml.MarkedYAMLError) -> str:
+    """Say what is wrong without the text that is there, which may be a secret."""
+    problem, context = error.problem or "", error.context or ""
+    if re.match("could not determine a constructor for the tag|.*tag handle", problem):
+        return f"an unknown tag (!...); {_IN_QUOTES}"
+    if problem.startswith("found undefined alias"):
+        return f"an unknown alias (*...); {_IN_QUOTES}"
+    if not {"'", '"'}.isdisjoint(_HARMLESS.sub("", problem)):
+        problem = "a mistake (what stands there is not shown)"
+    begins = "cannot start any token" in problem or re.search("alias|anchor|tag|direct", context)
+    return f"{problem}; {_IN_QUOTES}" if begins else problem
 
 
 def _unique_key_loader() -> type:
@@ -63,6 +87,17 @@ def _unique_key_loader() -> type:
     import yaml
 
     class UniqueKeyLoader(yaml.SafeLoader):
+        def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
+            try:
+                return super().construct_object(node, deep)
+            except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError):
+                # Not as it is raised, by Python: it quotes the value.
+                raise yaml.MarkedYAMLError(
+                    problem="a value that is no number, date or whatever it is marked as; "
+                    "text must be in quotes",
+                    problem_mark=node.start_mark,
+                ) from None
+
         def construct_mapping(
             self, node: yaml.MappingNode, deep: bool = False
         ) -> dict[object, object]:
@@ -71,8 +106,9 @@ def _unique_key_loader() -> type:
                 if not isinstance(key_node, yaml.ScalarNode):
                     continue
                 if key_node.value in seen:
+                    key = key_node.value if _PLAIN_KEY.fullmatch(key_node.value) else "a key"
                     raise yaml.MarkedYAMLError(
-                        problem=f"{key_node.value} is there twice", problem_mark=key_node.start_mark
+                        problem=f"{key} is there twice", problem_mark=key_node.start_mark
                     )
                 seen.add(key_node.value)
             return super().construct_mapping(node, deep)

@@ -176,3 +176,8 @@ def shown(address: str) -> str:
         return f"{parts.scheme}://{parts.hostname}{port}/{HIDDEN}"
     except ValueError:
         return HIDDEN
+
+
+def shown_name(name: object) -> str:
+    """Return a key that somebody wrote as people may see it: by mistake it may be an address."""
+    return shown(str(name)) if "://" in str(name) else str(name)

@@ -10,7 +10,7 @@ from klarm.channels import CHANNELS, channel_kind
 from klarm.channels.base import Channel
 from klarm.channels.message import Message
 from klarm.detectors import CATALOGUE
-from klarm.secret import Secret
+from klarm.secret import Secret, shown_name
 from klarm.settings import ConfigError, Names, Setting, did_you_mean, setting, settings_of
 from klarm.types import SEVERITIES
 
@@ -76,6 +76,11 @@ class ChannelSettings:
         for name, settings in content.items():
             if not isinstance(name, str) or not name or not name.isprintable():
                 raise ConfigError(f"{source}: {SECTION}: {name!r:.80} cannot be a channel's name")
+            if "://" in name:
+                raise ConfigError(
+                    f"{source}: {SECTION}: {shown_name(name)} cannot be a channel's name; as in "
+                    "`slack: {webhook_url: {env: SLACK_WEBHOOK}}`"
+                )
             if settings is not None and not isinstance(settings, Mapping):
                 raise ConfigError(
                     f"{source}: {SECTION}.{name} must be a section, as in "
@@ -120,7 +125,7 @@ class ChannelSettings:
                 continue
             if key not in known:
                 hint = did_you_mean(key, known) or f"; known are type, {', '.join(known)}"
-                raise ConfigError(f"{source}: {where}.{key} is unknown{hint}")
+                raise ConfigError(f"{source}: {where}.{shown_name(key)} is unknown{hint}")
             try:
                 values[key] = _read(known[key], value)
             except ConfigError as error:
@@ -159,7 +164,8 @@ def _type_of(name: str, given: Mapping[str, tuple[object, str]], first: str) -> 
         raise ConfigError(f"{source}: {SECTION}.{name} needs a type{hint or f'; {known}'}")
     if type_ not in CHANNELS:
         hint = did_you_mean(type_, CHANNELS) or f"; {known}"
-        raise ConfigError(f"{source}: {SECTION}.{name}.type {type_!r:.80} is unknown{hint}")
+        told = repr(shown_name(type_))[:80]
+        raise ConfigError(f"{source}: {SECTION}.{name}.type {told} is unknown{hint}")
     return str(type_)
 
 
