@@ -77,6 +77,16 @@ def test_what_follows_edits_the_first_message(service: Any, message: Message) ->
     assert edit.json["attachments"] == []  # the picture there was goes
 
 
+def test_an_end_without_recovery_is_also_said_in_a_new_line(service: Any, message: Message) -> None:
+    """Somebody has to look."""
+    service.always(200, {"id": "99"})
+    title = "grpo-7b: kl went quiet, but has not recovered, at step 300"
+    quiet = msgspec.structs.replace(message, event="resolved", recovered=False, title=title)
+    assert channel(service).send(quiet, {"id": "99"}) == {"id": "99"}
+    assert [call.method for call in service.calls] == ["PATCH", "POST"]
+    assert service.calls[1].json["content"] == title
+
+
 def test_a_message_that_was_deleted_is_posted_anew(
     service: Any, message: Message, answered: Callable[..., Any]
 ) -> None:

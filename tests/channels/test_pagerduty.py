@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -47,6 +48,54 @@ def test_an_alert_is_triggered_and_resolved(service: Any, message: Message) -> N
     }
 
 
+def actions(service: Any) -> list[str]:
+    assert {call.json["dedup_key"] for call in service.calls} == {"klarm/grpo-7b/kl"}
+    return [call.json["event_action"] for call in service.calls]
+
+
+def test_an_end_without_recovery_leaves_the_alert_open(service: Any, message: Message) -> None:
+    """The metric stays near its worst: a person closes it."""
+    service.always(202, TAKEN)
+    title = "grpo-7b: kl went quiet, but has not recovered, at step 300"
+    quiet = msgspec.structs.replace(message, event="resolved", recovered=False, title=title)
+    for earlier in ({"dedup_key": "klarm/grpo-7b/kl"}, {}):
+        assert channel(service).send(quiet, earlier) == {"dedup_key": "klarm/grpo-7b/kl"}
+    assert actions(service) == ["trigger", "trigger"]
+    assert service.calls[0].json["payload"]["summary"].startswith(title)
+
+
+def test_what_was_over_before_it_was_told_is_triggered_first(
+    service: Any, message: Message
+) -> None:
+    """PagerDuty ignores that an alert is resolved which it does not know."""
+    service.always(202, TAKEN)
+    over = msgspec.structs.replace(message, event="resolved")
+    assert channel(service).send(over, {}) == {"dedup_key": "klarm/grpo-7b/kl"}
+    assert actions(service) == ["trigger", "resolve"]
+
+
+def test_a_resolution_that_fails_is_tried_again_from_the_start(
+    service: Any, message: Message, answered: Callable[..., Any]
+) -> None:
+    """The key makes one alert of two triggers."""
+    service.answers[:] = [answered(202, TAKEN), answered(500), answered(202, TAKEN)]
+    over = msgspec.structs.replace(message, event="resolved")
+    with pytest.raises(NotDelivered) as failed:
+        channel(service).send(over, {})
+    assert failed.value.retry is True
+    channel(service).send(over, {})
+    assert actions(service) == ["trigger", "resolve", "trigger", "resolve"]
+
+
+def test_a_test_does_not_stay_open(service: Any, message: Message) -> None:
+    """Nobody would resolve it."""
+    service.always(202, TAKEN)
+    channel(service).send(msgspec.structs.replace(message, test=True), {})
+    sent = [(call.json["event_action"], call.json["dedup_key"]) for call in service.calls]
+    key = "klarm/test/grpo-7b/kl"
+    assert sent == [("trigger", key), ("resolve", key)]
+
+
 @pytest.mark.parametrize(("severity", "there"), [("warning", "info"), ("critical", "error")])
 def test_what_severities_are_there_can_be_set(
     service: Any, message: Message, severity: str, there: str
@@ -86,7 +135,7 @@ def test_an_event_keeps_within_the_limits(run: str, summary: str, fields: dict[s
         summary=summary,
         fields=fields,
     )
-    event = pagerduty_event(message, "warning")
+    event = pagerduty_event(message, "warning", dedup_key(message))
     assert 1 <= width(event["dedup_key"]) <= pagerduty.MOST_KEY
     assert 1 <= width(event["payload"]["summary"]) <= pagerduty.MOST_SUMMARY
     assert event["payload"]["source"]

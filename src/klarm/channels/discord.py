@@ -31,7 +31,7 @@ _BOUNDARY = "klarm-4d2b8f0c7a1e"
 class DiscordChannel(Channel):
     """Posts an embed, and edits it when the incident escalates or is resolved.
 
-    An edit makes no sound, so an escalation is also posted as one new line.
+    An edit makes no sound, so what needs somebody is also posted as one new line.
     """
 
     type: ClassVar[str] = "discord"
@@ -54,7 +54,8 @@ class DiscordChannel(Channel):
         if known:
             answer = self._call("PATCH", f"/messages/{quote(known, safe='')}", payload, image)
             if answer.status != 404:
-                if message.event == "escalated":
+                stays_bad = message.event == "resolved" and not message.recovered
+                if message.event == "escalated" or stays_bad:
                     line = fit(message.title, MOST_CONTENT, _escape)
                     self._call("POST", "", {"content": line, "allowed_mentions": _NOBODY})
                 return {"id": known}

@@ -23,7 +23,7 @@ _SEVERITIES = ("critical", "error", "warning", "info")
 
 @dataclass(kw_only=True, repr=False)
 class PagerDutyChannel(Channel):
-    """Triggers one alert a run and signal, raises it on escalation and resolves it."""
+    """Triggers one alert a run and signal, raises it on escalation, resolves it on recovery."""
 
     type: ClassVar[str] = "pagerduty"
 
@@ -40,21 +40,27 @@ class PagerDutyChannel(Channel):
         check_url(self.api_url, "api_url")
 
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:
-        """Trigger the alert, or resolve it."""
+        """Trigger the alert, or resolve it, or both: what is unknown there cannot be resolved."""
         severity = (
             self.warning_severity if message.severity == "warning" else self.critical_severity
         )
-        event = pagerduty_event(message, severity, earlier.get("dedup_key", ""))
-        event["routing_key"] = self.routing_key.reveal()
-        post_json(self, f"{self.api_url.rstrip('/')}/v2/enqueue", event).json(self)
-        return {"dedup_key": event["dedup_key"]}
+        known = earlier.get("dedup_key", "")
+        key = known or dedup_key(message)
+        # Without recovery it stays open, for a person to close.
+        over = message.test or (message.event == "resolved" and message.recovered)
+        if not (over and known):
+            self._enqueue(pagerduty_event(message, severity, key))
+        if over:
+            self._enqueue({"event_action": "resolve", "dedup_key": key})
+        return {"dedup_key": key}
+
+    def _enqueue(self, event: dict[str, Any]) -> None:
+        sent = {"routing_key": self.routing_key.reveal(), **event}
+        post_json(self, f"{self.api_url.rstrip('/')}/v2/enqueue", sent).json(self)
 
 
-def pagerduty_event(message: Message, severity: str, known_key: str = "") -> dict[str, Any]:
-    """Return a message as an event, without the key of the service."""
-    key = known_key or dedup_key(message)
-    if message.event == "resolved":
-        return {"event_action": "resolve", "dedup_key": key}
+def pagerduty_event(message: Message, severity: str, key: str) -> dict[str, Any]:
+    """Return a message as an event that triggers, without the key of the service."""
     test = "Test: " if message.test else ""
     event: dict[str, Any] = {
         "event_action": "trigger",
