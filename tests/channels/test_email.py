@@ -176,7 +176,7 @@ def test_a_server_without_starttls_gets_nothing(start: Start, message: Message) 
     mailbox, settings = start("none", **AUTH)
     failed = failure({**settings, **LOGIN, "security": "starttls"}, message)
     assert failed.retry is False
-    assert "no STARTTLS" in failed.reason
+    assert "no STARTTLS, so nothing is sent (security: none would send in the" in failed.reason
     assert mailbox.mails == []
 
 

@@ -36,6 +36,24 @@ def test_the_json_has_every_documented_field(service: Any, message: Message) -> 
     assert sent.keys() <= documented
 
 
+@pytest.mark.parametrize(
+    ("event", "recovered", "told"),
+    [
+        ("opened", True, None),
+        ("escalated", True, None),
+        ("resolved", True, True),
+        ("resolved", False, False),
+    ],
+)
+def test_only_what_is_over_can_have_recovered(
+    service: Any, message: Message, event: str, recovered: bool, told: bool | None
+) -> None:
+    """Null until then: whoever filters by it must not take an opening for a recovery."""
+    said = msgspec.structs.replace(message, event=event, recovered=recovered)
+    channel(service).send(said, {})
+    assert service.calls[0].json["recovered"] is told
+
+
 def test_numbers_that_json_has_not_are_text(service: Any, message: Message) -> None:
     """As in the journal."""
     broken = msgspec.structs.replace(message, curve=[(1, math.nan), (2, -math.inf), (3, 0.5)])

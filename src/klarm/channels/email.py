@@ -84,7 +84,10 @@ class EmailChannel(Channel):
             if self.security == "starttls":
                 server.ehlo_or_helo_if_needed()
                 if not server.has_extn("starttls"):
-                    raise smtplib.SMTPNotSupportedError("it offers no STARTTLS, so nothing is sent")
+                    raise smtplib.SMTPNotSupportedError(
+                        "it offers no STARTTLS, so nothing is sent (security: none would send in "
+                        "the clear)"
+                    )
                 server.starttls(context=context)
                 end_by(server.sock, ends)
             if self.username:

@@ -77,7 +77,7 @@ def webhook_payload(message: Message) -> dict[str, Any]:
         "severity": message.severity,
         "step": message.step,
         "started": message.started,
-        "recovered": message.recovered,
+        "recovered": message.recovered if message.event == "resolved" else None,
         "time": message.time,
         "title": message.title,
         "summary": message.summary,
