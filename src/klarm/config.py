@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from klarm.channels import CHANNELS as CHANNEL_TYPES
 from klarm.channels.route import SECTION as CHANNELS
@@ -78,6 +78,10 @@ class Config:
             for name, values in self.channel_settings.items()
             if values["enabled"]
         ]
+
+    def only(self, channel: str) -> Config:
+        """Return the same with one of its channels, so that no other's secret is needed."""
+        return replace(self, channel_settings={channel: self.channel_settings[channel]})
 
     def _route(self, name: str, values: Mapping[str, object]) -> Route:
         try:

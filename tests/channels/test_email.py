@@ -149,7 +149,7 @@ def test_a_wrong_password_is_told_and_not_tried_again(start: Start, message: Mes
     wrong = {"username": "klarm", "password": Secret(PASSWORD + "-old")}
     failed = failure({**settings, **wrong}, message)
     assert failed.retry is False
-    assert "refused the login: 535" in failed.reason
+    assert "refused the login (check username, password): 535" in failed.reason
     assert mailbox.mails == []
 
 

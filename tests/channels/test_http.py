@@ -16,6 +16,7 @@ from klarm.channels.base import NotDelivered
 from klarm.channels.http import check_url, retry_after
 from klarm.channels.message import Message
 from klarm.channels.webhook import WebhookChannel
+from klarm.config import load
 from klarm.secret import Secret
 from klarm.settings import ConfigError
 
@@ -86,6 +87,39 @@ def test_how_long_to_wait_is_read_in_seconds_and_as_a_date(service: Any, message
 def test_a_strange_wish_is_no_wish(value: str | None, seconds: float | None) -> None:
     """It comes from outside; nothing in it makes klarm wait for ever or fail."""
     assert retry_after(value, now=1_700_000_000.0) == seconds
+
+
+@pytest.mark.parametrize(
+    ("type_", "settings", "told"),
+    [
+        ("slack", {"webhook_url": "{url}/services/T0/B0/x"}, "webhook_url"),
+        (
+            "slack",
+            {"bot_token": "xoxb-1", "channel": "C1", "api_url": "{url}"},
+            "bot_token, api_url",
+        ),
+        ("discord", {"webhook_url": "{url}/api/webhooks/1/x"}, "webhook_url"),
+        ("pagerduty", {"routing_key": "0a1b2c3d", "api_url": "{url}"}, "routing_key, api_url"),
+        ("webhook", {"url": "{url}/in"}, "url"),
+        ("webhook", {"url": "{url}/in", "bearer_token": "t0ken"}, "url, bearer_token"),
+    ],
+)
+@pytest.mark.parametrize("status", [401, 403, 404, 410])
+def test_who_is_not_let_in_is_told_which_setting_to_mend(  # noqa: PLR0917
+    service: Any, message: Message, type_: str, settings: dict[str, str], told: str, status: int
+) -> None:
+    """That which holds the address or the token, however much the service says."""
+    given = {name: value.replace("{url}", service.url) for name, value in settings.items()}
+    config = load(overrides={"channels": {"mine": {"type": type_, **given}}})
+    (route,) = config.channels()
+    service.always(status, b"no " * 1000)
+    with pytest.raises(NotDelivered, match=rf"check {told}\)") as failed:
+        route.channel.send(message, {})
+    assert failed.value.retry is False
+    service.always(400, b"no")
+    with pytest.raises(NotDelivered) as failed:
+        route.channel.send(message, {})
+    assert "check" not in failed.value.reason
 
 
 def test_a_redirect_is_a_failure_and_is_not_followed(

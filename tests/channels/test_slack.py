@@ -132,7 +132,7 @@ def test_a_curve_that_cannot_be_uploaded_keeps_nothing_back(
 @pytest.mark.parametrize(
     ("error", "retry", "told"),
     [
-        ("invalid_auth", False, "invalid_auth"),
+        ("invalid_auth", False, r"invalid_auth \(check bot_token\)"),
         ("not_in_channel", False, "invite the bot"),
         ("channel_not_found", False, "channel's id"),
         ("internal_error", True, "internal_error"),

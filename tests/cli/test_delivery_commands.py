@@ -74,6 +74,37 @@ def test_a_test_alert_goes_to_one_channel_when_it_is_named(server: Server) -> No
     assert "there is no channel too; did you mean two?" in done.stderr
 
 
+def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command with the channels of klarm.yaml."""
+    return subprocess.run([KLARM, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_a_test_alert_needs_the_secrets_of_the_named_channel_only(server: Server) -> None:
+    """The others are not made."""
+    Path("klarm.yaml").write_text(
+        "channels:\n"
+        "  slack: {webhook_url: {env: NOT_HERE}}\n"
+        f"  mine: {{type: webhook, url: '{server.url}/mine'}}\n"
+    )
+    done = run_command("test-alert", "mine")
+    assert (done.returncode, done.stdout) == (0, "mine: delivered\n")
+    assert [message["path"] for message in server.messages] == ["/mine"]
+    done = run_command("test-alert", "mien")
+    assert "there is no channel mien; did you mean mine?" in done.stderr
+    done = run_command("test-alert")
+    assert done.returncode != 0
+    assert "NOT_HERE" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["slack"], []])
+def test_a_test_alert_to_a_channel_that_is_off_says_so(arguments: list[str]) -> None:
+    """It is configured, and would hear of nothing."""
+    Path("klarm.yaml").write_text("channels: {slack: {enabled: false}}")
+    done = run_command("test-alert", *arguments)
+    assert done.returncode == 2
+    assert "slack is switched off (enabled: false)" in done.stderr
+
+
 @pytest.mark.parametrize("command", [["test-alert"], ["deliver", "."]])
 def test_without_a_channel_nobody_can_be_told(command: list[str]) -> None:
     """Which is an error, not a success."""

@@ -77,6 +77,16 @@ class Channel(ABC):
         `earlier` is the receipt of the incident's first message here, empty if there was none.
         """
 
+    @property
+    def to_check(self) -> str:
+        """Which settings to look at if a service does not let us in: its address, its token."""
+        return ", ".join(
+            name
+            for name, declared in settings_of(type(self)).items()
+            if declared.kind is Secret or name == "api_url"
+            if getattr(self, name) != declared.default
+        )
+
     def hide_secrets(self, text: str) -> str:
         """Return a text that may come from anywhere without the secrets of this channel."""
         for name in settings_of(type(self)):

@@ -61,7 +61,8 @@ class DiscordChannel(Channel):
                 return {"id": known}
         answer = self._call("POST", "", payload, image)
         if answer.status == 404:
-            raise self.not_delivered("Discord knows no such webhook (404)", retry=False)
+            reason = f"Discord knows no such webhook (404, check {self.to_check})"
+            raise self.not_delivered(reason, retry=False)
         return {"id": str(answer.json(self).get("id", ""))}
 
     def _call(

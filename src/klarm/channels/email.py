@@ -106,7 +106,8 @@ class EmailChannel(Channel):
         if isinstance(error, smtplib.SMTPRecipientsRefused):
             return self._refusal("every recipient", *worst(error.recipients))
         if isinstance(error, smtplib.SMTPResponseException):
-            what = "the login" if isinstance(error, smtplib.SMTPAuthenticationError) else "the mail"
+            login = isinstance(error, smtplib.SMTPAuthenticationError)
+            what = "the login (check username, password)" if login else "the mail"
             return self._refusal(what, error.smtp_code, error.smtp_error)
         if isinstance(error, smtplib.SMTPNotSupportedError):
             return self.not_delivered(f"{self._where}: {error}{self._remedy()}", retry=False)

@@ -29,6 +29,8 @@ _LARGEST_ANSWER = 64 * 1024
 _LARGEST_TOLD = 200
 # That the service is busy or broken, and may not be later.
 _WORTH_A_RETRY = {408, 425, 429}
+# That nobody is let in, or that there is nothing at the address.
+_NOT_LET_IN = {401, 403, 404, 410}
 _LONGEST_WAIT = 24 * 3600.0
 
 
@@ -80,8 +82,11 @@ def request(
         reason = f"{where} answered {answer.status}, a redirect, which is not followed"
         raise channel.not_delivered(reason, retry=False)
     said = channel.hide_secrets(answer.body.decode("utf-8", "replace"))[:_LARGEST_TOLD]
+    told = f"{answer.status}"
+    if answer.status in _NOT_LET_IN and channel.to_check:  # first: what follows may be cut
+        told += f" (check {channel.to_check})"
     raise channel.not_delivered(
-        f"{where} answered {answer.status}: {said or http.client.responses.get(answer.status)}",
+        f"{where} answered {told}: {said or http.client.responses.get(answer.status)}",
         retry=answer.status in _WORTH_A_RETRY or answer.status >= 500,
         after_seconds=retry_after(answer.headers.get("Retry-After"), time.time()),
     )

@@ -32,6 +32,10 @@ _PASSING = {
     "service_unavailable",
 }
 _HINTS = {
+    **dict.fromkeys(
+        ("account_inactive", "invalid_auth", "not_authed", "token_expired", "token_revoked"),
+        "check bot_token",
+    ),
     "not_in_channel": "invite the bot to the channel",
     "channel_not_found": "give the channel's id, and invite the bot if it is private",
     "missing_scope": "the bot needs chat:write, and files:write for the curve",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 import click
@@ -24,14 +25,20 @@ def testalert(channel: str | None, config_file: Path | None) -> None:
 
     Exit code 1 if it did not get through everywhere.
     """
-    channels = {
-        route.channel.name: route.channel for route in outgoing.routes_of(load(config_file))
-    }
+    settings = load(config_file)
+    if channel is not None and settings.channel_settings:
+        _check_name(channel, settings.channel_settings)
+        settings = settings.only(channel)
+    off = [name for name, values in settings.channel_settings.items() if not values["enabled"]]
+    channels = {route.channel.name: route.channel for route in outgoing.routes_of(settings)}
     if not channels:
-        raise click.UsageError("no channel is configured")
-    if channel is not None and channel not in channels:
-        hint = did_you_mean(channel, channels) or f"; there are {', '.join(channels)}"
-        raise click.UsageError(f"there is no channel {channel}{hint}")
+        raise click.UsageError(
+            f"{', '.join(off)} {'is' if len(off) == 1 else 'are'} switched off (enabled: false)"
+            if off
+            else "no channel is configured"
+        )
+    if channel is not None:
+        _check_name(channel, channels)
     failed = False
     for name in channels if channel is None else [channel]:
         try:
@@ -43,6 +50,12 @@ def testalert(channel: str | None, config_file: Path | None) -> None:
             answer = ", ".join(f"{key} {value}" for key, value in receipt.items())
             click.echo(f"{name}: delivered{f' ({answer})' if answer else ''}")
     sys.exit(failed)
+
+
+def _check_name(channel: str, names: Collection[str]) -> None:
+    if channel not in names:
+        hint = did_you_mean(channel, names) or f"; there are {', '.join(names)}"
+        raise click.UsageError(f"there is no channel {channel}{hint}")
 
 
 def _message() -> Message:
