@@ -229,3 +229,13 @@ def test_an_integration_may_say_what_logs_but_the_user_goes_first() -> None:
     monitor = klarm.init("b", console=False, framework="trl")
     monitor.logged_by("sb3")
     assert monitor.binding.framework == "trl"
+
+
+def test_who_is_told_from_elsewhere_needs_no_secret_here() -> None:
+    """The training node has neither the network nor the keys; channels are checked all the same."""
+    hook = {"type": "webhook", "url": {"env": "NOT_HERE"}}
+    with pytest.raises(klarm.ConfigError, match="NOT_HERE"):
+        klarm.init("a", console=False, channels={"hook": hook})
+    klarm.init("a", console=False, deliver="elsewhere", channels={"hook": hook})
+    with pytest.raises(klarm.ConfigError, match="did you mean url"):
+        klarm.init("a", deliver="elsewhere", channels={"hook": {"type": "webhook", "ulr": "x"}})

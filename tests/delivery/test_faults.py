@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from loopback import Server, environment, run_klarm, run_python
 
+import klarm
 from klarm.delivery import deliveries
 from klarm.delivery.deliveries import Delivered
 from klarm.delivery.outbox import Key, key_of
@@ -292,6 +293,20 @@ def test_the_end_of_a_run_says_what_others_have_to_send(steps: list[int], said: 
     assert done.returncode == 0
     assert done.stderr.count("klarm deliver") == bool(said)
     assert said in done.stderr
+
+
+def test_a_script_that_changes_its_directory_is_told_of_in_full(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal is where it was when the run began."""
+    klarm.init("a", console=False, channels={"hook": {"type": "webhook", "url": server.url}})
+    Path("other").mkdir()
+    monkeypatch.chdir("other")
+    for step in range(30):
+        klarm.log({"kl": 0.1}, step)
+    klarm.log({"kl": float("nan")}, 30)
+    klarm.finish()
+    assert len(server.messages[0]["curve"]) == 31
 
 
 def live_run(server: Server, **settings: str) -> subprocess.Popen[str]:
