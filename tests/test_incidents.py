@@ -376,10 +376,10 @@ def test_what_is_far_worse_has_the_message_of_then() -> None:
         changes = incidents.update(step, KL, [said])
     (event,) = changes
     assert isinstance(event, Event)
-    assert event.reason == "ten times worse than when it was last told (0.3, now 30)"
+    assert event.reason == "the peak is 30; when it was last told, it was 0.3"
     assert event_text(event).splitlines() == [
         "klarm INCIDENT 1 on kl is far worse, critical, step 149: "
-        "ten times worse than when it was last told (0.3, now 30)",
+        "the peak is 30; when it was last told, it was 0.3",
         "  KL 30.0",
         "  -> look",
     ]

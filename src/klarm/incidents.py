@@ -234,7 +234,7 @@ class Incidents:
             return None
         as_bad = [alert for alert in alerts if alert.severity == incident.severity]
         incident.worst = as_bad[0] if as_bad else incident.worst
-        reason = f"ten times worse than when it was last told ({peak:.3g}, now {incident.peak:.3g})"
+        reason = f"the peak is {incident.peak:.3g}; when it was last told, it was {peak:.3g}"
         return self._tell("escalated", incident, step, reason)
 
     def _count_step(self, signal: str) -> None:

@@ -237,6 +237,12 @@ def test_incidents_shows_who_knows_of_what(server: Server) -> None:
     assert "silenced" in run_klarm("incidents").stdout.split()
 
 
+def test_incidents_of_a_run_without_channels_has_nothing_to_remark() -> None:
+    """Most people have none, at first."""
+    record_run()
+    assert run_klarm("incidents").stderr == ""
+
+
 def test_incidents_shows_who_is_still_owed(server: Server) -> None:
     """Of the channels that the configuration has; each person who knows is shown once."""
     record_run()

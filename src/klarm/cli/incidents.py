@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from klarm.channels.route import SECTION as CHANNELS
 from klarm.cli.options import config_option
 from klarm.cli.runs import find_run, known_routes, started
 from klarm.config import load
@@ -51,8 +52,8 @@ def incidents(run: str | None, named: str | None, config_file: Path | None) -> N
     outbox.refresh()
     silences = outbox.in_force(now)
     routes, why_not = known_routes(settings)
+    entries = [entry for _, entry in deliveries.read(folder) if entry.began == head.started]
     if by_incident:
-        entries = [entry for _, entry in deliveries.read(folder) if entry.began == head.started]
         ahead = prospects_of(Run(head.run, folder), routes, outbox, now)
         rows = [
             _row(
@@ -67,7 +68,9 @@ def incidents(run: str | None, named: str | None, config_file: Path | None) -> N
         click.echo(f"run {head.run}: no incident")
     for silence in silences:
         click.echo(f"{silence_in_words(silence)} (by {silence.by})")
-    if by_incident and why_not:
+    # Who has no channel at all need not hear of it.
+    has_channels = settings.channel_settings or head.config.get(CHANNELS) or entries
+    if by_incident and why_not and has_channels:
         click.echo(f"klarm: {why_not}: who is still owed a message is not shown", err=True)
 
 
