@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from pathlib import Path
 
 import pytest
 
 import klarm
+from klarm.detectors import LossNanDetector, RewardCollapseDetector
 from klarm.incident_text import event_text
 from klarm.integrations import notice
 from klarm.monitor import Monitor
@@ -92,3 +94,43 @@ def test_they_are_known_again_in_the_next_process() -> None:
     train(monitor, 22, 29)
     monitor.log({"kl": math.nan}, 50)
     assert monitor.last_good_checkpoint(monitor.critical[0]) == (20, "checkpoint-20")
+
+
+def fall(monitor: Monitor, metric: str, *levels: tuple[int, float]) -> None:
+    """Log a metric that has a level for so many steps, then another; save every tenth."""
+    rng, step = random.Random(1), 0
+    for count, level in levels:
+        for _ in range(count):
+            monitor.log({metric: level * rng.lognormvariate(0, 0.02)}, step)
+            if step % 10 == 0:
+                monitor.checkpoint(step, f"s3://bucket/{step}")
+            step += 1
+
+
+def test_one_saved_after_the_metric_had_set_out_is_not_from_before() -> None:
+    """The first alert may come long after: a detector that waits to be sure is late."""
+    monitor = Monitor("a", [RewardCollapseDetector()])
+    fall(monitor, "reward", (305, 0.6), (60, 0.2))
+    (incident,) = monitor.incidents
+    assert incident.started > 310
+    assert monitor.last_good_checkpoint(incident) == (300, "s3://bucket/300")
+
+
+def test_one_saved_since_an_incident_that_never_recovered_is_not_good() -> None:
+    """It went quiet, since its detector got used to it; the run is as broken as it was."""
+    monitor = Monitor("a", [RewardCollapseDetector(), LossNanDetector()])
+    fall(monitor, "reward", (305, 0.6), (200, 0.2))
+    monitor.log({"loss": math.nan}, 505)
+    quiet, broken = monitor.incidents
+    assert (quiet.state, quiet.recovered) == ("resolved", False)
+    good = monitor.last_good_checkpoint(broken)
+    assert good is not None
+    assert good[0] <= quiet.started
+
+
+def test_once_the_metric_is_back_what_is_saved_is_good_again() -> None:
+    """Though its incident ended without recovery."""
+    monitor = Monitor("a", [RewardCollapseDetector(), LossNanDetector()])
+    fall(monitor, "reward", (305, 0.6), (200, 0.2), (100, 0.6))
+    monitor.log({"loss": math.nan}, 605)
+    assert monitor.last_good_checkpoint(monitor.incidents[-1]) == (600, "s3://bucket/600")

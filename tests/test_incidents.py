@@ -158,7 +158,7 @@ def test_an_incident_knows_its_course() -> None:
     assert (incident.severity, incident.alerts) == ("critical", 6)
     assert incident.peak == 8e5
     assert incident.detectors == ["kl_explosion"]
-    assert incident.worst.step == 100
+    assert incident.worst.step == 104
 
 
 def test_a_nan_is_the_highest_peak() -> None:
@@ -396,3 +396,23 @@ def test_an_incident_that_is_undone_and_comes_again_is_another_one(over: bool) -
             watched.log(values, step)
     opened = [r for r in journal.records if isinstance(r, Event) and r.event == "opened"]
     assert [(event.incident, event.step) for event in opened] == [(1, 50), (2, 50)]
+
+
+def test_the_opening_has_the_numbers_of_the_step_it_opens_at() -> None:
+    """Not those of the first alert, which are a fraction of them by then."""
+    watched = Monitor("a", [KLExplosionDetector(confirm_steps=3)], MemoryJournal())
+    told: list[Event] = []
+    watched.on_event.append(told.append)
+    for value in [0.4, 0.6] * 50 + [3.0, 30.0, 300.0]:
+        watched.log({"kl": value})
+    assert told[0].message.startswith("KL 300 ")
+
+
+def test_a_count_of_steps_grows_without_being_far_worse() -> None:
+    """That a metric is lost is told once."""
+    watched = Monitor("a", [MetricLostDetector()], MemoryJournal())
+    told: list[Event] = []
+    watched.on_event.append(told.append)
+    for step in range(900):
+        watched.log({"kl": 0.1 + step % 7, "reward": 0.5 if step > 50 else step / 100.0})
+    assert [event.event for event in told] == ["opened"]

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import random
 
-from klarm.detectors import CATALOGUE, KLRunawayDetector, RewardCollapseDetector
+import msgspec
+
+from klarm.detectors import (
+    CATALOGUE,
+    KLRunawayDetector,
+    RewardCollapseDetector,
+    RewardDriftDetector,
+)
+from klarm.incident_text import event_text, incidents_in_sum
 from klarm.incidents import IncidentRules
 from klarm.journal import MemoryJournal
 from klarm.kinds import Origin
@@ -84,3 +92,37 @@ def test_what_is_undone_is_neither_quiet_nor_recovered() -> None:
     watched.resume(100)
     *_, undone = [record for record in journal.records if isinstance(record, Event)]
     assert (undone.event, undone.reason, undone.recovered) == ("resolved", ROLLED_BACK, True)
+
+
+def test_a_reward_that_rose_need_not_come_down() -> None:
+    """The rise may be worth an alarm; that it stays is nothing to recover from."""
+    made = Watch([RewardDriftDetector()], IncidentRules())
+    recoveries = made._recoveries
+    opened = Event(
+        event="opened",
+        incident=1,
+        signal="reward",
+        severity="warning",
+        step=100,
+        started=100,
+        detectors=["reward_drift"],
+        peak=0.9,
+        reason="",
+        message="",
+        recommendation="",
+    )
+    for step in range(150):
+        made._recent.add(step, {"reward": 0.4 if step < 100 else 0.9})
+    recoveries.follow(opened)
+    ended = msgspec.structs.replace(opened, event="resolved", step=149, reason="20 quiet steps")
+    assert recoveries.follow(ended).recovered
+
+
+def test_the_end_of_a_run_names_what_has_not_recovered() -> None:
+    """Beside the line when it goes quiet."""
+    watched = Monitor("a", [KLRunawayDetector()], MemoryJournal())
+    for step, value in enumerate(STEADY + [25.0 * value for value in STEADY * 4]):
+        watched.log({"kl": value}, step)
+    assert incidents_in_sum(watched.incidents).endswith(", not recovered)")
+    (end,) = ends_of(STEADY + [25.0 * value for value in STEADY * 4])
+    assert " on kl went quiet, but has not recovered, at step " in event_text(end)

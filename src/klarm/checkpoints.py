@@ -6,9 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from klarm.types import Incident
-
 Saved = tuple[int, str]  # the step and the path
+Span = tuple[int, int | None]  # from a step to another, or without an end
 # What is kept in memory; the journal has them all.
 _MOST_KEPT = 100
 
@@ -35,15 +34,15 @@ class Checkpoints:
     def last_before(
         self,
         step: int,
-        incidents: Iterable[Incident],
+        spoilt: Iterable[Span],
         is_good: Callable[[str], bool] = lambda path: True,  # noqa: ARG005
     ) -> Saved | None:
-        """Return the latest from before a step that no critical incident spoils."""
-        spoilt = [i for i in incidents if i.opened is not None and i.severity == "critical"]
+        """Return the latest from before a step that is in no span in which the run was broken."""
+        spans = list(spoilt)
         for at, path in reversed(self._saved):
             if (
                 at < step
-                and not any(i.started <= at and (i.ended is None or at < i.ended) for i in spoilt)
+                and not any(first <= at and (end is None or at < end) for first, end in spans)
                 and is_good(path)
             ):
                 return at, path

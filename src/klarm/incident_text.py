@@ -18,8 +18,9 @@ _MOST_NAMED = 5
 def event_text(event: Event) -> str:
     """Return a change of an incident as lines: all there is to say when it opens, later less."""
     if event.event == "resolved":
+        how = "resolved" if event.recovered else "went quiet, but has not recovered,"
         return (
-            f"klarm INCIDENT {event.incident} on {event.signal} resolved at step {event.step} "
+            f"klarm INCIDENT {event.incident} on {event.signal} {how} at step {event.step} "
             f"({event.severity}, since step {event.started}): {event.reason}"
         )
     head, *rest = _parts(event)
@@ -83,5 +84,6 @@ def _parts(event: Event) -> list[str]:
 def _in_short(incident: Incident) -> str:
     when = f"open since step {incident.started}"
     if incident.ended is not None:
-        when = f"steps {incident.started} to {incident.ended}"
+        how = "" if incident.recovered else ", not recovered"
+        when = f"steps {incident.started} to {incident.ended}{how}"
     return f"{incident.signal}, {incident.severity}, {when}"

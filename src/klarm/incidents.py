@@ -64,6 +64,8 @@ class Incidents:
         self._resolve = {d.name: d.resolve_after or rules.resolve_after for d in active}
         self._ids: dict[tuple[str, int], int] = {}  # (signal, first step) -> id
         self._last_id = 0
+        # Whose peak is a count of steps: that grows by itself.
+        self._counting = {detector.name for detector in active if detector.watches_all}
         self._announced: dict[int, Event] = {}  # open as far as anybody was told
         self.reset()
 
@@ -143,6 +145,12 @@ class Incidents:
                 untold.append(self._open(incident, step, "open again after a rollback"))
         return undone + untold
 
+    def note_unrecovered(self, id_: int) -> None:
+        """Note of an incident that is over that its metric is not back."""
+        for incident in self.past:
+            if incident.id == id_:
+                incident.recovered = False
+
     def _alarm(self, step: int, signal: str, alerts: list[Alert]) -> Event | None:
         self._quiet[signal] = 0
         if signal not in self._alarmed:
@@ -159,6 +167,9 @@ class Incidents:
             if incident.severity != before:
                 return self._tell("escalated", incident, step, GRAVER)
             return self._tell_far_worse(incident, step, alerts)
+        latest = [alert for alert in alerts if alert.severity == incident.severity]
+        for alert in sorted(latest, key=lambda alert: not alert.decisive)[:1]:
+            incident.worst = alert  # with the numbers of now
         for alert in alerts:
             if alert.decisive:
                 return self._open(incident, step, _why_decisive(alert))
@@ -230,7 +241,9 @@ class Incidents:
 
     def _tell_far_worse(self, incident: Incident, step: int, alerts: list[Alert]) -> Event | None:
         peak, steps = self._told[incident.signal]
-        if steps < _LONG_AGO_STEPS or not _is_far_worse(incident.peak, peak, incident.worse):
+        if incident.detectors[0] in self._counting or steps < _LONG_AGO_STEPS:
+            return None
+        if not _is_far_worse(incident.peak, peak, incident.worse):
             return None
         as_bad = [alert for alert in alerts if alert.severity == incident.severity]
         incident.worst = as_bad[0] if as_bad else incident.worst

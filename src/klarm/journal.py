@@ -78,6 +78,7 @@ class FileJournal:
         self.path = folder / FILE_NAME  # as people know it; the script may change its directory
         self._absolute = self.path.absolute()
         torn = _ends_in_torn_line(self.path)
+        self._say = say
         self._appender = Appender(self.path, say)
         if torn:
             # The process that wrote it was killed; what follows must not be glued to it.
@@ -100,6 +101,8 @@ class FileJournal:
     def close(self, timeout: float) -> None:
         """Flush and close."""
         self._appender.close(timeout)
+        if not os.path.exists(self._absolute):  # noqa: PTH110  # the other one raises
+            self._say(f"{self.path} is gone: it was deleted while the run was recorded in it")
 
     def abandon(self) -> None:
         """Let go of the file, which the parent goes on with."""

@@ -129,12 +129,12 @@ class Monitor:
 
     @guarded(lambda: None)
     def last_good_checkpoint(self, incident: Incident | Event) -> Saved | None:
-        """Return step and path of the last checkpoint from before an incident's first alert.
+        """Return step and path of the last checkpoint from before an incident.
 
-        One that was saved within another critical incident, or is deleted by now, is none. It looks
-        at the disk.
+        That began with its first alert, or when its metric had left what was normal. One that was
+        saved within another critical incident, or is deleted by now, is none. It looks at the disk.
         """
-        return self._checkpoints.last_before(incident.started, self.incidents, is_there)
+        return self._last_good_checkpoint(incident, is_there)
 
     @guarded(lambda: None)
     def resume(
@@ -288,8 +288,14 @@ class Monitor:
     def _with_checkpoint(self, event: Event) -> Event:
         if event.event == "resolved":
             return event
-        good = self._checkpoints.last_before(event.started, self.incidents)
+        good = self._last_good_checkpoint(event)
         return event if good is None else msgspec.structs.replace(event, checkpoint=good[1])
+
+    def _last_good_checkpoint(
+        self, incident: Incident | Event, is_good: Callable[[str], bool] = lambda _: True
+    ) -> Saved | None:
+        first = incident.started if incident.onset is None else incident.onset
+        return self._checkpoints.last_before(first, self._watch.spoilt(), is_good)
 
     @guarded(lambda: None)  # each on its own: one that fails keeps nothing from the others
     def _inform(self, listener: Callable[[_News], object], news: _News) -> None:

@@ -74,7 +74,7 @@ class RecentRows:
         else:
             rows.append((step, values))
 
-    def level(self, metric: str, until: int, steps: int = _KEPT) -> float:
+    def level(self, metric: str, until: float = math.inf, steps: int = _KEPT) -> float:
         """Return what a metric was over so many steps up to one; NaN if that is not known."""
         found = [v[metric] for step, v in self._rows if step <= until and metric in v][-steps:]
         finite = [value for value in found if math.isfinite(value)]

@@ -17,6 +17,8 @@ from klarm.types import ROLLED_BACK, Event
 
 # What a metric is when its incident is over: its middle over so many steps.
 _AT_THE_END = 10
+# That this rose may be worth an alarm, but nobody wants it back.
+_BETTER_HIGH = "reward"
 
 
 class _Trouble(NamedTuple):
@@ -49,16 +51,26 @@ class Recoveries:
             return event
         normal = self._normal.pop(event.signal, math.nan)
         worst = event.peak if isinstance(event.peak, float) else math.nan
-        now = self._recent.level(metric, event.step, _AT_THE_END)
+        now = self._recent.level(metric, event.step, steps=_AT_THE_END)
         trouble = _Trouble(metric, normal, worst)
         # Who came down to where an earlier one had left it has not recovered either.
         trouble = self._lasting.get(event.signal, trouble)
-        if trouble.metric != metric or not stays_away(now, trouble.normal, trouble.worst):
+        is_gain = metric == _BETTER_HIGH and trouble.worst > trouble.normal
+        is_back = not stays_away(now, trouble.normal, trouble.worst)
+        if trouble.metric != metric or is_gain or is_back:
             self._lasting.pop(event.signal, None)
             return event
         self._lasting[event.signal] = trouble
         stays = f"but {metric} stays at {now:.3g} (before {normal:.3g}, worst {worst:.3g})"
         return replace(event, reason=f"{event.reason}, {stays}", recovered=False)
+
+    def lasts(self, signal: str) -> bool:
+        """Tell whether the trouble that an incident on a signal ended with is still there."""
+        trouble = self._lasting.get(signal)
+        if trouble is None:
+            return False
+        now = self._recent.level(trouble.metric, steps=_AT_THE_END)
+        return stays_away(now, trouble.normal, trouble.worst)
 
     def _before(self, event: Event, metric: str) -> float:
         """Return what the metric was before an incident, and before one that never ended well."""

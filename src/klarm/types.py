@@ -47,12 +47,14 @@ class Incident(msgspec.Struct):
     detectors: list[str]  # in the order in which they first spoke
     alerts: int  # how many
     last_alert: int  # the step of the latest
-    worst: Alert  # the first of the worst severity, or since it became far worse
+    worst: Alert  # of the worst severity, as of when that was last told
     peak: float  # the worst value of the metric that was alarmed about
     worse: Worse  # which that is
     id: int = 0  # counts the incidents of a run that were opened, from 1
     opened: int | None = None  # the steps at which it changed
     ended: int | None = None
+    onset: int | None = None  # the step at which its metric had left what was normal, looking back
+    recovered: bool = True  # once it is resolved: whether its metric is back
 
 
 EventKind = Literal["opened", "escalated", "resolved"]
@@ -80,7 +82,9 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     pattern: str = ""
     cause: str = ""
     remedy: str = ""
-    # When it opened or escalated: the last one saved before its first alert.
+    # When it opened or escalated: the step at which its metric had left what was normal, as far as
+    # that can be seen, and the last checkpoint from before it.
+    onset: int | None = None
     checkpoint: str = ""
     # When it is resolved: false if it only went quiet, and its metric is as bad as ever.
     recovered: bool = True

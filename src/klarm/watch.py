@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 
+from msgspec.structs import replace
+
 from klarm.detectors import Detector, KLBudgetDetector
 from klarm.incidents import IncidentRules, Incidents
 from klarm.journal import History
@@ -43,6 +45,15 @@ class Watch:
         """Those that are open and critical now."""
         current = self._incidents.current.values()
         return [i for i in current if i.state == "open" and i.severity == "critical"]
+
+    def spoilt(self) -> list[tuple[int, int | None]]:
+        """Return from which step to which the run was broken: what was saved there is no good."""
+        found = []
+        for incident in self.incidents:
+            if incident.opened is not None and incident.severity == "critical":
+                lasts = not incident.recovered and self._recoveries.lasts(incident.signal)
+                found.append((incident.started, None if lasts else incident.ended))
+        return found
 
     def bind(self, origins: Mapping[str, Origin]) -> dict[str, Origin]:
         """Tell detectors where each metric is read; return what is worth recording.
@@ -92,7 +103,7 @@ class Watch:
                 alerts = _ask(updates, earlier, values)
                 for change in self._incidents.update(earlier, values, alerts):
                     if isinstance(change, Event):
-                        self._recoveries.follow(change)
+                        self._followed(change)
         return self._tell(self._incidents.reconcile(step))
 
     def _tell(self, changes: Sequence[Event | Blip]) -> list[Event | Blip]:
@@ -100,7 +111,7 @@ class Watch:
         told: list[Event | Blip] = []
         for change in changes:
             if isinstance(change, Event):
-                event = self._recoveries.follow(change)
+                event = self._followed(change)
                 if event.event != "resolved":
                     event = self._diagnosed(event)
                 self._incidents.recall([event])
@@ -109,12 +120,22 @@ class Watch:
                 told.append(change)
         return told
 
+    def _followed(self, change: Event) -> Event:
+        event = self._recoveries.follow(change)
+        if not event.recovered:
+            self._incidents.note_unrecovered(event.incident)
+        return event
+
     def _diagnosed(self, event: Event) -> Event:
-        worse = self._incidents.current[event.signal].worse
-        went: Direction = "up" if worse == "higher" else "down"
+        incident = self._incidents.current[event.signal]
+        went: Direction = "up" if incident.worse == "higher" else "down"
         own = {d.measures: went for d in self._active if d.name in event.detectors}
         budgets = [d.budget_nats for d in self._active if isinstance(d, KLBudgetDetector)]
-        return diagnosed(event, self._recent.movements(), own, min(budgets, default=inf))
+        movements = self._recent.movements()
+        left = [m.step for m in movements if m.metric in own and m.direction in (went, "broken")]
+        incident.onset = min([incident.onset or event.started, event.started, *left])
+        event = replace(event, onset=incident.onset)
+        return diagnosed(event, movements, own, min(budgets, default=inf))
 
 
 def _ask(updates: Iterable[_Update], step: int, values: Mapping[str, float]) -> list[Alert]:

@@ -57,9 +57,9 @@ def test_an_opened_incident_is_told_in_full() -> None:
         "Peak: kl 0.07796\n"
         "Also moved: grad_norm x4 at 147, then kl x6 at 148; reward flat\n"
         "Looks like: gradients first: updates that are too large\n"
+        "Last checkpoint before: /data/ckpt/step-140\n"
         "To do: Act now: lower the learning rate or raise the KL penalty. "
         "Lower the learning rate or the gradient clip.\n"
-        "Last checkpoint before: /data/ckpt/step-140\n"
         "Cost: $4.00 since it began, $560 for the run so far\n"
         "https://example.org/runs/7b"
     )

@@ -427,3 +427,15 @@ def test_a_stderr_that_nobody_reads_any_more_ends_nothing() -> None:
     )
     os.close(write_end)
     assert (done.returncode, done.stdout) == (0, "critical\n")
+
+
+def test_a_journal_that_was_deleted_is_missed_at_the_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Training is not disturbed, and nobody is left to look for it."""
+    klarm.init("a")
+    klarm.log({"kl": 0.1})
+    Path("klarm_runs/a/journal.jsonl").unlink()
+    klarm.log({"kl": 0.1})
+    klarm.finish()
+    assert "a/journal.jsonl is gone: it was deleted while" in capsys.readouterr().err
