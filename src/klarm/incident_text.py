@@ -18,7 +18,7 @@ _MOST_NAMED = 5
 def event_text(event: Event) -> str:
     """Return a change of an incident as lines: all there is to say when it opens, later less."""
     if event.event == "resolved":
-        how = "resolved" if event.recovered else "went quiet, but has not recovered,"
+        how = "resolved" if event.recovered else "went quiet"
         return (
             f"klarm INCIDENT {event.incident} on {event.signal} {how} at step {event.step} "
             f"({event.severity}, since step {event.started}): {event.reason}"
