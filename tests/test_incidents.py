@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from pathlib import Path
@@ -416,3 +417,54 @@ def test_a_count_of_steps_grows_without_being_far_worse() -> None:
     for step in range(900):
         watched.log({"kl": 0.1 + step % 7, "reward": 0.5 if step > 50 else step / 100.0})
     assert [event.event for event in told] == ["opened"]
+
+
+def start_run() -> Monitor:
+    rules = {"resolve_after": 3}
+    return klarm.init("a", console=False, incidents=rules, kl_explosion={"confirm_steps": 1})
+
+
+def recorded(lines: list[str], *, without: str = "") -> list[dict[str, object]]:
+    """Write a journal, but for the last line of an event, and return what the next start tells."""
+    path = Path("klarm_runs/a/journal.jsonl")
+    if without:
+        torn = [i for i, line in enumerate(lines) if f'"event":"{without}"' in line][-1]
+        lines = lines[:torn]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    watched, told = start_run(), list[Event]()
+    watched.on_event.append(told.append)
+    last = max(json.loads(line)["step"] for line in lines if '"type":"step"' in line)
+    watched.log({"kl": 0.5}, last + 1)
+    klarm.finish()
+    return [{"event": e.event, "id": e.incident, "severity": e.severity} for e in told]
+
+
+def run_once(values: list[float]) -> list[str]:
+    start_run()
+    for step, value in enumerate(values):
+        klarm.log({"kl": value}, step)
+    klarm.finish()
+    return Path("klarm_runs/a/journal.jsonl").read_text().splitlines()
+
+
+def test_an_escalation_whose_line_was_torn_is_told_by_the_next_start() -> None:
+    """Else a critical incident would be open that everybody takes for a warning."""
+    lines = run_once([0.4, 0.6] * 50 + [0.9, 0.9, math.nan])
+    assert recorded(lines, without="escalated") == [
+        {"event": "escalated", "id": 1, "severity": "critical"}
+    ]
+
+
+def test_an_end_whose_line_was_torn_is_told_as_the_end_it_was() -> None:
+    """And not as undone by a rollback."""
+    lines = run_once([0.4, 0.6] * 50 + [math.nan] + [0.5] * 8)
+    assert recorded(lines, without="resolved") == [
+        {"event": "resolved", "id": 1, "severity": "critical"}
+    ]
+
+
+def test_an_incident_that_ended_with_the_last_step_does_not_open_again() -> None:
+    """The end of a run settles its last step, and so does its next start."""
+    lines = run_once([0.4, 0.6] * 50 + [math.nan] + [0.5] * 3)
+    assert any('"event":"resolved"' in line for line in lines)
+    assert recorded(lines) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import msgspec
@@ -126,3 +127,11 @@ def test_the_end_of_a_run_names_what_has_not_recovered() -> None:
     assert incidents_in_sum(watched.incidents).endswith(", not recovered)")
     (end,) = ends_of(STEADY + [25.0 * value for value in STEADY * 4])
     assert " on kl went quiet at step " in event_text(end)
+
+
+def test_a_nan_on_the_way_does_not_make_it_a_recovery() -> None:
+    """The worst that can be measured counts."""
+    high = [25.0 * value for value in STEADY]
+    (end,) = ends_of(STEADY + high[:30] + [math.nan] + high * 4)
+    assert "but kl stays at 0.525 (before 0.021" in end.reason
+    assert not end.recovered

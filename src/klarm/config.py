@@ -19,7 +19,7 @@ from klarm.frameworks import FRAMEWORKS, tables
 from klarm.incidents import IncidentRules
 from klarm.metrics import METRICS
 from klarm.secret import Secret, shown_name
-from klarm.settings import ConfigError, Setting, did_you_mean, setting, settings_of
+from klarm.settings import ConfigError, Setting, as_given, did_you_mean, setting, settings_of
 from klarm.user_keys import SECTION as METRICS_SECTION
 from klarm.user_keys import UserKey, check_user_keys, read_user_key
 
@@ -181,7 +181,9 @@ def _read_mapping(content: Mapping[str, object], source: str) -> dict[Place, obj
                 raise ConfigError(f"{source}: {key} is a section; did you mean {meant}?")
             if not isinstance(value, Mapping):
                 known = ", ".join(SECTIONS.get(key, METRICS))
-                raise ConfigError(f"{source}: {key} must be a section ({known}), got {value!r}")
+                raise ConfigError(
+                    f"{source}: {key} must be a section ({known}), got {as_given(value)}"
+                )
             for name, inner in value.items():
                 read[key, name] = _read_one(key, name, inner, source)
         elif key != CHANNELS:  # which names sections of its own

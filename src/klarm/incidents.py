@@ -125,25 +125,28 @@ class Incidents:
                 self._announced[event.incident] = event
                 self._ids[place] = event.incident
 
-    def reconcile(self, step: int) -> list[Event]:
-        """Return what must be told after a rollback, so that what was told is true again."""
+    def reconcile(self, step: int, ends: Mapping[int, Event]) -> list[Event]:
+        """Return what must be told after a rollback or a crash, so that what was told is true.
+
+        `ends` is how incidents ended that are over by now: nobody may have been told.
+        """
         now = {incident.id: incident for incident in self.current.values() if incident.id}
         # One that is undone and comes again is another one: what was told of it does not count.
         known = now.keys() | {incident.id for incident in self.past}
         self._ids = {place: id_ for place, id_ in self._ids.items() if id_ in known}
-        undone = [
-            msgspec.structs.replace(
-                event, event="resolved", step=step, reason=ROLLED_BACK, **_UNDIAGNOSED
-            )
+        untold = [
+            ends[id_] if id_ in ends else _undone(event, step)
             for id_, event in self._announced.items()
             if id_ not in now
         ]
-        untold = []
         for id_, incident in now.items():
-            if id_ not in self._announced:
+            told = self._announced.get(id_)
+            if told is None:
                 self._ids.pop((incident.signal, incident.started), None)
                 untold.append(self._open(incident, step, "open again after a rollback"))
-        return undone + untold
+            elif SEVERITIES.index(incident.severity) > SEVERITIES.index(told.severity):
+                untold.append(self._tell("escalated", incident, step, GRAVER))
+        return untold
 
     def note_unrecovered(self, id_: int) -> None:
         """Note of an incident that is over that its metric is not back."""
@@ -270,6 +273,12 @@ class Incidents:
             message=incident.worst.message,
             recommendation=incident.worst.recommendation,
         )
+
+
+def _undone(event: Event, step: int) -> Event:
+    return msgspec.structs.replace(
+        event, event="resolved", step=step, reason=ROLLED_BACK, **_UNDIAGNOSED
+    )
 
 
 def _is_worse(value: float, than: float, worse: Worse) -> bool:

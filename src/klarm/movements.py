@@ -80,6 +80,12 @@ class RecentRows:
         finite = [value for value in found if math.isfinite(value)]
         return median(finite) if len(finite) >= _FEWEST_OF_A_LEVEL else math.nan
 
+    def furthest(self, metric: str, since: int, normal: float) -> float:
+        """Return the finite value from a step on that is furthest from another; NaN if none is."""
+        found = [v[metric] for step, v in self._rows if step >= since and metric in v]
+        finite = [value for value in found if math.isfinite(value)]
+        return max(finite, key=lambda value: abs(value - normal), default=math.nan)
+
     def clear(self) -> None:
         """Forget them, as after a rollback."""
         self._rows.clear()

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from klarm.detectors import Detector
 from klarm.movements import RecentRows
-from klarm.types import ROLLED_BACK, Event
+from klarm.types import ROLLED_BACK, Event, Incident
 
 # What a metric is when its incident is over: its middle over so many steps.
 _AT_THE_END = 10
@@ -22,9 +22,8 @@ _BETTER_HIGH = "reward"
 
 
 class _Trouble(NamedTuple):
-    """The metric that an incident began with: what it was before, and its worst."""
+    """What the metric that an incident began with was before, and its worst."""
 
-    metric: str
     normal: float
     worst: float
 
@@ -40,47 +39,53 @@ class Recoveries:
     def clear(self) -> None:
         """Forget them, as before a run is gone through again."""
         self._normal: dict[str, float] = {}  # by signal, of the incident that is open
-        self._lasting: dict[str, _Trouble] = {}  # by signal, what an earlier one ended with
+        self._lasting: dict[str, _Trouble] = {}  # by metric, what an earlier one ended with
 
     def follow(self, event: Event) -> Event:
         """Take in a change of an incident; return it, saying so if it ends without recovery."""
-        metric = self._measures.get(event.detectors[0], "")
+        metric = self._metric(event)
         if event.event == "opened":
-            self._normal[event.signal] = self._before(event, metric)
-        if event.event != "resolved" or event.reason == ROLLED_BACK:
+            before = self._before(event, metric)
+            # Gone through again, it may begin before the rows that are kept.
+            known = self._normal.get(event.signal, math.nan)
+            self._normal[event.signal] = known if math.isnan(before) else before
+        if event.event != "resolved" or event.reason == ROLLED_BACK or not event.recovered:
             return event
         normal = self._normal.pop(event.signal, math.nan)
         worst = event.peak if isinstance(event.peak, float) else math.nan
+        if not math.isfinite(worst):  # once, and it was bad besides
+            worst = self._recent.furthest(metric, event.started, normal)
         now = self._recent.level(metric, event.step, steps=_AT_THE_END)
-        trouble = _Trouble(metric, normal, worst)
         # Who came down to where an earlier one had left it has not recovered either.
-        trouble = self._lasting.get(event.signal, trouble)
+        trouble = self._lasting.get(metric, _Trouble(normal, worst))
         is_gain = metric == _BETTER_HIGH and trouble.worst > trouble.normal
-        is_back = not stays_away(now, trouble.normal, trouble.worst)
-        if trouble.metric != metric or is_gain or is_back:
-            self._lasting.pop(event.signal, None)
+        if is_gain or not stays_away(now, trouble.normal, trouble.worst):
+            self._lasting.pop(metric, None)
             return event
-        self._lasting[event.signal] = trouble
+        self._lasting[metric] = trouble
         stays = f"but {metric} stays at {now:.3g} (before {normal:.3g}, worst {worst:.3g})"
         return replace(event, reason=f"{event.reason}, {stays}", recovered=False)
 
-    def lasts(self, signal: str) -> bool:
-        """Tell whether the trouble that an incident on a signal ended with is still there."""
-        trouble = self._lasting.get(signal)
-        if trouble is None:
-            return False
-        now = self._recent.level(trouble.metric, steps=_AT_THE_END)
-        return stays_away(now, trouble.normal, trouble.worst)
+    def lasts(self, incident: Incident) -> bool:
+        """Tell whether the trouble that an incident ended with is still there."""
+        metric = self._metric(incident)
+        trouble = self._lasting.get(metric)
+        now = self._recent.level(metric, steps=_AT_THE_END)
+        return trouble is not None and stays_away(now, trouble.normal, trouble.worst)
+
+    def _metric(self, of: Event | Incident) -> str:
+        """Return the metric that an incident began with, which its peak is of."""
+        return self._measures.get(of.detectors[0], "")
 
     def _before(self, event: Event, metric: str) -> float:
         """Return what the metric was before an incident, and before one that never ended well."""
         level = self._recent.level(metric, event.started - 1)
-        lasting = self._lasting.get(event.signal)
+        lasting = self._lasting.get(metric)
         if lasting is None:
             return level
-        if lasting.metric == metric and stays_away(level, lasting.normal, lasting.worst):
+        if stays_away(level, lasting.normal, lasting.worst):
             return lasting.normal
-        del self._lasting[event.signal]  # it has recovered meanwhile
+        del self._lasting[metric]  # it has recovered meanwhile
         return level
 
 

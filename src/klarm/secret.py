@@ -18,6 +18,7 @@ _OR_OFF = "or switch the channel off (enabled: false)"
 _VARIABLE = re.compile(r"(?=.{1,60}$)([A-Z][A-Z0-9]{0,19}|[A-Z][A-Z0-9]*_[A-Z0-9_]*)")
 _ADDRESS = re.compile(r".*://|//|[\w-]+(\.[\w-]+)+[:/]")
 _LONGEST_FILE_NAME = 20  # without a folder
+_LONGEST_KEY = 30
 # What shells and other tools take for a variable, and klarm does not.
 _REFERENCE = re.compile(r"\$\{(\w+)\}|\$([A-Z][A-Z0-9_]*)|env:\s*(\w+)")
 
@@ -179,5 +180,14 @@ def shown(address: str) -> str:
 
 
 def shown_name(name: object) -> str:
-    """Return a key that somebody wrote as people may see it: by mistake it may be an address."""
-    return shown(str(name)) if "://" in str(name) else str(name)
+    """Return a key that somebody wrote as people may see it: by mistake it may be a secret.
+
+    >>> shown_name("webhook-url"), shown_name("bot_token:xoxb-12"), shown_name("k7Qz/9vXw+Lm2")
+    ('webhook-url', 'bot_token…', '…')
+    """
+    text = str(name)
+    if "://" in text and ":" not in text.partition("://")[0]:
+        return shown(text)
+    key = re.match(r"[A-Za-z_][\w.-]*", text)
+    told = key[0] if key is not None and len(key[0]) <= _LONGEST_KEY else ""
+    return told if told == text else told * text.startswith(f"{told}:") + "…"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 _TRUE = ("true", "yes", "on", "1")
@@ -48,12 +48,14 @@ class Setting:
             isinstance(value, bool) and self.kind is not bool
         ):
             quotes = " (put it in quotes)" if self.kind is str else ""
-            raise ConfigError(f"must be {_ARTICLES[self.kind]}{quotes}, got {value!r:.80}")
+            raise ConfigError(f"must be {_ARTICLES[self.kind]}{quotes}, got {as_given(value)}")
         if self.kind in (int, float):
             self._check_range(value)  # type: ignore[arg-type]
         if self.choices and value not in self.choices:
             listed = " or ".join(repr(choice) for choice in self.choices)
-            raise ConfigError(f"must be {listed}, got {value!r}{did_you_mean(value, self.choices)}")
+            raise ConfigError(
+                f"must be {listed}, got {as_given(value)}{did_you_mean(value, self.choices)}"
+            )
         return self.kind(value)
 
     def read(self, value: object) -> object:
@@ -72,7 +74,7 @@ class Setting:
                     value = self.kind(value)
                 except ValueError:
                     raise ConfigError(
-                        f"must be {_ARTICLES[self.kind]}, got {value!r:.80}"
+                        f"must be {_ARTICLES[self.kind]}, got {as_given(value)}"
                     ) from None
         return self.check(value)
 
@@ -94,11 +96,12 @@ class Names(tuple[str, ...]):
         if isinstance(value, str):
             value = [part.strip() for part in value.split(",")]
         if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
-            raise ConfigError(f"must be text or a list of text, got {value!r:.80}")
+            raise ConfigError(f"must be text or a list of text, got {as_given(value)}")
         return cls(name for name in value if name)
 
 
 _LARGEST = 1e300
+_LONGEST_SHOWN = 24  # of a wrong value
 # What may be given for a type: numpy's numbers too.
 _FITTING: dict[type, type] = {
     bool: bool,
@@ -112,6 +115,20 @@ _ARTICLES: dict[type, str] = {
     float: "a number",
     str: "text",
 }
+
+
+def as_given(value: object) -> str:
+    """Return a wrong value for a message, unless it might be a secret in the wrong place.
+
+    >>> as_given("frozn"), as_given(["a"]), as_given("https://hooks.example.org/x")
+    ("'frozn'", 'a list', 'text that is not shown')
+    """
+    if isinstance(value, str):
+        fits = len(value) <= _LONGEST_SHOWN and "://" not in value
+        return repr(value) if fits else "text that is not shown"
+    if isinstance(value, list | tuple | set):
+        return "a list"
+    return "a section" if isinstance(value, Mapping) else f"{value!r:.80}"
 
 
 def setting(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from klarm.kinds import Kind, kinds_of, parse_kind, spell_kind
 from klarm.metrics import METRICS
-from klarm.settings import ConfigError, did_you_mean
+from klarm.settings import ConfigError, as_given, did_you_mean
 
 SECTION = "metrics"
 _FIELDS = ("key", "kind")
@@ -39,10 +39,14 @@ def read_user_key(metric: str, value: object) -> UserKey:
             raise ConfigError(f"{place}.{name} is unknown{hint}")
         if not isinstance(given, str) or not given:
             spot = f"{place}.{name}" if isinstance(value, Mapping) else place
-            raise ConfigError(f"{spot} must be text, as in `{metric}: my/{metric}`, got {given!r}")
+            raise ConfigError(
+                f"{spot} must be text, as in `{metric}: my/{metric}`, got {as_given(given)}"
+            )
         fields[name] = given
     if not fields:
-        raise ConfigError(f"{place} must name a key, as in `{metric}: my/{metric}`, got {value!r}")
+        raise ConfigError(
+            f"{place} must name a key, as in `{metric}: my/{metric}`, got {as_given(value)}"
+        )
     kind = _read_kind(metric, fields["kind"]) if "kind" in fields else None
     return UserKey(fields.get("key", ""), kind)
 

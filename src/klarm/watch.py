@@ -51,7 +51,7 @@ class Watch:
         found = []
         for incident in self.incidents:
             if incident.opened is not None and incident.severity == "critical":
-                lasts = not incident.recovered and self._recoveries.lasts(incident.signal)
+                lasts = not incident.recovered and self._recoveries.lasts(incident)
                 found.append((incident.started, None if lasts else incident.ended))
         return found
 
@@ -97,14 +97,22 @@ class Watch:
         self._recoveries.clear()
         self._incidents.recall(history.events)
         updates = [detector.update for detector in self._active]
+        ends: dict[int, Event] = {}
         for earlier, values in history.rows:
             if earlier < step:
                 self._recent.add(earlier, values)
                 alerts = _ask(updates, earlier, values)
-                for change in self._incidents.update(earlier, values, alerts):
-                    if isinstance(change, Event):
-                        self._followed(change)
-        return self._tell(self._incidents.reconcile(step))
+                self._note(self._incidents.update(earlier, values, alerts), ends)
+        self._note(self._incidents.settle(), ends)  # the last step is over too
+        return self._tell(self._incidents.reconcile(step, ends))
+
+    def _note(self, changes: Sequence[Event | Blip], ends: dict[int, Event]) -> None:
+        """Follow what happened before, and keep how incidents ended."""
+        for change in changes:
+            if isinstance(change, Event):
+                event = self._followed(change)
+                if event.event == "resolved":
+                    ends[event.incident] = event
 
     def _tell(self, changes: Sequence[Event | Blip]) -> list[Event | Blip]:
         """Add to what opened or escalated what else moved, and note what is being told."""

@@ -323,3 +323,36 @@ def test_a_token_that_no_header_takes_is_refused_at_the_start(
 def test_a_short_password_in_an_address_is_hidden() -> None:
     """It is a secret as a whole, not a word of a path."""
     assert "x7" not in Secret("mailto://ann:x7@mail.example.org").hide_in("login x7 failed")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "channels: {x: {type: slack, bot_token:%s}}",
+        "channels: {x: {type: email, password:%s}}",
+        "channels: {x: {type: '%s'}}",
+        "channels: {x: {type: ['%s']}}",
+        "channels: {slack: {severity: '%s'}}",
+        "channels: {slack: {enabled: '%s'}}",
+        "channels: {slack: {signals: ['%s', 7]}}",
+        "channels: {email: {port: '%s'}}",
+        "channels: {slack: {channel: {bot_token: '%s'}}}",
+        "deliver: '%s'",
+        "deliver: {slack: {webhook_url: '%s'}}",
+        "incidents: '%s'",
+        "kl_explosion: {sigma_multiplier: '%s'}",
+        "gpus: {token: '%s'}",
+        "metrics: {kl: ['%s']}",
+    ],
+)
+def test_no_mistake_in_the_file_shows_a_secret(written: str) -> None:
+    """Wherever it was put by mistake."""
+    for secret in (
+        "xoxb-1234567890-abcdefghijklmnopqrstuv",
+        "https://hooks.example.org/T0/B0/s3cr3t",
+    ):
+        Path("klarm.yaml").write_text(written % secret)
+        with pytest.raises(ConfigError) as failed:
+            load().channels()
+        assert "abcdefghij" not in str(failed.value)
+        assert "s3cr3t" not in str(failed.value)

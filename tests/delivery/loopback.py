@@ -76,6 +76,7 @@ class Server:
         self.answers: list[tuple[int, dict[str, str]]] = []  # the next ones
         self.let_go = threading.Event()
         self.hangs = False
+        self.broken: set[int] = set()  # incidents it cannot digest
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -86,6 +87,7 @@ class Server:
                 if server.hangs or self.path == "/hangs":
                     server.let_go.wait()
                 code, headers = server.answers.pop(0) if server.answers else (200, {})
+                code = 500 if message.get("incident") in server.broken else code
                 body = json.dumps({"thread": f"t{len(server.messages)}"}).encode()
                 try:
                     self.send_response(code)

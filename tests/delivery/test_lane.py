@@ -158,7 +158,7 @@ def test_a_service_that_asks_for_patience_gets_it(run: Run, server: Server) -> N
     assert len(server.messages) == 1
     run.now += 0.1
     assert run.settle() is None
-    assert server.told()[1:] == [(1, "opened", 10), (2, "opened", 11)]
+    assert server.told()[1:] == [(2, "opened", 11), (1, "opened", 10)]
 
 
 def test_a_refusal_is_said_once_and_after_three_the_channel_has_time_to_be_mended(
@@ -666,6 +666,62 @@ def test_a_journal_that_cannot_be_read_for_once_is_read_again(
     assert lane.owes
     run.settle(lane)
     assert server.told() == [(1, "opened", 10)]
+
+
+def test_after_a_long_outage_no_end_comes_after_the_next_opening(run: Run, server: Server) -> None:
+    """One that could not be sent before it is given up: to a pager it would end the other."""
+    run.tell("opened")
+    run.settle()
+    server.answers = [(500, {})] * 14
+    run.tell("resolved", step=40)
+    run.tell("opened", 2, step=50)
+    while (pause := run.settle()) is not None:
+        run.now += pause
+    told = server.told()[-2:]
+    assert told in ([(1, "resolved", 40), (2, "opened", 50)], [(2, "opened", 50)] * 2)
+    assert server.told()[-1] == (2, "opened", 50)
+    assert not run.lane.owes
+
+
+def test_a_silence_that_is_over_is_heeded_though_a_message_keeps_failing(
+    run: Run, server: Server
+) -> None:
+    """What is new, or was held back, is sent before what has failed."""
+    silence = Silenced(began=BEGAN, signal="kl", by="me", time=5000.0, until_time=5060.0)
+    deliveries.append(FOLDER, silence)
+    run.tell("opened")
+    run.settle()
+    server.broken = {2}
+    run.tell("opened", 2, step=20, signal="loss")
+    for _ in range(8):
+        run.now += run.settle() or 0.0
+    assert (1, "opened", 10) in server.told()
+
+
+def test_a_record_that_may_not_be_read_keeps_nobody_from_being_told(
+    run: Run, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else's file: better told twice than not at all, and it is said."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(deliveries, "read", refuse)
+    run.tell("opened")
+    run.settle()
+    assert server.told() == [(1, "opened", 10)]
+    assert "cannot read deliveries.jsonl (Permission denied)" in run.said[0]
+
+
+def test_what_happens_before_the_journal_is_read_waits_its_turn(run: Run, server: Server) -> None:
+    """More is owed than fits into memory: the new event comes after it."""
+    for incident in range(1, MOST_IN_HAND + 20):
+        run.tell("opened", incident, step=incident)
+    run.lane = run.new_lane(behind=True)
+    run.tell("opened", MOST_IN_HAND + 20, step=MOST_IN_HAND + 20)
+    while (pause := run.settle()) is not None:
+        run.now += pause
+    assert [incident for incident, _, _ in server.told()] == list(range(1, MOST_IN_HAND + 21))
 
 
 class Mistake:

@@ -18,6 +18,8 @@ SECTION = "channels"
 _TYPE = "type"
 _WILD = set("*?[")
 
+_SHORT = 12  # with its quotes
+
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
@@ -129,7 +131,9 @@ class ChannelSettings:
             try:
                 values[key] = _read(known[key], value)
             except ConfigError as error:
-                raise ConfigError(f"{source}: {where}.{key} {error}") from None
+                # What stands in a channel's section, unless it is short, may be a misplaced secret.
+                told = _without_value(str(error))
+                raise ConfigError(f"{source}: {where}.{key} {told}") from None
             self._remark(values[key], f"{where}.{key}", source)
         return values
 
@@ -162,11 +166,22 @@ def _type_of(name: str, given: Mapping[str, tuple[object, str]], first: str) -> 
     if type_ is None:
         hint = did_you_mean(name, CHANNELS)
         raise ConfigError(f"{source}: {SECTION}.{name} needs a type{hint or f'; {known}'}")
-    if type_ not in CHANNELS:
+    if not isinstance(type_, str) or type_ not in CHANNELS:
         hint = did_you_mean(type_, CHANNELS) or f"; {known}"
         told = repr(shown_name(type_))[:80]
         raise ConfigError(f"{source}: {SECTION}.{name}.type {told} is unknown{hint}")
     return str(type_)
+
+
+def _without_value(told: str) -> str:
+    """Leave a wrong value out of what is said of it, unless it is too short for a secret.
+
+    >>> _without_value("must be 'a' or 'b', got 'my-secret-token'; did you mean a?")
+    "must be 'a' or 'b'; did you mean a?"
+    """
+    head, _, rest = told.partition(", got ")
+    value, divider, hint = rest.partition("; did you mean")
+    return told if len(value) <= _SHORT else f"{head}{divider}{hint}"
 
 
 def _read(declared: Setting, value: object) -> object:

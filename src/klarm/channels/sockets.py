@@ -114,7 +114,7 @@ def _resolved(host: str, port: int, ends: float) -> list[Any]:
             lookup.start()
         except RuntimeError:  # no thread to be had: at the end of a script, on some Pythons
             lookup.run()
-            del _lookups[host, port]
+            _lookups.pop((host, port), None)
             return lookup.result()
     lookup.join(seconds_until(ends))
     if lookup.is_alive():

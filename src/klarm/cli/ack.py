@@ -68,7 +68,7 @@ def _what_becomes_of_it(
         "acknowledged": "it is no longer sent to",
         "silenced": "it is silenced, so not sent to",
         "wait": "until the silence is over, it is held back from",
-        "send": "it is critical, so still sent to" if critical else "its end is still sent to",
+        "send": f"{'it is critical, so' if critical else 'what came of it is'} still sent to",
     }
     channels: dict[Verdict, list[str]] = {}
     for channel, verdict in verdicts.items():

@@ -21,7 +21,7 @@ MOST_IN_HAND = 100
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 300.0
 _LONGEST_WISH_SECONDS = 3_600.0  # of a service that asks for patience
-_MOST_HELD_UP_FOR = 5  # attempts: the end of an incident holds up its signal's next no longer
+_MOST_HELD_UP_FOR = 10  # attempts: the end of an incident holds up its signal's next no longer
 _MOST_REFUSALS = 3  # in a row, after which the channel is at fault, and not the messages
 # How often to look whether another process is done delivering, or a silence is over,
 _LOOK_AGAIN_SECONDS = 15.0
@@ -98,7 +98,8 @@ class Lane:
 
     def put(self, event: Event) -> None:
         """Hand over an event that the journal has."""
-        if self._behind or self._inbox.qsize() + self._in_hand >= MOST_IN_HAND:
+        unread = self._unread and self._outbox.folder is not None
+        if unread or self._behind or self._inbox.qsize() + self._in_hand >= MOST_IN_HAND:
             self._missed = key_of(event)
             self._behind = True
         else:
@@ -128,14 +129,14 @@ class Lane:
                 self._take(self._inbox.get_nowait())
         if now < self._due:
             return self._due - now
-        if not self._hand:
-            self._catch_up(now)
+        if all(incident in self._attempts for incident in self._hand):
+            self._catch_up(now)  # what keeps failing must not keep others waiting
         if not self._hand:
             times = [self._look_at] * self._behind + [self._held_until] * bool(self._held)
             return max(0.0, min(times) - now) if times else None
         if not self._outbox.claim():
             return _LOOK_AGAIN_SECONDS
-        self._outbox.refresh()
+        self._refresh()
         incident = self._first_in_line()
         events = [e for e in self._hand[incident] if not self._outbox.is_settled(self.name, e)]
         done = not events or self._deliver(events, now)
@@ -164,10 +165,12 @@ class Lane:
             if events[-1].event == "resolved"
             and self._attempts.get(incident, 0) < _MOST_HELD_UP_FOR
         }
-        for incident, events in self._hand.items():
-            if not any(signal == events[0].signal and end < incident for signal, end in ending):
+        by_turn = sorted(self._hand, key=lambda incident: incident in self._attempts)
+        for incident in by_turn:  # what was not tried yet comes first
+            own = self._hand[incident][0].signal
+            if not any(signal == own and end < incident for signal, end in ending):
                 return incident
-        return next(iter(self._hand))
+        return by_turn[0]
 
     def _take(self, event: Event | None) -> None:
         if event is None:
@@ -187,8 +190,17 @@ class Lane:
             return
         self._read_journal(now)
 
+    def _refresh(self) -> None:
+        try:
+            self._outbox.refresh()
+        except PermissionError as error:  # somebody else's file: better told twice than not at all
+            self._say_once(
+                f"cannot read {FILE_NAME} ({error.strerror}): {self.name} may be told again what "
+                "it was told"
+            )
+
     def _read_journal(self, now: float) -> None:
-        self._outbox.refresh()
+        self._refresh()
         missed = self._missed
 
         def wanted(event: Event) -> bool:
@@ -252,12 +264,23 @@ class Lane:
             return True
         self.sent += 1
         self._settle(events, "sent", attempts=attempts, receipt=new_receipt)
+        self._drop_overtaken(events[0])
         if self._refusals >= _MOST_REFUSALS:
             self._say(f"{self.name} takes messages again")
         elif self._failures:
             self._say(f"{self.name} is reached again")
         self._failures = self._refusals = 0
         return True
+
+    def _drop_overtaken(self, told: Event) -> None:
+        """Give up the ends of earlier incidents on a signal that could not be sent before this."""
+        for incident in [i for i in self._hand if i < told.incident]:
+            events = self._hand[incident]
+            if events[0].signal == told.signal and events[-1].event == "resolved":
+                reason = f"incident {told.incident} was told before it"
+                self._settle(events, "refused", reason=reason)
+                self._in_hand -= len(self._hand.pop(incident))
+                self._attempts.pop(incident, None)
 
     def _settle(
         self,

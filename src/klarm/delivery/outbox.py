@@ -119,9 +119,9 @@ class Outbox:
         began = self.began
         with self._lock:
             for read_to, entry in deliveries.read(self.folder, self._read_to):
-                self._read_to = read_to
                 if entry.began == began and not self._forgives(entry):
                     self._take_in(entry)
+                self._read_to = read_to
 
     @property
     def began(self) -> float:
