@@ -29,6 +29,7 @@ from klarm.delivery import outgoing
 @dataclass(kw_only=True, repr=False)
 class LoopbackChannel(Channel):
     type = "loopback"
+    one_a_signal = False
 
     url: str
 

@@ -36,6 +36,8 @@ class Channel(ABC):
     """
 
     type: ClassVar[str]  # = file name = docs page: "slack"
+    # Whether all incidents on a signal are one thing there: the end of one would end the next.
+    one_a_signal: ClassVar[bool] = False
 
     name: str = ""  # what the user calls it in klarm.yaml
     timeout_seconds: float = setting(10.0, "how long a service may take to answer", above=0)

@@ -26,6 +26,7 @@ class PagerDutyChannel(Channel):
     """Triggers one alert a run and signal, raises it on escalation, resolves it on recovery."""
 
     type: ClassVar[str] = "pagerduty"
+    one_a_signal: ClassVar[bool] = True
 
     routing_key: Secret = setting(Secret(), "integration key of the service (Events API v2)")
     warning_severity: str = setting("warning", "what a warning is there", choices=_SEVERITIES)

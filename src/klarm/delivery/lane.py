@@ -157,7 +157,7 @@ class Lane:
     def _first_in_line(self) -> int:
         """Return the incident to tell next: not before the end of an earlier one of its signal.
 
-        A pager knows the signal only: it would take the end of the one for that of the other.
+        A pager may know the signal only, and take the end of the one for that of the other.
         """
         ending = {
             (events[0].signal, incident)
@@ -273,7 +273,9 @@ class Lane:
         return True
 
     def _drop_overtaken(self, told: Event) -> None:
-        """Give up the ends of earlier incidents on a signal that could not be sent before this."""
+        """Give up the ends of earlier incidents on a signal, where they would end this one."""
+        if not self._route.channel.one_a_signal:
+            return
         for incident in [i for i in self._hand if i < told.incident]:
             events = self._hand[incident]
             if events[0].signal == told.signal and events[-1].event == "resolved":
