@@ -222,7 +222,7 @@ def _read_one(section: str, name: str, value: object, source: str) -> object:
         except ConfigError as error:
             raise ConfigError(f"{source}: {error}") from None
     known = SECTIONS[section] if section else TOP_LEVEL
-    spelt = shown_name(f"{section}.{name}" if section else name)
+    spelt = f"{section}.{shown_name(name)}" if section else shown_name(name)
     if name not in known:
         if not section and _is_channel(name, value):
             raise ConfigError(

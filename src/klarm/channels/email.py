@@ -21,7 +21,7 @@ from klarm.channels.message import Message, one_line
 from klarm.channels.sockets import NotResolvedError, connector, end_by, tls_context
 from klarm.masking import SHORTEST_PIECE, hide
 from klarm.secret import Secret
-from klarm.settings import ConfigError, Names, setting
+from klarm.settings import ConfigError, Names, as_given, setting
 
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}
 _MOST_SUBJECT = 200
@@ -51,7 +51,7 @@ class EmailChannel(Channel):
                 raise ConfigError(f".{name} must be set")
         for address in (self.sender, *self.recipients):
             if "@" not in parseaddr(address)[1] or not address.isprintable():
-                raise ConfigError(f": {address!r} is no mail address")
+                raise ConfigError(f": {as_given(address)} is no mail address")
         if bool(self.username) != bool(self.password):
             raise ConfigError(" needs username and password, or neither")
         self._check_ascii("username", "password")
@@ -59,7 +59,9 @@ class EmailChannel(Channel):
             try:
                 tls_context(self.ca_file)
             except (OSError, ssl.SSLError):
-                raise ConfigError(f".ca_file {self.ca_file!r} holds no certificates") from None
+                raise ConfigError(
+                    f".ca_file {as_given(self.ca_file)} holds no certificates"
+                ) from None
 
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:
         """Send the message, as an answer to the earlier one."""

@@ -11,7 +11,7 @@ from klarm.channels.base import Channel
 from klarm.channels.message import Message
 from klarm.detectors import CATALOGUE
 from klarm.secret import Secret, shown_name
-from klarm.settings import ConfigError, Names, Setting, did_you_mean, setting, settings_of
+from klarm.settings import ConfigError, Names, Setting, as_given, did_you_mean, setting, settings_of
 from klarm.types import SEVERITIES
 
 SECTION = "channels"
@@ -168,7 +168,7 @@ def _type_of(name: str, given: Mapping[str, tuple[object, str]], first: str) -> 
         raise ConfigError(f"{source}: {SECTION}.{name} needs a type{hint or f'; {known}'}")
     if not isinstance(type_, str) or type_ not in CHANNELS:
         hint = did_you_mean(type_, CHANNELS) or f"; {known}"
-        told = repr(shown_name(type_))[:80]
+        told = as_given(shown_name(type_))
         raise ConfigError(f"{source}: {SECTION}.{name}.type {told} is unknown{hint}")
     return str(type_)
 
@@ -195,7 +195,7 @@ def _read(declared: Setting, value: object) -> object:
         for name in read:
             if name not in signals and not _WILD & set(name):
                 hint = did_you_mean(name, signals) or f"; known are {', '.join(signals)}"
-                raise ConfigError(f"{name!r} is unknown{hint}")
+                raise ConfigError(f"{as_given(name)} is unknown{hint}")
     return read
 
 
