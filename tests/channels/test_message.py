@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import msgspec
@@ -9,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klarm.channels.message import Context, message_of, metric_of, one_line
+from klarm.channels.discord import discord_payload
+from klarm.channels.message import Context, Message, message_of, metric_of, one_line
+from klarm.channels.slack import slack_payload
 from klarm.channels.sparkline import sparkline
 from klarm.types import GRAVER, ROLLED_BACK, Event
 
@@ -190,3 +193,11 @@ def test_a_single_spike_is_never_lost() -> None:
     """However many values share a character."""
     assert sparkline([0.0] * 500 + [9.0] + [0.0] * 499, 10).count("█") == 1
     assert sparkline([9.0] * 500 + [0.0] + [9.0] * 499, 10).count("▁") == 1
+
+
+def test_the_line_that_is_drawn_says_what_it_spans(message: Message) -> None:
+    """Without a scale nobody knows how far it went: in Slack and Discord too."""
+    assert "→" in message.drawn
+    assert message.drawn in message.body
+    assert message.drawn in json.dumps(slack_payload(message), ensure_ascii=False)
+    assert message.drawn in json.dumps(discord_payload(message), ensure_ascii=False)

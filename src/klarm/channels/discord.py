@@ -83,7 +83,7 @@ def discord_payload(message: Message) -> dict[str, Any]:
     title = f"{'Test: ' if message.test else ''}{message.title}"
     description = fit(message.summary or message.body, MOST_DESCRIPTION - 200, _escape)
     if message.sparkline:
-        drawn = f"{message.metric} {message.sparkline}".replace("`", "'")
+        drawn = message.drawn.replace("`", "'")
         description += f"\n```\n{fit(drawn, 150)}\n```"
     embed: dict[str, Any] = {
         "title": fit(title, MOST_TITLE, _escape),

@@ -47,6 +47,13 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     recovered: bool = True  # false if it is over but its metric stays near its worst
 
     @property
+    def drawn(self) -> str:
+        """The sparkline with what it shows: from which value to which, over which steps."""
+        if not self.sparkline:
+            return ""
+        return f"{self.metric} {self.sparkline}  {_span(self.curve)}".rstrip()
+
+    @property
     def mood(self) -> Mood:
         """How it should look: good only if the trouble is over and gone."""
         if self.event != "resolved":
@@ -203,6 +210,8 @@ def _money(amount: float) -> str:
 
 
 def _span(curve: list[tuple[int, float]]) -> str:
+    if not curve:
+        return ""
     (first, before), (last, now) = curve[0], curve[-1]
     return f"{_number(before)} → {_number(now)}, steps {first} to {last}"
 

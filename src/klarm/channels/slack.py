@@ -129,7 +129,7 @@ def slack_payload(message: Message) -> dict[str, Any]:
         text = _fit(message.summary or message.body, MOST_SECTION)
         blocks.append({"type": "section", "text": _plain(text or "–")})
     if message.sparkline:
-        drawn = f"{message.metric} {message.sparkline}".replace("`", "'")
+        drawn = message.drawn.replace("`", "'")
         marked = f"```{_fit(drawn, MOST_SECTION - 6)}```"
         blocks.append({"type": "section", "text": _marked(marked)})
     told = [(name, value) for name, value in message.fields.items() if name and value]
