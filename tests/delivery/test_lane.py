@@ -222,7 +222,7 @@ def test_what_waits_for_a_channel_to_be_mended_is_held_by_the_journal(
         if incident % 50 == 0:
             run.settle()
             run.now += 900.0 * (incident <= 250)
-        assert run.lane._in_hand + run.lane._inbox.qsize() <= MOST_IN_HAND
+        assert run.lane._hand.size + run.lane._inbox.qsize() <= MOST_IN_HAND
     run.now += 900.0
     while (pause := run.settle()) is not None:
         run.now += pause
@@ -366,7 +366,7 @@ def test_a_burst_of_a_thousand_incidents_is_held_by_the_journal(run: Run, server
         run.tell("opened", incident=incident, step=incident)
         if incident % 50 == 0:
             run.settle()  # too early, but it takes in what came
-        assert run.lane._in_hand + run.lane._inbox.qsize() <= MOST_IN_HAND
+        assert run.lane._hand.size + run.lane._inbox.qsize() <= MOST_IN_HAND
     run.now += pause or 0.0
     while run.settle() is not None:
         run.now += 2.0

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from klarm.channels.base import NotDelivered
 from klarm.delivery.deliveries import FILE_NAME, Outcome
+from klarm.delivery.hand import Hand
 from klarm.delivery.mutes import judge
 from klarm.delivery.outbox import Key, Outbox, key_of
 from klarm.delivery.outlook import LIVE, UNTIL_MENDED_SECONDS, Outlook
@@ -21,7 +22,6 @@ MOST_IN_HAND = 100
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 300.0
 _LONGEST_WISH_SECONDS = 3_600.0  # of a service that asks for patience
-_MOST_HELD_UP_FOR = 10  # attempts: the end of an incident holds up its signal's next no longer
 _MOST_REFUSALS = 3  # in a row, after which the channel is at fault, and not the messages
 # How often to look whether another process is done delivering, or a silence is over,
 _LOOK_AGAIN_SECONDS = 15.0
@@ -69,10 +69,9 @@ class Lane:
         self._missed: Key | None = None  # the last that did not fit,
         self._met: Key | None = None  # and the last such that was found in the journal
         self._start = 0  # nothing in the journal before this is owed
-        self._hand: dict[int, list[Event]] = {}  # by incident
-        self._in_hand = 0  # events
+        self._hand = Hand()
+        self._telling = 0  # of which incident
         self._held: set[Key] = set()  # by a silence
-        self._attempts: dict[int, int] = {}
         self._failures = 0  # in a row
         self._refusals = 0  # in a row
         self._due = 0.0  # not before this
@@ -99,7 +98,7 @@ class Lane:
     def put(self, event: Event) -> None:
         """Hand over an event that the journal has."""
         unread = self._unread and self._outbox.folder is not None
-        if unread or self._behind or self._inbox.qsize() + self._in_hand >= MOST_IN_HAND:
+        if unread or self._behind or self._inbox.qsize() + self._hand.size >= MOST_IN_HAND:
             self._missed = key_of(event)
             self._behind = True
         else:
@@ -129,7 +128,7 @@ class Lane:
                 self._take(self._inbox.get_nowait())
         if now < self._due:
             return self._due - now
-        if all(incident in self._attempts for incident in self._hand):
+        if self._hand.all_tried:
             self._catch_up(now)  # what keeps failing must not keep others waiting
         if not self._hand:
             times = [self._look_at] * self._behind + [self._held_until] * bool(self._held)
@@ -137,49 +136,27 @@ class Lane:
         if not self._outbox.claim():
             return _LOOK_AGAIN_SECONDS
         self._refresh()
-        incident = self._first_in_line()
+        incident = self._telling = self._hand.first_in_line()
+        attempts = self._hand.try_(incident)
         events = [e for e in self._hand[incident] if not self._outbox.is_settled(self.name, e)]
-        done = not events or self._deliver(events, now)
+        done = not events or self._deliver(events, attempts, now)
         if done:
-            self._in_hand -= len(self._hand.pop(incident))
-            self._attempts.pop(incident, None)
+            self._hand.drop(incident)
         else:
-            self._hand[incident] = self._hand.pop(incident)  # the others first
+            self._hand.put_back(incident)
         return max(0.0, self._due - now)
 
     def stumble(self, error: Exception) -> float:
         """Go on after a failure of our own: later, and with another incident first."""
-        if self._hand:
-            incident = self._first_in_line()
-            self._hand[incident] = self._hand.pop(incident)
+        if self._telling in self._hand:
+            self._hand.put_back(self._telling)
         return self._back_off(f"{type(error).__name__} inside klarm", None)
-
-    def _first_in_line(self) -> int:
-        """Return the incident to tell next: not before the end of an earlier one of its signal.
-
-        A pager may know the signal only, and take the end of the one for that of the other.
-        """
-        ending = {
-            (events[0].signal, incident)
-            for incident, events in self._hand.items()
-            if events[-1].event == "resolved"
-            and self._attempts.get(incident, 0) < _MOST_HELD_UP_FOR
-        }
-        by_turn = sorted(self._hand, key=lambda incident: incident in self._attempts)
-        for incident in by_turn:  # what was not tried yet comes first
-            own = self._hand[incident][0].signal
-            if not any(signal == own and end < incident for signal, end in ending):
-                return incident
-        return by_turn[0]
 
     def _take(self, event: Event | None) -> None:
         if event is None:
             self._wakes -= 1
             return
-        events = self._hand.setdefault(event.incident, [])
-        if key_of(event) not in map(key_of, events):  # or it was read from the journal before
-            events.append(event)
-            self._in_hand += 1
+        self._hand.take(event)
 
     def _catch_up(self, now: float) -> None:
         """Take from the journal what did not fit into memory, and what a silence held back."""
@@ -226,7 +203,7 @@ class Lane:
         if self._behind:
             self._look_at = now + _ON_DISK_SECONDS
 
-    def _deliver(self, events: Sequence[Event], now: float) -> bool:
+    def _deliver(self, events: Sequence[Event], attempts: int, now: float) -> bool:
         """Send the events of an incident as one message; return whether they are done with."""
         outbox, incident = self._outbox, events[0].incident
         receipt = outbox.receipt(self.name, incident)
@@ -249,7 +226,6 @@ class Lane:
         if not is_for(self._route, message, told=receipt is not None):
             outbox.pass_over(self.name, events)
             return True
-        attempts = self._attempts[incident] = self._attempts.get(incident, 0) + 1
         try:
             new_receipt = self._route.channel.send(message, receipt or {})
         except NotDelivered as failure:
@@ -276,13 +252,10 @@ class Lane:
         """Give up the ends of earlier incidents on a signal, where they would end this one."""
         if not self._route.channel.one_a_signal:
             return
-        for incident in [i for i in self._hand if i < told.incident]:
-            events = self._hand[incident]
-            if events[0].signal == told.signal and events[-1].event == "resolved":
-                reason = f"incident {told.incident} was told before it"
-                self._settle(events, "refused", reason=reason)
-                self._in_hand -= len(self._hand.pop(incident))
-                self._attempts.pop(incident, None)
+        for incident in self._hand.ends_before(told):
+            reason = f"incident {told.incident} was told before it"
+            self._settle(self._hand[incident], "refused", reason=reason)
+            self._hand.drop(incident)
 
     def _settle(
         self,
