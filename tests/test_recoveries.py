@@ -135,3 +135,11 @@ def test_a_nan_on_the_way_does_not_make_it_a_recovery() -> None:
     (end,) = ends_of(STEADY + high[:30] + [math.nan] + high * 4)
     assert "but kl stays at 0.525 (before 0.021" in end.reason
     assert not end.recovered
+
+
+def test_a_nan_while_kl_grows_as_it_should_is_over_when_it_is() -> None:
+    """The growth is nothing to recover from."""
+    growing = [0.01 * 1.002**step for step in range(400)]
+    growing[350] = math.nan
+    (end,) = ends_of(growing)
+    assert end.recovered

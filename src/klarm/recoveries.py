@@ -17,6 +17,7 @@ from klarm.types import ROLLED_BACK, Event, Incident
 
 # What a metric is when its incident is over: its middle over so many steps.
 _AT_THE_END = 10
+_FAR = 3.0
 # That this rose may be worth an alarm, but nobody wants it back.
 _BETTER_HIGH = "reward"
 
@@ -53,8 +54,9 @@ class Recoveries:
             return event
         normal = self._normal.pop(event.signal, math.nan)
         worst = event.peak if isinstance(event.peak, float) else math.nan
-        if not math.isfinite(worst):  # once, and it was bad besides
+        if not math.isfinite(worst):  # a NaN by itself is over when it is; was it bad besides?
             worst = self._recent.furthest(metric, event.started, normal)
+            worst = worst if _is_far(worst, normal) else math.nan
         now = self._recent.level(metric, event.step, steps=_AT_THE_END)
         # Who came down to where an earlier one had left it has not recovered either.
         trouble = self._lasting.get(metric, _Trouble(normal, worst))
@@ -87,6 +89,11 @@ class Recoveries:
             return lasting.normal
         del self._lasting[metric]  # it has recovered meanwhile
         return level
+
+
+def _is_far(value: float, normal: float) -> bool:
+    """Tell whether a value is no mere noise or growth; of what is not positive nothing is known."""
+    return 0.0 < _FAR * normal <= value or 0.0 < _FAR * value <= normal
 
 
 def stays_away(now: float, normal: float, furthest: float) -> bool:
