@@ -18,6 +18,8 @@ from klarm.incidents import IncidentRules
 from klarm.journal import MemoryJournal
 from klarm.kinds import Origin
 from klarm.monitor import Monitor
+from klarm.movements import RecentRows
+from klarm.recoveries import Recoveries
 from klarm.types import ROLLED_BACK, Event
 from klarm.watch import Watch
 
@@ -97,8 +99,8 @@ def test_what_is_undone_is_neither_quiet_nor_recovered() -> None:
 
 def test_a_reward_that_rose_need_not_come_down() -> None:
     """The rise may be worth an alarm; that it stays is nothing to recover from."""
-    made = Watch([RewardDriftDetector()], IncidentRules())
-    recoveries = made._recoveries
+    recent = RecentRows()
+    recoveries = Recoveries([RewardDriftDetector()], recent)
     opened = Event(
         event="opened",
         incident=1,
@@ -113,7 +115,7 @@ def test_a_reward_that_rose_need_not_come_down() -> None:
         recommendation="",
     )
     for step in range(150):
-        made._recent.add(step, {"reward": 0.4 if step < 100 else 0.9})
+        recent.add(step, {"reward": 0.4 if step < 100 else 0.9})
     recoveries.follow(opened)
     ended = msgspec.structs.replace(opened, event="resolved", step=149, reason="20 quiet steps")
     assert recoveries.follow(ended).recovered

@@ -32,10 +32,7 @@ class Checkpoints:
         self._saved = deque(kept, maxlen=_MOST_KEPT)
 
     def last_before(
-        self,
-        step: int,
-        spoilt: Iterable[Span],
-        is_good: Callable[[str], bool] = lambda path: True,  # noqa: ARG005
+        self, step: int, spoilt: Iterable[Span], is_good: Callable[[str], bool]
     ) -> Saved | None:
         """Return the latest from before a step that is in no span in which the run was broken."""
         spans = list(spoilt)

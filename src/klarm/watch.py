@@ -52,7 +52,8 @@ class Watch:
         for incident in self.incidents:
             if incident.opened is not None and incident.severity == "critical":
                 lasts = not incident.recovered and self._recoveries.lasts(incident)
-                found.append((incident.started, None if lasts else incident.ended))
+                first = incident.started if incident.onset is None else incident.onset
+                found.append((first, None if lasts else incident.ended))
         return found
 
     def bind(self, origins: Mapping[str, Origin]) -> dict[str, Origin]:
@@ -141,7 +142,8 @@ class Watch:
         budgets = [d.budget_nats for d in self._active if isinstance(d, KLBudgetDetector)]
         movements = self._recent.movements()
         left = [m.step for m in movements if m.metric in own and m.direction in (went, "broken")]
-        incident.onset = min([incident.onset or event.started, event.started, *left])
+        known = [] if incident.onset is None else [incident.onset]
+        incident.onset = min([event.started, *known, *left])
         event = replace(event, onset=incident.onset)
         return diagnosed(event, movements, own, min(budgets, default=inf))
 

@@ -29,7 +29,6 @@ from klarm.delivery import outgoing
 @dataclass(kw_only=True, repr=False)
 class LoopbackChannel(Channel):
     type = "loopback"
-    one_a_signal = False
 
     url: str
 
