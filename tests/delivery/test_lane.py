@@ -728,17 +728,6 @@ def test_a_record_that_may_not_be_read_keeps_nobody_from_being_told(
     assert "cannot read deliveries.jsonl (Permission denied)" in run.said[0]
 
 
-def test_what_happens_before_the_journal_is_read_waits_its_turn(run: Run, server: Server) -> None:
-    """More is owed than fits into memory: the new event comes after it."""
-    for incident in range(1, MOST_IN_HAND + 20):
-        run.tell("opened", incident, step=incident)
-    run.lane = run.new_lane(behind=True)
-    run.tell("opened", MOST_IN_HAND + 20, step=MOST_IN_HAND + 20)
-    while (pause := run.settle()) is not None:
-        run.now += pause
-    assert [incident for incident, _, _ in server.told()] == list(range(1, MOST_IN_HAND + 21))
-
-
 class Mistake:
     def __call__(self, *_: object) -> None:
         raise OSError("stale file handle")

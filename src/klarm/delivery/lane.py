@@ -97,8 +97,7 @@ class Lane:
 
     def put(self, event: Event) -> None:
         """Hand over an event that the journal has."""
-        unread = self._unread and self._outbox.folder is not None
-        if unread or self._behind or self._inbox.qsize() + self._hand.size >= MOST_IN_HAND:
+        if self._behind or self._inbox.qsize() + self._hand.size >= MOST_IN_HAND:
             self._missed = key_of(event)
             self._behind = True
         else:
