@@ -7,7 +7,7 @@ Later layers win, setting by setting: defaults, the file, the environment, the k
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from klarm.channels import CHANNELS as CHANNEL_TYPES
@@ -82,6 +82,20 @@ class Config:
     def only(self, channel: str) -> Config:
         """Return the same with one of its channels, so that no other's secret is needed."""
         return replace(self, channel_settings={channel: self.channel_settings[channel]})
+
+    def lost_secrets(self) -> list[str]:
+        """Return which settings of channels were plain text before they came to this process."""
+        return [
+            f"{CHANNELS}.{name}.{key}"
+            for name, values in self.channel_settings.items()
+            for key, value in values.items()
+            if isinstance(value, Secret) and value.lost
+        ]
+
+    def without_channels(self, names: Collection[str]) -> Config:
+        """Return the same without some of its channels."""
+        kept = {name: v for name, v in self.channel_settings.items() if name not in names}
+        return replace(self, channel_settings=kept)
 
     def _route(self, name: str, values: Mapping[str, object]) -> Route:
         try:

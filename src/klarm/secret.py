@@ -30,8 +30,12 @@ class Secret:
     `{file: /run/secrets/slack}`, or given as plain text, and read when a channel is made.
     """
 
-    def __init__(self, text: str = "", *, env: str = "", file: str = "") -> None:
+    def __init__(
+        self, text: str = "", *, env: str = "", file: str = "", lost: bool = False
+    ) -> None:
         self._text = text
+        # Whether it was plain text in another process: pickles do not hold that.
+        self.lost = lost
         self.env = env
         self.file = file
 
@@ -47,7 +51,7 @@ class Secret:
         if isinstance(value, Mapping) and len(value) == 1:
             ((where, name),) = value.items()
             if where in ("env", "file") and isinstance(name, str) and name:
-                return cls(**{where: name})
+                return cls(env=name) if where == "env" else cls(file=name)
             hint = "" if where in ("env", "file") else did_you_mean(where, ("env", "file"))
         raise ConfigError(f"{_HOW}{hint}")
 
@@ -144,11 +148,15 @@ class Secret:
         return self
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _named, (self.env, self.file)  # a pickle holds where it stands, not what it is
+        return _named, (
+            self.env,
+            self.file,
+            self.lost or self.plain,
+        )  # a pickle holds where it stands, not what it is
 
 
-def _named(env: str, file: str) -> Secret:
-    return Secret(env=env, file=file)
+def _named(env: str, file: str, lost: bool = False) -> Secret:
+    return Secret(env=env, file=file, lost=lost)
 
 
 def _refuse_reference(text: str) -> None:

@@ -43,15 +43,19 @@ def init(
     """
     if run is not None:
         overrides["run"] = run
-    settings = load(config, overrides)
-    return start(settings, settings.run, rank=_rank_of_process() if rank is None else rank)
+    return start(load(config, overrides), rank=rank)
 
 
-def start(settings: Config, run: str, rank: int) -> Monitor:
-    """Do the same with settings that are read already; without a name the time makes one."""
+def start(settings: Config, run: str = "", rank: int | None = None) -> Monitor:
+    """Do the same with a configuration that is read already, as integrations have it.
+
+    `run` is the name where the configuration has none; without either the time makes one.
+    """
+    if rank is None:
+        rank = _rank_of_process()
     if settings.deliver == "here":  # else the secrets need not be here either
         settings.channels()  # one that is wrong is told now
-    name = run or f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
+    name = settings.run or run or f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
     folder = run_folder(settings.dir, name)
     _replace_current(None)
     console = Console(settings.console and rank == 0, alerts=settings.console_alerts)

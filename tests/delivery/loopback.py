@@ -83,6 +83,7 @@ class Server:
             def do_POST(self) -> None:
                 message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 message["path"] = self.path
+                message["authorization"] = self.headers.get("Authorization", "")
                 server.messages.append(message)
                 if server.hangs or self.path == "/hangs":
                     server.let_go.wait()

@@ -144,6 +144,34 @@ def test_settings_travel_to_where_the_algorithm_lives(
     assert detector.max_step_nats == 0.25
 
 
+def test_a_secret_given_as_text_reaches_the_channel_in_the_same_process() -> None:
+    """The run is started from the configuration, not from its printed form without secrets."""
+    hook = {"type": "webhook", "url": "http://127.0.0.1:9/hook", "bearer_token": "hunter2-hunter2"}
+    callback = KlarmCallback.with_settings("told", channels={"ops": hook})()
+    callback.on_algorithm_init(algorithm=None)
+    assert callback._config.channels()[0].channel.bearer_token.reveal() == "hunter2-hunter2"
+
+
+def test_a_secret_given_as_text_costs_its_channel_in_another_process(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A pickle does not hold it. The run is watched all the same, and klarm says what is off."""
+    channels = {
+        "ops": {"type": "webhook", "url": "http://127.0.0.1:9/hook", "bearer_token": "hunter2"},
+        "desk": {"type": "desktop"},
+    }
+    make = KlarmCallback.with_settings("travelled", channels=channels)
+    pickled = pickle.dumps(make)
+    assert b"hunter2" not in pickled
+    callback = pickle.loads(pickled)()
+    callback.on_algorithm_init(algorithm=None)
+    assert callback.monitor is not None
+    assert [route.channel.name for route in callback._config.channels()] == ["desk"]
+    said = capsys.readouterr().err
+    assert "channels.ops.url is plain text" in said
+    assert "channels.ops.bearer_token is plain text" in said
+
+
 def test_a_failure_of_klarm_does_not_end_the_training(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 import torch
+from loopback import Server
 from stable_baselines3 import A2C, DQN, PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import CallbackList
@@ -118,6 +119,22 @@ def test_a_reckless_run_is_stopped_early_and_saved(capsys: pytest.CaptureFixture
     assert f"{said}{opened['step']}\n" in capsys.readouterr().err
     loaded = PPO.load(path)
     assert all(torch.equal(a, b) for a, b in zip(weights(loaded), weights(model), strict=True))
+
+
+def test_a_secret_given_as_text_reaches_the_channel() -> None:
+    """The run is started from the configuration, not from its printed form without secrets."""
+    server = Server()
+    hook = {"type": "webhook", "url": f"{server.url}/hook", "bearer_token": "hunter2-hunter2"}
+    try:
+        ppo(RECKLESS).learn(
+            60 * ROLLOUT, callback=KlarmCallback("told", on_critical="stop", channels={"ops": hook})
+        )
+        klarm.finish()
+    finally:
+        server.close()
+    assert server.messages[0]["run"] == "told"
+    assert {message["authorization"] for message in server.messages} == {"Bearer hunter2-hunter2"}
+    assert "hunter2" not in Path("klarm_runs/told/journal.jsonl").read_text()
 
 
 def test_a_model_that_was_stopped_learns_on_when_it_is_loaded(

@@ -94,14 +94,14 @@ class _Watched:
 
     def _started(self, name: str = "") -> Monitor:
         if self._monitor is None:
-            from klarm.config import load
+            from klarm.integrations.reaction import checked_settings
             from klarm.journal import folder_name
-            from klarm.session import init
+            from klarm.session import start
 
-            own = load(self._config)
-            run = self._run or own.run or (folder_name(name) if name else None)
-            settings: dict[str, Any] = {"framework": own.framework or _FRAMEWORK, **self._settings}
-            self._monitor = init(run, self._config, **settings)
+            settings = checked_settings(
+                self._run, self._config, self._settings, "klarm.init()", _FRAMEWORK
+            )
+            self._monitor = start(settings, folder_name(name) if name else "")
         return self._monitor
 
 

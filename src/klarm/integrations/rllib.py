@@ -5,16 +5,18 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
-import klarm
-from klarm.config import load
+from klarm.config import Config, load
 from klarm.console import Console
 from klarm.guard import guarded
 from klarm.integrations.reaction import OnCritical, Reaction, checked_settings
+from klarm.monitor import Monitor
+from klarm.session import start
 
 _FRAMEWORK = "rllib"
 # Of a trial's folder name; it begins with the algorithm, the environment and the id.
@@ -30,7 +32,7 @@ class KlarmCallback(RLlibCallback):
 
     def __init__(
         self,
-        settings: Mapping[str, object] | None = None,
+        settings: Config | None = None,
         *,
         on_critical: OnCritical = "none",
         checkpoint_dir: str | None = None,
@@ -38,7 +40,7 @@ class KlarmCallback(RLlibCallback):
     ) -> None:
         """Take settings as `with_settings` has gathered them; klarm.yaml's without any."""
         super().__init__()
-        self.monitor: klarm.Monitor | None = None
+        self.monitor: Monitor | None = None
         self._settings = settings
         self._reaction = Reaction(on_critical, checkpoint_dir)
         self._module = module
@@ -65,7 +67,7 @@ class KlarmCallback(RLlibCallback):
         )
         make = functools.partial(
             cls,
-            {**settings.as_dict(), "dir": str(Path(settings.dir).absolute())},
+            replace(settings, dir=str(Path(settings.dir).absolute())),
             on_critical=on_critical,
             checkpoint_dir=None if checkpoint_dir is None else str(Path(checkpoint_dir).absolute()),
             module=module,
@@ -76,17 +78,24 @@ class KlarmCallback(RLlibCallback):
     @guarded(lambda: None)
     def on_algorithm_init(self, *, algorithm: Any, **_: Any) -> None:
         """Start the monitor, in the process of the algorithm."""
-        settings = load(overrides=self._settings or {})
+        settings = load() if self._settings is None else self._settings
+        lost = settings.lost_secrets()
+        for place in lost:
+            self._say_once(
+                f"{place} is plain text, which does not go to another process with the algorithm: "
+                "this channel is off; give it as {env: NAME} or {file: PATH}"
+            )
+        settings = settings.without_channels({place.split(".")[1] for place in lost})
         self._config = settings
         # Tune runs many trials with the same settings; RLlib itself does not know the trial's id.
         trial = getattr(getattr(algorithm, "_storage", None), "trial_dir_name", None)
         names = [settings.run, (trial or "")[:_LONGEST_TRIAL]]
-        chosen: dict[str, Any] = {
-            **settings.as_dict(),
-            "run": "-".join(name for name in names if name),
-            "framework": settings.framework or _FRAMEWORK,
-        }
-        self.monitor = klarm.init(**chosen)
+        chosen = replace(
+            settings,
+            run="-".join(name for name in names if name),
+            framework=settings.framework or _FRAMEWORK,
+        )
+        self.monitor = start(chosen)
 
     @guarded(lambda: None)
     def on_train_result(self, *, algorithm: Any, result: dict[str, Any], **_: Any) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 
-import klarm
+from klarm.config import Config
 from klarm.console import Console
 from klarm.guard import guarded
 from klarm.integrations.reaction import OnCritical, Reaction, checked_settings
+from klarm.monitor import Monitor
+from klarm.session import start
 
 
 class KlarmCallback(BaseCallback):
@@ -31,7 +34,7 @@ class KlarmCallback(BaseCallback):
     ) -> None:
         """Take the settings of `klarm.init`, and what to do when an incident is critical."""
         super().__init__()
-        self.monitor: klarm.Monitor | None = None
+        self.monitor: Monitor | None = None
         self._settings = checked_settings(run, config, overrides, "KlarmCallback()", "sb3")
         self._reaction = Reaction(on_critical, checkpoint_dir)
         self._said: set[str] = set()
@@ -48,7 +51,7 @@ class KlarmCallback(BaseCallback):
         self._updates = self.model._n_updates
         if self._watched is not self.model:
             self._watched, self._offset, self._step = self.model, 0, 0
-            self.monitor = klarm.init(**self._settings_in_timesteps())
+            self.monitor = start(self._settings_in_timesteps())
         elif self.model.num_timesteps + self._offset < self._step:
             # `learn` was called again and counts from 0, but the model was not set back.
             self._offset = self._step
@@ -66,15 +69,17 @@ class KlarmCallback(BaseCallback):
     def _on_step(self) -> bool:
         return not self._stopping
 
-    def _settings_in_timesteps(self) -> dict[str, Any]:
+    def _settings_in_timesteps(self) -> Config:
         """Return the settings with a span that is measured on the step axis made as many updates.
 
         All other spans count rows.
         """
-        settings: dict[str, Any] = self._settings.as_dict()
         timesteps_an_update = getattr(self.model, "n_steps", 1) * self.model.n_envs
-        settings["entropy_collapse"]["fall_steps"] *= timesteps_an_update
-        return settings
+        own: dict[str, Any] = {**self._settings.sections["entropy_collapse"]}
+        own["fall_steps"] *= timesteps_an_update
+        return replace(
+            self._settings, sections={**self._settings.sections, "entropy_collapse": own}
+        )
 
     def _watch(self) -> None:
         """Log the last update, unless there was none since the last look."""

@@ -89,7 +89,7 @@ class KlarmCallback(TrainerCallback):
     def _start_recording(self, args: Any, state: Any, rows: _Rows) -> None:
         monitor = start(
             replace(self._settings, framework=self._framework),
-            self._settings.run or _run_name(args),
+            _run_name(args),
             rank=0 if state.is_world_process_zero else 1,
         )
         self.monitor = _brought_to(monitor, state.global_step, rows)

@@ -38,13 +38,12 @@ class _Backend:
 
     def __init__(self, project: str, experiment: str) -> None:
         # Loaded here: every worker of verl imports this module, one process watches.
-        from klarm.config import load
+        from klarm.integrations.reaction import checked_settings
         from klarm.journal import folder_name
-        from klarm.session import init
+        from klarm.session import start
 
-        own = load()
-        run = own.run or folder_name(f"{project}-{experiment}")
-        self.monitor = init(run, framework=own.framework or "verl")
+        settings = checked_settings(None, None, {}, "klarm.init()", "verl")
+        self.monitor = start(settings, folder_name(f"{project}-{experiment}"))
 
     def log(self, data: Mapping[str, object], step: int) -> None:
         self.monitor.log(data, step)
