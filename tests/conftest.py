@@ -11,8 +11,10 @@ import pytest
 from hypothesis import settings
 
 import klarm
-from klarm import guard, session
+from klarm import api, boundary
+from klarm.channels.message import Context, Message, message_of
 from klarm.detectors import CATALOGUE
+from klarm.types import Event
 
 settings.register_profile("klarm", deadline=None, max_examples=150)
 settings.load_profile("klarm")
@@ -28,7 +30,7 @@ def clean_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
         monkeypatch.delenv(variable)
     yield
     klarm.finish()
-    session._replace_current(None)
+    api._replace_current(None)
 
 
 @pytest.fixture
@@ -42,4 +44,50 @@ def one_detector(clean_place: None, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def failures_raise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the guard raise what it would keep from a training run."""
-    monkeypatch.setattr(guard, "raise_failures", True)
+    monkeypatch.setattr(boundary, "raise_failures", True)
+
+
+EVENT = Event(
+    event="opened",
+    incident=3,
+    signal="kl",
+    severity="critical",
+    step=153,
+    started=148,
+    detectors=["kl_explosion", "kl_runaway"],
+    peak=0.07796,
+    reason="5 steps in alert",
+    message="KL 0.07796 is 9.24σ above its rolling baseline of 0.01306 ± 0.007.",
+    recommendation="Act now: lower the learning rate or raise the KL penalty.",
+    moved="grad_norm x4 at 147, then kl x6 at 148; reward flat",
+    pattern="gradients first",
+    cause="updates that are too large",
+    remedy="Lower the learning rate or the gradient clip; look at the batch where it began.",
+    checkpoint="/data/ckpt/step-140",
+)
+CONTEXT = Context(
+    run="grpo-7b",
+    now=1_763_200_800.0,
+    run_started=1_763_100_000.0,
+    incident_started=1_763_200_080.0,
+    values=[(step, 0.01 + 0.002 * (step % 5) + 0.012 * max(0, step - 148)) for step in range(154)],
+    gpus=8,
+    gpu_hour_price=2.5,
+    url="https://example.org/runs/7b",
+)
+
+
+@pytest.fixture
+def event() -> Event:
+    return EVENT
+
+
+@pytest.fixture
+def context() -> Context:
+    return CONTEXT
+
+
+@pytest.fixture
+def message() -> Message:
+    """That a critical incident on KL has opened."""
+    return message_of(EVENT, CONTEXT)

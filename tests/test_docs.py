@@ -9,16 +9,16 @@ import msgspec
 import pytest
 
 from klarm.channels import CHANNELS, Channel, channel_kind
-from klarm.channels.route import Route
 from klarm.cli.group import klarm as command
-from klarm.config import SECTIONS, TOP_LEVEL
-from klarm.delivery.deliveries import Entry
+from klarm.config.channels import Route
+from klarm.config.layers import SECTIONS, TOP_LEVEL
+from klarm.delivery.log import Entry
 from klarm.detectors import CATALOGUE, Detector
-from klarm.frameworks import FRAMEWORKS
-from klarm.metrics import METRICS
-from klarm.records import Record
-from klarm.secret import Secret
-from klarm.settings import Names, Setting, settings_of
+from klarm.journal.records import Record
+from klarm.metrics.catalogue import METRICS
+from klarm.metrics.frameworks import FRAMEWORKS
+from klarm.settings.fields import Names, Setting, settings_of
+from klarm.settings.secret import Secret
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

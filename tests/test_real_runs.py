@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from klarm.analysis.replay import replay
-from klarm.config import load
+from klarm.config.layers import load
 from klarm.detectors import KLExplosionDetector
-from klarm.metrics import to_number
+from klarm.metrics.catalogue import to_number
 from klarm.sources import read_log
 
 RUNS = Path(__file__).parents[2] / "shared" / "data" / "real-runs" / "runs"

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from rlwatch.config import KLExplosionConfig
 from rlwatch.detectors import KLExplosionDetector as PeerDetector
 
-from klarm import guard
-from klarm.config import load
+from klarm import boundary
+from klarm.config.layers import load
 from klarm.detectors import CATALOGUE, Detector, KLExplosionDetector
-from klarm.journal import MemoryJournal
-from klarm.monitor import Monitor
+from klarm.journal.file import MemoryJournal
+from klarm.monitor.monitor import Monitor
 
 KLARM = "klarm, open incident on kl"
 # So low that rlwatch tells its z-score at every row; NaN passes no threshold.
@@ -90,7 +90,7 @@ def default_configuration(steps: NDArray[np.int64], kl: NDArray[np.float64]) -> 
 
 def open_signals(rows: Iterable[tuple[int, Mapping[str, float]]]) -> Iterator[frozenset[str]]:
     """Run the monitor at its defaults; give the signals with an open incident, row by row."""
-    guard.raise_failures = True  # a monitor that failed in silence would look quiet
+    boundary.raise_failures = True  # a monitor that failed in silence would look quiet
     config = load(recorded={})
     monitor = Monitor("quality", config.detectors(), MemoryJournal(), rules=config.incident_rules())
     for step, metrics in rows:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from klarm.metrics import meaning, to_number
+from klarm.metrics.catalogue import meaning, to_number
 from quality.contenders import open_signals, specified
 from quality.scoring import Estimate, mean_by_group, share
 

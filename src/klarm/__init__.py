@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from klarm.version import __version__
 
 if TYPE_CHECKING:
+    from klarm.api import finish, init, log
     from klarm.config import Config
     from klarm.monitor import Monitor
-    from klarm.session import finish, init, log
     from klarm.settings import ConfigError
     from klarm.types import Alert, Severity
 
@@ -35,9 +35,9 @@ _HOMES = {
     "ConfigError": "settings",
     "Monitor": "monitor",
     "Severity": "types",
-    "finish": "session",
-    "init": "session",
-    "log": "session",
+    "finish": "api",
+    "init": "api",
+    "log": "api",
 }
 
 

@@ -7,7 +7,7 @@ import select
 import sys
 from typing import TYPE_CHECKING
 
-from klarm.incident_text import event_panel, event_text
+from klarm.incidents import event_panel, event_text
 from klarm.types import Alert, Event
 
 if TYPE_CHECKING:

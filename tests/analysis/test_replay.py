@@ -13,7 +13,7 @@ import pytest
 import klarm
 from klarm.analysis.replay import replay
 from klarm.cli.demo import RECORDINGS, read_recording
-from klarm.config import Config, load
+from klarm.config.layers import Config, load
 from klarm.detectors import KLExplosionDetector
 from klarm.sources import read_log
 from klarm.types import Alert
@@ -37,7 +37,7 @@ def as_recorded(recorded: Mapping[str, object] | None) -> Config:
 
 
 def recorded(run: str) -> list[str]:
-    from klarm.journal import read_journal
+    from klarm.journal.file import read_journal
 
     journal = Path("klarm_runs") / run / "journal.jsonl"
     return [repr(record) for record in read_journal(journal) if isinstance(record, Alert)]

@@ -9,9 +9,9 @@ import pytest
 
 import klarm
 from klarm.analysis.replay import replay
-from klarm.config import load
-from klarm.frameworks import FRAMEWORKS
-from klarm.metrics import METRICS
+from klarm.config.layers import load
+from klarm.metrics.catalogue import METRICS
+from klarm.metrics.frameworks import FRAMEWORKS
 from klarm.sources import read_log
 
 KEYS = [key.replace("*", "module") for metric in METRICS.values() for key in metric.keys]

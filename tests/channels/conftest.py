@@ -15,9 +15,6 @@ from typing import Any
 import pytest
 import trustme
 
-from klarm.channels.message import Context, Message, message_of
-from klarm.types import Event
-
 Handler = BaseHTTPRequestHandler
 
 
@@ -147,49 +144,3 @@ def ca_file(authority: trustme.CA, tmp_path: Path) -> Path:
 @pytest.fixture
 def answered() -> Callable[..., Callable[[Handler], None]]:
     return reply
-
-
-EVENT = Event(
-    event="opened",
-    incident=3,
-    signal="kl",
-    severity="critical",
-    step=153,
-    started=148,
-    detectors=["kl_explosion", "kl_runaway"],
-    peak=0.07796,
-    reason="5 steps in alert",
-    message="KL 0.07796 is 9.24σ above its rolling baseline of 0.01306 ± 0.007.",
-    recommendation="Act now: lower the learning rate or raise the KL penalty.",
-    moved="grad_norm x4 at 147, then kl x6 at 148; reward flat",
-    pattern="gradients first",
-    cause="updates that are too large",
-    remedy="Lower the learning rate or the gradient clip; look at the batch where it began.",
-    checkpoint="/data/ckpt/step-140",
-)
-CONTEXT = Context(
-    run="grpo-7b",
-    now=1_763_200_800.0,
-    run_started=1_763_100_000.0,
-    incident_started=1_763_200_080.0,
-    values=[(step, 0.01 + 0.002 * (step % 5) + 0.012 * max(0, step - 148)) for step in range(154)],
-    gpus=8,
-    gpu_hour_price=2.5,
-    url="https://example.org/runs/7b",
-)
-
-
-@pytest.fixture
-def event() -> Event:
-    return EVENT
-
-
-@pytest.fixture
-def context() -> Context:
-    return CONTEXT
-
-
-@pytest.fixture
-def message() -> Message:
-    """That a critical incident on KL has opened."""
-    return message_of(EVENT, CONTEXT)

@@ -11,8 +11,8 @@ import pytest
 from klarm.channels.apprise import AppriseChannel
 from klarm.channels.base import NotDelivered
 from klarm.channels.message import Message
-from klarm.secret import Secret
-from klarm.settings import ConfigError
+from klarm.settings.fields import ConfigError
+from klarm.settings.secret import Secret
 
 # It imports all it has, old modules of the standard library included.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

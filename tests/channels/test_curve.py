@@ -13,7 +13,7 @@ import pytest
 from klarm.channels.curve import curve_png
 from klarm.channels.discord import DiscordChannel
 from klarm.channels.message import Message
-from klarm.secret import Secret
+from klarm.settings.secret import Secret
 
 
 def test_the_curve_is_a_small_png(message: Message) -> None:

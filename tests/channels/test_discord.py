@@ -17,8 +17,8 @@ from klarm.channels.base import NotDelivered
 from klarm.channels.discord import DiscordChannel, discord_payload
 from klarm.channels.message import Message
 from klarm.channels.text import width
-from klarm.secret import Secret
-from klarm.settings import ConfigError
+from klarm.settings.fields import ConfigError
+from klarm.settings.secret import Secret
 
 HOOK = "/api/webhooks/17/secret-token"
 

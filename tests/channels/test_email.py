@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from klarm.channels.base import NotDelivered
 from klarm.channels.email import EmailChannel, compose
 from klarm.channels.message import Message
-from klarm.secret import Secret
-from klarm.settings import ConfigError, Names
+from klarm.settings.fields import ConfigError, Names
+from klarm.settings.secret import Secret
 
 # The server warns of logins without TLS, which are for loopback here.
 pytestmark = pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")

@@ -26,8 +26,8 @@ from klarm.channels.pagerduty import PagerDutyChannel
 from klarm.channels.slack import SlackChannel
 from klarm.channels.text import width
 from klarm.channels.webhook import WebhookChannel
-from klarm.secret import Secret
-from klarm.settings import Names
+from klarm.settings.fields import Names
+from klarm.settings.secret import Secret
 from klarm.types import Event
 
 NASTY = (

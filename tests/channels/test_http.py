@@ -16,9 +16,9 @@ from klarm.channels.base import NotDelivered
 from klarm.channels.http import check_url, retry_after
 from klarm.channels.message import Message
 from klarm.channels.webhook import WebhookChannel
-from klarm.config import load
-from klarm.secret import Secret
-from klarm.settings import ConfigError
+from klarm.config.layers import load
+from klarm.settings.fields import ConfigError
+from klarm.settings.secret import Secret
 
 PATH = "/services/T000/B000/very-secret-token"
 

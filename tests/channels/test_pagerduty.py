@@ -15,8 +15,8 @@ from klarm.channels.base import NotDelivered
 from klarm.channels.message import Message
 from klarm.channels.pagerduty import PagerDutyChannel, dedup_key, pagerduty_event
 from klarm.channels.text import width
-from klarm.secret import Secret
-from klarm.settings import ConfigError
+from klarm.settings.fields import ConfigError
+from klarm.settings.secret import Secret
 
 KEY = "R0" * 16
 TAKEN = {"status": "success", "message": "Event processed", "dedup_key": "x"}

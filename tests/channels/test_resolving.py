@@ -14,8 +14,8 @@ from klarm.channels.base import Channel, NotDelivered
 from klarm.channels.email import EmailChannel
 from klarm.channels.message import Message
 from klarm.channels.webhook import WebhookChannel
-from klarm.secret import Secret
-from klarm.settings import Names
+from klarm.settings.fields import Names
+from klarm.settings.secret import Secret
 
 HOST = "slow.example.org"
 _look_up = socket.getaddrinfo

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from klarm.config import load
-from klarm.secret import Secret
-from klarm.settings import ConfigError
+from klarm.config.layers import load
+from klarm.settings.fields import ConfigError
+from klarm.settings.secret import Secret
 
 
 @pytest.mark.parametrize(

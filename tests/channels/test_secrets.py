@@ -20,9 +20,9 @@ from klarm.channels.base import Channel, NotDelivered
 from klarm.channels.message import Message
 from klarm.channels.slack import SlackChannel
 from klarm.channels.webhook import WebhookChannel
-from klarm.config import Config, load
-from klarm.secret import Secret, shown
-from klarm.settings import ConfigError
+from klarm.config.layers import Config, load
+from klarm.settings.fields import ConfigError
+from klarm.settings.secret import Secret, shown
 
 # What must not be seen: of each secret the whole, and the telling part of an address.
 PLANTED = {

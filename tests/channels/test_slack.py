@@ -17,8 +17,8 @@ from klarm.channels.base import NotDelivered
 from klarm.channels.message import Message
 from klarm.channels.slack import SlackChannel, slack_payload
 from klarm.channels.text import width
-from klarm.secret import Secret
-from klarm.settings import ConfigError
+from klarm.settings.fields import ConfigError
+from klarm.settings.secret import Secret
 
 
 def webhook(service: Any) -> SlackChannel:

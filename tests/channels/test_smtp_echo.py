@@ -18,8 +18,8 @@ import klarm
 from klarm.channels.base import NotDelivered
 from klarm.channels.email import EmailChannel
 from klarm.channels.message import Message
-from klarm.secret import Secret
-from klarm.settings import Names
+from klarm.settings.fields import Names
+from klarm.settings.secret import Secret
 
 # The server warns of logins without TLS, which are for loopback here.
 pytestmark = pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")

@@ -16,8 +16,8 @@ import pytest
 
 from klarm.channels.message import Message
 from klarm.channels.webhook import WebhookChannel, webhook_payload
-from klarm.secret import Secret
-from klarm.settings import ConfigError
+from klarm.settings.fields import ConfigError
+from klarm.settings.secret import Secret
 
 PAGE = Path(__file__).parents[2] / "docs" / "channels" / "webhook.md"
 

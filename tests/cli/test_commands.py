@@ -18,7 +18,7 @@ import pytest
 import klarm
 from klarm.cli.demo import RECORDINGS, read_recording
 from klarm.detectors import CATALOGUE
-from klarm.settings import settings_of
+from klarm.settings.fields import settings_of
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 

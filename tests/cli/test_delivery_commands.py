@@ -14,11 +14,11 @@ from loopback import Server, run_klarm
 from msgspec.structs import replace
 
 import klarm
-from klarm.delivery import deliveries
-from klarm.delivery.deliveries import Acknowledged, Silenced
-from klarm.incidents import ROLLED_BACK
-from klarm.journal import FileJournal
-from klarm.records import Started
+from klarm.delivery import log as deliveries
+from klarm.delivery.log import Acknowledged, Silenced
+from klarm.incidents.tracker import ROLLED_BACK
+from klarm.journal.file import FileJournal
+from klarm.journal.records import Started
 from klarm.types import Event
 
 pytestmark = pytest.mark.usefixtures("one_detector")

@@ -17,8 +17,8 @@ import pytest
 import klarm
 from klarm.cli.follow import Watch
 from klarm.cli.stopping import Stopping
-from klarm.journal import FILE_NAME, read_journal
-from klarm.records import Finish, Step
+from klarm.journal.file import FILE_NAME, read_journal
+from klarm.journal.records import Finish, Step
 from klarm.sources.follow import Follower
 from klarm.types import Alert
 

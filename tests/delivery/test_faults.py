@@ -13,10 +13,10 @@ import pytest
 from loopback import Server, environment, run_klarm, run_python
 
 import klarm
-from klarm.delivery import deliveries
-from klarm.delivery.deliveries import Delivered
+from klarm.delivery import log as deliveries
+from klarm.delivery.log import Delivered
 from klarm.delivery.outbox import Key, key_of
-from klarm.journal import read_journal
+from klarm.journal.file import read_journal
 from klarm.types import Event
 
 pytestmark = pytest.mark.usefixtures("one_detector")
@@ -27,7 +27,7 @@ KILLS = 200
 KILLED = """
     import json, os, pathlib, random, signal, sys, time
     import klarm, klarm.cli.group, klarm.delivery.threads
-    from klarm.delivery import deliveries
+    from klarm.delivery import log as deliveries
 
     def live(ready):
         monitor = klarm.init(run, console=False, kl_explosion={"resolve_after": 1})

@@ -9,13 +9,14 @@ import pytest
 from loopback import LoopbackChannel, LoopbackRoute, Server
 
 from klarm.channels.base import Channel
-from klarm.delivery import deliveries, routes
-from klarm.delivery.deliveries import Acknowledged, Silenced, Unsilenced
+from klarm.delivery import log as deliveries
+from klarm.delivery import routes
 from klarm.delivery.lane import MOST_IN_HAND, Lane
+from klarm.delivery.log import Acknowledged, Silenced, Unsilenced
 from klarm.delivery.outbox import Again, Outbox
 from klarm.delivery.writer import MessageWriter
-from klarm.journal import FILE_NAME, FileJournal
-from klarm.records import Started
+from klarm.journal.file import FILE_NAME, FileJournal
+from klarm.journal.records import Started
 from klarm.types import Event, EventKind, Severity
 
 FOLDER = Path("klarm_runs/a")

@@ -10,8 +10,8 @@ import klarm
 from klarm.channels.message import Message
 from klarm.delivery.routes import Run
 from klarm.delivery.writer import MessageWriter
-from klarm.journal import FILE_NAME
-from klarm.journal_scan import recorded_events, steps_back
+from klarm.journal.file import FILE_NAME
+from klarm.journal.search import recorded_events, steps_back
 
 FOLDER = Path("klarm_runs/a")
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from klarm.detectors import CATALOGUE, Detector, MetricLostDetector
-from klarm.metrics import METRICS
-from klarm.settings import settings_of
+from klarm.metrics.catalogue import METRICS
+from klarm.settings.fields import settings_of
 from klarm.types import SEVERITIES
 
 every_detector = pytest.mark.parametrize("kind", CATALOGUE, ids=lambda kind: kind.name)

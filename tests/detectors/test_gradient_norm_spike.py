@@ -10,7 +10,7 @@ import pytest
 
 from klarm.cli.demo import read_recording
 from klarm.detectors import GradientNormSpikeDetector
-from klarm.incidents import IncidentRules, Incidents
+from klarm.incidents.tracker import IncidentRules, Incidents
 from klarm.types import Alert, Event
 
 

@@ -10,20 +10,20 @@ import pytest
 
 import klarm
 from klarm.analysis.replay import replay
-from klarm.binding_report import hints, watched_lines
 from klarm.cli.demo import read_recording
-from klarm.config import Config, load
+from klarm.config.layers import Config, load
 from klarm.detectors import (
     Detector,
     KLBudgetDetector,
     RolloutMismatchDetector,
     TrustRegionDetector,
 )
-from klarm.journal import MemoryJournal, read_journal
-from klarm.kinds import Kind
-from klarm.metrics import METRICS
-from klarm.monitor import Monitor
-from klarm.records import Bound
+from klarm.journal.file import MemoryJournal, read_journal
+from klarm.journal.records import Bound
+from klarm.metrics.catalogue import METRICS
+from klarm.metrics.kl_kind import Kind
+from klarm.monitor.coverage import hints, watched_lines
+from klarm.monitor.monitor import Monitor
 from klarm.sources import read_log
 from klarm.types import Alert
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from klarm.detectors import KLExplosionDetector
-from klarm.settings import ConfigError
+from klarm.settings.fields import ConfigError
 from klarm.types import Alert
 
 kl_values = st.floats(allow_nan=True, allow_infinity=True)

@@ -9,8 +9,8 @@ import pytest
 
 from klarm.cli.demo import RECORDINGS, read_recording
 from klarm.detectors import MetricLostDetector
-from klarm.journal import MemoryJournal
-from klarm.monitor import Monitor
+from klarm.journal.file import MemoryJournal
+from klarm.monitor.monitor import Monitor
 from klarm.types import Event
 
 

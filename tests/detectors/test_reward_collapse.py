@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from klarm.cli.demo import read_recording
 from klarm.detectors import RewardCollapseDetector
-from klarm.journal import MemoryJournal
-from klarm.monitor import Monitor
+from klarm.journal.file import MemoryJournal
+from klarm.monitor.monitor import Monitor
 from klarm.types import Alert, Event
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klarm.binding import Binding
 from klarm.cli.demo import read_recording
 from klarm.detectors import RewardDriftDetector
+from klarm.metrics.binding import Binding
 from klarm.types import Alert
 
 Row = dict[str, float]

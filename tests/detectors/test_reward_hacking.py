@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from klarm.binding import Binding
 from klarm.cli.demo import read_recording
 from klarm.detectors import RewardHackingDetector
+from klarm.metrics.binding import Binding
 from klarm.types import Alert
 
 

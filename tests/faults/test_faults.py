@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import klarm
-from klarm.journal import read_journal
+from klarm.journal.file import read_journal
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 
@@ -250,8 +250,8 @@ def test_however_a_process_ends_its_alerts_are_recorded(ending: str) -> None:
 def test_a_clock_that_goes_back_changes_nothing_but_the_times() -> None:
     """Nothing is decided by the clock."""
     from klarm.detectors import KLExplosionDetector
-    from klarm.journal import FileJournal
-    from klarm.monitor import Monitor
+    from klarm.journal.file import FileJournal
+    from klarm.monitor.monitor import Monitor
 
     times = iter([1000.0, 500.0, 501.0, 1e18, 2.0])
     journal = FileJournal(Path("klarm_runs/a"), print)
@@ -282,8 +282,9 @@ def test_logging_in_a_signal_handler_neither_hangs_nor_corrupts() -> None:
     """A handler that logs while a log is under way, thousands of times, with the thread on."""
     done = run_python("""
         import signal, klarm
-        from klarm import appender, guard
-        guard.raise_failures = True
+        from klarm.journal import appender
+        from klarm import boundary
+        boundary.raise_failures = True
         appender._SLOW_SECONDS = 0.0  # every write counts as slow: the thread takes over
         monitor = klarm.init("a", console=False)
         def handler(signum, frame):
@@ -386,7 +387,7 @@ def test_a_forked_worker_of_multiprocessing_writes_its_last_lines() -> None:
         import multiprocessing
         def work():
             import klarm
-            from klarm import appender
+            from klarm.journal import appender
             appender._SLOW_SECONDS = 0.0
             klarm.init("a", console=False)
             for step in range(5_000):

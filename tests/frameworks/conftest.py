@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from klarm import guard
+from klarm import boundary
 
 # Before any framework is imported, and for the processes that tests start.
 os.environ.update(
@@ -28,6 +28,6 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def failures_raise_in_shared_runs() -> Iterator[None]:
     """As tests/conftest.py has it for one test: runs that several tests look at begin earlier."""
-    guard.raise_failures = True
+    boundary.raise_failures = True
     yield
-    guard.raise_failures = False
+    boundary.raise_failures = False

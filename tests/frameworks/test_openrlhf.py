@@ -15,7 +15,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import klarm
 import klarm.integrations.openrlhf
-from klarm import guard
+from klarm import boundary
 from klarm.detectors import Detector, KLExplosionDetector
 
 # What OpenRLHF's PPO trainer logs at a step.
@@ -139,7 +139,7 @@ def test_a_failure_of_ours_leaves_openrlhfs_log_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is said once."""
-    monkeypatch.setattr(guard, "raise_failures", False)
+    monkeypatch.setattr(boundary, "raise_failures", False)
 
     def broken(self: Detector, step: int, value: float, metrics: object) -> None:
         raise RuntimeError("broken detector")

@@ -17,7 +17,7 @@ from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.ppo import PPO, PPOConfig
 
 import klarm
-from klarm import guard
+from klarm import boundary
 from klarm.integrations.rllib import KlarmCallback
 
 SANE = {"lr": 3e-4, "minibatch_size": 128, "num_epochs": 4}
@@ -176,7 +176,7 @@ def test_a_failure_of_klarm_does_not_end_the_training(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A directory that cannot be written, and a callback that cannot read the result."""
-    monkeypatch.setattr(guard, "raise_failures", False)
+    monkeypatch.setattr(boundary, "raise_failures", False)
     Path("file").write_text("no folder can be made in here")
     monkeypatch.setenv("KLARM_DIR", "file/runs")
 

@@ -15,7 +15,7 @@ from stable_baselines3.common.callbacks import CallbackList
 from stable_baselines3.common.env_util import make_vec_env
 
 import klarm
-from klarm import guard
+from klarm import boundary
 from klarm.detectors import EntropyCollapseDetector, TrustRegionDetector
 from klarm.integrations.sb3 import KlarmCallback
 
@@ -231,7 +231,7 @@ def test_a_run_that_cannot_be_recorded_goes_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is watched all the same, and stopped though it cannot be saved."""
-    monkeypatch.setattr(guard, "raise_failures", False)
+    monkeypatch.setattr(boundary, "raise_failures", False)
     Path("file").write_text("no folder can be made in here")
     monkeypatch.setenv("KLARM_DIR", "file/runs")
     model = ppo(RECKLESS)
@@ -246,7 +246,7 @@ def test_a_failure_of_klarm_does_not_end_the_training(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A detector that raises is said once, and every row is still recorded."""
-    monkeypatch.setattr(guard, "raise_failures", False)
+    monkeypatch.setattr(boundary, "raise_failures", False)
 
     def broken(*_: object) -> None:
         raise RuntimeError("this detector is broken")
@@ -263,7 +263,7 @@ def test_a_callback_that_cannot_look_leaves_the_model_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As when a future SB3 keeps its values elsewhere."""
-    monkeypatch.setattr(guard, "raise_failures", False)
+    monkeypatch.setattr(boundary, "raise_failures", False)
     model, callback = ppo(), KlarmCallback("blind")
     monkeypatch.setattr(type(callback), "logger", None)
     model.learn(3 * ROLLOUT, callback=callback)

@@ -10,7 +10,7 @@ import pytest
 from torch.utils.tensorboard import SummaryWriter
 
 import klarm
-from klarm.records import Source
+from klarm.journal.records import Source
 from klarm.sources import LogRow, read_log
 from klarm.sources.follow import Follower
 

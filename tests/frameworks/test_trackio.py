@@ -16,7 +16,7 @@ import trackio
 from trackio import context_vars
 
 import klarm.integrations.trackio
-from klarm import guard
+from klarm import boundary
 from klarm.detectors import Detector, KLExplosionDetector
 from klarm.integrations.trackio import watch
 
@@ -135,7 +135,7 @@ def test_a_failure_of_ours_leaves_trackio_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A detector that breaks is said once, and Trackio has every step."""
-    monkeypatch.setattr(guard, "raise_failures", False)
+    monkeypatch.setattr(boundary, "raise_failures", False)
 
     def broken(self: Detector, step: int, value: float, metrics: object) -> None:
         raise RuntimeError("broken detector")

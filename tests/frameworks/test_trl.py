@@ -18,7 +18,7 @@ from transformers import TrainerCallback
 from trl import GRPOTrainer
 
 import klarm
-from klarm import guard
+from klarm import boundary
 from klarm.detectors.kl_explosion import KLExplosionDetector
 from klarm.integrations.trl import KlarmCallback
 
@@ -233,7 +233,7 @@ def test_a_full_disk_does_not_disturb_training(
 @pytest.fixture
 def guard_as_in_production(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have failures kept from training, and not raised."""
-    monkeypatch.setattr(guard, "raise_failures", False)
+    monkeypatch.setattr(boundary, "raise_failures", False)
 
 
 @pytest.mark.usefixtures("guard_as_in_production")

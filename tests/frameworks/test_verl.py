@@ -13,7 +13,7 @@ import verl
 from verl.utils.tracking import Tracking
 
 import klarm
-from klarm import guard
+from klarm import boundary
 from klarm.detectors import Detector, KLExplosionDetector
 
 # What verl's PPO trainer logs at a step, with a KL loss and a reward penalty.
@@ -111,7 +111,7 @@ def test_a_failure_of_ours_leaves_verls_other_backends_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A detector that breaks is said, and the file backend has every step."""
-    monkeypatch.setattr(guard, "raise_failures", False)
+    monkeypatch.setattr(boundary, "raise_failures", False)
     monkeypatch.setenv("VERL_FILE_LOGGER_PATH", "verl.jsonl")
 
     def broken(self: Detector, step: int, value: float, metrics: object) -> None:
@@ -130,8 +130,8 @@ def test_a_run_that_cannot_be_started_leaves_verl_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Something in klarm.init fails that is no mistake of the user's."""
-    monkeypatch.setattr(guard, "raise_failures", False)
-    monkeypatch.setattr("klarm.session.Started", None)
+    monkeypatch.setattr(boundary, "raise_failures", False)
+    monkeypatch.setattr("klarm.api.Started", None)
     Tracking("p", "e", ["klarm", "console"]).log(STEP, 1)
     assert "Training goes on" in capsys.readouterr().err
 

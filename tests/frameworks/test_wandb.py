@@ -14,7 +14,7 @@ import wandb
 
 import klarm
 import klarm.integrations.wandb
-from klarm import guard
+from klarm import boundary
 from klarm.detectors import Detector, KLExplosionDetector
 from klarm.integrations.wandb import watch
 
@@ -206,7 +206,7 @@ def test_a_failure_of_ours_leaves_wandb_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In a detector or in the mirror itself: W&B has every step, and it is said once."""
-    monkeypatch.setattr(guard, "raise_failures", False)
+    monkeypatch.setattr(boundary, "raise_failures", False)
 
     def broken(self: Detector, step: int, value: float, metrics: object) -> None:
         raise RuntimeError("broken detector")
@@ -229,7 +229,7 @@ def test_an_alert_that_fails_stops_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """W&B's run is over, klarm's is not."""
-    monkeypatch.setattr(guard, "raise_failures", False)
+    monkeypatch.setattr(boundary, "raise_failures", False)
     monitor = watch("a", alert=True)
     start()
     wandb.log({"kl": 0.1})

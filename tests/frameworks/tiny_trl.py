@@ -23,7 +23,7 @@ from tiny_grpo import make_tokenizer, pretrain, sentence, share_of_a
 from transformers import PrinterCallback, Qwen2ForCausalLM, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from klarm import session
+from klarm import api
 from klarm.integrations.trl import KlarmCallback
 
 
@@ -111,7 +111,7 @@ def main() -> None:
     reference = Path(options.pop("reference"))
     rank = os.environ.get("RANK", "0")
     if options.pop("broken", None) == rank:
-        session.FileJournal = None  # what calls it fails
+        api.FileJournal = None  # what calls it fails
     callbacks = [KlarmCallback(**klarm), learning]
     trainer = make_trainer(reference, folder, callbacks=callbacks, **options)
     trainer.train(resume_from_checkpoint=resume)

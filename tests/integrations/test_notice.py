@@ -6,7 +6,7 @@ import math
 
 from klarm.detectors import CATALOGUE
 from klarm.integrations import notice
-from klarm.monitor import Monitor
+from klarm.monitor.monitor import Monitor
 from klarm.types import Event
 
 

@@ -12,7 +12,7 @@ import klarm
 from klarm.console import Console
 from klarm.detectors import TrustRegionDetector
 from klarm.integrations.reaction import Reaction, checked_settings
-from klarm.monitor import Monitor
+from klarm.monitor.monitor import Monitor
 
 
 def watched(kl_old: list[float], reaction: Reaction) -> list[int]:

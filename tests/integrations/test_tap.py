@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import klarm
-from klarm import guard
+from klarm import boundary
 from klarm.integrations.tap import tap
 
 
@@ -62,7 +62,7 @@ def test_a_failure_of_the_listener_stays_inside_and_is_said_once(
     def misconfigured(*_: object) -> None:
         raise klarm.ConfigError("sigma is unknown")
 
-    monkeypatch.setattr(guard, "raise_failures", False)
+    monkeypatch.setattr(boundary, "raise_failures", False)
     tap(Own, "double", broken)
     assert [Own().double(1), Own().double(2)] == [2, 4]
     assert capsys.readouterr().err.count("nobody there") == 1

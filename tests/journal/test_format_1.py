@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import klarm
-from klarm.delivery import deliveries
-from klarm.delivery.deliveries import Delivered
-from klarm.journal import read_journal
-from klarm.journal_scan import recorded_events
+from klarm.delivery import log as deliveries
+from klarm.delivery.log import Delivered
+from klarm.journal.file import read_journal
+from klarm.journal.search import recorded_events
 from klarm.types import Event
 
 RUNS = Path(__file__).parent / "format_1"

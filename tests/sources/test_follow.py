@@ -11,8 +11,8 @@ import pytest
 
 import klarm
 from event_file import event, version
-from klarm.journal import read_journal
-from klarm.records import Resume, Source, Step
+from klarm.journal.file import read_journal
+from klarm.journal.records import Resume, Source, Step
 from klarm.sources import LogRow, SourceError
 from klarm.sources.follow import Follower
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import klarm
-from klarm.metrics import to_number
-from klarm.records import Resume, Started
+from klarm.journal.records import Resume, Started
+from klarm.metrics.catalogue import to_number
 from klarm.sources import LogRow, SourceError, read_log
 
 

@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from klarm.analysis.episodes import Episode, episodes
-from klarm.binding_report import hints, idle, idle_lines, watched_in_short
 from klarm.config import Config
-from klarm.journal import MemoryJournal
-from klarm.kinds import Origin
-from klarm.monitor import Monitor
-from klarm.records import Bound, Checkpoint, Resume, Started, Step
+from klarm.journal import Bound, Checkpoint, MemoryJournal, Resume, Started, Step
+from klarm.metrics import Origin
+from klarm.monitor import Monitor, hints, idle, idle_lines, watched_in_short
 from klarm.sources import LogRow, Told
 from klarm.types import Alert, Event
 

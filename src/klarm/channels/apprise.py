@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 
 from klarm.channels.base import Channel, Receipt
 from klarm.channels.message import Message
-from klarm.secret import Secret
-from klarm.settings import ConfigError, setting
+from klarm.settings import ConfigError, Secret, setting
 
 # Both write addresses to the log, tokens included.
 _TALKATIVE = ("apprise", "urllib3.connectionpool")

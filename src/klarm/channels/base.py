@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from klarm.channels.message import Message
-from klarm.secret import Secret
-from klarm.settings import ConfigError, check_settings, setting, settings_of
+from klarm.settings import ConfigError, Secret, check_settings, setting, settings_of
 
 _LONGEST_REASON = 300
 

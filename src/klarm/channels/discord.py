@@ -14,8 +14,7 @@ from klarm.channels.curve import FILE_NAME, curve_png
 from klarm.channels.http import Answer, check_url, request
 from klarm.channels.message import Message
 from klarm.channels.text import fit, is_link, width
-from klarm.secret import Secret
-from klarm.settings import ConfigError, setting
+from klarm.settings import ConfigError, Secret, setting
 
 # https://discord.com/developers/docs/resources/message#embed-object-embed-limits
 MOST_CONTENT, MOST_TITLE, MOST_DESCRIPTION = 2_000, 256, 4_096

@@ -19,9 +19,7 @@ from klarm.channels.curve import FILE_NAME, curve_png
 from klarm.channels.http import why
 from klarm.channels.message import Message, one_line
 from klarm.channels.sockets import NotResolvedError, connector, end_by, tls_context
-from klarm.masking import SHORTEST_PIECE, hide
-from klarm.secret import Secret
-from klarm.settings import ConfigError, Names, as_given, setting
+from klarm.settings import SHORTEST_PIECE, ConfigError, Names, Secret, as_given, hide, setting
 
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}
 _MOST_SUBJECT = 200

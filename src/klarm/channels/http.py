@@ -21,8 +21,7 @@ import msgspec
 
 from klarm.channels.base import Channel
 from klarm.channels.sockets import NotResolvedError, connector, end_by, seconds_until, tls_context
-from klarm.secret import shown
-from klarm.settings import ConfigError
+from klarm.settings import ConfigError, shown
 from klarm.version import __version__
 
 _LARGEST_ANSWER = 64 * 1024

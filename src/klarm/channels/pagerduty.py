@@ -12,8 +12,7 @@ from klarm.channels.base import Channel, Receipt
 from klarm.channels.http import check_url, post_json
 from klarm.channels.message import Message
 from klarm.channels.text import fit, is_link, width
-from klarm.secret import Secret
-from klarm.settings import ConfigError, setting
+from klarm.settings import ConfigError, Secret, setting
 
 # https://developer.pagerduty.com/docs/send-alert-event; the whole may have 512 KB.
 MOST_SUMMARY, MOST_KEY = 1_024, 255

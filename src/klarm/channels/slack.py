@@ -13,8 +13,7 @@ from klarm.channels.curve import FILE_NAME, curve_png
 from klarm.channels.http import check_url, post_json, request
 from klarm.channels.message import Message
 from klarm.channels.text import fit, is_link
-from klarm.secret import Secret
-from klarm.settings import ConfigError, setting
+from klarm.settings import ConfigError, Secret, setting
 
 # https://docs.slack.dev/reference/block-kit/blocks and /reference/methods/chat.postMessage
 MOST_TEXT, MOST_HEADER, MOST_SECTION = 40_000, 150, 3_000

@@ -15,8 +15,7 @@ import msgspec
 from klarm.channels.base import Channel, Receipt
 from klarm.channels.http import check_url, request
 from klarm.channels.message import Message
-from klarm.secret import Secret
-from klarm.settings import ConfigError, did_you_mean, setting
+from klarm.settings import ConfigError, Secret, did_you_mean, setting
 from klarm.version import __version__
 
 VERSION = 1  # of the JSON; a new field does not change it, a changed one does

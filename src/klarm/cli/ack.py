@@ -12,13 +12,8 @@ import click
 from klarm.cli.options import config_option, run_option
 from klarm.cli.runs import find_run, incident_numbers, known_routes, started, write_down
 from klarm.config import load
-from klarm.delivery.deliveries import Acknowledged
-from klarm.delivery.mutes import Verdict
-from klarm.delivery.outbox import Outbox
-from klarm.delivery.prospects import prospects_of
-from klarm.delivery.routes import Route, Run
-from klarm.journal import FILE_NAME
-from klarm.journal_scan import recorded_events
+from klarm.delivery import Acknowledged, Outbox, Route, Run, Verdict, prospects_of
+from klarm.journal import FILE_NAME, recorded_events
 from klarm.types import Event
 
 

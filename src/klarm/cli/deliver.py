@@ -15,12 +15,8 @@ import click
 from klarm.cli.options import config_option
 from klarm.cli.runs import find_run, runs_in, started
 from klarm.config import load
-from klarm.delivery import outgoing
-from klarm.delivery.outbox import Outbox
-from klarm.delivery.outlook import Outlook, command_to_deliver
-from klarm.delivery.prospects import prospects_of
-from klarm.delivery.routes import Route, Run
-from klarm.delivery.threads import Delivery
+from klarm.delivery import Outbox, Outlook, Route, Run, command_to_deliver, outgoing, prospects_of
+from klarm.delivery.dispatcher import Delivery
 
 
 @click.command()

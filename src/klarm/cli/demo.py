@@ -17,7 +17,7 @@ import click
 from klarm.cli.chart import Point, draw
 from klarm.config import Config, load
 from klarm.detectors import KLExplosionDetector
-from klarm.incident_text import counted, event_panel, event_text, incidents_in_sum
+from klarm.incidents import counted, event_panel, event_text, incidents_in_sum
 from klarm.monitor import Monitor
 from klarm.types import Event
 

@@ -10,15 +10,14 @@ from pathlib import Path
 import click
 
 from klarm.analysis.episodes import episodes
-from klarm.binding import Binding
+from klarm.api import init
 from klarm.cli.options import config_option
 from klarm.cli.stopping import Stopping
 from klarm.config import load
 from klarm.console import Console
-from klarm.journal import FILE_NAME, read_journal, run_folder
+from klarm.journal import FILE_NAME, Source, Step, read_journal, run_folder
+from klarm.metrics import Binding
 from klarm.monitor import Monitor
-from klarm.records import Source, Step
-from klarm.session import init
 from klarm.settings import ConfigError
 from klarm.sources import SourceError
 from klarm.sources.follow import Follower

@@ -8,19 +8,23 @@ from pathlib import Path
 
 import click
 
-from klarm.channels.route import SECTION as CHANNELS
 from klarm.cli.options import config_option
 from klarm.cli.runs import find_run, known_routes, started
+from klarm.config import SECTION as CHANNELS
 from klarm.config import load
-from klarm.delivery import deliveries
-from klarm.delivery.deliveries import Delivered, Entry, Silenced
-from klarm.delivery.mutes import Verdict, silence_in_words
-from klarm.delivery.outbox import Outbox
-from klarm.delivery.prospects import prospects_of
-from klarm.delivery.routes import Run
-from klarm.incident_text import COLOURS
-from klarm.journal import FILE_NAME
-from klarm.journal_scan import recorded_events
+from klarm.delivery import (
+    Delivered,
+    Entry,
+    Outbox,
+    Run,
+    Silenced,
+    Verdict,
+    deliveries,
+    prospects_of,
+    silence_in_words,
+)
+from klarm.incidents import COLOURS
+from klarm.journal import FILE_NAME, recorded_events
 from klarm.types import ROLLED_BACK, Event
 
 _COLUMNS = ("id", "signal", "severity", "state", "steps", "detectors", "told", "muted")

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from klarm.config import SECTIONS, TOP_LEVEL
-from klarm.config_file import DEFAULT_FILE
+from klarm.config import DEFAULT_FILE, SECTIONS, TOP_LEVEL
 from klarm.settings import Setting
 
 _TAIL = """

@@ -15,8 +15,8 @@ from klarm.analysis.replay import Replay
 from klarm.analysis.replay import replay as run_replay
 from klarm.cli.options import config_option
 from klarm.config import Config, load
-from klarm.incident_text import COLOURS, counted, event_text
-from klarm.records import encode
+from klarm.incidents import COLOURS, counted, event_text
+from klarm.journal import encode
 from klarm.sources import SourceError, read_log
 from klarm.types import SEVERITIES, Severity
 

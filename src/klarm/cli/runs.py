@@ -8,10 +8,8 @@ from pathlib import Path
 import click
 
 from klarm.config import Config
-from klarm.delivery import deliveries, outgoing
-from klarm.delivery.routes import Route
-from klarm.journal import FILE_NAME, read_journal, run_folder
-from klarm.records import Started
+from klarm.delivery import Route, deliveries, outgoing
+from klarm.journal import FILE_NAME, Started, read_journal, run_folder
 from klarm.settings import ConfigError, did_you_mean
 from klarm.types import Event
 

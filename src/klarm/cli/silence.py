@@ -12,9 +12,7 @@ import click
 from klarm.cli.options import config_option, run_option
 from klarm.cli.runs import find_run, started, write_down
 from klarm.config import load
-from klarm.delivery.deliveries import Silenced, Unsilenced
-from klarm.delivery.mutes import silence_in_words
-from klarm.delivery.outbox import Outbox, last_step
+from klarm.delivery import Outbox, Silenced, Unsilenced, last_step, silence_in_words
 from klarm.detectors import CATALOGUE
 from klarm.settings import did_you_mean
 

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from klarm.channels.base import NotDelivered
-from klarm.delivery.deliveries import FILE_NAME, Outcome
 from klarm.delivery.hand import Hand
+from klarm.delivery.log import FILE_NAME, Outcome
 from klarm.delivery.mutes import judge
 from klarm.delivery.outbox import Key, Outbox, key_of
 from klarm.delivery.outlook import LIVE, UNTIL_MENDED_SECONDS, Outlook

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
-from klarm.delivery.deliveries import Silenced
+from klarm.delivery.log import Silenced
 from klarm.types import Event
 
 # To send it, to wait until a silence is over, or why it is never sent.

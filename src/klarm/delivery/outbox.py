@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from klarm import locks
-from klarm.delivery import deliveries
-from klarm.delivery.deliveries import (
+from klarm.delivery import log as deliveries
+from klarm.delivery.log import (
     Acknowledged,
     Delivered,
     Entry,
@@ -23,9 +22,7 @@ from klarm.delivery.deliveries import (
     Silenced,
     Unsilenced,
 )
-from klarm.journal import FILE_NAME, read_journal
-from klarm.journal_scan import recorded_events, steps_back
-from klarm.records import Started
+from klarm.journal import FILE_NAME, Started, locks, read_journal, recorded_events, steps_back
 from klarm.types import Event, EventKind
 
 LOCK_NAME = "delivery.lock"

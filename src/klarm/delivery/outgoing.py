@@ -9,7 +9,7 @@ from klarm.config import Config
 from klarm.delivery.outlook import Outlook, command_to_deliver
 from klarm.delivery.routes import Route, Run
 from klarm.delivery.writer import MessageWriter
-from klarm.incident_text import counted
+from klarm.incidents import counted
 from klarm.monitor import Monitor
 from klarm.types import Event
 
@@ -29,7 +29,7 @@ def deliver_events(
         return
     routes = routes_of(settings)
     if routes:
-        from klarm.delivery.threads import Delivery  # most runs have no channel
+        from klarm.delivery.dispatcher import Delivery  # most runs have no channel
 
         run = Run(monitor.run, folder.absolute() if folder is not None else None)
         write = writer_of(settings)

@@ -8,8 +8,7 @@ from klarm.channels.message import Context, Message, message_of
 from klarm.delivery.mutes import Verdict, judge
 from klarm.delivery.outbox import Outbox
 from klarm.delivery.routes import Route, Run, is_for, together
-from klarm.journal import FILE_NAME
-from klarm.journal_scan import recorded_events
+from klarm.journal import FILE_NAME, recorded_events
 from klarm.types import Event
 
 # By incident, then by the name of the channel.

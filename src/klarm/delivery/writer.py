@@ -12,10 +12,8 @@ from msgspec.structs import replace
 
 from klarm.channels.message import MOST_POINTS, Context, Message, message_of, metric_of
 from klarm.delivery.routes import Run
-from klarm.journal import FILE_NAME, read_journal
-from klarm.journal_scan import opening_of, place_of, steps_back
+from klarm.journal import FILE_NAME, Started, Step, opening_of, place_of, read_journal, steps_back
 from klarm.metrics import to_number
-from klarm.records import Started, Step
 from klarm.types import Event
 
 _MOST_LOOKED_AT = 5_000  # steps, for a curve of a metric that is not in all, or was rolled back

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import ClassVar
 
-from klarm.kinds import CLAMP_NATS, Kind
+from klarm.metrics import CLAMP_NATS, Kind
 from klarm.settings import check_settings, setting, settings_of
 from klarm.types import Alert, Severity, Worse
 

@@ -82,7 +82,7 @@ class ZScoreDetector(Detector):
         """
         import numpy as np
 
-        from klarm.series import sliding_moments
+        from klarm.stats.batch import sliding_moments
 
         series = np.asarray(values, dtype=np.float64)
         finite = np.isfinite(series)

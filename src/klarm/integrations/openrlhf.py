@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from klarm.boundary import never_raises
 from klarm.console import Console
-from klarm.guard import guarded
 from klarm.integrations.tap import tap
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class _Watched:
         self._last_step = 0
         self._last: object = None
 
-    @guarded(lambda: None)
+    @never_raises(lambda: None)
     def listen(self, module: ModuleType) -> None:
         for name in _LOGGERS:
             logger = getattr(module, name)
@@ -94,9 +94,9 @@ class _Watched:
 
     def _started(self, name: str = "") -> Monitor:
         if self._monitor is None:
+            from klarm.api import start
             from klarm.integrations.reaction import checked_settings
             from klarm.journal import folder_name
-            from klarm.session import start
 
             settings = checked_settings(
                 self._run, self._config, self._settings, "klarm.init()", _FRAMEWORK

@@ -11,12 +11,12 @@ from typing import Any
 
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
+from klarm.api import start
+from klarm.boundary import never_raises
 from klarm.config import Config, load
 from klarm.console import Console
-from klarm.guard import guarded
 from klarm.integrations.reaction import OnCritical, Reaction, checked_settings
 from klarm.monitor import Monitor
-from klarm.session import start
 
 _FRAMEWORK = "rllib"
 # Of a trial's folder name; it begins with the algorithm, the environment and the id.
@@ -75,7 +75,7 @@ class KlarmCallback(RLlibCallback):
         make()  # tells of a wrong on_critical
         return make
 
-    @guarded(lambda: None)
+    @never_raises(lambda: None)
     def on_algorithm_init(self, *, algorithm: Any, **_: Any) -> None:
         """Start the monitor, in the process of the algorithm."""
         settings = load() if self._settings is None else self._settings
@@ -97,7 +97,7 @@ class KlarmCallback(RLlibCallback):
         )
         self.monitor = start(chosen)
 
-    @guarded(lambda: None)
+    @never_raises(lambda: None)
     def on_train_result(self, *, algorithm: Any, result: dict[str, Any], **_: Any) -> None:
         """Log one iteration; save and stop if it is time to."""
         if self.monitor is None:

@@ -8,12 +8,12 @@ from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 
+from klarm.api import start
+from klarm.boundary import never_raises
 from klarm.config import Config
 from klarm.console import Console
-from klarm.guard import guarded
 from klarm.integrations.reaction import OnCritical, Reaction, checked_settings
 from klarm.monitor import Monitor
-from klarm.session import start
 
 
 class KlarmCallback(BaseCallback):
@@ -45,7 +45,7 @@ class KlarmCallback(BaseCallback):
         self._offset = 0  # timesteps before SB3 began to count anew
         self._step = 0
 
-    @guarded(lambda: None)
+    @never_raises(lambda: None)
     def _on_training_start(self) -> None:
         self._stopping = False
         self._updates = self.model._n_updates
@@ -57,15 +57,15 @@ class KlarmCallback(BaseCallback):
             self._offset = self._step
 
     # SB3 updates the model between two rollouts, and once more after the last.
-    @guarded(lambda: None)
+    @never_raises(lambda: None)
     def _on_rollout_start(self) -> None:
         self._watch()
 
-    @guarded(lambda: None)
+    @never_raises(lambda: None)
     def _on_training_end(self) -> None:
         self._watch()
 
-    @guarded(lambda: True)
+    @never_raises(lambda: True)
     def _on_step(self) -> bool:
         return not self._stopping
 

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from klarm.boundary import never_raises
 from klarm.console import Console
-from klarm.guard import guarded
 from klarm.settings import ConfigError
 
 _taps: dict[tuple[type, str], _Tap] = {}
@@ -42,7 +42,7 @@ class _Tap:
 
         return method
 
-    @guarded(lambda: None)
+    @never_raises(lambda: None)
     def _pass_on(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ConfigError | None:
         try:
             self.hear(*args, **kwargs)

@@ -6,11 +6,11 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from klarm.api import init
 from klarm.console import Console
 from klarm.integrations import notice
 from klarm.integrations.tap import tap
 from klarm.monitor import Monitor
-from klarm.session import init
 from klarm.types import Event
 
 

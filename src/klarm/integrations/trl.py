@@ -12,13 +12,13 @@ from transformers import TrainerCallback
 from transformers.integrations import INTEGRATION_TO_CALLBACK
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
+from klarm.api import start
+from klarm.boundary import never_raises
 from klarm.console import Console
-from klarm.guard import guarded
 from klarm.integrations.reaction import OnCritical, Reaction, checked_settings
 from klarm.journal import folder_name
 from klarm.metrics import KLS, meaning, to_number
 from klarm.monitor import Monitor
-from klarm.session import start
 
 _Rows = list[tuple[int, dict[str, object]]]  # what was logged, by step
 
@@ -59,7 +59,7 @@ class KlarmCallback(TrainerCallback):
         self._said: set[str] = set()
         self._framework = self._settings.framework
 
-    @guarded(_no_change)
+    @never_raises(_no_change)
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Start watching; where training is taken up, bring the monitor to where the run was."""
         self.monitor = self._judge = self._asked_to_stop = None
@@ -85,7 +85,7 @@ class KlarmCallback(TrainerCallback):
             patience = self._settings.incident_rules().resolve_after
             self._reaction.pass_over(self._judge, self.monitor, patience)
 
-    @guarded(_no_change)
+    @never_raises(_no_change)
     def _start_recording(self, args: Any, state: Any, rows: _Rows) -> None:
         monitor = start(
             replace(self._settings, framework=self._framework),
@@ -99,7 +99,7 @@ class KlarmCallback(TrainerCallback):
                 "no reference model; set beta=0.001 or more to have kl logged"
             )
 
-    @guarded(_no_change)
+    @never_raises(_no_change)
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Have the step logged.
 
@@ -108,7 +108,7 @@ class KlarmCallback(TrainerCallback):
         if self.every_step:
             control.should_log = True
 
-    @guarded(_no_change)
+    @never_raises(_no_change)
     def on_log(
         self,
         args: Any,
@@ -133,14 +133,14 @@ class KlarmCallback(TrainerCallback):
         if self._judge is not None:
             self._act(self._judge, args, state.global_step, control)
 
-    @guarded(_no_change)
+    @never_raises(_no_change)
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Note the checkpoint."""
         if self.monitor is not None:
             step = state.global_step
             self.monitor.checkpoint(step, _checkpoint_path(args, step))
 
-    @guarded(_no_change)
+    @never_raises(_no_change)
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Finish. Where training raises, the end of the process does."""
         if self.monitor is not None:

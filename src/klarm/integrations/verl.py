@@ -11,15 +11,15 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from klarm.boundary import never_raises
 from klarm.console import Console
-from klarm.guard import guarded
 from klarm.integrations.tap import tap
 
 BACKEND = "klarm"
 
 
 class _Plugin:
-    @guarded(lambda: None)
+    @never_raises(lambda: None)
     def register(self) -> None:
         from verl.utils.tracking import Tracking
 
@@ -38,9 +38,9 @@ class _Backend:
 
     def __init__(self, project: str, experiment: str) -> None:
         # Loaded here: every worker of verl imports this module, one process watches.
+        from klarm.api import start
         from klarm.integrations.reaction import checked_settings
         from klarm.journal import folder_name
-        from klarm.session import start
 
         settings = checked_settings(None, None, {}, "klarm.init()", "verl")
         self.monitor = start(settings, folder_name(f"{project}-{experiment}"))

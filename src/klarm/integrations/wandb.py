@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from klarm.api import init
 from klarm.console import Console
 from klarm.integrations import notice
 from klarm.integrations.tap import tap
 from klarm.metrics import to_number
 from klarm.monitor import Monitor
-from klarm.session import init
 from klarm.types import Event
 
 _LEVELS = {"warning": "WARN", "critical": "ERROR"}

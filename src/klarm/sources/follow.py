@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from klarm.binding import Binding
-from klarm.journal import FILE_NAME
-from klarm.records import Source
+from klarm.journal import FILE_NAME, Source
+from klarm.metrics import Binding
 from klarm.sources import document, tensorboard
 from klarm.sources.formats import is_own_journal, reader_for
 from klarm.sources.recorded import PassingOver, Recorded

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from klarm.journal import read_journal
-from klarm.records import Bound, Checkpoint, Resume, Started, Step
+from klarm.journal import Bound, Checkpoint, Resume, Started, Step, read_journal
 from klarm.sources.row import LogRow
 
 # What a journal tells beside its steps.

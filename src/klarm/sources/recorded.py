@@ -6,12 +6,10 @@ from array import array
 from collections.abc import Mapping
 from pathlib import Path
 
-from klarm.binding import Binding
-from klarm.journal import read_journal
-from klarm.metrics import to_number
-from klarm.records import Source, Step
+from klarm.journal import Source, Step, read_journal
+from klarm.metrics import Binding, to_number
+from klarm.monitor import whole_step
 from klarm.sources.row import LogRow
-from klarm.timeline import whole_step
 
 _CUT = 2**61 - 1  # what a sum of hashes is kept below
 

@@ -1,0 +1,142 @@
+"""The monitor of this process, and the three calls a training script needs."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from klarm.config import Config, load
+from klarm.console import Console
+from klarm.delivery import deliver_events
+from klarm.journal import FILE_NAME, FileJournal, InUseError, Started, host_name, run_folder
+from klarm.monitor import Monitor
+from klarm.types import Alert
+from klarm.version import __version__
+
+_current: Monitor | None = None
+_said_there_is_none = False
+
+
+def init(
+    run: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+    *,
+    rank: int | None = None,
+    **overrides: object,
+) -> Monitor:
+    """Start watching a run and return its monitor; from now on `klarm.log` goes to it.
+
+    `config` names a file to read in place of klarm.yaml. Overrides are settings by section, as in
+    the file: `klarm.init("my-run", kl_explosion={"sigma_multiplier": 5.0})`. `framework` says what
+    logs, and `metrics` where to read what klarm does not find. The name of an earlier run resumes
+    it. A wrong configuration raises ConfigError here; nothing later raises.
+
+    In a distributed run, rank 0 records and speaks. The others have the same monitor without a
+    journal and without a voice: given the same numbers, they decide the same. Without `rank`, the
+    environment's RANK tells, as torchrun sets it.
+    """
+    if run is not None:
+        overrides["run"] = run
+    return start(load(config, overrides), rank=rank)
+
+
+def start(settings: Config, run: str = "", rank: int | None = None) -> Monitor:
+    """Do the same with a configuration that is read already, as integrations have it.
+
+    `run` is the name where the configuration has none; without either the time makes one.
+    """
+    if rank is None:
+        rank = _rank_of_process()
+    if settings.deliver == "here":  # else the secrets need not be here either
+        settings.channels()  # one that is wrong is told now
+    name = settings.run or run or f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
+    folder = run_folder(settings.dir, name)
+    _replace_current(None)
+    console = Console(settings.console and rank == 0, alerts=settings.console_alerts)
+    for remark in settings.remarks:
+        console.say(remark)
+    resumed = os.path.exists(folder / FILE_NAME)  # noqa: PTH110  # the other one raises
+    journal, ours = None, rank == 0
+    if ours:
+        try:
+            journal = _open_journal(folder, name, settings, console)
+        except InUseError:
+            ours = False
+            console.say(
+                f"another live process records run {name}: this one watches it but records "
+                "nothing; in a distributed run, give klarm.init the rank"
+            )
+    monitor = Monitor(
+        name,
+        settings.detectors(),
+        journal,
+        console,
+        rules=settings.incident_rules(),
+        framework=settings.framework,
+        user_keys=settings.metrics,
+    )
+    if ours:  # what cannot be recorded is told all the same
+        known = folder if journal is not None else None
+        deliver_events(monitor, known, settings, console.say, resumed=resumed)
+    _replace_current(monitor)
+    return monitor
+
+
+def log(metrics: Mapping[str, object], step: object = None) -> list[Alert]:
+    """Log one step of the run that `klarm.init` started; return what the detectors say of it."""
+    if _current is None:
+        _say_that_there_is_none()
+        return []
+    return _current.log(metrics, step)
+
+
+def finish(timeout: float = 5.0) -> None:
+    """End the run that `klarm.init` started. Done by itself when the process exits."""
+    if _current is not None:
+        _current.finish(timeout)
+
+
+def _open_journal(folder: Path, run: str, settings: Config, console: Console) -> FileJournal | None:
+    try:
+        journal = FileJournal(folder, console.say)
+    except OSError as error:
+        console.say(
+            f"cannot write {folder} ({error.strerror}): the run is watched but not recorded; "
+            "set KLARM_DIR to a directory that can be written"
+        )
+        return None
+    journal.record(
+        Started(run, time.time(), __version__, host_name(), settings.as_dict(), settings.framework)
+    )
+    console.say(f"run {run} is recorded in {journal.path}")
+    return journal
+
+
+def _rank_of_process() -> int:
+    rank = os.environ.get("RANK", "")
+    return int(rank) if rank.isdecimal() else 0
+
+
+def _replace_current(monitor: Monitor | None) -> None:
+    """End the monitor there was, and have the new one end with the process at the latest."""
+    global _current  # noqa: PLW0603
+    if _current is not None:
+        atexit.unregister(_current.finish)
+        _current.finish()
+    _current = monitor
+    if monitor is not None:
+        atexit.register(monitor.finish)
+        if "multiprocessing.util" in sys.modules:
+            # A forked worker leaves without atexit; its finalizers run.
+            sys.modules["multiprocessing.util"].Finalize(None, monitor.finish, exitpriority=1)
+
+
+def _say_that_there_is_none() -> None:
+    global _said_there_is_none  # noqa: PLW0603
+    if not _said_there_is_none:
+        _said_there_is_none = True
+        Console().say("log was called before klarm.init: nothing is watched")

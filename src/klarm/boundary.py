@@ -1,0 +1,49 @@
+"""The one place where klarm's own failures are kept away from the training it watches."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+# Tests set this, so that a failure the guard would swallow fails the suite.
+raise_failures = False
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def never_raises(fallback: Callable[[], object]) -> Callable[[_Method], _Method]:
+    """Make a method that never raises.
+
+    A failure of ours goes to the owner's `_failed`, as its place and one line about it, and the
+    caller gets the fallback.
+    """
+
+    def decorate(method: _Method) -> _Method:
+        @functools.wraps(method)
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return method(self, *args, **kwargs)
+            except Exception as error:
+                if raise_failures:
+                    raise
+                with contextlib.suppress(Exception):  # not even saying so may raise
+                    self._failed(*_describe(method.__name__, error))
+                return fallback()
+
+        return cast(_Method, call)
+
+    return decorate
+
+
+def _describe(method: str, error: Exception) -> tuple[str, str]:
+    import traceback
+
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{method} ({last.name}, line {last.lineno}): {type(error).__name__}"
+    try:
+        detail = str(error)
+    except Exception:  # noqa: BLE001
+        detail = "its text cannot be read"
+    return place, f"internal error in {place}: {detail}. Training goes on; please report it"

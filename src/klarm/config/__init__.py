@@ -1,0 +1,16 @@
+"""The configuration: klarm.yaml, environment and keywords, merged and checked."""
+
+from __future__ import annotations
+
+from klarm.config.channels import SECTION
+from klarm.config.file import DEFAULT_FILE
+from klarm.config.layers import SECTIONS, TOP_LEVEL, Config, load
+
+__all__ = [
+    "DEFAULT_FILE",
+    "SECTION",
+    "SECTIONS",
+    "TOP_LEVEL",
+    "Config",
+    "load",
+]

@@ -1,0 +1,216 @@
+"""Which message goes to which channel, and the section `channels` of the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from klarm.channels import CHANNELS, channel_kind
+from klarm.channels.base import Channel
+from klarm.channels.message import Message
+from klarm.detectors import CATALOGUE
+from klarm.settings import (
+    ConfigError,
+    Names,
+    Secret,
+    Setting,
+    as_given,
+    did_you_mean,
+    setting,
+    settings_of,
+    shown_name,
+)
+from klarm.types import SEVERITIES
+
+SECTION = "channels"
+_TYPE = "type"
+_WILD = set("*?[")
+
+_SHORT = 12  # with its quotes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """A channel, and what is sent there."""
+
+    channel: Channel
+    enabled: bool = setting(True, "false switches the channel off")
+    severity: str = setting("warning", "the least that is sent there", choices=SEVERITIES)
+    signals: Names = setting(Names(), "signals that are sent there (empty: all); `*` is a wildcard")
+    runs: Names = setting(Names(), "runs whose incidents are (empty: all); `*` is a wildcard")
+
+    def takes(self, message: Message) -> bool:
+        """Tell whether a message is for this channel.
+
+        An incident's severity is its worst so far: who was told of it is told that it is over.
+        """
+        if not self.enabled or message.test:
+            return self.enabled
+        return (
+            SEVERITIES.index(message.severity) >= SEVERITIES.index(self.severity)
+            and _matches(message.signal, self.signals)
+            and _matches(message.run, self.runs)
+        )
+
+
+def route_of(name: str, values: Mapping[str, object]) -> Route:
+    """Make a channel with its route, reading its secrets; raise ConfigError if one is not there."""
+    kind = channel_kind(str(values[_TYPE]))
+    own = {key: value for key, value in values.items() if key in settings_of(kind)}
+    rest = {key: value for key, value in values.items() if key in settings_of(Route)}
+    return Route(channel=kind(name=name, **own), **rest)  # type: ignore[arg-type]
+
+
+class ChannelSettings:
+    """The section `channels`, taken in layer by layer and checked when all are in.
+
+    Only then is it known what a channel is: the file may name the type and the environment the
+    secret.
+    """
+
+    def __init__(self) -> None:
+        self.remarks: list[str] = []
+        # What was given, and by which layer: channel -> setting -> (value, source).
+        self._file = ""
+        self._given: dict[str, dict[str, tuple[object, str]]] = {}
+        self._sources: dict[str, list[str]] = {}  # of a channel: it may have no setting at all
+
+    def add(self, content: object, source: str, *, in_file: bool = False) -> None:
+        """Take in the section of a file or of keywords. Values are never told: some are secret."""
+        if content is None:
+            return
+        if in_file:
+            self._file = source
+        if not isinstance(content, Mapping):
+            raise ConfigError(f"{source}: {SECTION} must be a section: a name, and its settings")
+        for name, settings in content.items():
+            if not isinstance(name, str) or not name or not name.isprintable():
+                raise ConfigError(f"{source}: {SECTION}: {name!r:.80} cannot be a channel's name")
+            if "://" in name:
+                raise ConfigError(
+                    f"{source}: {SECTION}: {shown_name(name)} cannot be a channel's name; as in "
+                    "`slack: {webhook_url: {env: SLACK_WEBHOOK}}`"
+                )
+            if settings is not None and not isinstance(settings, Mapping):
+                raise ConfigError(
+                    f"{source}: {SECTION}.{name} must be a section, as in "
+                    f"`{name}: {{type: slack, webhook_url: {{env: SLACK_WEBHOOK}}}}`"
+                )
+            given = self._of(name, source)
+            given.update({key: (value, source) for key, value in (settings or {}).items()})
+
+    def add_variable(self, variable: str, place: str, text: str) -> None:
+        """Take in KLARM_CHANNELS__<NAME>__<SETTING>; `place` is what follows the section."""
+        name, divider, key = place.rpartition("__")
+        if not divider or not name or not key:
+            raise ConfigError(
+                f"environment: {variable} must be KLARM_CHANNELS__<NAME>__<SETTING>, "
+                "as in KLARM_CHANNELS__SLACK__WEBHOOK_URL"
+            )
+        known = {_as_variable(given): given for given in self._given}
+        source = f"environment: {variable}"
+        given = self._of(known.get(name, name), source)
+        given[key] = (_FromEnvironment(text, variable), source)
+
+    def _of(self, name: str, source: str) -> dict[str, tuple[object, str]]:
+        self._sources.setdefault(name, []).append(source)
+        return self._given.setdefault(name, {})
+
+    def sources(self) -> dict[str, str]:
+        """Return by channel which layers speak of it."""
+        return {name: ", ".join(sources) for name, sources in self._sources.items()}
+
+    def checked(self) -> dict[str, dict[str, object]]:
+        """Return every setting of every channel, or raise ConfigError."""
+        return {name: self._checked(name, given) for name, given in self._given.items()}
+
+    def _checked(self, name: str, given: dict[str, tuple[object, str]]) -> dict[str, object]:
+        where = f"{SECTION}.{name}"
+        type_ = _type_of(name, given, self._sources[name][0])
+        known = {**settings_of(Route), **settings_of(channel_kind(type_))}
+        values: dict[str, object] = {_TYPE: type_}
+        values |= {key: declared.default for key, declared in known.items()}
+        for key, (value, source) in given.items():
+            if key == _TYPE:
+                continue
+            if key not in known:
+                hint = did_you_mean(key, known) or f"; known are type, {', '.join(known)}"
+                raise ConfigError(f"{source}: {where}.{shown_name(key)} is unknown{hint}")
+            try:
+                values[key] = _read(known[key], value)
+            except ConfigError as error:
+                # What stands in a channel's section, unless it is short, may be a misplaced secret.
+                told = _without_value(str(error))
+                raise ConfigError(f"{source}: {where}.{key} {told}") from None
+            self._remark(values[key], f"{where}.{key}", source)
+        return values
+
+    def _remark(self, value: object, what: str, source: str) -> None:
+        if isinstance(value, Secret) and value.plain and source == self._file:
+            self.remarks.append(
+                f"{source}: {what} stands there as plain text; better {{env: NAME}} or "
+                "{file: PATH}, which a copy of the file does not give away"
+            )
+
+
+@dataclass(frozen=True)
+class _FromEnvironment:
+    """A value that is text because the environment holds nothing else."""
+
+    text: str
+    variable: str
+
+    def __repr__(self) -> str:
+        return f"<from {self.variable}>"
+
+
+def _type_of(name: str, given: Mapping[str, tuple[object, str]], first: str) -> str:
+    type_, source = given.get(_TYPE, (None, first))
+    if isinstance(type_, _FromEnvironment):
+        type_ = type_.text
+    if type_ is None and name in CHANNELS:
+        return name
+    known = f"known are {', '.join(CHANNELS)}"
+    if type_ is None:
+        hint = did_you_mean(name, CHANNELS)
+        raise ConfigError(f"{source}: {SECTION}.{name} needs a type{hint or f'; {known}'}")
+    if not isinstance(type_, str) or type_ not in CHANNELS:
+        hint = did_you_mean(type_, CHANNELS) or f"; {known}"
+        told = as_given(shown_name(type_))
+        raise ConfigError(f"{source}: {SECTION}.{name}.type {told} is unknown{hint}")
+    return str(type_)
+
+
+def _without_value(told: str) -> str:
+    """Leave a wrong value out of what is said of it, unless it is too short for a secret.
+
+    >>> _without_value("must be 'a' or 'b', got 'my-secret-token'; did you mean a?")
+    "must be 'a' or 'b'; did you mean a?"
+    """
+    head, _, rest = told.partition(", got ")
+    value, divider, hint = rest.partition("; did you mean")
+    return told if len(value) <= _SHORT else f"{head}{divider}{hint}"
+
+
+def _read(declared: Setting, value: object) -> object:
+    if isinstance(value, _FromEnvironment):
+        if declared.kind is Secret:
+            return Secret(value.text.strip(), env=value.variable)
+        value = value.text
+    read = declared.read(value)
+    if declared.name == "signals" and isinstance(read, Names):
+        signals = sorted({kind.signal for kind in CATALOGUE})
+        for name in read:
+            if name not in signals and not _WILD & set(name):
+                hint = did_you_mean(name, signals) or f"; known are {', '.join(signals)}"
+                raise ConfigError(f"{as_given(name)} is unknown{hint}")
+    return read
+
+
+def _as_variable(name: str) -> str:
+    return name.lower().replace("-", "_").replace(" ", "_")
+
+
+def _matches(name: str, patterns: Names) -> bool:
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)

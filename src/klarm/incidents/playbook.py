@@ -1,0 +1,257 @@
+"""The playbook: patterns of what moves together, their likely cause and what to do.
+
+One table. `docs/playbook.md` says the same for people; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import Literal
+
+import msgspec
+
+from klarm.incidents.trends import Direction, Movement, summary
+from klarm.types import Event
+
+# Beyond this share of its budget KL is far: no longer small change.
+FAR = 0.5
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """What moved how, and what it means. A metric that is not logged fits no condition."""
+
+    name: str
+    # The signals whose incidents it explains: something else broken is no cause of this.
+    explains: tuple[str, ...]
+    moved: dict[str, tuple[Direction, ...]]
+    cause: str
+    remedy: str
+    # These moved first, in this order. All but the last may have turned back since.
+    order: tuple[str, ...] = ()
+    # How many times what was normal a metric has become at least.
+    least: dict[str, float] = field(default_factory=dict)
+    # Only where KL is far, or where it is not and the incident is no more than a warning.
+    only: Literal["", "far", "harmless"] = ""
+
+    def fits(self, movements: Iterable[Movement], *, far: bool, critical: bool) -> bool:
+        """Tell whether this is what happened."""
+        if (self.only == "far" and not far) or (self.only == "harmless" and (far or critical)):
+            return False
+        found = {movement.metric: movement for movement in movements}
+        for metric, directions in self.moved.items():
+            movement = found.get(metric)
+            if movement is None:
+                return False
+            where = movement.direction if metric in self.order[:-1] else movement.lately
+            if where not in directions or movement.factor < self.least.get(metric, -inf):
+                return False
+        steps = [found[metric].step for metric in self.order if metric in found]
+        return steps == sorted(steps)
+
+
+_UP: tuple[Direction, ...] = ("up",)
+_DOWN: tuple[Direction, ...] = ("down",)
+_BROKEN: tuple[Direction, ...] = ("broken",)
+_STILL_OR_DOWN: tuple[Direction, ...] = ("flat", "down")
+
+# The first that fits is told, so the more particular stand first.
+PATTERNS: tuple[Pattern, ...] = (
+    Pattern(
+        "numbers broken",
+        ("loss", "gradient", "kl"),
+        {"loss": _BROKEN},
+        "an overflow: the loss is not finite",
+        "Stop; go back to the last good checkpoint; look for logits, ratios or advantages that "
+        "overflow, and clamp log-ratios before they are exponentiated.",
+    ),
+    Pattern(
+        "KL broken",
+        ("kl",),
+        {"kl": _BROKEN},
+        "an overflow in the estimate of KL",
+        "Stop; go back to the last good checkpoint; clamp log-ratios before they are "
+        "exponentiated.",
+    ),
+    Pattern(
+        "reward broken",
+        ("reward",),
+        {"reward": _BROKEN},
+        "the reward function returned something that is not finite",
+        "Find the samples it gave that to: a division by 0, a logarithm of 0, an answer that could "
+        "not be parsed. Updates made with such a reward are spoilt: go back to before it.",
+    ),
+    Pattern(
+        "gradients broken",
+        ("gradient",),
+        {"grad_norm": _BROKEN},
+        "an overflow in the backward pass",
+        "With float16, see whether the loss scaler skips these steps and recovers; else go back, "
+        "use bfloat16, and look for the batch where it began.",
+    ),
+    Pattern(
+        "learning rate raised",
+        ("kl", "gradient", "entropy", "reward", "loss", "advantage"),
+        {"learning_rate": _UP, "kl": ("up", "broken")},
+        "the learning rate went up and KL followed",
+        "Go back to a checkpoint from before the change, and lower the learning rate.",
+        order=("learning_rate", "kl"),
+    ),
+    Pattern(
+        "trainer and sampler disagree",
+        ("kl", "reward", "entropy"),
+        {"kl_rollout": _UP},
+        "the sampler's policy is not the trainer's",
+        "Compare their log-probabilities, and check that weights are synchronised.",
+    ),
+    Pattern(
+        "collapsed",
+        ("reward", "entropy", "advantage"),
+        {"reward_std": _DOWN, "grad_norm": _DOWN},
+        "all samples get the same reward, so there is no gradient left",
+        "Nothing brings it back in place. Go back to a checkpoint from before the collapse.",
+    ),
+    Pattern(
+        "length hack",
+        ("length", "reward", "entropy", "kl"),
+        {"length": _UP, "reward": _UP},
+        "the reward pays for length",
+        "Make the reward neutral to length, or penalise truncated samples.",
+        least={"length": 2.0},
+    ),
+    Pattern(
+        "reward hacking",
+        ("kl", "reward", "entropy"),
+        {"reward": _UP, "entropy": _DOWN},
+        "the policy has found what the reward likes and writes little else",
+        "Stop; go back; read some samples; mend the reward or raise the KL penalty.",
+    ),
+    Pattern(
+        "longer for nothing",
+        ("length",),
+        {"length": _UP, "reward": _STILL_OR_DOWN},
+        "completions grow and the reward does not: padding, repetition or a missing end token",
+        "Read some long samples; penalise truncated ones, and see how the loss weighs length.",
+    ),
+    Pattern(
+        "loss bursts first",
+        ("kl", "gradient"),
+        {"loss": _UP, "kl": _UP},
+        "ratios or log-probabilities that are not clamped",
+        "Clamp them, and check the log-probabilities for outliers.",
+        order=("loss", "kl"),
+    ),
+    Pattern(
+        "falling apart",
+        ("kl", "reward", "entropy"),
+        {"entropy": _UP, "kl": _UP, "reward": _DOWN},
+        "the policy dissolves into noise: updates too large, or samples that are not its own",
+        "Go back and lower the learning rate; check that the sampler has the trainer's weights.",
+    ),
+    Pattern(
+        "gradients first",
+        ("kl", "gradient", "reward"),
+        {"grad_norm": _UP, "kl": _UP},
+        "updates that are too large",
+        "Lower the learning rate or the gradient clip; look at the batch where it began.",
+        order=("grad_norm", "kl"),
+    ),
+    Pattern(
+        "past the optimum",
+        ("kl", "reward"),
+        {"kl": _UP, "reward": _DOWN},
+        "KL is spent and the reward falls all the same",
+        "Stop at the checkpoint with the best reward, or lower the learning rate.",
+    ),
+    Pattern(
+        "KL spent for nothing",
+        ("kl",),
+        {"kl": _UP, "reward": ("flat",)},
+        "KL is over half its budget and the reward does not rise with it",
+        "Stop at the checkpoint with the best reward; lower the learning rate or raise the KL "
+        "penalty.",
+        only="far",
+    ),
+    Pattern(
+        "KL ahead of the reward",
+        ("kl",),
+        {"kl": _UP, "reward": ("flat",)},
+        "KL rises and the reward has not followed, so far",
+        "Read some samples. If the reward does not follow soon, lower the learning rate or raise "
+        "the KL penalty.",
+    ),
+    Pattern(
+        "take-off",
+        ("kl",),
+        {"kl": _UP, "reward": _UP},
+        "the policy learns something new, or begins to game the reward",
+        "Read some samples. If they are good and KL levels off, accept the new level.",
+        only="harmless",
+    ),
+    Pattern(
+        "reward bought with KL",
+        ("kl", "gradient"),
+        {"kl": _UP, "reward": _UP},
+        "the reward rises, but KL runs ahead of it: the reward may be gamed",
+        "Read some samples before you go on. If they are worse than their reward, go back and mend "
+        "it; else lower the learning rate or raise the KL penalty.",
+    ),
+    Pattern(
+        "narrowing",
+        ("entropy",),
+        {"entropy": _DOWN, "reward": _STILL_OR_DOWN},
+        "the policy grows certain and the reward does not rise with it",
+        "Compare some samples of one prompt. Lower the learning rate, add an entropy bonus or "
+        "sample at a higher temperature.",
+    ),
+)
+
+
+def diagnose(
+    movements: Iterable[Movement], signal: str, *, critical: bool = False, budget: float = inf
+) -> Pattern | None:
+    """Return the first pattern that fits what moved and explains an incident on this signal."""
+    movements = list(movements)
+    far = any(m.metric == "kl" and abs(m.level) > FAR * budget for m in movements)
+    return next(
+        (
+            pattern
+            for pattern in PATTERNS
+            if signal in pattern.explains and pattern.fits(movements, far=far, critical=critical)
+        ),
+        None,
+    )
+
+
+def diagnosed(
+    event: Event,
+    movements: Iterable[Movement],
+    own: Mapping[str, Direction],
+    budget: float = inf,
+) -> Event:
+    """Return an event that also says what else moved, and what that looks like.
+
+    `own` are the metrics that were alarmed about, and which way they went. Where these steps do not
+    show it the alert has looked further back, or closer: it is believed. Where they show nothing at
+    all, there is nothing to explain it by.
+    """
+    seen, believed = [], []
+    for movement in movements:
+        if movement.direction == "flat" and movement.metric in own:
+            direction = own[movement.metric]
+            believed.append(movement._replace(direction=direction, step=event.started))
+        else:
+            seen.append(movement)
+    if all(movement.direction == "flat" for movement in seen):
+        return event
+    critical = event.severity == "critical"
+    pattern = diagnose([*seen, *believed], event.signal, critical=critical, budget=budget)
+    return msgspec.structs.replace(
+        event,
+        moved=summary(seen),
+        pattern=pattern.name if pattern else "",
+        cause=pattern.cause if pattern else "",
+        remedy=pattern.remedy if pattern else "",
+    )

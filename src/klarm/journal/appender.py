@@ -1,0 +1,176 @@
+"""Appends lines to one file for a caller that must not wait and must not fail."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from klarm.journal import locks
+
+# A local disk takes a line in microseconds; a network file system shows itself by this.
+_SLOW_SECONDS = 0.020
+_SLOW_IN_A_ROW = 3
+# What may wait in memory while the disk is full or slow: hours of training.
+_MOST_WAITING_BYTES = 32 * 2**20
+_MOST_WAITING_LINES = 100_000
+_PIECE = 65_536
+
+
+class InUseError(Exception):
+    """Another live process is appending to the file."""
+
+
+class Appender:
+    """One `write` a line on the caller's thread, as long as the disk keeps up.
+
+    - When the disk is full or gone, lines wait in memory; they are written, from the very byte
+      where the last write stopped, as soon as it takes them again.
+    - When writes turn out slow, a thread takes over behind a bounded queue.
+    - `append` never raises. What had to be dropped is counted and said.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        say: Callable[[str], None],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """Open the file, or raise OSError, or InUseError."""
+        self._path = path
+        self._absolute = path.absolute()  # the script may change its directory
+        self._say = say
+        self._clock = clock
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        if not locks.claim(self._file):
+            os.close(self._file)
+            raise InUseError
+        self._waiting = bytearray()
+        self._in_trouble = False
+        self._closed = False
+        self._dropped_lines = 0
+        self._slow_writes = 0
+        self._queue: queue.SimpleQueue[bytes | None] | None = None
+        self._queued = 0
+        self._taken = 0  # of those queued, by the thread
+
+    def append(self, line: bytes) -> None:
+        """Write one line, newline included: now, or when it is possible."""
+        if self._closed:
+            return
+        if self._queue is not None:
+            if self._queued - self._taken < _MOST_WAITING_LINES:
+                self._queued += 1
+                self._queue.put(line)
+            else:
+                self._dropped_lines += 1
+            return
+        start = self._clock()
+        self._write(line)
+        if self._clock() - start < _SLOW_SECONDS:
+            self._slow_writes = 0
+        else:
+            self._slow_writes += 1
+            if self._slow_writes >= _SLOW_IN_A_ROW:
+                self._start_thread()
+
+    def flush(self, timeout: float) -> bool:
+        """Wait at most so many seconds until every line is written; return whether they are."""
+        deadline = time.monotonic() + timeout
+        while self._queued > self._taken:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.002)
+        if self._waiting:
+            self._write_waiting()
+        return not self._waiting
+
+    def is_whole(self, timeout: float) -> bool:
+        """Return whether the file holds every line, once it had so many seconds to get there."""
+        if self._dropped_lines or not self.flush(timeout):
+            return False
+        try:  # somebody may have deleted it
+            return os.path.samestat(os.fstat(self._file), self._absolute.stat())
+        except OSError:
+            return False
+
+    def close(self, timeout: float) -> None:
+        """Flush and close; say what is lost if the time did not suffice."""
+        complete = self.flush(timeout)
+        left = self._queued - self._taken + self._dropped_lines
+        if left or not complete:
+            self._say(
+                f"{self._path} is not complete: {left} lines and {len(self._waiting)} bytes could "
+                "not be written"
+            )
+        self._closed = True
+        locks.release(self._file)
+        if self._queue is None:
+            os.close(self._file)
+        else:
+            self._queue.put(None)  # the thread closes the file when it is through
+
+    def abandon(self) -> None:
+        """Let go of the file without writing: it belongs to the process this one came from."""
+        self._closed = True
+        os.close(self._file)
+
+    def _write(self, line: bytes) -> None:
+        if self._waiting:
+            if len(self._waiting) + len(line) > _MOST_WAITING_BYTES:
+                self._dropped_lines += 1
+            else:
+                self._waiting += line
+            self._write_waiting()
+            return
+        try:
+            written = os.write(self._file, line)
+        except OSError as error:
+            written = 0
+            self._report(error)
+        if written != len(line):
+            self._waiting += line[written:]
+
+    def _write_waiting(self) -> None:
+        try:
+            while self._waiting:
+                written = os.write(self._file, self._waiting[:_PIECE])
+                del self._waiting[:written]
+        except OSError as error:
+            self._report(error)
+            return
+        if self._in_trouble:
+            self._in_trouble = False
+            self._say(f"{self._path} is written again")
+
+    def _report(self, error: OSError) -> None:
+        if not self._in_trouble:
+            self._in_trouble = True
+            self._say(
+                f"cannot write {self._path} ({error.strerror}); training goes on, and the lines "
+                "wait in memory until it can be written again"
+            )
+
+    def _start_thread(self) -> None:
+        lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        thread = threading.Thread(
+            target=self._work, args=(lines,), name="klarm-journal", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads to be had: it stays slow
+            return
+        self._queue = lines
+        self._say(
+            f"writing {self._path} is slow (over {_SLOW_SECONDS * 1000:.0f} ms a line); "
+            "from now on a thread does it, and training does not wait"
+        )
+
+    def _work(self, lines: queue.SimpleQueue[bytes | None]) -> None:
+        while (line := lines.get()) is not None:
+            self._write(line)
+            self._taken += 1
+        os.close(self._file)

@@ -1,0 +1,27 @@
+"""Metrics: from the keys that any framework logs to canonical names and plain floats."""
+
+from __future__ import annotations
+
+from klarm.metrics.binding import Binding
+from klarm.metrics.catalogue import KLS, METRICS, meaning, to_number
+from klarm.metrics.frameworks import FRAMEWORKS, frameworks_with, tables
+from klarm.metrics.kl_kind import CLAMP_NATS, Kind, Origin
+from klarm.metrics.user_keys import SECTION, UserKey, check_user_keys, read_user_key
+
+__all__ = [
+    "CLAMP_NATS",
+    "FRAMEWORKS",
+    "KLS",
+    "METRICS",
+    "SECTION",
+    "Binding",
+    "Kind",
+    "Origin",
+    "UserKey",
+    "check_user_keys",
+    "frameworks_with",
+    "meaning",
+    "read_user_key",
+    "tables",
+    "to_number",
+]

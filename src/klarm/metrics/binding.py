@@ -1,0 +1,179 @@
+"""Which key of this run fills which metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from klarm.metrics.catalogue import METRICS, SAMPLES, Meaning, meaning, to_number
+from klarm.metrics.frameworks import PREFIX
+from klarm.metrics.kl_kind import Kind, Origin
+from klarm.metrics.samples import STATISTICS, sample_statistics
+from klarm.metrics.user_keys import UserKey
+
+# Metrics may come in dicts within dicts (RLlib's do); deeper than this is not a metric, and more
+# than this is not a step.
+_DEEPEST = 4
+_MOST_KEYS = 10_000
+
+
+class Binding:
+    """Turns what a trainer logs into plain floats by canonical name.
+
+    A metric is bound to the first key that brings it a number, and stays bound to it: two keys
+    with the same meaning in one framework are often different estimates, and must never take
+    turns. Keys that are not bound are kept under their own name.
+    """
+
+    def __init__(
+        self,
+        framework: str = "",
+        user_keys: Mapping[str, UserKey] | None = None,
+        *,
+        of_journal: bool = False,
+    ) -> None:
+        self.framework = framework
+        self.user_keys = dict(user_keys or {})  # by canonical name
+        self.keys: dict[str, str] = {}  # canonical name -> the key it is read from
+        # The same as a journal has it that is being replayed, whose own keys are the names.
+        self.recorded: dict[str, Origin] = {}
+        self.unreadable: dict[str, str] = {}  # canonical name -> why it cannot be read
+        self.not_measured: dict[str, str] = {}  # canonical name -> why, and what to do
+        self._of_journal = of_journal
+        self._said = {_bare(said.key): name for name, said in self.user_keys.items() if said.key}
+        self._names: dict[str, str] = {}  # key -> the name it is recorded under
+        self._bound: dict[str, Meaning] = {}  # canonical name -> what its key stands for
+        self._negated: list[str] = []  # canonical names whose key holds minus their value
+
+    def read(self, metrics: Mapping[str, object]) -> dict[str, float]:
+        """Return what in `metrics` is a number, by name; learn the keys not met before."""
+        values: dict[str, float] = {}
+        names = self._names
+        new: dict[str, float] = {}
+        for key, raw in tuple(metrics.items()):  # another thread may be changing it
+            if type(raw) is float:
+                number: float | None = raw
+            elif key in SAMPLES:
+                return self.read(self._flat(metrics))
+            else:
+                number = to_number(raw)
+            if number is None:
+                if isinstance(raw, Mapping):
+                    return self.read(self._flat(metrics))
+                if raw is not None and isinstance(key, str) and (known := self._meaning(key)):
+                    self._cannot_read(key, raw, "one number", known.metric)
+            elif key in names:
+                values[names[key]] = number
+            elif isinstance(key, str):
+                new[key] = number
+        if new:
+            if len(names) > _MOST_KEYS:
+                # Keys that never come again, such as one a step, would fill the memory.
+                self._names = names = {key: names[key] for key in self.keys.values()}
+            self._learn(new)
+            values.update((names[key], number) for key, number in new.items())
+        for name in self._negated:
+            if name in values:
+                values[name] = 0.0 - values[name]  # which leaves 0 without a sign
+        return values
+
+    def kind(self, name: str) -> Kind | None:
+        """Return of which kind a bound metric is, as far as that is known."""
+        said = self.user_keys.get(name)
+        if said is not None and said.kind is not None:
+            return said.kind
+        recorded = self.recorded.get(name)
+        return (recorded and recorded.kind) or self._told(name).kind
+
+    def when_zero(self, name: str) -> str:
+        """Return what to set when a bound metric is 0 because it is not measured."""
+        return self._told(name).when_zero or METRICS[name].when_zero
+
+    def _told(self, name: str) -> Meaning:
+        """Return what the key of a bound metric stands for: the trainer's key, in a journal too."""
+        if name in self.recorded:
+            found = meaning(self.recorded[name].key, self.framework)
+            if found is not None and found.metric == name:
+                return found
+        return self._bound[name]
+
+    def source(self, name: str) -> str:
+        """Return the trainer's key of a bound metric."""
+        recorded = self.recorded.get(name)
+        return recorded.key if recorded else self.keys[name]
+
+    def origins(self) -> dict[str, Origin]:
+        """Return where every metric that there was is read, by canonical name."""
+        return {name: Origin(self.source(name), self.kind(name)) for name in self.keys}
+
+    def names(self) -> list[str]:
+        """Return the names that anything was recorded under so far."""
+        return list(dict.fromkeys(self._names.values()))
+
+    def _meaning(self, key: str) -> Meaning | None:
+        """Return what a key stands for: in the user's word first, then by the tables."""
+        # A journal's names are ours, and its values as they should be, whatever logged them.
+        ours = self._of_journal and key in METRICS
+        known = Meaning(key, 0, key) if ours else meaning(key, self.framework)
+        recorded = self.recorded.get(key) if ours else None
+        said = self._said.get(_bare(recorded.key if recorded else key))
+        if said is not None:
+            return known if known and known.metric == said else Meaning(said, 0, _bare(key))
+        if known is None or known.metric in self._said.values() or (self._of_journal and not ours):
+            return None
+        return known
+
+    def _learn(self, keys: Iterable[str]) -> None:
+        found = {key: known for key in keys if (known := self._meaning(key))}
+        for key, known in sorted(found.items(), key=lambda item: (item[1].rank, item[0])):
+            name = known.metric
+            if name not in self.keys:
+                self.keys[name] = key
+                self._bound[name] = known
+                if known.negated:
+                    self._negated.append(name)
+            # The same key with and without its prefix is one source, two keys are two.
+            if self._bound[name].source == known.source:
+                self._names[key] = name
+        for key in keys:
+            if key not in self._names:
+                # A canonical name that is not the source of its metric steps aside.
+                own = f"other/{key}" if _bare(key) in METRICS else key
+                self._names[key] = own.encode("utf-8", "replace").decode()
+
+    def _flat(self, metrics: Mapping[str, object]) -> dict[str, object]:
+        """Return nested dicts as one, keys joined by a slash, and of samples their statistics."""
+        flat: dict[str, object] = {}
+        waiting: list[tuple[str, Mapping[str, object], int]] = [("", metrics, 1)]
+        while waiting and len(flat) < _MOST_KEYS and len(waiting) < _MOST_KEYS:
+            prefix, level, depth = waiting.pop()
+            for key, value in tuple(level.items()):
+                path = f"{prefix}{key}" if prefix else key
+                if isinstance(value, Mapping):
+                    if depth < _DEEPEST:
+                        waiting.append((f"{path}/", value, depth + 1))
+                elif path in SAMPLES:
+                    flat.update(self._of_samples(path, value))
+                else:
+                    flat[path] = value
+        return flat
+
+    def _of_samples(self, key: str, samples: object) -> dict[str, float]:
+        found = sample_statistics(samples)
+        if found is not None:
+            return {f"{key}/{name}": number for name, number in found.items()}
+        number = to_number(samples)
+        if number is not None:
+            return {key: number}
+        if samples is not None:
+            meanings = [self._meaning(f"{key}/{name}") for name in STATISTICS]
+            names = [known.metric for known in meanings if known]
+            self._cannot_read(key, samples, "a flat list of numbers", *names)
+        return {}
+
+    def _cannot_read(self, key: str, raw: object, wanted: str, *names: str) -> None:
+        why = f"what is logged as {key} is not {wanted} but a {type(raw).__name__}"
+        self.unreadable.update(dict.fromkeys(names, why))
+
+
+def _bare(key: str) -> str:
+    return key.removeprefix(PREFIX)

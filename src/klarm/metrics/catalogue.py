@@ -1,0 +1,315 @@
+"""The metrics klarm knows: their names, what each means, and what the frameworks call them.
+
+No other file spells a framework's key, but frameworks.py, which says what some of them mean.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from klarm.metrics.frameworks import PREFIX, TELLING_KEYS, Row, tables
+from klarm.metrics.kl_kind import Kind, Target
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One canonical metric."""
+
+    name: str
+    meaning: str
+    # What frameworks log it as; when a step has several of them, the first here is taken. A key is
+    # also known with `train/` before it; one that is clear only with it has it here. A star stands
+    # for a part that the user names.
+    keys: tuple[str, ...] = ()
+    # Why it may be missing, said to a user whose detector waits for it.
+    when_missing: str = ""
+    # What it must not be taken for: other metrics that users call by the same word.
+    unlike: tuple[str, ...] = ()
+    # What to set when it has been exactly 0 from the start, where that means it is not measured.
+    when_zero: str = ""
+    # Of a KL: what it is measured against.
+    target: Target | None = None
+
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric(
+            "kl",
+            "KL of the policy to the reference model",
+            keys=(
+                "objective/kl",
+                "actor/kl_loss",
+                "actor/reward_kl_penalty",
+                "train/kl_penalty",
+                "policy/policy_kl",
+                "loss/avg_kl",
+                "train/kl_loss",
+                "kl_policy_base",
+            ),
+            when_missing="TRL's GRPO logs it only with beta > 0, verl only with a KL penalty",
+            unlike=("kl_old", "kl_rollout"),
+            when_zero="set the weight of the KL penalty above 0 (beta, kl_coef) or log no kl",
+            target="reference",
+        ),
+        Metric(
+            "kl_old",
+            "KL of the new policy to the one before the update",
+            keys=(
+                "approx_kl",
+                "policy/approxkl_avg",
+                "actor/ppo_kl",
+                "ppo_kl",
+                "ppo_actor/update/approx_kl/avg",
+                "learners/*/mean_kl_loss",
+            ),
+            target="old",
+        ),
+        Metric(
+            "kl_rollout",
+            "KL of the trainer's policy to the sampler's",
+            keys=(
+                "rollout_corr/k3_kl",
+                "rollout_corr/kl",
+                "vllm_kl",
+                "gen_kl_error",
+                "mismatch_kl/all/mean",
+                "optim/kl_sample_train_v2",
+                "optim/kl_sample_train_v1",
+            ),
+            target="rollout",
+        ),
+        Metric(
+            "entropy",
+            "entropy of the policy, nats a token",
+            keys=(
+                "entropy/mean",
+                "actor/entropy",
+                "policy/entropy_avg",
+                "policy/policy_entropy",
+                "approx_entropy",
+                "optim/entropy",
+                "entropy/all/mean",
+                "ppo_actor/update/entropy/avg",
+                "learners/*/entropy",
+            ),
+        ),
+        Metric(
+            "reward",
+            "mean reward of the step's samples",
+            keys=(
+                "critic/score/mean",
+                "critic/rewards/mean",
+                "objective/scores",
+                "rollout/reward_mean",
+                "rollout/ep_rew_mean",
+                "reward/avg_raw_reward",
+                "reward_mean",
+                "env/all/reward/total",
+                "rollout/raw_reward",
+                "reward/all/mean",
+                "ppo_actor/task_reward/avg",
+                "env_runners/episode_return_mean",
+                "env/reward_mean",
+                "rewards/mean",
+                "env/reward_dist/mean",
+            ),
+        ),
+        Metric(
+            "reward_std",
+            "spread of the rewards",
+            keys=("rollout/reward_std", "env/reward_std", "rewards/std", "env/reward_dist/std"),
+        ),
+        Metric(
+            "reward_dip_p",
+            "p-value of the dip test of the step's rewards: near 0 if they have two peaks",
+            keys=("rewards/dip_p", "env/reward_dist/dip_p"),
+        ),
+        Metric("advantage_std", "spread of the advantages", keys=("advantages/std",)),
+        Metric(
+            "loss",
+            "the loss that is minimised",
+            keys=(
+                "actor/pg_loss",
+                "policy_loss",
+                "pg_loss",
+                "policy/final_loss",
+                "loss/mean",
+                "policy_gradient_loss",
+                "ppo_actor/update/actor_loss/avg",
+                "learners/*/total_loss",
+                "learners/*/policy_loss",
+            ),
+        ),
+        Metric(
+            "grad_norm",
+            "norm of the gradient before clipping",
+            keys=(
+                "actor/grad_norm",
+                "actor_grad_norm",
+                "optim/grad_norm",
+                "policy/grad_norm",
+                "ppo_actor/update/grad_norm",
+                "learners/*/gradients_default_optimizer_global_norm",
+            ),
+        ),
+        Metric(
+            "learning_rate",
+            "learning rate",
+            keys=(
+                "actor/lr",
+                "lr",
+                "actor_lr",
+                "optim/lr",
+                "policy/policy_lr",
+                "learners/*/default_optimizer_learning_rate",
+            ),
+        ),
+        Metric(
+            "clip_fraction",
+            "share of tokens whose ratio was clipped",
+            keys=(
+                "clip_ratio/region_mean",
+                "actor/pg_clipfrac",
+                "pg_clipfrac",
+                "ppo_clip_ratio",
+                "policy/clipfrac_avg",
+                "policy/loss_metrics/clip_ratio",
+                "ppo_actor/update/clip_ratio/avg",
+            ),
+        ),
+        Metric(
+            "length",
+            "mean length of the completions, in tokens",
+            keys=(
+                "completions/mean_length",
+                "completion_length",
+                "response_length/mean",
+                "rollout/response_length_mean",
+                "generate/avg_num_tokens",
+                "mean_gen_tokens_per_sample",
+            ),
+        ),
+        Metric(
+            "truncated_fraction",
+            "share of completions cut at the length limit",
+            keys=(
+                "completions/clipped_ratio",
+                "response_length/clip_ratio",
+                "rollout/truncated_rate",
+            ),
+        ),
+        Metric(
+            "zero_std_fraction",
+            "share of groups in which all rewards are equal",
+            keys=("frac_reward_zero_std",),
+        ),
+        Metric(
+            "kl_coef",
+            "weight of the KL penalty",
+            keys=(
+                "objective/kl_coef",
+                "actor/kl_coef",
+                "actor/reward_kl_penalty_coeff",
+                "learners/*/curr_kl_coeff",
+            ),
+        ),
+    )
+}
+
+# Keys that bring the rewards of a step's single samples. `klarm.samples` makes statistics of them,
+# whose keys are above: the last of each metric, so that what the trainer says itself goes first.
+SAMPLES = frozenset(
+    prefix + key for key in ("rewards", "env/reward_dist") for prefix in ("", PREFIX)
+)
+
+# Three quantities that share a word, and nothing else.
+KLS = ("kl", "kl_old", "kl_rollout")
+
+# key -> (canonical name, rank): lower ranks go first when a step has several keys of one metric.
+_RANKS: dict[str, tuple[str, int]] = {
+    key: (metric.name, rank)
+    for metric in METRICS.values()
+    for rank, key in enumerate((metric.name, *metric.keys))
+}
+_LAST = 1000  # the rank of keys that have none
+# The module that RLlib trains unless it is told of others.
+_FIRST_MODULE = "default_policy"
+
+
+class Meaning(NamedTuple):
+    """What a framework's key stands for."""
+
+    metric: str
+    rank: int  # how good a source of the metric it is: the lowest is taken
+    source: str  # the same for keys that differ in their prefix only
+    kind: Kind | None = None
+    negated: bool = False
+    when_zero: str = ""
+
+
+_PLAIN = (int, float, str)
+_NOT_NUMBERS = (bool, bytes, bytearray)
+
+
+def meaning(key: str, framework: str = "") -> Meaning | None:
+    """Return what a key stands for in a framework, or by its name; None if that is unknown.
+
+    >>> meaning("train/approx_kl").metric
+    'kl_old'
+    >>> meaning("entropy_loss", "sb3").negated, meaning("entropy_loss")
+    (True, None)
+    """
+    bare = key.removeprefix(PREFIX)
+    spellings = (key, bare, _starred(bare))
+    for table in tables(framework):
+        for spelling in (*spellings, PREFIX + key):
+            if spelling in table:
+                return _meaning(spelling, bare, table[spelling])
+    for spelling in spellings:
+        if spelling in _RANKS:
+            row = TELLING_KEYS.get(spelling) or Row(_RANKS[spelling][0])
+            return _meaning(spelling, bare, row)
+    return None
+
+
+def _meaning(spelling: str, bare: str, row: Row) -> Meaning:
+    name, rank = _RANKS.get(spelling, (row.metric, _LAST))
+    if name != row.metric:
+        rank = _LAST
+    if "*" in spelling and f"/{_FIRST_MODULE}/" not in bare:
+        rank += _LAST
+    source = bare if "*" in spelling else spelling.removeprefix(PREFIX)
+    return Meaning(row.metric, rank, source, row.kind, row.negated, row.when_zero)
+
+
+def _starred(key: str) -> str:
+    """Return a key of three parts with a star for the one in the middle."""
+    parts = key.split("/")
+    return f"{parts[0]}/*/{parts[2]}" if len(parts) == 3 else key
+
+
+def to_number(value: object) -> float | None:
+    """Return what a trainer logged as a float; None for what is not one number.
+
+    Numbers of Python, numpy and torch, tensors and arrays with one element and numeric text are
+    taken. Booleans, None, words, lists and longer arrays are not.
+
+    >>> to_number("0.25"), to_number("inf"), to_number("n/a"), to_number(True)
+    (0.25, inf, None, None)
+    """
+    if value is None or isinstance(value, _NOT_NUMBERS):
+        return None
+    try:
+        if not isinstance(value, _PLAIN) and hasattr(value, "item"):
+            value = value.item()  # numpy and torch; fails for more than one element
+            if isinstance(value, bool):
+                return None
+        if isinstance(value, int) and abs(value) > sys.float_info.max:
+            return math.inf if value > 0 else -math.inf
+        return float(value)  # type: ignore[arg-type]
+    except Exception:  # noqa: BLE001  # a foreign object may fail in any way of its own
+        return None

@@ -1,0 +1,96 @@
+"""The rewards of a step's single samples, reduced to the few numbers that detectors read."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from contextlib import suppress
+from math import ceil, dist, sqrt
+from numbers import Real
+from typing import Any
+
+from klarm.metrics.catalogue import to_number
+from klarm.stats.dip import dip, dip_p_value
+
+# What `sample_statistics` returns, at most.
+STATISTICS = ("mean", "std", "dip_p")
+
+# However many there are, a step stays cheap. Of more, evenly spaced ones are taken: all that are
+# read, those of them that are sorted, and those of the sorted that are tested.
+_MOST_READ = 4_096
+_MOST_SORTED = 512
+_MOST_TESTED = 128
+# Fewer are a grade, not a scale: right or wrong is always two groups.
+_FEWEST_DISTINCT = 10
+# Beyond this, products overflow in the dip test.
+_LARGEST = 1e300
+
+
+def sample_statistics(samples: object) -> dict[str, float] | None:
+    """Return mean, standard deviation and the dip test's p; None if this is no list of numbers.
+
+    Lists, tuples and arrays or tensors of one dimension are taken. A None in them is a sample
+    without a reward and left out; a NaN or an infinity makes the mean and the deviation so. The dip
+    test looks at finite values, and is left out if fewer than ten of them differ.
+
+    >>> sample_statistics([1, 2.0, None, 3])
+    {'mean': 2.0, 'std': 1.0}
+    >>> sample_statistics("garbage") is sample_statistics([[0.5]]) is None
+    True
+    """
+    try:
+        values = _numbers(samples)
+    except Exception:  # noqa: BLE001  # a foreign object may fail in any way of its own
+        return None
+    if values is None:
+        return None
+    found = {}
+    if values:
+        mean = found["mean"] = sum(values) / len(values)
+        if len(values) > 1:
+            found["std"] = dist(values, [mean] * len(values)) / sqrt(len(values) - 1)
+        p = _dip_p(values)
+        if p is not None:
+            found["dip_p"] = p
+    return found
+
+
+def _numbers(samples: object) -> list[float] | None:
+    """Return the samples as floats; None if one of them is neither a number nor None."""
+    read: object
+    if isinstance(samples, list | tuple):
+        read = samples[:: _stride(samples)]
+    elif getattr(samples, "ndim", None) == 1:
+        array: Any = samples
+        read = array[:: _stride(array)].tolist()
+    else:
+        return None
+    if not isinstance(read, list | tuple):
+        return None
+    if all(issubclass(kind, Real) for kind in set(map(type, read))):
+        with suppress(OverflowError):  # a whole number beyond all floats
+            return list(map(float, read))
+    values = []
+    for raw in read:
+        if raw is not None:
+            number = float(raw) if isinstance(raw, bool) else to_number(raw)
+            if number is None:
+                return None
+            values.append(number)
+    return values
+
+
+def _stride(samples: Sized) -> int:
+    return max(1, ceil(len(samples) / _MOST_READ))
+
+
+def _dip_p(values: list[float]) -> float | None:
+    finite = [value for value in values if abs(value) < _LARGEST]  # and no NaN
+    tested = _spaced(sorted(_spaced(finite, _MOST_SORTED)), _MOST_TESTED)
+    if len(set(tested)) < _FEWEST_DISTINCT:
+        return None
+    return dip_p_value(dip(tested), len(tested))
+
+
+def _spaced(values: list[float], most: int) -> list[float]:
+    count = len(values)
+    return values if count <= most else [values[i * count // most] for i in range(most)]

@@ -1,0 +1,16 @@
+"""The monitor: the way of a step from the trainer to detectors, journal and listeners."""
+
+from __future__ import annotations
+
+from klarm.monitor.coverage import hints, idle, idle_lines, watched_in_short
+from klarm.monitor.monitor import Monitor
+from klarm.monitor.steps import whole_step
+
+__all__ = [
+    "Monitor",
+    "hints",
+    "idle",
+    "idle_lines",
+    "watched_in_short",
+    "whole_step",
+]

@@ -1,0 +1,355 @@
+"""The monitor: the way of a step from the trainer to detectors, journal and console."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from klarm.boundary import never_raises
+from klarm.console import Console
+from klarm.detectors import Detector
+from klarm.incidents import Checkpoints, IncidentRules, Saved, counted, incidents_in_sum, is_there
+from klarm.journal import Bound, Checkpoint, Finish, Journal, Resume, Source
+from klarm.metrics import Binding, Origin, UserKey, to_number
+from klarm.monitor.coverage import BindingReport, nothing_known, watched
+from klarm.monitor.evaluator import Watch
+from klarm.monitor.resume import Past
+from klarm.monitor.steps import Timeline, whole_step
+from klarm.types import Alert, Blip, Event, Incident
+
+_News = TypeVar("_News")
+
+_AFTER_FINISH = "log was called after finish: nothing is watched any more"
+_AFTER_FORK = (
+    "this process was forked from the one that watches the run, and stays silent; "
+    "to watch here, call klarm.init in this process"
+)
+
+
+class Monitor:
+    """Watches one run. `klarm.init` makes it.
+
+    No method raises: what fails inside is said once and training goes on. `log` does what it does
+    on the caller's thread, in microseconds, and waits for nothing but the disk.
+    Monitors know nothing of each other; in a forked process a monitor stays silent.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        detectors: Iterable[Detector],
+        journal: Journal | None = None,
+        console: Console | None = None,
+        *,
+        rules: IncidentRules | None = None,
+        framework: str = "",
+        user_keys: Mapping[str, UserKey] | None = None,
+        of_journal: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.run = run
+        self.detectors = list(detectors)
+        self.binding = Binding(framework, user_keys, of_journal=of_journal)
+        self.alert_counts = {"warning": 0, "critical": 0}
+        # Told of every event once the journal has it, on the training thread: they must not wait.
+        self.on_event: list[Callable[[Event], object]] = []
+        # Called at the end with the seconds that are left.
+        self.on_finish: list[Callable[[float], object]] = []
+        self._watch = Watch(self.detectors, rules or IncidentRules())
+        self._bindings = 0  # how many of the binding's keys it was told of
+        self._journal = journal
+        self._console = console or Console(enabled=False)
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._timeline = Timeline()
+        self._report: BindingReport | None = BindingReport(
+            self.detectors, self.binding, self._console.say
+        )
+        self._said: set[str] = set()
+        self._inside = False
+        self._postponed: list[tuple[Mapping[str, object], object]] = []
+        self._silent_because = ""
+        self._since = ""  # where a number of steps is not that of the whole run
+        self._past = Past(journal, clock)
+        earlier, last = self._past.earlier, self._past.last_step
+        self._checkpoints = Checkpoints(earlier.checkpoints if earlier is not None else ())
+        if earlier is not None and last is not None:
+            self._timeline.continue_after(last)
+            self._since = " in this process"
+            self._watch.bind(earlier.origins)
+            self._console.say(f"run {run} is known: its journal ends at step {last}")
+        _monitors.add(self)
+
+    @never_raises(list)
+    def log(self, metrics: Mapping[str, object], step: object = None) -> list[Alert]:
+        """Take in what the trainer logged at a step: the previous plus one if none is given."""
+        if self._silent_because:
+            self._say_once(self._silent_because)
+            return []
+        if type(metrics) is not dict and not isinstance(metrics, Mapping):
+            self._say_once(f"log takes a dict of metrics, got {type(metrics).__name__}")
+            return []
+        with self._lock:
+            if self._silent_because:  # another thread has finished meanwhile
+                return []
+            if self._inside:  # a signal handler logs while a call is under way
+                self._postponed.append((metrics, step))
+                return []
+            self._inside = True
+            try:
+                alerts = self._step(metrics, step)
+                while self._postponed:
+                    alerts += self._step(*self._postponed.pop(0))
+                return alerts
+            finally:
+                self._inside = False
+
+    @never_raises(lambda: None)
+    def checkpoint(self, step: int, path: str | os.PathLike[str]) -> None:
+        """Note that the trainer saved its state, a place to go back to."""
+        if self._silent_because:
+            return
+        with self._lock:
+            self._checkpoints.add(int(step), str(path))
+            if self._journal is not None and not self._silent_because:
+                self._journal.record(Checkpoint(int(step), self._clock(), str(path)))
+
+    @never_raises(lambda: None)
+    def last_good_checkpoint(self, incident: Incident | Event) -> Saved | None:
+        """Return step and path of the last checkpoint from before an incident.
+
+        That began with its first alert, or when its metric had left what was normal. One that was
+        saved within another critical incident, or is deleted by now, is none. It looks at the disk.
+        """
+        return self._last_good_checkpoint(incident, is_there)
+
+    @never_raises(lambda: None)
+    def resume(
+        self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None = None
+    ) -> None:
+        """Note that training goes on at this step from an earlier state.
+
+        Steps from it on count as rolled back, and detectors know only what came before: the
+        trainer's own record of it if `rows` holds that, else the journal. `log` does this by itself
+        when a step is lower than the one before.
+        """
+        if self._silent_because:
+            return
+        with self._lock:
+            if not self._silent_because:
+                self._resume(int(step), rows)
+
+    @never_raises(lambda: None)
+    def say(self, message: str) -> None:
+        """Tell whoever reads the terminal, once."""
+        self._say_once(message)
+
+    @never_raises(lambda: None)
+    def source(self, path: str | os.PathLike[str], kept: int) -> None:
+        """Note that steps are read from a log, of which so many are recorded already."""
+        with self._lock:
+            if self._journal is not None and not self._silent_because:
+                self._journal.record(Source(str(path), kept))
+
+    @never_raises(lambda: None)
+    def bound(self, origins: Mapping[str, Origin]) -> None:
+        """Note which keys of the trainer the metrics of a journal were read from."""
+        with self._lock:
+            self.binding.recorded.update(origins)
+            self._bind()
+
+    @never_raises(lambda: None)
+    def logged_by(self, framework: str) -> None:
+        """Note what logs here, such as `trl/GRPOTrainer`, unless the user has said it.
+
+        For integrations that are handed a monitor: before the first step.
+        """
+        with self._lock:
+            self.binding.framework = self.binding.framework or framework
+
+    @never_raises(lambda: None)
+    def finish(self, timeout: float = 5.0) -> None:
+        """End the run: have everything written, in at most so many seconds, and sum up."""
+        ends_at = time.monotonic() + timeout
+        if self._silent_because or not self._lock.acquire(timeout=timeout):
+            return  # over already, or a call hangs on a disk that does not answer
+        try:
+            if self._silent_because:
+                return
+            self._silent_because = _AFTER_FINISH
+            if self._report is not None:
+                self._report.finish()
+            self._tell(self._watch.settle())
+            steps = self._timeline.steps_logged
+            if self._journal is not None:
+                self._journal.record(Finish(self._clock(), steps))
+                self._journal.close(max(0.0, ends_at - time.monotonic()))
+            for closing in self.on_finish:
+                self._inform(closing, max(0.0, ends_at - time.monotonic()))
+            self._console.say(
+                f"run {self.run} ends after {counted(steps, 'step')}{self._since}: {self._in_sum()}"
+            )
+        finally:
+            self._lock.release()
+
+    def __enter__(self) -> Monitor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.finish()
+
+    @property
+    def incidents(self) -> list[Incident]:
+        """The incidents of the run: those that are over, then those that are not."""
+        return self._watch.incidents
+
+    @property
+    def recorded(self) -> bool:
+        """Whether there is a journal that the run is recorded in."""
+        return self._journal is not None
+
+    @property
+    def taken_up(self) -> bool:
+        """Whether the run is that of an earlier process, and where it goes on is not known yet."""
+        return self._timeline.from_earlier_process
+
+    @property
+    def steps_logged(self) -> int:
+        """How many steps this process has logged."""
+        return self._timeline.steps_logged
+
+    @property
+    def critical(self) -> list[Incident]:
+        """The incidents that are open and critical now: what an integration acts upon."""
+        return self._watch.critical
+
+    def _step(self, metrics: Mapping[str, object], step: object) -> list[Alert]:
+        """Take a step all the way: names, place in the run, journal, detectors, incidents."""
+        values = self.binding.read(metrics)
+        given = to_number(step)
+        if step is not None and whole_step(given) is None:
+            self._say_once(
+                f"step {step!r:.80} is no whole number from 0 on: it is taken as the one after the "
+                "previous, and so is every other such step",
+                about="steps that cannot be",
+            )
+        at, goes_on = self._timeline.place(given)
+        if goes_on:
+            self._resume(at)
+        if len(self.binding.keys) != self._bindings:
+            self._bind()
+        new = self._timeline.new_at(at, values)
+        if self._journal is not None:
+            self._journal.step(at, self._clock(), values)
+        alerts, changes = self._watch.look(at, new)
+        for alert in alerts:
+            self._show(alert)
+        self._tell(changes)
+        if self._report is not None and not self._report.step(at, new):
+            self._report = None
+        return alerts
+
+    def _bind(self) -> None:
+        """Tell detectors, and the journal, where their metrics are read and of which kind."""
+        self._bindings = len(self.binding.keys)
+        recording = self._watch.bind(self.binding.origins())
+        if recording and self._journal is not None:
+            self._journal.record(Bound.of(recording))
+
+    def _show(self, alert: Alert) -> None:
+        self.alert_counts[alert.severity] += 1
+        if self._journal is not None:
+            self._journal.record(alert)
+        self._console.alert(alert)
+
+    def _tell(self, changes: Sequence[Event | Blip]) -> None:
+        for change in changes:
+            told = self._with_checkpoint(change) if isinstance(change, Event) else change
+            if self._journal is not None:
+                self._journal.record(told)
+            if isinstance(told, Event):
+                self._console.event(told)
+                for listener in tuple(self.on_event):
+                    self._inform(listener, told)
+
+    def _with_checkpoint(self, event: Event) -> Event:
+        if event.event == "resolved":
+            return event
+        good = self._last_good_checkpoint(event)
+        return event if good is None else msgspec.structs.replace(event, checkpoint=good[1])
+
+    def _last_good_checkpoint(
+        self, incident: Incident | Event, is_good: Callable[[str], bool] = lambda _: True
+    ) -> Saved | None:
+        first = incident.started if incident.onset is None else incident.onset
+        return self._checkpoints.last_before(first, self._watch.spoilt(), is_good)
+
+    @never_raises(lambda: None)  # each on its own: one that fails keeps nothing from the others
+    def _inform(self, listener: Callable[[_News], object], news: _News) -> None:
+        listener(news)
+
+    def _in_sum(self) -> str:
+        """Say what came of the run: that it was quiet means nothing if nothing was watched."""
+        steps, on = self._timeline.steps_logged, any(d.enabled for d in self.detectors)
+        if steps and on and not watched(self.detectors, self.binding):
+            return f"NOTHING WAS WATCHED: {nothing_known(self.binding)}"
+        told = incidents_in_sum(self.incidents)
+        path = self._journal.path if self._journal is not None else None
+        if path is None or not any(incident.id for incident in self.incidents):
+            return told
+        return f"{told}; see klarm replay {shlex.quote(str(path.parent))}"
+
+    def _resume(
+        self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None = None
+    ) -> None:
+        if self._past.is_no_past():
+            self._say_once("steps keep going back: from now on they are taken as they come")
+            return
+        kept = None
+        if rows is not None:
+            kept = [(at, self.binding.read(metrics)) for at, metrics in rows if at < step]
+            self._bind()
+        before = self._past.before(step, kept)
+        if before is None:
+            self._say_once("steps went back, but there is no record to rebuild the baselines from")
+            return
+        changes = self._watch.rebuild(before.history, step)
+        self._timeline.go_on_at(step)
+        self._checkpoints.go_back_to(step)
+        if self._journal is not None:
+            self._journal.record(Resume(step, self._clock()))
+        self._console.say(f"run {self.run} {before.how}")
+        self._tell(changes)
+
+    def _say_once(self, message: str, about: str = "") -> None:
+        if (about or message) not in self._said:
+            self._said.add(about or message)
+            self._console.say(message)
+
+    def _failed(self, place: str, message: str) -> None:
+        """Say, once a place, that klarm itself failed. The guard calls this."""
+        self._say_once(message, about=place)
+
+    def _fall_silent(self) -> None:
+        if not self._silent_because and self._journal is not None:
+            self._journal.abandon()
+        self._silent_because = _AFTER_FORK
+
+
+_monitors: weakref.WeakSet[Monitor] = weakref.WeakSet()
+
+
+def _silence_after_fork() -> None:
+    for monitor in _monitors:
+        monitor._fall_silent()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_silence_after_fork)

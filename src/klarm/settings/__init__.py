@@ -1,0 +1,32 @@
+"""Settings: what a setting is, secrets that are never shown, and texts without them."""
+
+from __future__ import annotations
+
+from klarm.settings.fields import (
+    ConfigError,
+    Names,
+    Setting,
+    as_given,
+    check_settings,
+    did_you_mean,
+    setting,
+    settings_of,
+)
+from klarm.settings.redact import SHORTEST_PIECE, hide
+from klarm.settings.secret import Secret, shown, shown_name
+
+__all__ = [
+    "SHORTEST_PIECE",
+    "ConfigError",
+    "Names",
+    "Secret",
+    "Setting",
+    "as_given",
+    "check_settings",
+    "did_you_mean",
+    "hide",
+    "setting",
+    "settings_of",
+    "shown",
+    "shown_name",
+]

@@ -1,0 +1,135 @@
+"""Which checkpoint to go back to when a run goes wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+
+import pytest
+
+import klarm
+from klarm.detectors import LossNanDetector, RewardCollapseDetector
+from klarm.incidents.text import event_text
+from klarm.integrations import notice
+from klarm.monitor.monitor import Monitor
+from klarm.types import Event
+
+pytestmark = pytest.mark.usefixtures("one_detector")
+
+
+def train(monitor: Monitor, first: int, last: int, bad: int | None = None) -> None:
+    """Log steps, save every tenth, and have a NaN at one."""
+    for step in range(first, last + 1):
+        monitor.log({"kl": math.nan if step == bad else 0.5 + step % 2 / 10}, step)
+        if step % 10 == 0:
+            Path(f"checkpoint-{step}").mkdir(exist_ok=True)
+            monitor.checkpoint(step, f"checkpoint-{step}")
+
+
+def test_the_last_one_from_before_the_first_alert_is_named() -> None:
+    """When it opens: to the listener, in the journal, on the console and in the tracker."""
+    monitor, told = klarm.init("a", console=False), list[Event]()
+    monitor.on_event.append(told.append)
+    train(monitor, 1, 45, bad=38)
+    assert monitor.last_good_checkpoint(monitor.incidents[0]) == (30, "checkpoint-30")
+    assert [event.checkpoint for event in told] == ["checkpoint-30"]
+    assert "\n  last checkpoint from before it: checkpoint-30\n" in event_text(told[0])
+    assert notice.text(told[0]).endswith("\nLast checkpoint from before it: checkpoint-30")
+    lines = Path("klarm_runs/a/journal.jsonl").read_text().splitlines()
+    (event,) = [line for line in map(json.loads, lines) if line["type"] == "event"]
+    assert event["checkpoint"] == "checkpoint-30"
+
+
+def test_one_that_was_deleted_or_saved_within_an_incident_is_not_good() -> None:
+    """Trainers keep the last few only, and an integration saves what has gone wrong."""
+    monitor = klarm.init("a", console=False)
+    train(monitor, 1, 45, bad=38)  # step 40 is within it
+    train(monitor, 46, 48, bad=47)  # still the same
+    train(monitor, 49, 69)
+    (first,) = monitor.incidents
+    assert (first.state, first.ended) == ("resolved", 67)
+    monitor.log({"kl": math.nan}, 70)
+    assert monitor.last_good_checkpoint(monitor.critical[0]) == (30, "checkpoint-30")
+    Path("checkpoint-30").rmdir()
+    assert monitor.last_good_checkpoint(monitor.critical[0]) == (20, "checkpoint-20")
+
+
+def test_one_that_the_trainer_deleted_is_not_named_in_an_incident() -> None:
+    """It is seen when the next one is saved: an incident does not wait for a disk."""
+    monitor, told = klarm.init("a", console=False), list[Event]()
+    monitor.on_event.append(told.append)
+    train(monitor, 1, 20)
+    Path("checkpoint-20").rmdir()
+    train(monitor, 21, 30)
+    Path("checkpoint-30").rmdir()
+    monitor.checkpoint(35, "checkpoint-35")
+    monitor.log({"kl": math.nan}, 32)
+    assert [event.checkpoint for event in told] == ["checkpoint-10"]
+
+
+def test_one_that_is_not_on_this_disk_is_taken_at_its_word() -> None:
+    """In a bucket, say."""
+    monitor = klarm.init("a", console=False)
+    monitor.checkpoint(1, "s3://bucket/checkpoint-1")
+    train(monitor, 2, 4, bad=3)
+    assert monitor.last_good_checkpoint(monitor.critical[0]) == (1, "s3://bucket/checkpoint-1")
+
+
+def test_without_any_there_is_none() -> None:
+    """Nor one from after the first alert."""
+    monitor = Monitor("a", klarm.init("b", console=False).detectors)
+    train(monitor, 8, 12, bad=9)
+    assert monitor.last_good_checkpoint(monitor.critical[0]) is None
+
+
+def test_they_are_known_again_in_the_next_process() -> None:
+    """Those that a rollback undid are not."""
+    train(klarm.init("a", console=False), 1, 45)
+    klarm.finish()
+    monitor = klarm.init("a", console=False)
+    train(monitor, 21, 26, bad=25)
+    assert monitor.last_good_checkpoint(monitor.critical[0]) == (20, "checkpoint-20")
+    train(monitor, 22, 29)
+    monitor.log({"kl": math.nan}, 50)
+    assert monitor.last_good_checkpoint(monitor.critical[0]) == (20, "checkpoint-20")
+
+
+def fall(monitor: Monitor, metric: str, *levels: tuple[int, float]) -> None:
+    """Log a metric that has a level for so many steps, then another; save every tenth."""
+    rng, step = random.Random(1), 0
+    for count, level in levels:
+        for _ in range(count):
+            monitor.log({metric: level * rng.lognormvariate(0, 0.02)}, step)
+            if step % 10 == 0:
+                monitor.checkpoint(step, f"s3://bucket/{step}")
+            step += 1
+
+
+def test_one_saved_after_the_metric_had_set_out_is_not_from_before() -> None:
+    """The first alert may come long after: a detector that waits to be sure is late."""
+    monitor = Monitor("a", [RewardCollapseDetector()])
+    fall(monitor, "reward", (305, 0.6), (60, 0.2))
+    (incident,) = monitor.incidents
+    assert incident.started > 310
+    assert monitor.last_good_checkpoint(incident) == (300, "s3://bucket/300")
+
+
+def test_one_saved_since_an_incident_that_never_recovered_is_not_good() -> None:
+    """It went quiet, since its detector got used to it; the run is as broken as it was."""
+    monitor = Monitor("a", [RewardCollapseDetector(), LossNanDetector()])
+    fall(monitor, "reward", (305, 0.6), (200, 0.2))
+    monitor.log({"loss": math.nan}, 505)
+    quiet, broken = monitor.incidents
+    assert (quiet.state, quiet.recovered) == ("resolved", False)
+    assert quiet.started > 310  # the fall was before
+    assert monitor.last_good_checkpoint(broken) == (300, "s3://bucket/300")
+
+
+def test_once_the_metric_is_back_what_is_saved_is_good_again() -> None:
+    """Though its incident ended without recovery."""
+    monitor = Monitor("a", [RewardCollapseDetector(), LossNanDetector()])
+    fall(monitor, "reward", (305, 0.6), (200, 0.2), (100, 0.6))
+    monitor.log({"loss": math.nan}, 605)
+    assert monitor.last_good_checkpoint(monitor.incidents[-1]) == (600, "s3://bucket/600")

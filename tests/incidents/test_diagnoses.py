@@ -1,0 +1,207 @@
+"""The diagnosis that people read, on recorded runs and on failures made for it."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable, Mapping
+
+import pytest
+
+from klarm.cli.demo import read_recording
+from klarm.detectors import CATALOGUE
+from klarm.journal.file import MemoryJournal
+from klarm.monitor.monitor import Monitor
+from klarm.types import Event
+
+Row = dict[str, float]
+
+
+def told(rows: Iterable[Mapping[str, float]]) -> list[Event]:
+    """Return what people were told of a run that every detector watched, but that it is over."""
+    journal = MemoryJournal()
+    watched = Monitor("a", [kind() for kind in CATALOGUE], journal)
+    for step, row in enumerate(rows):
+        watched.log(row, step=row.get("step", step))
+    return [r for r in journal.records if isinstance(r, Event) and r.event != "resolved"]
+
+
+def patterns(rows: Iterable[Mapping[str, float]]) -> list[tuple[str, int, str]]:
+    return [(event.signal, event.step, event.pattern) for event in told(rows)]
+
+
+def run(change: Callable[[Row, int], object], steps: int = 320) -> list[Row]:
+    """Return a run in good health but for what is changed: it is given every row and its step."""
+    rng = random.Random(0)
+    rows = []
+    for step in range(steps):
+        row = {
+            "kl": 0.02 * (1 + step / 200) * rng.lognormvariate(0, 0.1),
+            "entropy": 0.6 * rng.lognormvariate(0, 0.05),
+            "reward": 0.3 + rng.gauss(0, 0.03),
+            "reward_std": 0.3 * rng.lognormvariate(0, 0.1),
+            "grad_norm": 0.5 * rng.lognormvariate(0, 0.15),
+            "loss": rng.gauss(0, 0.02),
+            "length": 200 * rng.lognormvariate(0, 0.05),
+            "learning_rate": 1e-6,
+        }
+        change(row, step)
+        rows.append(row)
+    return rows
+
+
+def test_the_healthy_recording_has_nothing_to_explain() -> None:
+    """Nobody is told anything."""
+    assert told(read_recording("healthy")) == []
+
+
+def test_the_recorded_explosion_is_explained_by_its_learning_rate() -> None:
+    """Which was multiplied by a hundred after step 150; long after it nothing moves any more."""
+    events = told(read_recording("exploding"))
+    assert [(event.signal, event.pattern) for event in events] == [
+        ("kl", "learning rate raised"),
+        ("entropy", "learning rate raised"),
+        ("reward", "learning rate raised"),
+        ("advantage", ""),
+        ("advantage", ""),
+    ]
+    assert events[0].moved.startswith(
+        "learning_rate x1e+02 from 152, then loss x4 from 153, then kl x42 from 154, then entropy "
+    )
+    assert "grad_norm x5.2 from 166, now x0.56" in events[1].moved
+    assert [event.moved for event in events[3:]] == ["", ""]
+
+
+def test_the_recorded_drift_is_never_called_healthy() -> None:
+    """Hardly any KL penalty held it: the reward was gamed."""
+    assert patterns(read_recording("drifting")) == [
+        ("gradient", 162, "reward bought with KL"),
+        ("kl", 173, "reward bought with KL"),
+        ("entropy", 225, "reward hacking"),
+        ("kl", 237, "reward hacking"),  # it is ten times what it was at 173
+        ("reward", 250, "reward hacking"),
+        ("entropy", 314, ""),
+    ]
+
+
+def test_a_learning_rate_that_jumps() -> None:
+    """Everything after it is its doing."""
+
+    def change(row: Row, step: int) -> None:
+        if step >= 200:
+            growth = 1.15 ** min(step - 200, 40)
+            row["learning_rate"] *= 10
+            row["kl"] *= growth
+            row["grad_norm"] *= min(growth, 8)
+            row["reward"] -= min(0.25, max(0, step - 215) * 0.01)
+
+    events = told(run(change, 260))
+    assert {event.signal for event in events} == {"kl", "gradient", "reward"}
+    assert {event.pattern for event in events} == {"learning rate raised"}
+    assert events[0].moved.startswith("learning_rate x10 from 200, then kl x2.1 from 201")
+
+
+def test_reward_hacking_that_shows_in_kl_first() -> None:
+    """As long as the reward has not followed, that is all that is said."""
+
+    def change(row: Row, step: int) -> None:
+        if step >= 200:
+            row["kl"] *= 1.08 ** min(step - 200, 50)
+            row["reward"] += min(0.6, max(0, step - 215) * 0.02)
+            row["entropy"] *= max(0.1, 0.95 ** max(0, step - 225))
+
+    first, *later = told(run(change, 280))
+    assert (first.signal, first.severity) == ("kl", "critical")
+    assert first.pattern == "KL ahead of the reward"
+    assert {event.pattern for event in later} == {"reward hacking"}
+
+
+def test_an_entropy_that_collapses_alone() -> None:
+    """Its peak is the lowest it came to; once it lies still there is nothing more to explain."""
+
+    def change(row: Row, step: int) -> None:
+        if step >= 200:
+            row["entropy"] *= 0.94 ** min(step - 200, 80)
+
+    opened, *_, escalated = told(run(change))
+    assert (opened.signal, opened.pattern) == ("entropy", "narrowing")
+    assert opened.moved.startswith("entropy x0.15 from 205; kl, reward, ")
+    assert opened.message.startswith("Entropy has fallen from 0.64")
+    assert "as medians of the last 5: 8" in opened.message
+    assert (escalated.event, escalated.severity) == ("escalated", "critical")
+    assert isinstance(escalated.peak, float)
+    assert escalated.peak < 0.005
+
+
+def test_completions_that_grow_for_nothing() -> None:
+    """Or for the reward, if that pays for length."""
+
+    def grow(row: Row, step: int) -> None:
+        row["length"] *= 1 + 0.06 * max(0, step - 200)
+
+    def paid(row: Row, step: int) -> None:
+        grow(row, step)
+        row["reward"] += min(0.5, 0.01 * max(0, step - 200))
+
+    assert patterns(run(grow))[0] == ("length", 228, "longer for nothing")
+    assert patterns(run(paid)) == [("reward", 249, "length hack")]
+
+
+@pytest.mark.parametrize("step", [2, 200])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_breaks_is_explained_from_the_first_step_on(step: int, value: float) -> None:
+    """However little came before."""
+
+    def change(row: Row, at: int) -> None:
+        if at == step:
+            row["loss"] = value
+
+    (event,) = told(run(change, step + 20))
+    assert (event.signal, event.pattern) == ("loss", "numbers broken")
+    assert event.moved.startswith(f"loss not finite at {step}")
+    assert "float16" in event.recommendation
+
+
+def test_an_infinite_reward_is_no_matter_of_kl() -> None:
+    """Though that was NaN a few steps before; each is told what to look at."""
+
+    def change(row: Row, step: int) -> None:
+        if step == 25:
+            row["kl"] = math.nan
+        if step == 40:
+            row["reward"] = math.inf
+
+    kl, reward = told(run(change, 60))
+    assert (kl.pattern, reward.pattern) == ("KL broken", "reward broken")
+    assert "log-ratios" in kl.recommendation
+    assert "log-ratios" not in reward.recommendation
+    assert "reward function" in reward.recommendation
+
+
+def test_a_slow_drift_is_past_the_optimum_when_the_reward_falls() -> None:
+    """The fall is too slow to show in a hundred steps; what the alert says of it is believed."""
+
+    def change(row: Row, step: int) -> None:
+        row["kl"] *= math.exp(step / 120) / (1 + step / 200)
+        row["reward"] += 0.3 * min(step / 200, 1) - max(0, step - 250) * 0.001
+
+    *_, last = told(run(change, 400))
+    assert (last.signal, last.pattern) == ("reward", "past the optimum")
+    assert "reward flat" not in last.moved
+    assert "reward," not in last.moved
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_exponential_kl_is_the_same_whatever_the_noise_of_the_reward(seed: int) -> None:
+    """A reward that climbs as ever does not pay for it."""
+    rng = random.Random(seed)
+    rows = [
+        {
+            "kl": 0.01 * 1.03**step * rng.lognormvariate(0, 0.1),
+            "reward": 0.0025 * step + rng.gauss(0, 0.1),
+        }
+        for step in range(200)
+    ]
+    events = [event for event in told(rows) if event.signal == "kl"]
+    assert events
+    assert {event.pattern for event in events} <= {"KL spent for nothing", "KL ahead of the reward"}

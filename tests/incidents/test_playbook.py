@@ -1,0 +1,161 @@
+"""What moved, in which order, and what it looks like."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from klarm.incidents.playbook import PATTERNS, diagnose
+from klarm.incidents.trends import Movement, RecentRows, summary
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def rows(**curves: Callable[[int], float]) -> RecentRows:
+    """Return a hundred steps, 600 to 699, of these curves."""
+    recent = RecentRows()
+    for step in range(600, 700):
+        recent.add(step, {name: curve(step) for name, curve in curves.items()})
+    return recent
+
+
+def wobble(step: int) -> float:
+    return 1.0 + 0.02 * ((step * 7) % 5 - 2)
+
+
+def rising_from(start: int, factor: float) -> Callable[[int], float]:
+    return lambda step: wobble(step) * (factor if step >= start else 1.0)
+
+
+def test_what_moved_is_told_in_its_order_and_what_did_not_as_well() -> None:
+    """With when it left what was normal, and how far it is now."""
+    recent = rows(kl=rising_from(678, 8.0), grad_norm=rising_from(672, 4.0), reward=wobble)
+    assert (
+        summary(recent.movements()) == "grad_norm x4.1 from 672, then kl x8.2 from 678; reward flat"
+    )
+
+
+def test_a_spike_that_has_passed_is_no_movement() -> None:
+    """Nor is a metric with too few values anything at all."""
+    recent = rows(kl=lambda step: 50.0 if step == 680 else wobble(step))
+    recent.add(700, {"kl": 1.0, "loss": 3.0})
+    assert [(m.metric, m.direction) for m in recent.movements()] == [("kl", "flat")]
+
+
+def test_a_value_that_is_not_finite_is_broken_from_its_first_step() -> None:
+    """Whatever comes after it."""
+    recent = rows(loss=lambda step: math.nan if step in (650, 690) else wobble(step))
+    assert summary(recent.movements()) == "loss not finite at 650"
+
+
+def test_a_value_that_was_not_finite_is_past_after_twenty_that_are() -> None:
+    """What broke then is no cause of what happens now."""
+    for broken, said in ((679, "kl flat"), (680, "kl not finite at 680")):
+        recent = rows(kl=lambda step, at=broken: math.nan if step == at else wobble(step))  # type: ignore[misc]
+        assert summary(recent.movements()) == said
+
+
+def test_a_burst_is_told_with_how_far_it_went_and_where_it_is_now() -> None:
+    """The date of the rise with the factor of the fall after it would be neither."""
+
+    def grad_norm(step: int) -> float:
+        return wobble(step) * (1.0 if step < 670 else 11.0 if step < 680 else 0.22)
+
+    def kl(step: int) -> float:
+        return wobble(step) * (5.0 if 670 <= step < 680 else 1.0)
+
+    recent = rows(grad_norm=grad_norm, kl=kl)
+    told = summary(recent.movements())
+    assert told == "kl x5.1 from 670, now x1, then grad_norm x11 from 670, now x0.22"
+
+
+def test_reward_rises_only_where_that_is_clear_against_its_noise() -> None:
+    """Three lucky batches at the end of a slow climb pay for nothing."""
+
+    def climb(step: int) -> float:
+        return 0.2 + 0.002 * (step - 600) + 0.1 * math.sin(step * 2.4)
+
+    lucky = rows(reward=lambda step: climb(step) + (0.5 if step >= 697 else 0.0))
+    taught = rows(reward=lambda step: climb(step) + (0.5 if step >= 685 else 0.0))
+    assert [m.direction for m in lucky.movements()] == ["flat"]
+    assert [m.direction for m in taught.movements()] == ["up"]
+
+
+def test_a_level_that_noise_drowns_is_nothing_to_measure_by() -> None:
+    """A loss near 0 is up, not up by a factor of -900."""
+    recent = rows(loss=lambda step: 0.02 * math.sin(step * 2.4) + (1.0 if step >= 680 else 0.0))
+    assert summary(recent.movements()) == "loss up from 680"
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.name)
+def test_every_pattern_is_found_and_documented(pattern: object) -> None:
+    """No pattern is hidden by one before it, and its page says the same."""
+    from klarm.incidents.playbook import Pattern
+
+    assert isinstance(pattern, Pattern)
+    order = [*pattern.order, *(metric for metric in pattern.moved if metric not in pattern.order)]
+    movements = [
+        Movement(metric, pattern.moved[metric][0], 600 + 10 * order.index(metric), 2.0, level=0.6)
+        for metric in pattern.moved
+    ]
+    for signal in pattern.explains:
+        far = pattern.only == "far"
+        critical = pattern.only != "harmless"
+        found = diagnose(movements, signal, critical=critical, budget=1.0 if far else math.inf)
+        assert found is not None
+        # On one of them, another may tell more.
+        assert found == pattern or signal != pattern.explains[0]
+    page = (DOCS / "playbook.md").read_text()
+    assert f"| {pattern.name} | {', '.join(pattern.explains)} |" in page
+    assert f"| {pattern.cause} | {pattern.remedy} |" in page
+
+
+def test_order_matters_where_a_pattern_says_so() -> None:
+    """Gradients that rise after KL are no cause of it."""
+    first = [Movement("grad_norm", "up", 612, 4.0), Movement("kl", "up", 618, 8.0)]
+    after = [Movement("grad_norm", "up", 620, 4.0), Movement("kl", "up", 618, 8.0)]
+    found, missed = diagnose(first, "kl"), diagnose(after, "kl")
+    assert found is not None
+    assert found.name == "gradients first"
+    assert missed is None
+    assert diagnose([], "kl") is None
+
+
+def test_what_came_first_may_have_passed() -> None:
+    """A burst of gradients that threw KL out is a cause though they are low now."""
+    burst = Movement("grad_norm", "up", 612, 11.0, ended="down", now=0.2)
+    found = diagnose([burst, Movement("kl", "up", 618, 8.0)], "kl")
+    assert found is not None
+    assert found.name == "gradients first"
+
+
+def test_a_pattern_explains_its_own_signals_only() -> None:
+    """A KL that broke is no cause of an infinite reward."""
+    movements = [Movement("kl", "broken", 25, math.nan), Movement("reward", "broken", 40, math.nan)]
+    names = {signal: diagnose(movements, signal) for signal in ("kl", "reward", "length")}
+    assert {s: pattern and pattern.name for s, pattern in names.items()} == {
+        "kl": "KL broken",
+        "reward": "reward broken",
+        "length": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("critical", "kl", "name"),
+    [
+        (False, 0.4, "take-off"),
+        (False, 0.6, "reward bought with KL"),
+        (True, 0.4, "reward bought with KL"),
+    ],
+)
+def test_nothing_is_called_healthy_that_is_critical_or_far_out(
+    critical: bool, kl: float, name: str
+) -> None:
+    """Far is beyond half the budget."""
+    movements = [Movement("kl", "up", 612, 4.0, level=kl), Movement("reward", "up", 615, 2.0)]
+    found = diagnose(movements, "kl", critical=critical, budget=1.0)
+    assert found is not None
+    assert found.name == name

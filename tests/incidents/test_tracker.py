@@ -1,0 +1,470 @@
+"""Incidents: when they open, get worse and end, and that nothing is told twice or too late."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import klarm
+from klarm.analysis.replay import replay
+from klarm.config.layers import load
+from klarm.detectors import (
+    EntropyCollapseDetector,
+    KLBudgetDetector,
+    KLExplosionDetector,
+    MetricLostDetector,
+    RewardCollapseDetector,
+    RewardDriftDetector,
+    TrustRegionDetector,
+)
+from klarm.incidents.text import event_text
+from klarm.incidents.tracker import IncidentRules, Incidents
+from klarm.journal.file import MemoryJournal
+from klarm.monitor.monitor import Monitor
+from klarm.settings.fields import ConfigError
+from klarm.sources import read_log
+from klarm.types import Alert, Blip, Event, Severity
+
+pytestmark = pytest.mark.usefixtures("one_detector")
+
+QUIET = None
+KL = {"kl": 1.0}
+
+
+def alert(step: int, severity: Severity = "warning", *, decisive: bool = False) -> Alert:
+    value = float(step)
+    return Alert("kl_explosion", severity, step, "KL is up", {"kl": value}, "look", decisive)
+
+
+def follow(
+    said: list[str | None], confirm_steps: int = 5, resolve_after: int = 20
+) -> list[tuple[str, int, str]]:
+    """Feed one signal: `w`, `c`, `C` (decisive) or None a step; return what changed, and when."""
+    rules = IncidentRules(confirm_steps=confirm_steps, resolve_after=resolve_after)
+    incidents = Incidents([KLExplosionDetector(confirm_steps=0)], rules)
+    changes: list[Event | Blip] = []
+    for step, word in enumerate(said):
+        severity: Severity = "warning" if word == "w" else "critical"
+        alerts = [alert(step, severity, decisive=word == "C")] if word else []
+        changes += incidents.update(step, KL, alerts)
+    changes += incidents.settle()
+    return [
+        (change.event if isinstance(change, Event) else "blip", change.step, change.severity)
+        for change in changes
+    ]
+
+
+def test_five_steps_in_alert_open_an_incident_and_twenty_quiet_ones_resolve_it() -> None:
+    """Counted to the step."""
+    assert follow([*"wwww", QUIET]) == [("blip", 4, "warning")]
+    assert follow([*"wwwww"]) == [("opened", 4, "warning")]
+    assert follow([*"wwwww", *[QUIET] * 19]) == [("opened", 4, "warning")]
+    assert follow([*"wwwww", *[QUIET] * 20]) == [
+        ("opened", 4, "warning"),
+        ("resolved", 24, "warning"),
+    ]
+
+
+def test_one_quiet_step_starts_the_count_again() -> None:
+    """In a row means in a row; once it is open, an alert starts the quiet count again."""
+    assert follow([*"wwww", QUIET, *"wwww", QUIET]) == [
+        ("blip", 4, "warning"),
+        ("blip", 9, "warning"),
+    ]
+    calm = [QUIET] * 19
+    assert follow([*"wwwww", *calm, "w", *calm])[-1] == ("opened", 4, "warning")
+
+
+def test_a_decisive_alert_opens_at_once() -> None:
+    """Whatever was before it."""
+    assert follow(["C"]) == [("opened", 0, "critical")]
+    assert follow(["w", "w", "C"]) == [("opened", 2, "critical")]
+
+
+def test_an_open_incident_escalates_once_when_the_severity_rises() -> None:
+    """A critical alert is never held back by a warning before it; a warning after it is no news."""
+    assert follow([*"wwwww", "c", "c", "w", "c"]) == [
+        ("opened", 4, "warning"),
+        ("escalated", 5, "critical"),
+    ]
+    assert follow([*"wwcww"]) == [("opened", 4, "critical")]
+
+
+def test_a_detector_may_have_rules_of_its_own() -> None:
+    """Zero means as for all."""
+    detector = KLExplosionDetector(confirm_steps=2, resolve_after=3)
+    incidents = Incidents([detector], IncidentRules())
+    told = []
+    for step in range(8):
+        alerts = [alert(step)] if step < 2 else []
+        told += incidents.update(step, KL, alerts)
+    told += incidents.settle()
+    assert [(event.event, event.step) for event in told if isinstance(event, Event)] == [
+        ("opened", 1),
+        ("resolved", 4),
+    ]
+
+
+def test_steps_without_the_metric_count_for_nothing() -> None:
+    """Neither as alert nor as quiet: reward may come every fourth step."""
+    incidents = Incidents([KLExplosionDetector(confirm_steps=0)], IncidentRules(resolve_after=2))
+    told = []
+    for step in range(20):
+        if step % 4 == 0:
+            told += incidents.update(step, KL, [alert(step)])
+        else:
+            told += incidents.update(step, {"loss": 1.0}, [])
+    assert [(event.event, event.step) for event in told if isinstance(event, Event)] == [
+        ("opened", 16)
+    ]
+
+
+def test_several_dicts_of_one_step_are_one_step() -> None:
+    """A signal that was alarmed about in one of them was not quiet in another."""
+    incidents = Incidents([KLExplosionDetector(confirm_steps=0)], IncidentRules(confirm_steps=3))
+    told: list[Event | Blip] = []
+    for step in range(3):
+        told += incidents.update(step, {"kl": 1.0}, [alert(step)])
+        told += incidents.update(step, {"kl": 1.0}, [])
+        told += incidents.update(step, {"loss": 1.0}, [])
+    assert [(change.step, type(change)) for change in told] == [(2, Event)]
+
+
+def test_the_peak_is_of_the_metric_it_began_with() -> None:
+    """KL to the reference and to the old policy are of one signal, but never one quantity."""
+    watched = Monitor("a", [TrustRegionDetector(), KLBudgetDetector()])
+    for kl, kl_old in ((5.0, 0.01), (6.0, 0.3), (7.0, 0.2)):
+        watched.log({"kl": kl, "kl_old": kl_old})
+    (incident,) = watched.incidents
+    assert incident.detectors == ["trust_region", "kl_budget"]
+    assert incident.peak == 0.3
+
+
+def test_an_incident_knows_its_course() -> None:
+    """First step, last alert, peak, how many alerts, and who spoke in which order."""
+    watched = Monitor("a", [KLExplosionDetector(confirm_steps=0)], MemoryJournal())
+    for value in [0.4, 0.6] * 50:
+        watched.log({"kl": value})
+    for value in (2.0, 9.0, 5.0, 7.0, 6.0, 8.0):
+        watched.log({"kl": value * 10 ** watched.alert_counts["critical"]})
+    (incident,) = watched.incidents
+    assert (incident.id, incident.signal, incident.state) == (1, "kl", "open")
+    assert (incident.started, incident.opened, incident.last_alert) == (100, 104, 105)
+    assert (incident.severity, incident.alerts) == ("critical", 6)
+    assert incident.peak == 8e5
+    assert incident.detectors == ["kl_explosion"]
+    assert incident.worst.step == 104
+
+
+def test_a_nan_is_the_highest_peak() -> None:
+    """And opens at once."""
+    watched = Monitor("a", [KLExplosionDetector(confirm_steps=0)], MemoryJournal())
+    for value in (math.inf, math.nan, math.inf):
+        watched.log({"kl": value})
+    (incident,) = watched.incidents
+    assert math.isnan(incident.peak)
+    assert incident.opened == 0
+
+
+def test_the_peak_is_the_lowest_value_where_a_fall_is_the_trouble() -> None:
+    """Entropy that collapses is the worse the lower it is; a value that is not finite is worst."""
+    watched = Monitor("a", [EntropyCollapseDetector()])
+    for value in [0.8] * 100 + [0.05, 0.01, 0.04, 0.02, 0.03, 0.06, 0.05]:
+        watched.log({"entropy": value})
+    (incident,) = watched.incidents
+    assert incident.peak == 0.02  # at 0.01 the median of five had not fallen yet
+    watched.log({"entropy": math.inf})
+    assert incident.peak == math.inf
+
+
+def test_a_graver_alert_may_turn_the_peak_around() -> None:
+    """Reward that rose while it was gamed, and then fell off a cliff."""
+    detectors = [RewardDriftDetector(), RewardCollapseDetector()]
+    incidents = Incidents(detectors, IncidentRules())
+    for step, (name, severity, reward, worse) in enumerate(
+        [
+            ("reward_drift", "warning", 1.5, "higher"),
+            ("reward_drift", "warning", 1.8, "higher"),
+            ("reward_collapse", "critical", 0.3, "lower"),
+            ("reward_drift", "warning", 1.9, "higher"),
+            ("reward_collapse", "critical", 0.2, "lower"),
+        ]
+    ):
+        said = Alert(name, severity, step, "look", {"reward": reward}, "look", True, worse)  # type: ignore[arg-type]
+        incidents.update(step, {"reward": reward}, [said])
+    assert incidents.current["reward"].peak == 0.2
+
+
+def test_the_peak_of_a_metric_that_is_gone_is_for_how_long() -> None:
+    """There is no value to give."""
+    watched = Monitor("a", [MetricLostDetector()])
+    for step in range(90):
+        watched.log({"loss": float(step), **({"kl": 0.1 * step} if step < 30 else {})})
+    (incident,) = watched.incidents
+    assert incident.peak == 60.0
+
+
+words = st.lists(st.sampled_from([None, None, "w", "c", "C"]), max_size=120)
+
+
+@given(words, st.integers(1, 6), st.integers(1, 10))
+def test_every_incident_opens_once_and_ends_once_at_most(
+    said: list[str | None], confirm_steps: int, resolve_after: int
+) -> None:
+    """No event repeats, none comes out of turn, and a decisive critical is told at its step."""
+    changes = follow(said, confirm_steps, resolve_after)
+    is_open = False
+    worst = ""
+    for kind, _, severity in changes:
+        if kind == "opened":
+            assert not is_open
+            is_open, worst = True, severity
+        elif kind == "escalated":
+            assert is_open
+            assert (worst, severity) == ("warning", "critical")
+            worst = severity
+        elif kind == "resolved":
+            assert is_open
+            is_open = False
+        else:
+            assert not is_open
+    critical_at = {step for kind, step, severity in changes if severity == "critical"}
+    for step, word in enumerate(said):
+        if word == "C" and step not in critical_at:
+            # It was told before: the incident was critical already.
+            before = [kind for kind, at, _ in changes if at < step]
+            assert before[-1] in ("opened", "escalated")
+    quiet = 0
+    for word in reversed(said):
+        if word is not None:
+            break
+        quiet += 1
+    assert not (is_open and quiet >= resolve_after)
+
+
+def test_impossible_rules_are_refused() -> None:
+    """As all impossible settings are."""
+    with pytest.raises(ConfigError, match=r"incidents\.confirm_steps must be at least 1, got 0"):
+        IncidentRules(confirm_steps=0)
+
+
+def told_live(seed: int) -> list[Event]:
+    """Log a random run with restarts and rollbacks; return the events its journals hold."""
+    rng = random.Random(seed)
+    step = 0
+    for _ in range(3):
+        klarm.init("a", console=False)
+        for _ in range(rng.randint(1, 3)):
+            level = rng.choice([0.01, 0.01, 3.0, math.nan])
+            for _ in range(rng.randint(1, 120)):
+                value = level * rng.lognormvariate(0, 1.0)
+                klarm.log({"loss": 1.0}, step)
+                klarm.log({"kl": value}, step)
+                step += 1
+            step = max(0, step - rng.randint(0, 60))
+        if rng.random() < 0.5:
+            klarm.finish()
+    klarm.finish()
+    return read_events()
+
+
+def read_events() -> list[Event]:
+    from klarm.journal.file import read_journal
+
+    journal = Path("klarm_runs/a/journal.jsonl")
+    return [record for record in read_journal(journal) if isinstance(record, Event)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_live_and_replay_tell_the_same_through_restarts_and_rollbacks(seed: int) -> None:
+    """Each number opens once and ends once at most, and what was told is true at the end."""
+    live = told_live(seed)
+    found = replay(read_log(Path("klarm_runs/a"), print), lambda recorded: load(recorded=recorded))
+    assert [(e.event, e.step, e.signal, e.severity, e.started) for e in live] == [
+        (e.event, e.step, e.signal, e.severity, e.started) for e in found.events
+    ]
+    for kind in ("opened", "resolved"):
+        numbers = [event.incident for event in live if event.event == kind]
+        assert len(numbers) == len(set(numbers))
+
+
+def test_an_incident_that_is_rolled_back_is_resolved() -> None:
+    """Or a pager would ring for something that no longer is; the next one has its own number."""
+    journal = MemoryJournal()
+    watched = Monitor("a", [KLExplosionDetector(confirm_steps=0)], journal)
+    for step in range(50):
+        watched.log({"kl": 0.1}, step)
+    watched.log({"kl": math.nan}, 50)
+    watched.log({"kl": 0.1}, 40)
+    for step in range(41, 50):
+        watched.log({"kl": 0.1}, step)
+    watched.log({"kl": math.nan}, 50)
+    events = [record for record in journal.records if isinstance(record, Event)]
+    assert [(e.event, e.incident, e.step, e.reason) for e in events] == [
+        ("opened", 1, 50, "a value that is not finite"),
+        ("resolved", 1, 40, "rolled back"),
+        ("opened", 2, 50, "a value that is not finite"),
+    ]
+    assert events[0].moved
+    assert events[0].pattern
+    assert (events[1].moved, events[1].pattern, events[1].remedy) == ("", "", "")
+
+
+def test_the_reason_names_what_confirmed_it() -> None:
+    """A detector by itself, or the steps in alert; one that is not finite is above."""
+    budget = Monitor("a", [KLBudgetDetector()], told := MemoryJournal())
+    for step in range(30):
+        budget.log({"kl": 3.0}, step)
+    spread = Monitor("a", [KLExplosionDetector(confirm_steps=3)], told)
+    for step in range(60):
+        spread.log({"kl": 0.1 + step % 2 / 1000 if step < 50 else 2.0**step}, step)
+    events = [record for record in told.records if isinstance(record, Event)]
+    assert [e.reason for e in events if e.event == "opened"] == [
+        "kl_budget has confirmed it by itself",
+        "in alert for 3 steps",
+    ]
+
+
+def test_an_incident_that_was_open_when_the_process_died_goes_on() -> None:
+    """With its number; it is not told again."""
+    klarm.init("a", console=False)
+    for step in range(50):
+        klarm.log({"kl": 0.1 + step % 2 / 1000}, step)
+    klarm.log({"kl": math.nan}, 50)
+    watched = klarm.init("a", console=False)
+    for step in range(51, 75):
+        klarm.log({"kl": 0.1 + step % 2 / 1000}, step)
+    assert [(e.event, e.incident, e.step) for e in read_events()] == [
+        ("opened", 1, 50),
+        ("resolved", 1, 70),
+    ]
+    assert [incident.state for incident in watched.incidents] == ["resolved"]
+
+
+def peaks_told(peaks: list[float]) -> list[tuple[str, int]]:
+    """Feed one signal that is critical at every step; return what was told, and when."""
+    incidents = Incidents([KLExplosionDetector(confirm_steps=0)], IncidentRules())
+    told = []
+    for step, peak in enumerate(peaks):
+        said = Alert("kl_explosion", "critical", step, f"KL {peak}", {"kl": peak}, "look", True)
+        told += [e for e in incidents.update(step, KL, [said]) if isinstance(e, Event)]
+    return [(event.event, event.step) for event in told]
+
+
+def test_an_open_incident_that_becomes_far_worse_is_told_again() -> None:
+    """Who knew of it, or waved it through, knew of something ten times smaller."""
+    assert peaks_told([0.3] * 200 + [3.0]) == [("opened", 0), ("escalated", 200)]
+    assert peaks_told([0.3] * 200 + [2.9]) == [("opened", 0)]
+
+
+def test_one_explosion_is_told_once() -> None:
+    """However many orders of magnitude it takes, as long as it takes few steps."""
+    assert peaks_told([0.3 * 1.2**i for i in range(50)]) == [("opened", 0)]
+
+
+def test_what_is_far_worse_has_the_message_of_then() -> None:
+    """And says in which respect, on the console too."""
+    incidents = Incidents([KLExplosionDetector(confirm_steps=0)], IncidentRules())
+    for step in range(150):
+        peak = 0.3 if step < 149 else 30.0
+        said = Alert("kl_explosion", "critical", step, f"KL {peak}", {"kl": peak}, "look", True)
+        changes = incidents.update(step, KL, [said])
+    (event,) = changes
+    assert isinstance(event, Event)
+    assert event.reason == "the peak is 30; when it was last told, it was 0.3"
+    assert event_text(event).splitlines() == [
+        "klarm INCIDENT 1 on kl is far worse, critical, step 149: "
+        "the peak is 30; when it was last told, it was 0.3",
+        "  KL 30.0",
+        "  -> look",
+    ]
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["open", "resolved before"])
+def test_an_incident_that_is_undone_and_comes_again_is_another_one(over: bool) -> None:
+    """Else those who were told of the first would never be told of the second."""
+    rows = [(step, {"kl": math.nan if step == 50 else 0.5}) for step in range(100 if over else 55)]
+    journal = MemoryJournal()
+    watched = Monitor("a", [KLExplosionDetector()], journal)
+    for _ in range(2):
+        for step, values in rows:
+            watched.log(values, step)
+    opened = [r for r in journal.records if isinstance(r, Event) and r.event == "opened"]
+    assert [(event.incident, event.step) for event in opened] == [(1, 50), (2, 50)]
+
+
+def test_the_opening_has_the_numbers_of_the_step_it_opens_at() -> None:
+    """Not those of the first alert, which are a fraction of them by then."""
+    watched = Monitor("a", [KLExplosionDetector(confirm_steps=3)], MemoryJournal())
+    told: list[Event] = []
+    watched.on_event.append(told.append)
+    for value in [0.4, 0.6] * 50 + [3.0, 30.0, 300.0]:
+        watched.log({"kl": value})
+    assert told[0].message.startswith("KL 300 ")
+
+
+def test_a_count_of_steps_grows_without_being_far_worse() -> None:
+    """That a metric is lost is told once."""
+    watched = Monitor("a", [MetricLostDetector()], MemoryJournal())
+    told: list[Event] = []
+    watched.on_event.append(told.append)
+    for step in range(900):
+        watched.log({"kl": 0.1 + step % 7, "reward": 0.5 if step > 50 else step / 100.0})
+    assert [event.event for event in told] == ["opened"]
+
+
+def start_run() -> Monitor:
+    rules = {"resolve_after": 3}
+    return klarm.init("a", console=False, incidents=rules, kl_explosion={"confirm_steps": 1})
+
+
+def recorded(lines: list[str], *, without: str = "") -> list[dict[str, object]]:
+    """Write a journal, but for the last line of an event, and return what the next start tells."""
+    path = Path("klarm_runs/a/journal.jsonl")
+    if without:
+        torn = [i for i, line in enumerate(lines) if f'"event":"{without}"' in line][-1]
+        lines = lines[:torn]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    watched, told = start_run(), list[Event]()
+    watched.on_event.append(told.append)
+    last = max(json.loads(line)["step"] for line in lines if '"type":"step"' in line)
+    watched.log({"kl": 0.5}, last + 1)
+    klarm.finish()
+    return [{"event": e.event, "id": e.incident, "severity": e.severity} for e in told]
+
+
+def run_once(values: list[float]) -> list[str]:
+    start_run()
+    for step, value in enumerate(values):
+        klarm.log({"kl": value}, step)
+    klarm.finish()
+    return Path("klarm_runs/a/journal.jsonl").read_text().splitlines()
+
+
+def test_an_escalation_whose_line_was_torn_is_told_by_the_next_start() -> None:
+    """Else a critical incident would be open that everybody takes for a warning."""
+    lines = run_once([0.4, 0.6] * 50 + [0.9, 0.9, math.nan])
+    assert recorded(lines, without="escalated") == [
+        {"event": "escalated", "id": 1, "severity": "critical"}
+    ]
+
+
+def test_an_end_whose_line_was_torn_is_told_as_the_end_it_was() -> None:
+    """And not as undone by a rollback."""
+    lines = run_once([0.4, 0.6] * 50 + [math.nan] + [0.5] * 8)
+    assert recorded(lines, without="resolved") == [
+        {"event": "resolved", "id": 1, "severity": "critical"}
+    ]
+
+
+def test_an_incident_that_ended_with_the_last_step_does_not_open_again() -> None:
+    """The end of a run settles its last step, and so does its next start."""
+    lines = run_once([0.4, 0.6] * 50 + [math.nan] + [0.5] * 3)
+    assert any('"event":"resolved"' in line for line in lines)
+    assert recorded(lines) == []

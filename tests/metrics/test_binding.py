@@ -1,0 +1,359 @@
+"""Which key fills which metric, and the line that says so."""
+
+from __future__ import annotations
+
+from klarm.detectors import (
+    Detector,
+    EntropyCollapseDetector,
+    KLExplosionDetector,
+    RewardHackingDetector,
+    TrustRegionDetector,
+)
+from klarm.metrics.binding import Binding
+from klarm.metrics.kl_kind import Kind, Origin
+from klarm.metrics.user_keys import UserKey
+from klarm.monitor.coverage import BindingReport, hints, idle_lines, nothing_known, watched_lines
+
+
+def told(detectors: list[Detector], binding: Binding) -> list[str]:
+    """Return all that would be said of a binding."""
+    every = (watched_lines, idle_lines, hints)
+    return [line for lines in every for line in lines(detectors, binding)]
+
+
+def test_known_keys_get_their_names_and_unknown_ones_keep_theirs() -> None:
+    """Nothing that is a number is lost."""
+    values = Binding().read({"train/kl": 0.1, "my/own": 2, "note": "text", "epoch": "0.5"})
+    assert values == {"kl": 0.1, "my/own": 2.0, "epoch": 0.5}
+
+
+def test_the_best_key_of_a_step_is_bound() -> None:
+    """The others are recorded under their own names."""
+    binding = Binding()
+    values = binding.read({"actor/reward_kl_penalty": 3.0, "actor/kl_loss": 0.1})
+    assert values == {"kl": 0.1, "actor/reward_kl_penalty": 3.0}
+    assert binding.keys["kl"] == "actor/kl_loss"
+
+
+def test_a_metric_stays_bound_to_its_key() -> None:
+    """Two estimates of one thing must not take turns, even when the better one comes later."""
+    binding = Binding()
+    binding.read({"actor/reward_kl_penalty": 3.0})
+    assert binding.read({"kl": 0.1}) == {"other/kl": 0.1}
+    assert binding.read({"actor/reward_kl_penalty": 4.0, "kl": 0.2}) == {"kl": 4.0, "other/kl": 0.2}
+
+
+def test_a_prefix_makes_no_other_key() -> None:
+    """A tracker's `train/kl` is the trainer's `kl`."""
+    binding = Binding()
+    assert binding.read({"train/kl": 0.1}) == {"kl": 0.1}
+    assert binding.read({"kl": 0.2}) == {"kl": 0.2}
+
+
+def test_a_key_without_a_number_binds_nothing() -> None:
+    """A column of None does not take the place of one with values."""
+    binding = Binding()
+    assert binding.read({"kl": None, "objective/kl": 0.5}) == {"kl": 0.5}
+
+
+def test_nested_dicts_are_joined_by_slashes() -> None:
+    """And whatever else is nested is left out, cycles too."""
+    cycle: dict[str, object] = {"kl": 0.3}
+    cycle["again"] = cycle
+    values = Binding().read({"train": {"kl": 0.1, "list": [1]}, "deep": {"a": {"b": 1}}, "x": 1})
+    assert values == {"kl": 0.1, "deep/a/b": 1.0, "x": 1.0}
+    assert Binding().read(cycle)["kl"] == 0.3
+
+
+def test_a_list_of_rewards_is_reduced_to_numbers() -> None:
+    """Mean and spread where the trainer logs none, and the p of the dip test; nested ones too."""
+    binding = Binding()
+    rewards = [i / 16 for i in range(16)]
+    values = binding.read({"train": {"rewards": rewards}, "kl": 0.1})
+    assert values.keys() == {"kl", "reward", "reward_std", "reward_dip_p"}
+    assert values["reward"] == sum(rewards) / 16
+    assert binding.keys["reward"] == "train/rewards/mean"
+    assert binding.read({"rewards": [1, 0, 0, 1]}).keys() == {"reward", "reward_std"}
+    assert binding.read({"env/reward_dist": [1, 3]}) == {
+        "env/reward_dist/mean": 2.0,
+        "env/reward_dist/std": 2**0.5,
+    }
+
+
+def test_what_the_trainer_says_of_its_rewards_goes_first() -> None:
+    """The numbers of the samples keep names of their own then, in later steps too."""
+    binding = Binding()
+    values = binding.read({"rewards": [1, 3], "reward": 5.0})
+    assert values == {"reward": 5.0, "rewards/mean": 2.0, "reward_std": 2**0.5}
+    assert binding.read({"rewards": [2, 2]}) == {"rewards/mean": 2.0, "reward_std": 0.0}
+
+
+def test_samples_that_came_first_stay_the_source() -> None:
+    """The trainer's own number, when it comes late, steps aside: they must not take turns."""
+    binding = Binding()
+    assert binding.read({"rewards": [1, 3]})["reward"] == 2.0
+    assert binding.read({"reward": 5.0, "reward_std": 1.0}) == {
+        "other/reward": 5.0,
+        "other/reward_std": 1.0,
+    }
+
+
+def test_rewards_that_are_no_list_of_numbers_cost_nothing_else() -> None:
+    """One number is kept under its own name, a word is left out and named as the reason."""
+    binding = Binding()
+    assert binding.read({"rewards": 3, "kl": 0.1}) == {"rewards": 3.0, "kl": 0.1}
+    for garbage in ("n/a", [["a"]], object(), None, []):
+        assert binding.read({"rewards": garbage, "kl": 0.1}) == {"kl": 0.1}
+    binding.read({"rewards": [[0.5], [0.7]]})
+    assert told([RewardHackingDetector()], binding) == [
+        "idle, not logged: reward_hacking (reward_std)",
+        "what is logged as rewards is not a flat list of numbers but a list",
+    ]
+
+
+def test_a_detector_may_read_either_of_two_metrics() -> None:
+    """It is idle only without both, and the lines name what it has."""
+
+    def lines(metrics: dict[str, object]) -> list[str]:
+        binding = Binding()
+        binding.read(metrics)
+        return told([RewardHackingDetector()], binding)
+
+    assert lines({"reward_dip_p": 0.5}) == ["reward_dip_p: reward_hacking"]
+    assert lines({"reward_std": 0.5}) == ["reward_std: reward_hacking"]
+    assert lines({"rewards": list(range(10)), "reward_std": 1.0}) == [
+        "reward_std: reward_hacking",
+        "reward_dip_p ← rewards/dip_p: reward_hacking",
+    ]
+    assert lines({"kl": 0.5}) == ["idle, not logged: reward_hacking (reward_std)"]
+
+
+def test_keys_that_are_no_text_are_left_out() -> None:
+    """And text that is no Unicode is mended, so that the journal can hold it."""
+    values = Binding().read({1: 0.5, None: 1.0, "bad\ud800": 2.0})  # type: ignore[dict-item]
+    assert values == {"bad?": 2.0}
+
+
+def test_the_lines_name_the_key_or_the_reason() -> None:
+    """What is watched, what is idle and why, what is off."""
+
+    def line(metrics: dict[str, object], **settings: bool) -> str:
+        binding = Binding()
+        binding.read(metrics)
+        return "\n".join(told([KLExplosionDetector(**settings)], binding))
+
+    assert line({"kl": 0.1}) == "kl: kl_explosion"
+    assert line({"train/kl": 0.1}) == "kl ← train/kl: kl_explosion"
+    assert line({"kl": 0.1}, enabled=False) == "off (enabled: false): kl_explosion"
+    assert "TRL's GRPO logs it only with beta > 0" in line({"loss": 0.1})
+    assert "TRL's GRPO logs it only with beta > 0" in line({"kl": None, "twinkling": 1})
+    assert "(train/approx_kl is another quantity: KL of the new policy to the one before" in line(
+        {"train/approx_kl": 0.1}
+    )
+    assert "if mean_KL is KL of the policy to the reference model, log it as kl" in line(
+        {"loss": 0.1, "mean_KL": 0.2}
+    )
+    assert "what is logged as kl is not one number but a list" in line({"kl": [0.1, 0.2]})
+
+
+def test_what_is_watched_is_said_at_once_and_what_is_missing_with_the_next_step() -> None:
+    """Several dicts may make up the first step; later only what is new is said."""
+    said: list[str] = []
+    binding = Binding()
+    detectors = [KLExplosionDetector(), EntropyCollapseDetector(), TrustRegionDetector()]
+    report = BindingReport(detectors, binding, said.append)
+    report.finish()
+    assert said == []  # nothing was logged, so nothing is missing
+    report.step(0, binding.read({"entropy": 0.5}))
+    assert said == ["watching\n  entropy: entropy_collapse"]
+    report.step(0, binding.read({"approx_kl": 0.1}))
+    assert said[1:] == ["watching\n  kl_old ← approx_kl: trust_region"]
+    for step in range(1, 20):
+        assert report.step(step, binding.read({"entropy": 0.5}))
+    assert said[2:] == [
+        "idle, not logged: kl_explosion (kl)",
+        "no kl in what is logged (approx_kl is another quantity: "
+        "KL of the new policy to the one before the update)",
+    ]
+    report.step(20, binding.read({"train/kl": 0.1}))
+    report.finish()
+    assert said[4:] == ["watching\n  kl ← train/kl: kl_explosion"]
+
+
+def test_a_run_of_one_step_says_what_is_missing_at_its_end() -> None:
+    """There is no second step to wait for."""
+    said: list[str] = []
+    binding = Binding()
+    report = BindingReport([KLExplosionDetector(), TrustRegionDetector()], binding, said.append)
+    report.step(7, binding.read({"kl": 0.5}))
+    report.finish()
+    assert said == ["watching\n  kl: kl_explosion", "idle, not logged: trust_region (kl_old)"]
+
+
+def test_many_unknown_keys_are_named_in_part() -> None:
+    """The warning stays a line."""
+    binding = Binding()
+    assert nothing_known(binding).endswith("; it holds no numbers")
+    binding.read({f"my/{letter}": 1 for letter in "abcdefghijklm"})
+    assert nothing_known(binding).endswith(
+        "it holds " + ", ".join(f"my/{c}" for c in "abcdefghij") + ", ..."
+    )
+
+
+def test_a_kl_that_is_0_for_twenty_rows_is_said_to_be_not_measured() -> None:
+    """Once, with what to set; rows without it do not count."""
+    said: list[str] = []
+    binding = Binding("unsloth")
+    detectors = [KLExplosionDetector()]
+    report = BindingReport(detectors, binding, said.append)
+    for step in range(19):
+        assert report.step(step, binding.read({"kl": 0.0}))
+        assert report.step(step, binding.read({"loss": 0.5}))
+    assert said == ["watching\n  kl ← kl (reference, k3, per token, ±10): kl_explosion"]
+    assert not report.step(19, binding.read({"kl": 0.0}))
+    reason = (
+        "kl has been exactly 0 for its first 20 rows, as if KL were not measured: set beta above 0"
+    )
+    assert said[1:] == [reason]
+    assert hints(detectors, binding) == [reason]
+
+
+def test_a_kl_that_moves_after_six_zeros_is_measured() -> None:
+    """Real runs begin so: the policy is its own reference."""
+    said: list[str] = []
+    binding = Binding()
+    report = BindingReport([KLExplosionDetector()], binding, said.append)
+    values = [0.0] * 6 + [1e-6] + [0.0] * 30
+    waits = [report.step(step, binding.read({"kl": kl})) for step, kl in enumerate(values)]
+    assert waits == [True] * 6 + [False] * 31
+    assert said == ["watching\n  kl: kl_explosion"]
+
+
+def test_an_update_that_moves_nothing_is_no_lack_of_measuring() -> None:
+    """One update a batch has a kl_old of 0 by nature; RLlib's is 0 when it is switched off."""
+
+    def said_of(key: str) -> list[str]:
+        said: list[str] = []
+        binding = Binding()
+        report = BindingReport([TrustRegionDetector()], binding, said.append)
+        for step in range(20):
+            report.step(step, binding.read({key: 0.0}))
+        return said[1:]
+
+    assert said_of("actor/ppo_kl") == []
+    assert said_of("learners/default_policy/mean_kl_loss") == [
+        "learners/default_policy/mean_kl_loss has been exactly 0 for its first 20 rows, as if KL "
+        "were not measured: set use_kl_loss=True"
+    ]
+
+
+def test_the_line_names_the_kind() -> None:
+    """Where the framework or the key tells it."""
+
+    def line(metrics: dict[str, object], framework: str = "") -> str:
+        binding = Binding(framework)
+        binding.read(metrics)
+        return watched_lines([KLExplosionDetector()], binding)[0]
+
+    assert line({"kl": 0.1}, "trl") == "kl ← kl (reference, k3, per token): kl_explosion"
+    assert "kl ← kl (reference, signed k1, per token)" in line({"kl": 0.1}, "trl/RLOOTrainer")
+    assert "kl ← train/kl (reference, per token, ±10)" in line({"train/kl": 0.1}, "openrlhf")
+    assert "(reference, summed over the sequence)" in line({"objective/kl": 9.0})
+
+
+def test_a_key_that_holds_minus_the_metric_is_turned() -> None:
+    """NaN, and later steps, too."""
+    binding = Binding("sb3")
+    assert binding.read({"train/entropy_loss": -0.7, "loss": 1.0}) == {"entropy": 0.7, "loss": 1.0}
+    assert binding.read({"train/entropy_loss": -0.6}) == {"entropy": 0.6}
+    assert str(binding.read({"train/entropy_loss": 0.0})["entropy"]) == "0.0"
+    assert binding.read({"loss": 2.0}) == {"loss": 2.0}
+    assert Binding("slime").read({"train/entropy_loss": 0.7}) == {"entropy": 0.7}
+    assert Binding("prime-rl").read({"ref_kl/mean": -0.2}) == {"kl": 0.2}
+    assert Binding().read({"ppo_actor/update/approx_kl/avg": -0.01}) == {"kl_old": 0.01}
+
+
+def test_an_ambiguous_key_is_bound_only_when_the_framework_is_known() -> None:
+    """And the line asks for it."""
+    binding = Binding()
+    assert binding.read({"train/entropy_loss": -0.7}) == {"train/entropy_loss": -0.7}
+    assert hints([EntropyCollapseDetector()], binding) == [
+        "no entropy in what is logged (train/entropy_loss is entropy in "
+        "openrlhf, slime, sb3: say which by framework=...)"
+    ]
+
+
+def test_a_key_that_is_bound_is_not_offered_for_another_metric() -> None:
+    """TRL's `kl` is another quantity in one of its trainers only."""
+    binding = Binding()
+    binding.read({"kl": 0.1})
+    assert hints([TrustRegionDetector()], binding) == []
+
+
+def test_a_kl_to_the_old_policy_is_never_taken_for_one_to_the_reference() -> None:
+    """TRL's AsyncGRPO logs it as kl; what then cannot be bound steps aside."""
+    binding = Binding("trl/AsyncGRPOTrainer")
+    assert binding.read({"kl": 0.1, "kl_old": 0.2}) == {"kl_old": 0.2, "other/kl": 0.1}
+    assert Binding("trl/AsyncGRPOConfig").read({"train/kl": 0.1}) == {"kl_old": 0.1}
+
+
+def test_one_module_of_rllib_is_bound_for_all_metrics() -> None:
+    """The default one, or the first by name; the others keep their keys."""
+    modules = {"b": {"mean_kl_loss": 0.2, "entropy": 2.0}, "a": {"mean_kl_loss": 0.1}}
+    binding = Binding()
+    assert binding.read({"learners": modules}) == {
+        "kl_old": 0.1,
+        "entropy": 2.0,
+        "learners/b/mean_kl_loss": 0.2,
+    }
+    default = {"default_policy": {"mean_kl_loss": 0.3}, **modules}
+    assert Binding().read({"learners": default})["kl_old"] == 0.3
+
+
+def test_the_users_key_beats_every_table() -> None:
+    """Its prefix makes no difference; the metric's own name steps aside."""
+    said = {"kl": UserKey("my/kl", Kind("reference", "k1")), "reward": UserKey("my/reward")}
+    binding = Binding("trl", said)
+    assert binding.read({"kl": 9.0, "objective/kl": 8.0}) == {"other/kl": 9.0, "objective/kl": 8.0}
+    assert binding.read({"train/my/kl": 0.1, "my/reward": 1.0}) == {"kl": 0.1, "reward": 1.0}
+    assert watched_lines([KLExplosionDetector()], binding) == [
+        "kl ← train/my/kl (reference, signed k1, per token): kl_explosion"
+    ]
+
+
+def test_a_kind_alone_is_said_of_whatever_is_bound() -> None:
+    """For keys whose estimator is the user's choice."""
+    binding = Binding("verl", {"kl": UserKey(kind=Kind("reference", "k1"))})
+    binding.read({"actor/reward_kl_penalty": 0.1})
+    assert str(binding.kind("kl")) == "reference, signed k1, per token"
+
+
+def test_a_users_key_that_never_comes_is_said() -> None:
+    """With the nearest key that did, and for metrics that no detector waits for."""
+    said = {"kl": UserKey("my/kl"), "kl_coef": UserKey("beta")}
+    binding = Binding(user_keys=said)
+    binding.read({"my/kll": 0.1})
+    assert hints([KLExplosionDetector()], binding) == [
+        "no my/kl in what is logged, which metrics.kl names; did you mean my/kll?",
+        "no beta in what is logged, which metrics.kl_coef names",
+    ]
+
+
+def test_a_journals_names_are_taken_as_they_are() -> None:
+    """Its values were turned when they were recorded, and what was not bound then is not now."""
+    rows = {"entropy": 0.7, "kl": 0.1, "approx_kl": 0.2, "train/entropy_loss": -0.5}
+    for framework in ("sb3", "trl/asyncgrpo", ""):
+        assert Binding(framework, of_journal=True).read(rows) == rows
+
+
+def test_the_users_key_is_found_in_a_journal_under_its_metrics_name() -> None:
+    """And another key, said only now, under its own."""
+    row = {"kl": 0.1, "my/other": 0.2}
+    live = Binding(user_keys={"kl": UserKey("my/kl")}, of_journal=True)
+    live.recorded["kl"] = Origin("my/kl")
+    assert live.read(row) == row
+    changed = Binding(user_keys={"kl": UserKey("my/other")}, of_journal=True)
+    changed.recorded["kl"] = Origin("my/kl")
+    assert changed.read(row) == {"kl": 0.2, "other/kl": 0.1}
+    moved = Binding(user_keys={"kl_old": UserKey("kl")}, of_journal=True)
+    assert moved.read(row) == {"kl_old": 0.1, "my/other": 0.2}

@@ -1,0 +1,189 @@
+"""What trainers log, taken for what it is."""
+
+from __future__ import annotations
+
+import decimal
+import math
+
+import numpy as np
+import pytest
+
+from klarm.metrics.catalogue import METRICS, meaning, to_number
+from klarm.metrics.frameworks import FRAMEWORKS, TELLING_KEYS
+
+
+def metric(key: str) -> str:
+    known = meaning(key)
+    return known.metric if known else ""
+
+
+class TensorLike:
+    """A scalar as torch gives it: a number only through `item`."""
+
+    def __init__(self, *values: float) -> None:
+        self.values = values
+
+    def item(self) -> float:
+        if len(self.values) != 1:
+            raise RuntimeError("a Tensor with more than one element cannot be converted")
+        return self.values[0]
+
+
+class Hostile:
+    """An object that fails in its own way."""
+
+    def __float__(self) -> float:
+        raise ArithmeticError("no")
+
+
+@pytest.mark.parametrize(
+    ("logged", "number"),
+    [
+        (0.5, 0.5),
+        (3, 3.0),
+        (np.float32(0.5), 0.5),
+        (np.float64("inf"), math.inf),
+        (np.int64(7), 7.0),
+        (np.array(0.25), 0.25),
+        (np.array([0.25]), 0.25),
+        (TensorLike(0.125), 0.125),
+        ("0.5", 0.5),
+        (" 1e-3\n", 0.001),
+        ("-Infinity", -math.inf),
+        (decimal.Decimal("0.5"), 0.5),
+        (10**400, math.inf),
+        (-(10**400), -math.inf),
+    ],
+)
+def test_numbers_in_every_dress_are_taken(logged: object, number: float) -> None:
+    """Python's, numpy's, torch's, and text."""
+    taken = to_number(logged)
+    assert taken == number
+    assert type(taken) is float
+
+
+def test_text_that_says_nan_is_nan() -> None:
+    """Journals and logs spell it so."""
+    for text in ("NaN", "nan"):
+        number = to_number(text)
+        assert number is not None
+        assert math.isnan(number)
+
+
+@pytest.mark.parametrize(
+    "logged",
+    [
+        None,
+        True,
+        np.bool_(True),
+        "n/a",
+        "",
+        b"1.0",
+        [1.0],
+        (1.0,),
+        {"a": 1},
+        1j,
+        np.array([1.0, 2.0]),
+        np.array([]),
+        TensorLike(1.0, 2.0),
+        Hostile(),
+        object(),
+        float,
+    ],
+)
+def test_what_is_not_one_number_is_left_out(logged: object) -> None:
+    """Without an error."""
+    assert to_number(logged) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("kl", "kl"),
+        ("train/kl", "kl"),
+        ("objective/kl", "kl"),
+        ("actor/kl_loss", "kl"),
+        ("train/approx_kl", "kl_old"),
+        ("actor/ppo_kl", "kl_old"),
+        ("train/vllm_kl", "kl_rollout"),
+        ("train/kl_penalty", "kl"),
+        ("completions/mean_length", "length"),
+        ("frac_reward_zero_std", "zero_std_fraction"),
+        ("mismatch_kl/all/mean", "kl_rollout"),
+        ("entropy/all/mean", "entropy"),
+        ("optim/kl_sample_train_v1", "kl_rollout"),
+        ("ppo_actor/update/approx_kl/avg", "kl_old"),
+        ("ppo_actor/update/clip_ratio/avg", "clip_fraction"),
+        ("learners/default_policy/mean_kl_loss", "kl_old"),
+        ("learners/my_module/entropy", "entropy"),
+        ("learners/my_module/curr_kl_coeff", "kl_coef"),
+        ("env_runners/episode_return_mean", "reward"),
+    ],
+)
+def test_framework_keys_are_known_by_what_they_mean(key: str, name: str) -> None:
+    """KL to the reference, to the old policy and to the sampler are three things."""
+    assert metric(key) == name
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "kl_penalty",  # a KL in NeMo-RL, with `train/`; elsewhere a coefficient
+        "kl_loss",
+        "entropy_loss",  # minus the entropy in SB3
+        "train/entropy_loss",
+        "ref_kl",  # minus the KL in prime-rl
+        "ppo_actor/kl_rewards/avg",  # minus a weight times the KL
+        "policy/rollout_train_logprobs_abs_diff_mean",  # a difference, but no KL
+        "eval/my_module/entropy",
+    ],
+)
+def test_a_key_that_is_not_clear_is_not_known(key: str) -> None:
+    """A guess would be worse."""
+    assert meaning(key) is None
+
+
+@pytest.mark.parametrize(
+    ("framework", "key", "name", "kind"),
+    [
+        ("trl", "kl", "kl", "reference, k3, per token"),
+        ("trl/GRPOTrainer", "train/kl", "kl", "reference, k3, per token"),
+        ("trl/RLOOTrainer", "kl", "kl", "reference, signed k1, per token"),
+        ("trl/AsyncGRPOTrainer", "kl", "kl_old", "old policy, k3, per token"),
+        ("trl/PPOConfig", "objective/kl", "kl", "reference, summed over the sequence"),
+        ("Unsloth", "kl", "kl", "reference, k3, per token, ±10"),
+        ("ms_swift", "kl", "kl", "reference, k3, per token, ±10"),
+        ("ms-swift/kl_in_reward", "kl", "kl", "reference, signed k1, summed over the sequence"),
+        ("nemo_rl", "kl_penalty", "kl", "reference, per token, ±10"),
+        ("sb3", "train/approx_kl", "kl_old", "old policy, k3, per action"),
+        ("stable_baselines3", "approx_kl", "kl_old", "old policy, k3, per action"),
+        ("", "actor/ppo_kl", "kl_old", "old policy, signed k1, per token"),
+        ("", "policy/approxkl_avg", "kl_old", "old policy, k2, per token"),
+        ("", "optim/kl_sample_train_v2", "kl_rollout", "rollout policy, k2, per token"),
+        ("", "learners/a/mean_kl_loss", "kl_old", "old policy, exact, per action"),
+        ("", "kl", "kl", "None"),
+        ("", "train/approx_kl", "kl_old", "None"),
+        ("my own trainer", "kl", "kl", "None"),
+    ],
+)
+def test_a_kl_has_the_kind_of_its_framework(framework: str, key: str, name: str, kind: str) -> None:
+    """Without a framework, that of a key which only one has."""
+    known = meaning(key, framework)
+    assert known is not None
+    assert (known.metric, str(known.kind)) == (name, kind)
+
+
+def test_no_key_belongs_to_two_metrics() -> None:
+    """Or it would depend on their order what a run is judged by."""
+    keys = [key for metric in METRICS.values() for key in (metric.name, *metric.keys)]
+    assert len(keys) == len(set(keys))
+
+
+def test_the_table_of_frameworks_agrees_with_the_metrics() -> None:
+    """A kind has its metric's target, and a key that tells its framework is known without it."""
+    for table in FRAMEWORKS.values():
+        for row in table.values():
+            assert row.metric in METRICS
+            assert (row.kind.target if row.kind else None) == METRICS[row.metric].target
+    for key, row in TELLING_KEYS.items():
+        assert key in METRICS[row.metric].keys

@@ -1,0 +1,71 @@
+"""The watch: what it says of a step, and that it can be taken back."""
+
+from __future__ import annotations
+
+import math
+import random
+
+from klarm.detectors import KLExplosionDetector, LossNanDetector
+from klarm.incidents.tracker import IncidentRules
+from klarm.journal.file import History
+from klarm.metrics.kl_kind import Kind, Origin
+from klarm.monitor.evaluator import Watch
+from klarm.types import Event
+
+
+def watch() -> Watch:
+    made = Watch([KLExplosionDetector(), LossNanDetector()], IncidentRules())
+    made.bind({"kl": Origin("kl"), "loss": Origin("loss")})
+    return made
+
+
+def test_a_step_brings_alerts_and_what_they_change() -> None:
+    """A NaN opens an incident at once, with what else moved."""
+    (alert,), (opened,) = watch().look(3, {"loss": math.nan})
+    assert (alert.detector, alert.step) == ("loss_nan", 3)
+    assert isinstance(opened, Event)
+    assert (opened.event, opened.moved) == ("opened", "loss not finite at 3")
+
+
+def test_detectors_without_anything_logged_are_not_asked() -> None:
+    """A metric that is bound later brings them in."""
+    made = Watch([LossNanDetector()], IncidentRules())
+    assert made.look(0, {"loss": math.nan}) == ([], [])
+    made.bind({"loss": Origin("actor/pg_loss")})
+    assert made.look(1, {"loss": math.nan})[0]
+
+
+def test_only_keys_that_are_not_plain_from_the_name_are_worth_recording() -> None:
+    """And a name of its own where it was another before."""
+    made = Watch([], IncidentRules())
+    kl = Origin("objective/kl")
+    assert made.bind({"kl": kl, "loss": Origin("loss")}) == {"kl": kl}
+    assert made.bind({"kl": kl, "loss": Origin("loss")}) == {}
+    assert made.bind({"kl": Origin("kl")}) == {"kl": Origin("kl")}
+
+
+def test_a_kind_is_worth_recording_whatever_the_key() -> None:
+    """Also when the kind alone changed, or is no longer known."""
+    made = Watch([], IncidentRules())
+    kl = Origin("kl", Kind("reference", "k3"))
+    assert made.bind({"kl": kl}) == {"kl": kl}
+    assert made.bind({"kl": kl}) == {}
+    assert made.bind({"kl": Origin("kl")}) == {"kl": Origin("kl")}
+
+
+def test_taken_back_it_is_where_it_was() -> None:
+    """It says the same of the steps to come, and takes back what it told of those undone."""
+    rng = random.Random(1)
+    rows = [(step, {"kl": rng.lognormvariate(-3, 0.4)}) for step in range(300)]
+    straight, undone = watch(), watch()
+    for step, values in rows[:200]:
+        assert straight.look(step, values) == undone.look(step, values)
+    _, (opened,) = undone.look(200, {"kl": math.nan})
+    assert [incident.state for incident in undone.critical] == ["open"]
+    assert isinstance(opened, Event)
+    (resolved,) = undone.rebuild(History([*rows[:200], (200, {"kl": math.nan})], [opened], {}), 200)
+    assert isinstance(resolved, Event)
+    assert (resolved.event, resolved.incident, resolved.reason) == ("resolved", 1, "rolled back")
+    assert undone.incidents == []
+    for step, values in rows[200:]:
+        assert straight.look(step, values) == undone.look(step, values)

@@ -1,0 +1,528 @@
+"""The monitor: what goes in, what comes out, and that nothing comes back as an exception."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import klarm
+from klarm import boundary
+from klarm.detectors import KLExplosionDetector
+from klarm.journal.file import MemoryJournal
+from klarm.journal.records import Resume
+from klarm.monitor.monitor import Monitor
+from klarm.types import Alert, Event
+
+pytestmark = pytest.mark.usefixtures("one_detector")
+
+SIGMA = [0.4, 0.6] * 50  # mean 0.5, standard deviation 0.1
+
+
+def monitor(journal: MemoryJournal | None = None) -> Monitor:
+    return Monitor("test", [KLExplosionDetector()], journal)
+
+
+def logged(run: str) -> list[dict[str, object]]:
+    text = Path(f"klarm_runs/{run}/journal.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def steps(run: str) -> list[dict[str, object]]:
+    return [line for line in logged(run) if line["type"] == "step"]
+
+
+def test_an_alert_is_returned_recorded_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """The whole way, once."""
+    watched = klarm.init("a", console_alerts=True)
+    for step, value in enumerate(SIGMA):
+        assert klarm.log({"train/kl": value}, step=step) == []
+    (alert,) = klarm.log({"train/kl": 2.0}, step=100)
+    klarm.finish()
+    assert alert.severity == "critical"
+    assert watched.alert_counts == {"warning": 0, "critical": 1}
+    header, *_, step, recorded, finish = logged("a")
+    assert header["type"] == "run"
+    assert header["run"] == "a"
+    assert step["metrics"] == {"kl": 2.0}
+    assert recorded["type"] == "alert"
+    assert recorded["message"] == alert.message
+    assert (finish["type"], finish["steps"]) == ("finish", 101)
+    shown = capsys.readouterr().err
+    assert "klarm: run a is recorded in klarm_runs/a/journal.jsonl" in shown
+    assert "klarm: watching\n  kl ← train/kl: kl_explosion\n" in shown
+    assert "klarm CRITICAL at step 100, kl_explosion: KL 2 is 15σ above" in shown
+    assert "klarm: run a ends after 101 steps: no incident\n" in shown
+
+
+def test_whatever_trainers_log_is_taken_or_left_but_never_raises() -> None:
+    """What is a number is kept by its canonical name."""
+    klarm.init("a")
+    assert (
+        klarm.log(
+            {
+                "kl": np.float32(0.5),
+                "reward": "0.25",
+                "loss": np.array(1.5),
+                "entropy": None,
+                "grad_norm": float("nan"),
+                "text": "hello",
+                "samples": [1, 2, 3],
+                "nested": {"a": 1, "b": {"c": object()}},
+                3: 4.0,
+            },
+            step=np.int64(7),
+        )
+        == []
+    )
+    for junk in (None, 3, "kl", [("kl", 1.0)], object()):
+        assert klarm.log(junk) == []  # type: ignore[arg-type]
+    klarm.finish()
+    (line,) = steps("a")
+    assert line["step"] == 7
+    assert line["metrics"] == {
+        "kl": 0.5,
+        "reward": 0.25,
+        "loss": 1.5,
+        "grad_norm": "NaN",
+        "nested/a": 1.0,
+    }
+
+
+json_like = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.tuples(st.dictionaries(st.text(), json_like, max_size=5), json_like)))
+def test_any_junk_in_any_order_is_survived(calls: list[tuple[dict[str, object], object]]) -> None:
+    """With the guard taken away: nothing is left for it to catch."""
+    watched = monitor(MemoryJournal())
+    for metrics, step in calls:
+        watched.log(metrics, step)
+
+
+def test_a_step_not_given_is_the_previous_plus_one() -> None:
+    """In the journal and in the alert."""
+    klarm.init("a")
+    klarm.log({"kl": 0.1})
+    klarm.log({"kl": 0.1}, step=41)
+    (alert,) = klarm.log({"kl": math.inf})
+    klarm.finish()
+    assert [line["step"] for line in steps("a")] == [0, 41, 42]
+    assert alert.step == 42
+
+
+def test_several_dicts_for_one_step_are_one_step() -> None:
+    """The first value of a metric counts; a detector sees the step once."""
+    one, many = monitor(), monitor()
+    for step, value in enumerate([*SIGMA, 5.0]):
+        expected = one.log({"kl": value, "reward": 1.0}, step)
+        told = many.log({"reward": 1.0}, step)
+        told += many.log({"kl": value}, step)
+        told += many.log({"kl": 99.0, "train_runtime": 3.0}, step)
+        assert told == expected
+
+
+def test_two_monitors_in_one_process_do_not_meet() -> None:
+    """Each keeps its own baseline, journal and steps."""
+    first = klarm.init("first", console=False)
+    second = Monitor("second", [KLExplosionDetector()], MemoryJournal())
+    for value in SIGMA:
+        first.log({"kl": value})
+        second.log({"kl": value * 1000})
+    assert first.log({"kl": 5.0})
+    assert second.log({"kl": 5.0}) == []
+    assert len(steps("first")) == 101
+
+
+def test_a_rollback_rebuilds_the_baseline_from_the_record() -> None:
+    """After it the monitor is where it would be had the undone steps never been."""
+    undone = monitor(MemoryJournal())
+    straight = monitor(MemoryJournal())
+    rng = np.random.default_rng(2)
+    values = rng.lognormal(-3, 0.4, 1000).tolist()
+    for step in range(600):
+        undone.log({"kl": values[step]}, step)
+        straight.log({"kl": values[step]}, step)
+    for step in range(600, 1000):
+        undone.log({"kl": 40.0 + values[step]}, step)
+    for step in range(600, 1000):
+        told = undone.log({"kl": values[step]}, step)
+        assert told == straight.log({"kl": values[step]}, step)
+        assert undone.detectors[0].score == straight.detectors[0].score
+
+
+def test_a_rollback_is_recorded_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the steps that no longer count."""
+    klarm.init("a")
+    for step in range(20):
+        klarm.log({"kl": 0.1}, step)
+    klarm.log({"kl": 0.1}, 12)
+    klarm.finish()
+    assert [line["step"] for line in logged("a") if line["type"] == "resume"] == [12]
+    said = capsys.readouterr().err
+    assert "run a goes on at step 12; steps 12 to 19 are rolled back" in said
+
+
+def test_a_run_that_starts_over_is_told_that_a_new_run_needs_a_new_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """At or below its first step nothing is left of it; after that it goes on."""
+    with klarm.init("a") as first:
+        for step in range(5, 20):
+            first.log({"kl": 0.1}, step)
+    for step, said in ((20, "run a goes on at step 20\n"), (5, "run a starts over: steps 5 to 20")):
+        capsys.readouterr()
+        with klarm.init("a") as again:
+            again.log({"kl": 0.1}, step)
+        shown = capsys.readouterr().err
+        assert "run a is known: its journal ends at step" in shown
+        assert said in shown
+        assert ("a new run needs a new name" in shown) == (step == 5)
+        assert "run a ends after 1 step in this process" in shown
+
+
+def test_the_end_names_the_incidents_and_where_to_look(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those that are over too, up to where they were, and a path that a shell can take."""
+    with klarm.init("my run", kl_explosion={"resolve_after": 3}) as watched:
+        for step in range(30):
+            watched.log({"kl": math.nan if step in (5, 29) else 0.1}, step)
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "klarm: run my run ends after 30 steps: 2 incidents (kl, critical, steps 5 to 8; "
+        "kl, critical, open since step 29); see klarm replay 'klarm_runs/my run'"
+    )
+
+
+def test_a_run_in_which_nothing_is_watched_does_not_look_healthy(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is said once as it shows, with what is logged, and again at the end."""
+    with klarm.init("a", metrics={"kl": "my/lk"}) as watched:
+        for step in range(30):
+            watched.log({"my/kl": 0.1, "learning_rate": 1e-6, "tokens": step}, step)
+    nothing = "nothing that is logged is known to a detector; it holds learning_rate, my/kl, tokens"
+    _, warning, hint, end = capsys.readouterr().err.splitlines()
+    assert warning.startswith(f"klarm: WARNING: nothing is watched: {nothing} (docs/metrics.md")
+    assert hint.endswith("no my/lk in what is logged, which metrics.kl names; did you mean my/kl?")
+    assert end == f"klarm: run a ends after 30 steps: NOTHING WAS WATCHED: {nothing}"
+
+
+def test_a_log_that_keeps_going_back_is_taken_as_it_comes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Two counters in one log must not make every step a rebuild."""
+    klarm.init("a")
+    for i in range(500):
+        klarm.log({"kl": 0.1}, 1000 + i)
+        klarm.log({"kl": 0.1}, i)
+    resumes = [line for line in logged("a") if line["type"] == "resume"]
+    assert len(resumes) == 100
+    assert capsys.readouterr().err.count("steps keep going back") == 1
+
+
+def test_going_back_without_a_record_keeps_what_is_known() -> None:
+    """There is nothing to rebuild from, and nothing to fail for."""
+    watched = monitor()
+    for step, value in enumerate(SIGMA):
+        watched.log({"kl": value}, step)
+    assert watched.log({"kl": 5.0}, 50)
+
+
+def test_an_explicit_resume_does_the_same_as_a_step_back() -> None:
+    """For integrations that know when a checkpoint was loaded."""
+    journal = MemoryJournal()
+    watched = monitor(journal)
+    for step, value in enumerate(SIGMA):
+        watched.log({"kl": value}, step)
+    watched.resume(40)
+    assert watched.log({"kl": 0.5}) == []
+    assert [record.step for record in journal.records if isinstance(record, Resume)] == [40]
+    history = journal.history({"kl"})
+    assert history is not None
+    assert history.rows[-1][0] == 40
+
+
+def test_a_monitor_without_a_record_is_rebuilt_from_the_trainers() -> None:
+    """On ranks other than 0: it says what the one with a journal says."""
+    rows = [(step, {"train/kl": value}) for step, value in enumerate(SIGMA)]
+    recording, silent = monitor(MemoryJournal()), monitor()
+    for step, metrics in rows:
+        recording.log(metrics, step)
+    for watched in (recording, silent):
+        watched.resume(80, rows)
+    after = [0.4, 0.9, 0.6, 2.0]
+    told = [[watched.log({"train/kl": kl}) for kl in after] for watched in (recording, silent)]
+    assert told[0] == told[1]
+    assert [len(alerts) for alerts in told[0]] == [0, 1, 0, 1]
+
+
+def test_a_new_journal_takes_in_the_trainers_record() -> None:
+    """What came before the step at which training goes on, so that a replay knows it too."""
+    watched = klarm.init("a", console=False)
+    watched.resume(2, [(0, {"train/kl": 0.1}), (1, {"train/kl": 0.2}), (1, {"eval_loss": 1.0})])
+    watched.log({"train/kl": 0.3})
+    assert [(line["step"], line["metrics"]) for line in steps("a")] == [
+        (0, {"kl": 0.1}),
+        (1, {"kl": 0.2}),
+        (1, {"eval_loss": 1.0}),
+        (2, {"kl": 0.3}),
+    ]
+    assert logged("a")[1]["type"] == "binding"
+    assert [line["step"] for line in logged("a") if line["type"] == "resume"] == [2]
+
+
+def test_a_journal_with_steps_keeps_its_own() -> None:
+    """The trainer's record rebuilds the detectors, and is not written a second time."""
+    first = klarm.init("a", console=False)
+    for step in range(9):
+        first.log({"kl": 0.1}, step)
+    second = klarm.init("a", console=False)
+    second.resume(6, [(step, {"kl": 0.1}) for step in range(6)])
+    second.log({"kl": 0.1})
+    assert [line["step"] for line in steps("a")] == [*range(9), 6]
+    assert [line["step"] for line in logged("a") if line["type"] == "resume"] == [6]
+
+
+def test_a_checkpoint_is_recorded() -> None:
+    """So that an alert can name a place to go back to."""
+    watched = klarm.init("a")
+    watched.log({"kl": 0.1}, 100)
+    watched.checkpoint(100, Path("out") / "checkpoint-100")
+    klarm.finish()
+    (line,) = [line for line in logged("a") if line["type"] == "checkpoint"]
+    assert (line["step"], line["path"]) == (100, "out/checkpoint-100")
+
+
+def test_a_detector_that_is_off_says_nothing() -> None:
+    """Not even of a NaN."""
+    klarm.init("a", kl_explosion={"enabled": False})
+    assert klarm.log({"kl": math.nan}) == []
+
+
+def test_log_after_finish_is_said_once_and_recorded_never(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A callback that fires late is no reason to crash."""
+    watched = klarm.init("a")
+    watched.log({"kl": 0.1})
+    watched.finish()
+    for _ in range(3):
+        assert watched.log({"kl": math.nan}) == []
+    watched.finish()
+    assert len(steps("a")) == 1
+    assert capsys.readouterr().err.count("log was called after finish") == 1
+
+
+def test_as_a_context_it_finishes_by_itself() -> None:
+    """Also when the training fails."""
+    with pytest.raises(ZeroDivisionError), klarm.init("a") as watched:
+        watched.log({"kl": 1 / 0})
+    assert logged("a")[-1]["type"] == "finish"
+
+
+class Broken(Mapping[str, object]):
+    """A mapping that fails when it is looked into, in a way nobody foresaw."""
+
+    def __getitem__(self, key: str) -> object:
+        raise AssertionError("broken")
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("broken")
+
+    def __len__(self) -> int:
+        return 1
+
+
+def test_a_failure_inside_is_said_once_and_training_goes_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guard at work, as users have it."""
+    monkeypatch.setattr(boundary, "raise_failures", False)
+    watched = klarm.init("a")
+    for _ in range(3):
+        assert watched.log(Broken()) == []
+    assert watched.log({"kl": math.nan}) != []
+    said = capsys.readouterr().err
+    assert said.count("internal error in log") == 1
+    assert "AssertionError: broken. Training goes on" in said
+
+
+class Wordless(Exception):  # noqa: N818
+    """An exception that cannot even be printed."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Unreadable(Mapping[str, object]):
+    """A mapping that fails with it."""
+
+    def __getitem__(self, key: str) -> object:
+        raise Wordless
+
+    def __iter__(self) -> Iterator[str]:
+        raise Wordless
+
+    def __len__(self) -> int:
+        return 1
+
+
+def test_a_failure_that_cannot_be_told_does_not_raise_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nor does a stderr that fails in a way of its own."""
+
+    class Stderr:
+        def write(self, text: str) -> int:
+            raise RuntimeError("broken stderr")
+
+    monkeypatch.setattr(boundary, "raise_failures", False)
+    watched = klarm.init("a")
+    monkeypatch.setattr("sys.stderr", Stderr())
+    assert watched.log(Unreadable()) == []
+    assert watched.log({"kl": math.nan}) != []
+    klarm.finish()
+
+
+class Rude:
+    """A value that fails in a way of its own when it is made a number."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error = error
+
+    def __float__(self) -> float:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [OverflowError, AssertionError, Wordless, StopIteration])
+def test_one_bad_value_does_not_cost_the_others(error: type[Exception]) -> None:
+    """The NaN beside it is seen."""
+    (alert,) = monitor().log({"rude": Rude(error), "kl": math.nan})
+    assert alert.severity == "critical"
+
+
+def test_a_nan_is_seen_even_when_its_step_was_logged_before() -> None:
+    """Critical at once means at once."""
+    watched = monitor()
+    watched.log({"kl": 0.1}, 5)
+    (alert,) = watched.log({"kl": math.nan}, 5)
+    assert alert.step == 5
+
+
+def test_steps_that_are_no_whole_numbers_count_on() -> None:
+    """Somebody passes the epoch: a thousand steps must not become one."""
+    watched = monitor(MemoryJournal())
+    for i, value in enumerate(SIGMA):
+        watched.log({"kl": value}, 6 + (i + 1) / 1000)
+    assert watched.log({"kl": 5.0}, 6.5)
+
+
+def test_a_negative_step_undoes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is taken as the next one, which is said once; an open incident stays open."""
+    watched = klarm.init("a")
+    for step in range(5):
+        watched.log({"kl": 0.5}, step)
+    watched.log({"kl": math.nan}, 5)
+    for _ in range(2):
+        watched.log({"kl": 0.5}, -5)
+    assert [line["step"] for line in steps("a")] == [*range(8)]
+    assert [incident.signal for incident in watched.critical] == ["kl"]
+    said = capsys.readouterr().err
+    assert said.count("step -5 is no whole number from 0 on") == 1
+    assert "rolled back" not in said
+
+
+def test_after_a_resume_an_even_earlier_step_is_a_step_back() -> None:
+    """Nothing is learnt twice."""
+    watched = monitor(MemoryJournal())
+    for step, value in enumerate(SIGMA):
+        watched.log({"kl": value}, step)
+    watched.resume(40)
+    watched.log({"kl": 0.5}, 39)
+    assert watched.detectors[0]._seen == 40
+
+
+def test_a_late_key_with_a_prefix_does_not_take_over_in_a_replay() -> None:
+    """It is recorded under a name that no replay takes for the metric."""
+    klarm.init("a", console=False)
+    for step in range(60):
+        late = {"train/kl": 9.0} if step >= 50 else {}
+        klarm.log({"objective/kl": 0.1, **late}, step)
+    klarm.finish()
+    assert steps("a")[-1]["metrics"] == {"kl": 0.1, "other/train/kl": 9.0}
+
+
+def test_keys_that_never_come_again_do_not_fill_the_memory() -> None:
+    """A key a step, for a hundred thousand steps."""
+    watched = monitor()
+    for step in range(30_000):
+        watched.log({"kl": 0.1, f"sample/{step}": 1.0}, step)
+    assert len(watched.binding.names()) < 12_000
+    assert watched.binding.keys == {"kl": "kl"}
+
+
+def test_in_tests_the_guard_raises() -> None:
+    """Or a swallowed bug would pass the suite."""
+    with pytest.raises(AssertionError, match="broken"):
+        monitor().log(Broken())
+
+
+def test_an_alert_is_plain_data() -> None:
+    """Frozen, comparable, and good to print."""
+    (alert,) = monitor().log({"kl": math.nan}, 3)
+    assert isinstance(alert, Alert)
+    assert (alert.detector, alert.severity, alert.step) == ("kl_explosion", "critical", 3)
+    with pytest.raises(AttributeError):
+        alert.step = 4  # type: ignore[misc]
+
+
+def test_what_is_critical_now_can_be_asked_for() -> None:
+    """An integration acts on incidents that are open and critical, not on warnings or the past."""
+    watched = monitor()
+    for step, value in enumerate([*SIGMA, 0.85]):
+        watched.log({"kl": value}, step)
+    assert watched.critical == []
+    watched.log({"kl": math.nan}, 101)
+    assert [incident.signal for incident in watched.critical] == ["kl"]
+    for step in range(102, 130):
+        watched.log({"kl": 0.5}, step)
+    assert watched.critical == []
+
+
+def test_listeners_are_told_of_events_that_the_journal_has() -> None:
+    """Whoever passes an event on passes on something that is on record, opening and end alike."""
+    journal = MemoryJournal()
+    watched = monitor(journal)
+    told: list[tuple[str, bool]] = []
+    watched.on_event.append(lambda event: told.append((event.event, event in journal.records)))
+    for step, value in enumerate([*SIGMA, math.nan, *SIGMA]):
+        watched.log({"kl": value}, step)
+    assert told == [("opened", True), ("resolved", True)]
+
+
+def test_a_listener_that_raises_stops_neither_another_nor_the_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each is guarded on its own, and the failure is said once."""
+    monkeypatch.setattr(boundary, "raise_failures", False)
+    watched = klarm.init("a")
+    told: list[Event] = []
+
+    def broken(event: Event) -> None:
+        raise OSError("nobody there")
+
+    watched.on_event += [broken, told.append, broken]
+    for step, value in enumerate([*SIGMA, math.nan, *SIGMA]):
+        watched.log({"kl": value}, step)
+    assert [event.event for event in told] == ["opened", "resolved"]
+    assert watched.alert_counts["critical"] == 1
+    assert capsys.readouterr().err.count("nobody there") == 1

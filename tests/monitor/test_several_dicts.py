@@ -1,0 +1,75 @@
+"""A step that comes in several dicts, as some frameworks log it, is watched like any other."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from klarm.cli.demo import RECORDINGS, read_recording
+from klarm.detectors import CATALOGUE
+from klarm.incidents.trends import RecentRows
+from klarm.journal.file import MemoryJournal
+from klarm.monitor.monitor import Monitor
+from klarm.types import Alert, Blip, Event
+
+Row = dict[str, float]
+
+
+def decaying_run() -> list[Row]:
+    """Return 300 steps: at first level, then reward falls while KL rises, and entropy breaks."""
+    rng = random.Random(0)
+    rows = []
+    for step in range(300):
+        late = max(0, step - 100) / 200
+        row = {"reward": 0.5 - 0.4 * late, "kl": 0.05 + 0.5 * late, "kl_old": 0.01, "entropy": 0.6}
+        rows.append({name: value * rng.lognormvariate(0, 0.1) for name, value in row.items()})
+    rows[290]["entropy"] = float("nan")
+    return rows
+
+
+def outcome(
+    rows: list[Row], dicts: int = 1, *, backwards: bool = False
+) -> list[tuple[object, ...]]:
+    """Return what is said of a run whose every step comes in so many dicts."""
+    journal = MemoryJournal()
+    monitor = Monitor("a", [kind() for kind in CATALOGUE], journal)
+    for step, row in enumerate(rows):
+        keys = sorted(row, reverse=backwards)
+        for part in range(dicts):
+            monitor.log({key: row[key] for key in keys[part::dicts]}, step)
+    monitor.finish()
+    told: list[tuple[object, ...]] = []
+    for record in journal.records:
+        if isinstance(record, Alert):
+            told.append((record.step, record.detector, record.severity))
+        elif isinstance(record, Event | Blip):
+            told.append((record.step, type(record).__name__, record.signal, record.severity))
+        if isinstance(record, Event):
+            told[-1] += (record.event, sorted(record.detectors), record.reason)
+    return sorted(told, key=repr)
+
+
+@pytest.mark.parametrize(("dicts", "backwards"), [(2, False), (3, True), (20, False)])
+@pytest.mark.parametrize("recording", ["a decay", *RECORDINGS])
+def test_the_same_is_said_however_many_dicts_a_step_comes_in(
+    recording: str, dicts: int, backwards: bool
+) -> None:
+    """Alerts and incidents, at the same steps, in whatever order the metrics come."""
+    rows = decaying_run() if recording == "a decay" else read_recording(recording)
+    whole = outcome(rows)
+    assert outcome(rows, dicts, backwards=backwards) == whole
+    if recording == "a decay":
+        assert "reward_drift" in {detector for _, detector, *_ in whole}
+
+
+def test_a_diagnosis_looks_back_over_steps_not_dicts() -> None:
+    """Ten dicts a step leave as much to look at as one."""
+    whole, parts = RecentRows(), RecentRows()
+    for step in range(100):
+        row = {"kl": 1.0 if step < 80 else 9.0, "reward": 0.5}
+        whole.add(step, row)
+        for part in ({"kl": row["kl"]}, {"reward": row["reward"]}, *[{"x": 1.0}] * 8):
+            parts.add(step, part)
+    assert parts.movements() == whole.movements()
+    assert [movement.direction for movement in whole.movements()] == ["up", "flat"]
