@@ -1,4 +1,4 @@
-"""The words every part of klarm shares: Alert, Incident, Event. Imports nothing of ours."""
+"""The words every part of klarm shares: Alert, Incident, Event, Command. Imports nothing."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Alert(msgspec.Struct, frozen=True, tag_field="type", tag="alert"):
     worse: Worse = "higher"
 
 
-State = Literal["pending", "open", "resolved", "blip"]
+State = Literal["pending", "open", "settled", "resolved", "ended"]
 
 
 class Incident(msgspec.Struct):
-    """One episode on one signal, from its first alert on.
+    """One episode on one signal, from its first alert on. The tracker alone changes it.
 
-    Pending until it is believed; then open, and in the end resolved. One that goes quiet while it
-    is pending was a blip: nobody is told.
+    Pending until it is believed; then open, perhaps settled at a broken level, and in the end
+    resolved. One that goes quiet while it is pending was a blip: nobody is notified.
     """
 
     signal: str
@@ -57,17 +57,48 @@ class Incident(msgspec.Struct):
     recovered: bool = True  # once it is resolved: whether its metric is back
 
 
-EventKind = Literal["opened", "escalated", "resolved"]
-# Why an incident escalates, unless it does so within its severity.
+EventKind = Literal["opened", "escalated", "settled", "reopened", "resolved", "ended"]
+# Those that people are notified of; the others change what was sent before, where that is possible.
+RINGING: tuple[EventKind, ...] = ("opened", "escalated", "resolved")
+
+Reason = Literal[
+    # why an incident opens
+    "confirmed",  # the signal was in alert for `rows` rows in a row
+    "decisive",  # a detector that needs no further confirmation
+    "not_finite",  # a value that is NaN or infinite
+    # why it escalates
+    "graver",  # the severity rose
+    "far_worse",  # the peak is many times the one last notified
+    "new_kind",  # another detector, metric or direction on the same signal
+    # why it settles: quiet, at a broken level
+    "settled",
+    # why it is open again
+    "returned",  # soon after its recovery
+    "alert_while_settled",
+    "resumed",  # the run goes on, and so does the incident
+    # how it is resolved
+    "recovered",
+    "accepted",  # its level is the new normal
+    "closed",  # by a person
+    "superseded",  # by the incident that follows it
+    "rolled_back",  # training went back to before it
+    # how a run ends that has it open
+    "finished",
+    "crashed",
+]
+# Why an incident of journal format 1 escalates, and why one is over that never was.
 GRAVER = "the severity rose"
-ROLLED_BACK = "rolled back"  # why one is over that never was
+ROLLED_BACK = "rolled back"
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
-    """A change of an incident that is worth telling. A journal line as it stands."""
+    """A change of an incident. A journal line as it stands.
+
+    `reason` is a Reason; in a journal of format 1 it is a sentence.
+    """
 
     event: EventKind
-    incident: int
+    incident: int  # its number within the run, for people
     signal: str
     severity: Severity
     step: int
@@ -88,6 +119,17 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     checkpoint: str = ""
     # When it is resolved: false if it only went quiet, and its metric is as bad as ever.
     recovered: bool = True
+    # Unique for good, in this run and any other. Empty in format 1; readers derive one.
+    id: str = ""
+    # What the peak is of; empty if its detector watches every metric alike.
+    metric: str = ""
+    worse: Worse = "higher"
+    rows: int | None = None  # in alert when it opened, quiet when it settled or was resolved
+    level: float | None = None  # where the metric is now, once it is quiet
+    before: float | None = None  # its level before the incident
+    notified: float | str | None = None  # the peak that people were last notified of
+    follows: str = ""  # the id of the incident that this one supersedes
+    by: str = ""  # who closed it
 
 
 class Blip(msgspec.Struct, frozen=True, tag_field="type", tag="blip"):
@@ -99,3 +141,26 @@ class Blip(msgspec.Struct, frozen=True, tag_field="type", tag="blip"):
     step: int
     detectors: list[str]
     peak: float | str
+
+
+CommandKind = Literal["ack", "close", "accept", "silence", "silence_off"]
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="command"):
+    """What a person told a run from outside.
+
+    A line of commands.jsonl, and of the journal once the run has applied it: then `step` is the
+    step before whose row it counts.
+    """
+
+    command: CommandKind
+    key: str  # unique, so that it is applied once
+    time: float
+    by: str
+    incident: str = ""  # an incident's id: ack, close, accept
+    signal: str = ""  # silence, silence_off
+    until_step: int | None = None
+    until_time: float | None = None
+    even_critical: bool = False
+    step: int | None = None
+    lines: int = 0  # in a journal: how many lines after it belong to it

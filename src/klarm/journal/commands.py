@@ -1,0 +1,76 @@
+"""Commands: the file beside a journal in which people tell a run something.
+
+`klarm ack`, `klarm close` and `klarm silence` append to it; the run, and whoever delivers it, read
+it. The journal itself has one writer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from klarm.journal import locks
+from klarm.journal.checksum import checked, sealed
+from klarm.types import Command
+
+FILE_NAME = "commands.jsonl"
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Command).decode
+
+
+def new_key() -> str:
+    """Return what tells a command from all others."""
+    return os.urandom(6).hex()
+
+
+def append_command(folder: Path, command: Command) -> None:
+    """Write a command, or raise OSError. Several processes may do so at a time."""
+    append_lines(folder / FILE_NAME, sealed(_encode(command)))
+
+
+def read_commands(folder: Path, start: int = 0) -> Iterator[tuple[int, Command]]:
+    """Yield the commands from an offset on, each with the offset behind it.
+
+    What is damaged, or of a later version, is passed over.
+    """
+    for end, line in read_lines(folder / FILE_NAME, start):
+        try:
+            if checked(line) == "good":
+                yield end, _decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+
+
+def append_lines(path: Path, lines: bytes) -> None:
+    """Append whole lines to a file that several processes write to, or raise OSError."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        with locks.alone(file):
+            if os.fstat(file).st_size and _last_byte(file) != b"\n":
+                lines = b"\n" + lines  # a line was torn by a crash: nothing is to be glued to it
+            while lines:
+                lines = lines[os.write(file, lines) :]
+    finally:
+        os.close(file)
+
+
+def read_lines(path: Path, start: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Yield the whole lines of a file from an offset on, each with the offset behind it."""
+    if not path.is_file():  # not there; or a device, which may have no end
+        return
+    with path.open("rb") as file:
+        file.seek(start)
+        for line in file:
+            if not line.endswith(b"\n"):  # being written
+                return
+            start += len(line)
+            yield start, line
+
+
+def _last_byte(file: int) -> bytes:
+    os.lseek(file, -1, os.SEEK_END)
+    return os.read(file, 1)
