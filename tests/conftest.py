@@ -56,14 +56,15 @@ EVENT = Event(
     started=148,
     detectors=["kl_explosion", "kl_runaway"],
     peak=0.07796,
-    reason="5 steps in alert",
+    reason="confirmed",
     message="KL 0.07796 is 9.24σ above its rolling baseline of 0.01306 ± 0.007.",
     recommendation="Act now: lower the learning rate or raise the KL penalty.",
-    moved="grad_norm x4 at 147, then kl x6 at 148; reward flat",
+    moved="grad_norm ×4 from 147, then kl ×6 from 148; reward flat",
     pattern="gradients first",
     cause="updates that are too large",
     remedy="Lower the learning rate or the gradient clip; look at the batch where it began.",
     checkpoint="/data/ckpt/step-140",
+    rows=5,
 )
 CONTEXT = Context(
     run="grpo-7b",

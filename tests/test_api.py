@@ -13,6 +13,7 @@ import pytest
 import klarm
 from klarm import api
 from klarm.journal.file import read_journal
+from klarm.notices import Notices
 from klarm.types import Alert
 
 pytestmark = pytest.mark.usefixtures("one_detector")
@@ -81,7 +82,7 @@ def test_log_before_init_is_said_once(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And does no harm."""
-    monkeypatch.setattr(api, "_said_there_is_none", False)
+    monkeypatch.setattr(api, "_before_init", Notices())
     assert klarm.log({"kl": math.nan}) == []
     assert klarm.log({"kl": math.nan}) == []
     klarm.finish()

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "klarm"
+TESTS = Path(__file__).parent
+SOURCE = TESTS.parent / "src" / "klarm"
 
 # Top-level modules and packages in the order of the flow: each may import those before it.
 LAYERS = [
     "version",
     "types",
     "boundary",
+    "notices",
     "settings",
     "stats",
     "metrics",
@@ -92,6 +95,33 @@ def test_a_package_says_what_lives_there(package: str) -> None:
     doc = ast.get_docstring(ast.parse((SOURCE / package / "__init__.py").read_text()))
     assert doc
     assert doc.splitlines()[0].endswith(".")
+
+
+def modules() -> list[Path]:
+    return [path for path in files() if path.parent != SOURCE and path.stem != "__init__"]
+
+
+def names(test_file: Path, module: Path) -> bool:
+    """Tell whether a test file names a module: by its dotted path, or in its docstring."""
+    text = test_file.read_text()
+    dotted = ".".join(module.relative_to(SOURCE.parent).with_suffix("").parts)
+    if re.search(rf"\b{re.escape(dotted)}\b", text):
+        return True
+    doc = ast.get_docstring(ast.parse(text)) or ""
+    return re.search(rf"(?<![\w/]){re.escape(module.name)}\b", doc) is not None
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_every_module_has_its_tests(path: Path) -> None:
+    """`tests/` mirrors `src/klarm`: a file of its own, or one of its package that names it."""
+    folders = [TESTS / part_of(path)]
+    if part_of(path) == "integrations":
+        folders.append(TESTS / "frameworks")  # where the real ones are installed
+    own = [folder / f"test_{path.stem}.py" for folder in folders]
+    others = [found for folder in folders for found in sorted(folder.glob("test_*.py"))]
+    assert any(file.is_file() for file in own) or any(names(file, path) for file in others), (
+        f"nothing in tests/{part_of(path)} tests or names {path.name}"
+    )
 
 
 def test_import_paths_that_users_have_stay() -> None:

@@ -14,7 +14,8 @@ import pytest
 import klarm
 from klarm.cli.demo import read_recording
 from klarm.console import Console
-from klarm.types import GRAVER, Alert, Event
+from klarm.incidents import event_text
+from klarm.types import Alert, Event
 
 ALERT = Alert("kl_explosion", "critical", 7, "KL 9 is 12σ above.", {"kl": 9.0}, "Stop the run.")
 OPENED = Event(
@@ -26,10 +27,10 @@ OPENED = Event(
     started=7,
     detectors=["kl_runaway"],
     peak=9.0,
-    reason="kl_runaway has confirmed it by itself",
+    reason="decisive",
     message="KL 9 is 12σ above.",
     recommendation="Stop the run.",
-    moved="loss x4 at 6, then kl x8 at 7",
+    moved="loss ×4 from 6, then kl ×8 from 7",
     pattern="loss bursts first",
     cause="ratios that are not clamped",
     remedy="Clamp them.",
@@ -41,26 +42,17 @@ def test_an_incident_that_opens_is_told_in_full(capsys: pytest.CaptureFixture[st
     Console().event(OPENED)
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.splitlines() == [
-        "klarm INCIDENT 1 on kl opened, warning, step 9: KL 9 is 12σ above.",
-        "  since step 7; kl_runaway has confirmed it by itself",
-        "  moved: loss x4 at 6, then kl x8 at 7",
-        "  looks like loss bursts first: ratios that are not clamped. Clamp them.",
-        "  -> Stop the run.",
-    ]
+    assert captured.err == f"{event_text(OPENED)}\n"
 
 
-def test_what_comes_of_it_is_told_in_short(capsys: pytest.CaptureFixture[str]) -> None:
-    """That it got worse, with what to do; that it is over, in a line."""
-    changed = msgspec.structs.replace
+def test_what_becomes_of_it_is_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also on a terminal; the last line tells how it ended."""
     console = Console()
-    console.event(changed(OPENED, event="escalated", reason=GRAVER, severity="critical", step=12))
-    console.event(changed(OPENED, event="resolved", step=40, reason="20 quiet steps"))
-    assert capsys.readouterr().err.splitlines() == [
-        "klarm INCIDENT 1 on kl is now critical, step 12: KL 9 is 12σ above.",
-        "  -> Stop the run.",
-        "klarm INCIDENT 1 on kl resolved at step 40 (warning, since step 7): 20 quiet steps",
-    ]
+    for kind, reason in (("settled", "settled"), ("reopened", "returned"), ("ended", "finished")):
+        console.event(msgspec.structs.replace(OPENED, event=kind, reason=reason))
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert lines[-1].endswith("The run ended with this incident open.")
 
 
 def test_single_alerts_are_shown_only_if_they_are_wanted(

@@ -6,19 +6,30 @@ import atexit
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from klarm.config import Config, load
 from klarm.console import Console
 from klarm.delivery import deliver_events
-from klarm.journal import FILE_NAME, FileJournal, InUseError, Started, host_name, run_folder
-from klarm.monitor import Monitor
+from klarm.journal import (
+    FILE_NAME,
+    FORMAT,
+    FileJournal,
+    InUseError,
+    Started,
+    host_name,
+    run_folder,
+)
+from klarm.monitor import CommandWatch, Monitor
+from klarm.notices import Notices
 from klarm.types import Alert
 from klarm.version import __version__
 
+_TRIES_TO_OPEN, _BETWEEN_TRIES_SECONDS = 3, 0.1
+
 _current: Monitor | None = None
-_said_there_is_none = False
+_before_init = Notices()
 
 
 def init(
@@ -56,20 +67,23 @@ def start(settings: Config, run: str = "", rank: int | None = None) -> Monitor:
     name = settings.run or run or f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
     folder = run_folder(settings.dir, name)
     _replace_current(None)
-    console = Console(settings.console and rank == 0, alerts=settings.console_alerts)
+    notices = Notices(stderr=settings.console, muted=rank != 0)
     for remark in settings.remarks:
-        console.say(remark)
+        notices.say(remark)
     resumed = os.path.exists(folder / FILE_NAME)  # noqa: PTH110  # the other one raises
     journal, ours = None, rank == 0
     if ours:
         try:
-            journal = _open_journal(folder, name, settings, console)
+            journal = _once_free(lambda: _open_journal(folder, name, settings, notices))
         except InUseError:
             ours = False
-            console.say(
+            notices.warn(
                 f"another live process records run {name}: this one watches it but records "
                 "nothing; in a distributed run, give klarm.init the rank"
             )
+    console = Console(
+        settings.console and rank == 0, alerts=settings.console_alerts, notices=notices
+    )
     monitor = Monitor(
         name,
         settings.detectors(),
@@ -81,7 +95,11 @@ def start(settings: Config, run: str = "", rank: int | None = None) -> Monitor:
     )
     if ours:  # what cannot be recorded is told all the same
         known = folder if journal is not None else None
-        deliver_events(monitor, known, settings, console.say, resumed=resumed)
+        deliver_events(monitor, known, settings, notices.warn, resumed=resumed)
+    if journal is not None:
+        watch = CommandWatch(folder, monitor.hand_over, notices, applied=monitor.applied_commands)
+        monitor.take_commands(watch)
+        watch.start()
     _replace_current(monitor)
     return monitor
 
@@ -89,7 +107,7 @@ def start(settings: Config, run: str = "", rank: int | None = None) -> Monitor:
 def log(metrics: Mapping[str, object], step: object = None) -> list[Alert]:
     """Log one step of the run that `klarm.init` started; return what the detectors say of it."""
     if _current is None:
-        _say_that_there_is_none()
+        _before_init.warn_once("log was called before klarm.init: nothing is watched")
         return []
     return _current.log(metrics, step)
 
@@ -100,19 +118,37 @@ def finish(timeout: float = 5.0) -> None:
         _current.finish(timeout)
 
 
-def _open_journal(folder: Path, run: str, settings: Config, console: Console) -> FileJournal | None:
+def _once_free(open_journal: Callable[[], FileJournal | None]) -> FileJournal | None:
+    """Open a journal that `klarm close` may be writing to at this moment, or raise InUseError."""
+    for _ in range(_TRIES_TO_OPEN - 1):
+        try:
+            return open_journal()
+        except InUseError:
+            time.sleep(_BETWEEN_TRIES_SECONDS)
+    return open_journal()
+
+
+def _open_journal(folder: Path, run: str, settings: Config, notices: Notices) -> FileJournal | None:
     try:
-        journal = FileJournal(folder, console.say)
+        journal = FileJournal(folder, notices.warn)
     except OSError as error:
-        console.say(
+        notices.warn(
             f"cannot write {folder} ({error.strerror}): the run is watched but not recorded; "
             "set KLARM_DIR to a directory that can be written"
         )
         return None
     journal.record(
-        Started(run, time.time(), __version__, host_name(), settings.as_dict(), settings.framework)
+        Started(
+            run=run,
+            started=time.time(),
+            klarm=__version__,
+            host=host_name(),
+            config=settings.as_dict(),
+            framework=settings.framework,
+            format=FORMAT,
+        )
     )
-    console.say(f"run {run} is recorded in {journal.path}")
+    notices.say(f"run {run} is recorded in {journal.path}")
     return journal
 
 
@@ -133,10 +169,3 @@ def _replace_current(monitor: Monitor | None) -> None:
         if "multiprocessing.util" in sys.modules:
             # A forked worker leaves without atexit; its finalizers run.
             sys.modules["multiprocessing.util"].Finalize(None, monitor.finish, exitpriority=1)
-
-
-def _say_that_there_is_none() -> None:
-    global _said_there_is_none  # noqa: PLW0603
-    if not _said_there_is_none:
-        _said_there_is_none = True
-        Console().say("log was called before klarm.init: nothing is watched")

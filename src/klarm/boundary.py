@@ -16,8 +16,8 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 def never_raises(fallback: Callable[[], object]) -> Callable[[_Method], _Method]:
     """Make a method that never raises.
 
-    A failure of ours goes to the owner's `_failed`, as its place and one line about it, and the
-    caller gets the fallback.
+    The owner's `_failed` gets the place of a failure and one line about it, the caller gets the
+    fallback. `klarm.notices.ReportsFailures` has a `_failed` that reports each place once.
     """
 
     def decorate(method: _Method) -> _Method:
@@ -45,5 +45,5 @@ def _describe(method: str, error: Exception) -> tuple[str, str]:
     try:
         detail = str(error)
     except Exception:  # noqa: BLE001
-        detail = "its text cannot be read"
-    return place, f"internal error in {place}: {detail}. Training goes on; please report it"
+        detail = "its message cannot be read"
+    return place, f"internal error in {place}: {detail}. Training continues; please report this"

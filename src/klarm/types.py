@@ -41,20 +41,29 @@ class Incident(msgspec.Struct):
     """
 
     signal: str
+    metric: str  # that was alarmed about first
     started: int  # the step of its first alert
     state: State
-    severity: Severity  # the worst so far
+    severity: Severity  # the highest that is confirmed or decisive; while pending, the highest
     detectors: list[str]  # in the order in which they first spoke
     alerts: int  # how many
     last_alert: int  # the step of the latest
-    worst: Alert  # of the worst severity, as of when that was last told
-    peak: float  # the worst value of the metric that was alarmed about
+    worst: Alert  # the one whose message people were last notified with
+    peak: float  # the worst value of the metric
     worse: Worse  # which that is
-    id: int = 0  # counts the incidents of a run that were opened, from 1
+    id: str = ""  # unique for good, once it has opened
+    number: int = 0  # counts the incidents of a run that were opened, from 1
     opened: int | None = None  # the steps at which it changed
     ended: int | None = None
     onset: int | None = None  # the step at which its metric had left what was normal, looking back
-    recovered: bool = True  # once it is resolved: whether its metric is back
+    reason: str = ""  # how it was resolved: a Reason
+    level: float | None = None  # where its metric has settled
+    follows: str = ""  # the id of the incident that it supersedes
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is not resolved: settled is open, and so is what a run ended with."""
+        return self.state in ("open", "settled", "ended")
 
 
 EventKind = Literal["opened", "escalated", "settled", "reopened", "resolved", "ended"]
@@ -81,7 +90,7 @@ Reason = Literal[
     "accepted",  # its level is the new normal
     "closed",  # by a person
     "superseded",  # by the incident that follows it
-    "rolled_back",  # training went back to before it
+    "rolled_back",  # training went back to before it; or, if it opens, to before its end
     # how a run ends that has it open
     "finished",
     "crashed",
@@ -130,6 +139,7 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     notified: float | str | None = None  # the peak that people were last notified of
     follows: str = ""  # the id of the incident that this one supersedes
     by: str = ""  # who closed it
+    detector: str = ""  # whose message it is
 
 
 class Blip(msgspec.Struct, frozen=True, tag_field="type", tag="blip"):

@@ -52,7 +52,7 @@ def test_an_embed_is_posted_with_the_curve(service: Any, message: Message) -> No
     assert payload["allowed_mentions"] == {"parse": []}
     assert payload["attachments"] == [{"id": 0, "filename": "curve.png"}]
     (embed,) = payload["embeds"]
-    assert embed["title"] == "grpo-7b: kl critical since step 148, looks like gradients first"
+    assert embed["title"] == message.title
     assert embed["image"] == {"url": "attachment://curve.png"}
     assert embed["url"] == message.link
 
@@ -67,7 +67,7 @@ def test_what_follows_edits_the_first_message(service: Any, message: Message) ->
         ("POST", f"{HOOK}?wait=true"),
     ]
     assert service.calls[1].json == {
-        "content": "grpo-7b: kl critical since step 148, looks like gradients first",
+        "content": message.title,
         "allowed_mentions": {"parse": []},
     }
     over = msgspec.structs.replace(message, event="resolved", curve=[])
@@ -85,6 +85,19 @@ def test_an_end_without_recovery_is_also_said_in_a_new_line(service: Any, messag
     assert channel(service).send(quiet, {"id": "99"}) == {"id": "99"}
     assert [call.method for call in service.calls] == ["PATCH", "POST"]
     assert service.calls[1].json["content"] == title
+
+
+@pytest.mark.parametrize("event", ["settled", "reopened", "ended"])
+@pytest.mark.parametrize("status", [200, 404])
+def test_what_rings_nobody_only_edits(
+    service: Any, message: Message, event: str, status: int
+) -> None:
+    """If the message was deleted, no new one is posted."""
+    service.always(status, {"id": "99"})
+    quiet = msgspec.structs.replace(message, event=event)
+    assert channel(service).updates == "edits"
+    assert channel(service).send(quiet, {"id": "99"}) == {"id": "99"}
+    assert [call.method for call in service.calls] == ["PATCH"]
 
 
 def test_a_message_that_was_deleted_is_posted_anew(

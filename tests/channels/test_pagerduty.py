@@ -1,4 +1,4 @@
-"""PagerDuty: one alert a run and signal, triggered and resolved."""
+"""PagerDuty: an alert for each incident, triggered and resolved."""
 
 from __future__ import annotations
 
@@ -22,15 +22,23 @@ KEY = "R0" * 16
 TAKEN = {"status": "success", "message": "Event processed", "dedup_key": "x"}
 
 
+ID = "kq7x2abc"
+
+
+@pytest.fixture
+def message(message: Message) -> Message:
+    return msgspec.structs.replace(message, id=ID)
+
+
 def channel(service: Any, **settings: Any) -> PagerDutyChannel:
     return PagerDutyChannel(name="pager", routing_key=Secret(KEY), api_url=service.url, **settings)
 
 
 def test_an_alert_is_triggered_and_resolved(service: Any, message: Message) -> None:
-    """Under one key, made of the run and the signal."""
+    """Under one key: the id of the incident."""
     service.always(202, TAKEN)
     receipt = channel(service).send(message, {})
-    assert receipt == {"dedup_key": "klarm/grpo-7b/kl"}
+    assert receipt == {"dedup_key": ID, "critical_key": ID}
     over = msgspec.structs.replace(message, event="resolved")
     assert channel(service).send(over, receipt) == receipt
     trigger, resolve = service.calls
@@ -40,16 +48,16 @@ def test_an_alert_is_triggered_and_resolved(service: Any, message: Message) -> N
     assert sent["payload"]["severity"] == "critical"
     assert sent["payload"]["summary"].startswith("grpo-7b: kl critical since step 148")
     assert sent["payload"]["timestamp"] == "2025-11-15T10:00:00Z"
-    assert sent["payload"]["custom_details"]["To do"].startswith("Act now: lower the learning rate")
+    assert sent["payload"]["custom_details"]["To do"].startswith("Lower the learning rate")
     assert resolve.json == {
         "routing_key": KEY,
         "event_action": "resolve",
-        "dedup_key": "klarm/grpo-7b/kl",
+        "dedup_key": ID,
     }
 
 
 def actions(service: Any) -> list[str]:
-    assert {call.json["dedup_key"] for call in service.calls} == {"klarm/grpo-7b/kl"}
+    assert {call.json["dedup_key"] for call in service.calls} == {ID}
     return [call.json["event_action"] for call in service.calls]
 
 
@@ -58,10 +66,50 @@ def test_an_end_without_recovery_leaves_the_alert_open(service: Any, message: Me
     service.always(202, TAKEN)
     title = "grpo-7b: kl went quiet, but has not recovered, at step 300"
     quiet = msgspec.structs.replace(message, event="resolved", recovered=False, title=title)
-    for earlier in ({"dedup_key": "klarm/grpo-7b/kl"}, {}):
-        assert channel(service).send(quiet, earlier) == {"dedup_key": "klarm/grpo-7b/kl"}
+    for earlier in ({"dedup_key": ID, "critical_key": ID}, {}):
+        assert channel(service).send(quiet, earlier) == {"dedup_key": ID, "critical_key": ID}
     assert actions(service) == ["trigger", "trigger"]
     assert service.calls[0].json["payload"]["summary"].startswith(title)
+
+
+@pytest.mark.parametrize("how", ["accepted", "closed", "superseded", "rolled_back"])
+def test_an_incident_is_resolved_however_it_ended(service: Any, message: Message, how: str) -> None:
+    """Its metric need not be back: since format 2, nothing is resolved that a person must see."""
+    service.always(202, TAKEN)
+    over = msgspec.structs.replace(message, event="resolved", recovered=False, ending=how)
+    channel(service).send(over, {"dedup_key": ID})
+    assert actions(service) == ["resolve"]
+
+
+def test_a_rise_to_critical_is_an_alert_of_its_own(service: Any, message: Message) -> None:
+    """A second trigger of an alert that was acknowledged pages nobody. Both end together."""
+    service.always(202, TAKEN)
+    receipt: dict[str, str] = {}
+    for event, severity in (
+        ("opened", "warning"),
+        ("escalated", "warning"),
+        ("escalated", "critical"),
+        ("escalated", "critical"),
+        ("resolved", "critical"),
+    ):
+        now = msgspec.structs.replace(message, event=event, severity=severity)
+        receipt = channel(service).send(now, receipt)
+    assert [(call.json["event_action"], call.json["dedup_key"]) for call in service.calls] == [
+        ("trigger", ID),
+        ("trigger", ID),
+        ("trigger", f"{ID}-critical"),
+        ("trigger", f"{ID}-critical"),
+        ("resolve", ID),
+        ("resolve", f"{ID}-critical"),
+    ]
+
+
+def test_an_alert_of_klarm_0_1_keeps_its_key(service: Any, message: Message) -> None:
+    """An upgrade while an incident is open does not leave its alert open for good."""
+    service.always(202, TAKEN)
+    over = msgspec.structs.replace(message, event="resolved")
+    channel(service).send(over, {"dedup_key": "klarm/grpo-7b/kl"})
+    assert [call.json["dedup_key"] for call in service.calls] == ["klarm/grpo-7b/kl"]
 
 
 def test_what_was_over_before_it_was_told_is_triggered_first(
@@ -70,7 +118,7 @@ def test_what_was_over_before_it_was_told_is_triggered_first(
     """PagerDuty ignores that an alert is resolved which it does not know."""
     service.always(202, TAKEN)
     over = msgspec.structs.replace(message, event="resolved")
-    assert channel(service).send(over, {}) == {"dedup_key": "klarm/grpo-7b/kl"}
+    assert channel(service).send(over, {}) == {"dedup_key": ID, "critical_key": ID}
     assert actions(service) == ["trigger", "resolve"]
 
 
@@ -92,7 +140,7 @@ def test_a_test_does_not_stay_open(service: Any, message: Message) -> None:
     service.always(202, TAKEN)
     channel(service).send(msgspec.structs.replace(message, test=True), {})
     sent = [(call.json["event_action"], call.json["dedup_key"]) for call in service.calls]
-    key = "klarm/test/grpo-7b/kl"
+    key = "klarm/test/kq7x2abc"
     assert sent == [("trigger", key), ("resolve", key)]
 
 
@@ -109,7 +157,7 @@ def test_what_severities_are_there_can_be_set(
 
 def test_a_test_has_a_key_of_its_own(message: Message) -> None:
     """It must not resolve what is real."""
-    assert dedup_key(msgspec.structs.replace(message, test=True)) == "klarm/test/grpo-7b/kl"
+    assert dedup_key(msgspec.structs.replace(message, test=True)) == "klarm/test/kq7x2abc"
 
 
 def test_a_wrong_key_is_told_and_not_tried_again(service: Any, message: Message) -> None:
@@ -144,7 +192,7 @@ def test_an_event_keeps_within_the_limits(run: str, summary: str, fields: dict[s
 
 def test_two_long_names_have_two_keys(message: Message) -> None:
     """Cutting them would make them one."""
-    keys = {dedup_key(msgspec.structs.replace(message, run="r" * 300 + end)) for end in ("a", "b")}
+    keys = {dedup_key(msgspec.structs.replace(message, id="", run="r" * 300 + end)) for end in "ab"}
     assert len(keys) == 2
 
 

@@ -1,4 +1,7 @@
-"""Looking up a name: the system may take its time, a channel does not wait for it for ever."""
+"""Looking up a name: the system may take its time, a channel does not wait for it for ever.
+
+Covers sockets.py.
+"""
 
 from __future__ import annotations
 

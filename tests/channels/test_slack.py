@@ -120,6 +120,55 @@ def test_what_follows_goes_into_the_thread_of_the_first(service: Any, message: M
     assert posts[-1]["text"].startswith("✅")
 
 
+def edits(service: Any) -> list[Any]:
+    return [call.json for call in service.calls if call.path.endswith("chat.update")]
+
+
+@pytest.mark.parametrize("event", ["settled", "reopened", "ended"])
+def test_what_rings_nobody_edits_the_first_message(
+    service: Any, message: Message, event: str
+) -> None:
+    """Nothing is posted; the receipt stays."""
+    service.answers[:] = [play_api(service)]
+    first = {"ts": "17.0001", "channel": "C1"}
+    quiet = msgspec.structs.replace(message, event=event)
+    assert bot(service).updates == "edits"
+    assert bot(service).send(quiet, first) == first
+    (edit,) = edits(service)
+    payload = slack_payload(quiet)
+    assert edit == {**first, "text": payload["text"], "blocks": payload["blocks"]}
+    assert len(service.calls) == 1
+
+
+def test_a_reply_also_brings_the_first_message_up_to_date(service: Any, message: Message) -> None:
+    """Whoever scrolls past it sees that it is over."""
+    service.answers[:] = [play_api(service)]
+    over = msgspec.structs.replace(message, event="resolved")
+    bot(service).send(over, {"ts": "17.0001", "channel": "C1"})
+    (edit,) = edits(service)
+    assert (edit["ts"], edit["text"][0]) == ("17.0001", "✅")
+
+
+@pytest.mark.parametrize(("error", "fails"), [("message_not_found", False), ("invalid_auth", True)])
+def test_a_message_that_was_deleted_need_not_be_edited(
+    service: Any, message: Message, error: str, fails: bool
+) -> None:
+    """There is nobody to be notified; other errors are errors."""
+    service.always(200, {"ok": False, "error": error})
+    quiet = msgspec.structs.replace(message, event="settled")
+    first = {"ts": "17.0001", "channel": "C1"}
+    if fails:
+        with pytest.raises(NotDelivered, match=error):
+            bot(service).send(quiet, first)
+    else:
+        assert bot(service).send(quiet, first) == first
+
+
+def test_a_webhook_cannot_edit(service: Any) -> None:
+    """So it is not given what rings nobody."""
+    assert webhook(service).updates == "none"
+
+
 def test_a_curve_that_cannot_be_uploaded_keeps_nothing_back(
     service: Any, message: Message, answered: Callable[..., Any]
 ) -> None:

@@ -43,11 +43,12 @@ def test_demo_without_a_terminal_is_plain_lines() -> None:
     done = run("demo")
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout
-    opened = re.search(r"^klarm INCIDENT 1 on kl opened, critical, step (\d+)", done.stdout, re.M)
+    opened = re.search(r"^klarm INCIDENT 1 on kl opened, warning, step (\d+)", done.stdout, re.M)
     assert opened is not None
+    assert "klarm INCIDENT 1 on kl escalated, critical, step " in done.stdout
     assert 150 < int(opened[1]) < 165  # the learning rate jumps after step 150
     assert f"The one on KL opened at step {opened[1]}" in done.stdout
-    assert "  looks like learning rate raised" in done.stdout
+    assert "  Looks like learning rate raised" in done.stdout
     assert len(done.stdout.splitlines()) < 50
 
 
@@ -157,13 +158,14 @@ def test_replay_prints_the_incidents_of_a_log() -> None:
     done = run("replay", "log.csv")
     assert done.returncode == 0
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("klarm INCIDENT 1 on kl opened, critical, step 102: ")
-    *_, advice, total, alerts, watching, off = lines
+    assert lines[0].startswith("klarm INCIDENT 1 on kl opened, warning, step 102: ")
+    assert any(line.startswith("klarm INCIDENT 1 on kl escalated, critical") for line in lines)
+    *_, total, alerts, watching, off = lines
     assert total == "106 steps replayed: 1 incident, 1 critical, 1 open at the end."
     assert alerts == "Single alerts: 1 warning, 5 critical (--alerts lists them)."
     assert watching == "watching kl"
     assert off.startswith("off (enabled: false): kl_runaway, ")
-    assert advice.startswith("  -> Act now")
+    assert lines[2].startswith("  -> Act now")
     listed = run("replay", "log.csv", "--alerts").stdout.splitlines()
     start = listed.index(next(line for line in listed if line.startswith("step ")))
     assert start > 0
@@ -192,7 +194,11 @@ def test_replay_tells_rolled_back_steps_and_incidents_from_those_that_count() ->
     assert "40 steps replayed (5 more were rolled back): no incident.\n" in done.stdout
     document = json.loads(run("replay", "log.csv", "--format", "json").stdout)
     assert (document["steps"], document["rolled_back"], document["incidents"]) == (40, 5, [])
-    assert len(document["events"]) == 2
+    assert [event["event"] for event in document["events"]] == [
+        "opened",
+        "escalated",
+        "resolved",
+    ]
 
 
 def test_replay_speaks_json_to_machines() -> None:

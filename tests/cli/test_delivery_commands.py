@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -14,12 +15,11 @@ from loopback import Server, run_klarm
 from msgspec.structs import replace
 
 import klarm
-from klarm.delivery import log as deliveries
-from klarm.delivery.log import Acknowledged, Silenced
-from klarm.incidents.tracker import ROLLED_BACK
+from klarm.delivery import Outbox
+from klarm.journal import read_commands
 from klarm.journal.file import FileJournal
 from klarm.journal.records import Started
-from klarm.types import Event
+from klarm.types import ROLLED_BACK, Event
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 
@@ -121,7 +121,7 @@ def test_deliver_sends_what_is_owed_of_every_run_or_of_one(server: Server) -> No
     done = run_klarm("deliver", "klarm_runs", "--run", "b", channels=channels)
     assert (done.returncode, done.stdout) == (0, "b: sent 1 to hook\n")
     done = run_klarm("deliver", "klarm_runs", channels=channels)
-    assert (done.returncode, done.stdout) == (0, "a: sent 1 to hook\nb: nothing owed\n")
+    assert (done.returncode, done.stdout) == (0, "a: sent 1 to hook\nb: nothing pending\n")
     assert [message["run"] for message in server.messages] == ["b", "a"]
 
 
@@ -133,7 +133,7 @@ def test_runs_that_owe_nothing_are_one_line(server: Server) -> None:
     run_klarm("deliver", "klarm_runs/a", channels=channels)
     run_klarm("deliver", "klarm_runs/c", channels=channels)
     done = run_klarm("deliver", "klarm_runs", channels=channels)
-    assert (done.returncode, done.stdout) == (0, "b: sent 1 to hook\n2 runs owe nothing\n")
+    assert (done.returncode, done.stdout) == (0, "b: sent 1 to hook\n2 runs have nothing pending\n")
 
 
 def test_deliver_fails_when_something_is_left(server: Server) -> None:
@@ -142,8 +142,8 @@ def test_deliver_fails_when_something_is_left(server: Server) -> None:
     server.answers = [(500, {})]
     arguments = ("deliver", "klarm_runs/a", "--timeout", "0.1")
     done = run_klarm(*arguments, channels=f"hook={server.url}")
-    assert (done.returncode, done.stdout) == (1, "a: hook is still owed 1\n")
-    assert done.stderr == "klarm: hook was not reached (HTTP 500); it is tried again for 0.1 s\n"
+    assert (done.returncode, done.stdout) == (1, "a: 1 pending for hook\n")
+    assert done.stderr == "klarm: hook: delivery failed (HTTP 500); retrying for 0.1 s.\n"
     assert run_klarm("deliver", "klarm_runs/a", channels=f"hook={server.url}").returncode == 0
 
 
@@ -157,8 +157,9 @@ def test_deliver_says_for_every_channel_what_was_sent_and_what_is_left(server: S
     done = run_klarm("deliver", "klarm_runs", "--timeout", "1", channels=channels)
     assert done.returncode == 1
     assert done.stdout == (
-        "a: sent 1 to one; two is still owed 1\n"
-        "b: one is owed 1 after the silence; two is owed 1 after the silence\n"
+        "a: sent 1 to one; 1 pending for two\n"
+        "b: 1 held back from one until the silence ends; "
+        "1 held back from two until the silence ends\n"
     )
 
 
@@ -170,13 +171,13 @@ def test_a_channel_that_one_run_could_not_reach_gets_one_try_from_the_next(serve
     arguments = ("deliver", "klarm_runs", "--timeout", "2.5")
     done = run_klarm(*arguments, channels=f"hook={server.url}")
     assert done.returncode == 1
-    assert done.stdout == "".join(f"{run}: hook is still owed 1\n" for run in "abc")
+    assert done.stdout == "".join(f"{run}: 1 pending for hook\n" for run in "abc")
     tried = Counter(message["run"] for message in server.messages)
     assert tried["a"] > 1
     assert (tried["b"], tried["c"]) == (1, 1)
     assert done.stderr.splitlines() == [
-        "klarm: hook was not reached (HTTP 500); it is tried again for 2.5 s",
-        "klarm: hook was not reached (HTTP 500); it is not tried again now",
+        "klarm: hook: delivery failed (HTTP 500); retrying for 2.5 s.",
+        "klarm: hook: delivery failed (HTTP 500); not retrying now.",
     ]
 
 
@@ -187,8 +188,8 @@ def test_a_channel_that_is_reached_again_is_told_of_the_following_runs(server: S
     server.answers = [(500, {}), (200, {}), (500, {})]
     arguments = ("deliver", "klarm_runs", "--timeout", "0.1")
     done = run_klarm(*arguments, channels=f"hook={server.url}")
-    assert done.stdout == ("a: hook is still owed 1\nb: sent 1 to hook\nc: hook is still owed 1\n")
-    assert "not tried again now" not in done.stderr
+    assert done.stdout == ("a: 1 pending for hook\nb: sent 1 to hook\nc: 1 pending for hook\n")
+    assert "not retrying now" not in done.stderr
 
 
 def test_a_run_that_cannot_be_delivered_does_not_keep_the_others_from_it(server: Server) -> None:
@@ -209,10 +210,10 @@ def test_deliver_fails_when_a_channel_refuses_and_can_be_told_to_try_again(
     server.answers = [(401, {})]
     channels = f"hook={server.url}"
     done = run_klarm("deliver", "klarm_runs/a", channels=channels)
-    assert (done.returncode, done.stdout) == (1, "a: hook refused 1, which --again sends\n")
-    assert "hook refuses messages (HTTP 401)" in done.stderr
+    assert (done.returncode, done.stdout) == (1, "a: hook rejected 1; --again sends it\n")
+    assert "hook: message rejected (HTTP 401)" in done.stderr
     done = run_klarm("deliver", "klarm_runs/a", channels=channels)
-    assert (done.returncode, done.stdout) == (0, "a: hook refused 1, which --again sends\n")
+    assert (done.returncode, done.stdout) == (0, "a: hook rejected 1; --again sends it\n")
     done = run_klarm("deliver", "klarm_runs/a", "--again", channels=channels)
     assert (done.returncode, done.stdout) == (0, "a: sent 1 to hook\n")
 
@@ -227,7 +228,7 @@ def test_incidents_shows_who_knows_of_what(server: Server) -> None:
     assert shown == run_klarm("incidents", "a").stdout
     words = shown.split()
     assert words[:2] == ["run", "a"]
-    for word in ("critical", "open", "100–", "kl_explosion", "hook", "ada"):
+    for word in ("critical", "ended", "100–", "kl_explosion", "hook", "ada"):
         assert word in words
     latest = run_klarm("incidents").stdout.split()
     assert latest[:2] == ["run", "b"]
@@ -251,12 +252,12 @@ def test_incidents_shows_who_is_still_owed(server: Server) -> None:
         run_klarm("ack", "1", "--by", "ada[/]")
     done = run_klarm("incidents", channels=f"one={server.url},two={server.url}")
     shown = " ".join(done.stdout.split())
-    assert "one, two (owed)" in shown
+    assert "one, two (pending)" in shown
     assert shown.count("ada[/]") == 1
     assert done.stderr == ""
     done = run_klarm("incidents")
-    assert "owed" not in done.stdout
-    assert "no channel is configured here: who is still owed" in done.stderr
+    assert "pending" not in done.stdout
+    assert "no channel is configured here: pending notifications" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -278,7 +279,7 @@ def test_incidents_does_not_show_as_owed_what_a_channel_does_not_take(
     for name, value in settings.items():
         monkeypatch.setenv(f"KLARM_CHANNELS__HOOK__{name.upper()}", value)
     done = subprocess.run([KLARM, "incidents"], capture_output=True, text=True, check=True)
-    assert ("hook (owed)" in " ".join(done.stdout.split())) == owed
+    assert ("hook (pending)" in " ".join(done.stdout.split())) == owed
 
 
 def test_incidents_are_shown_where_the_secrets_of_channels_are_not() -> None:
@@ -288,7 +289,7 @@ def test_incidents_are_shown_where_the_secrets_of_channels_are_not() -> None:
     done = subprocess.run([KLARM, "incidents"], capture_output=True, text=True, check=True)
     assert "critical" in done.stdout
     assert "NOT_HERE" in done.stderr
-    assert "who is still owed a message is not shown" in done.stderr
+    assert "pending notifications are not shown" in done.stderr
 
 
 def test_incidents_shows_the_silences_in_force(server: Server) -> None:
@@ -298,9 +299,9 @@ def test_incidents_shows_the_silences_in_force(server: Server) -> None:
     run_klarm("silence", "reward", "--for", "2h", "--by", "bob", "--even-critical")
     shown = run_klarm("incidents", channels=f"hook={server.url}").stdout
     kl, reward = shown.splitlines()[-2:]
-    assert kl == "kl is silent until step 300; critical ones are told of all the same (by ada)"
-    assert reward.startswith("reward is silent until 20")
-    assert reward.endswith("; critical ones too (by bob)")
+    assert kl == "kl is silenced until step 300; critical incidents are still sent (by ada)"
+    assert reward.startswith("reward is silenced until 20")
+    assert reward.endswith(", critical incidents included (by bob)")
     assert "hook (held back)" in " ".join(shown.split())
 
 
@@ -332,7 +333,7 @@ RESOLVED = replace(OPENED, event="resolved", step=250, reason="quiet for 20 step
 @pytest.mark.parametrize(
     ("last", "state", "steps"),
     [
-        (OPENED, "open", "200–"),
+        (OPENED, "ended", "200–"),
         (RESOLVED, "resolved", "200–250"),
         (replace(RESOLVED, recovered=False), "not recovered", "200–250"),
         (replace(RESOLVED, step=150, reason=ROLLED_BACK), "rolled back", "200–"),
@@ -351,10 +352,10 @@ def test_incidents_does_not_show_as_partly_told_who_refused_it(server: Server) -
     server.answers = [(401, {})]
     channels = f"hook={server.url}"
     run_klarm("deliver", "klarm_runs", channels=channels)
-    assert " hook (refused) " in run_klarm("incidents", channels=channels).stdout
+    assert " hook (rejected) " in run_klarm("incidents", channels=channels).stdout
     record_incidents(RESOLVED)
     shown = run_klarm("incidents", channels=channels).stdout
-    assert " hook (refused, the rest owed) " in shown
+    assert " hook (rejected, the rest pending) " in shown
 
 
 def test_incidents_breaks_no_name_at_80_columns(
@@ -388,19 +389,19 @@ def test_an_acknowledgement_is_recorded_for_incidents_there_are() -> None:
     record_run()
     done = run_klarm("ack", "1", "--by", "ada")
     assert done.returncode == 0
-    assert done.stdout.startswith("run a: incident 1 is acknowledged by ada\n")
-    assert "no channel is configured here: of what channels were not told yet" in done.stdout
+    assert re.match(r"run a: incident 1 \(k\w{7}\) is acknowledged by ada\n", done.stdout)
+    assert "no channel is configured here: of its pending notifications" in done.stdout
     done = run_klarm("ack", "7")
     assert done.returncode == 1
-    assert "run a has no incident 7; there are 1" in done.stderr
-    (entry,) = [entry for _, entry in deliveries.read(Path("klarm_runs/a"))]
-    assert isinstance(entry, Acknowledged)
-    assert (entry.incident, entry.by) == (1, "ada")
+    assert "run a has no incident 7; it has 1. Name another run with --run" in done.stderr
+    ((_, command),) = read_commands(Path("klarm_runs/a"))
+    ((_, _, opened), *_) = Outbox(Path("klarm_runs/a")).recorded()
+    assert (command.command, command.incident, command.by) == ("ack", opened.id, "ada")
 
 
 @pytest.mark.parametrize(
     ("value", "said", "sent"),
-    [(WARNING, "it is no longer sent to two", 1), (NAN, "it is critical, so still sent to two", 2)],
+    [(WARNING, "no longer sent to two", 1), (NAN, "critical, so still sent to two", 2)],
 )
 def test_an_acknowledgement_says_who_is_still_told_and_who_no_longer_is(
     server: Server, value: float, said: str, sent: int
@@ -410,11 +411,13 @@ def test_an_acknowledgement_says_who_is_still_told_and_who_no_longer_is(
     run_klarm("deliver", "klarm_runs", channels=f"one={server.url}")
     both = f"one={server.url},two={server.url}"
     done = run_klarm("ack", "1", "--by", "ada", channels=both)
-    assert done.stdout == f"run a: incident 1 is acknowledged by ada\n{said}\n"
+    assert re.fullmatch(
+        rf"run a: incident 1 \(k\w{{7}}\) is acknowledged by ada\n{said}\n", done.stdout
+    )
     run_klarm("deliver", "klarm_runs", channels=both)
     assert len(server.messages) == sent
     done = run_klarm("ack", "1", channels=f"one={server.url}")
-    assert done.stdout.endswith("\nnothing of it is left to be sent\n")
+    assert done.stdout.endswith("\nno notification of it is pending\n")
 
 
 def test_a_live_run_heeds_an_acknowledgement(server: Server) -> None:
@@ -422,7 +425,7 @@ def test_a_live_run_heeds_an_acknowledgement(server: Server) -> None:
     record_run(value=WARNING)
     run_klarm("ack", "1")
     done = run_klarm("deliver", "klarm_runs", channels=f"hook={server.url}")
-    assert (done.returncode, done.stdout) == (0, "a: nothing owed\n")
+    assert (done.returncode, done.stdout) == (0, "a: nothing pending\n")
     assert server.messages == []
 
 
@@ -432,11 +435,11 @@ def test_a_silence_counts_from_the_step_the_run_has_come_to(server: Server) -> N
     done = run_klarm("silence", "kl", "--for", "200steps", "--by", "ada")
     assert (done.returncode, done.stdout) == (
         0,
-        "run a: kl is silent until step 302; critical ones are told of all the same\n",
+        "run a: kl is silenced until step 302; critical incidents are still sent\n",
     )
-    (entry,) = [entry for _, entry in deliveries.read(Path("klarm_runs/a"))]
-    assert isinstance(entry, Silenced)
-    assert (entry.until_step, entry.until_time, entry.even_critical) == (302, None, False)
+    ((_, command),) = read_commands(Path("klarm_runs/a"))
+    assert (command.command, command.signal) == ("silence", "kl")
+    assert (command.until_step, command.until_time, command.even_critical) == (302, None, False)
     run_klarm("deliver", "klarm_runs", channels=f"hook={server.url}")
     assert len(server.messages) == 1
 
@@ -458,14 +461,14 @@ def test_a_silence_can_be_ended(server: Server) -> None:
     assert server.messages == []
     done = run_klarm("silence", "kl", "--off", "--by", "ada")
     assert done.returncode == 0
-    assert done.stdout.startswith("run a: kl is no longer silent; what was held back and is still")
-    assert "silent" not in run_klarm("incidents").stdout
+    assert done.stdout.startswith("run a: kl is no longer silenced; incidents that were held back")
+    assert "silenced" not in run_klarm("incidents").stdout
     run_klarm("deliver", "klarm_runs", channels=channels)
     assert server.told() == [(1, "opened", 100)]
     run_klarm("silence", "reward", "--for", "2h")
     done = run_klarm("silence", "kl", "--off")
     assert done.returncode == 1
-    assert "run a: kl is not silent; silent are reward" in done.stderr
+    assert "run a: kl is not silenced; silenced are reward" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -486,7 +489,7 @@ def test_a_silence_that_cannot_be_is_refused(arguments: list[str], complaint: st
     done = run_klarm("silence", *arguments)
     assert done.returncode == 2
     assert complaint in " ".join(done.stderr.split())
-    assert not Path("klarm_runs/a/deliveries.jsonl").exists()
+    assert not Path("klarm_runs/a/commands.jsonl").exists()
 
 
 COMMANDS = pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from klarm.cli.stopping import Stopping
 from klarm.journal.file import FILE_NAME, read_journal
 from klarm.journal.records import Finish, Step
 from klarm.sources.follow import Follower
-from klarm.types import Alert
+from klarm.types import Alert, Event
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 
@@ -108,7 +108,10 @@ def test_a_growing_log_is_watched_until_ctrl_c() -> None:
         process.send_signal(signal.SIGINT)
         until(process, "run log ends after 101 steps")
         assert process.wait(30) == 0
-    assert isinstance(list(read_journal(JOURNAL))[-1], Finish)
+    *_, finish, ended = read_journal(JOURNAL)
+    assert isinstance(finish, Finish)
+    assert isinstance(ended, Event)
+    assert ended.event == "ended"
 
 
 def test_killed_and_started_again_it_logs_every_row_once() -> None:

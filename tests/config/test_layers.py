@@ -41,7 +41,18 @@ def test_without_anything_every_setting_has_its_default() -> None:
         "confirm_steps": 50,
         "resolve_after": 0,
     }
-    assert config.sections["incidents"] == {"confirm_steps": 5, "resolve_after": 20}
+    assert config.sections["incidents"] == {
+        "confirm_steps": 5,
+        "resolve_after": 20,
+        "accept_after": 200,
+        "reopen_within": 100,
+        "reopen_limit": 2,
+        "reopen_factor": 3.0,
+        "escalate_factor": 10.0,
+        "escalate_later_factor": 3.0,
+        "escalate_later_after": 50,
+        "relapse_factor": 1.5,
+    }
     assert [type(detector) for detector in config.detectors()] == list(CATALOGUE)
 
 
@@ -136,7 +147,10 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
             "kl_explosion: off",
             "klarm.yaml: kl_explosion is a section; did you mean kl_explosion: {enabled: false}?",
         ),
-        ("incidents: on", "klarm.yaml: incidents must be a section (confirm_steps, resolve_after)"),
+        (
+            "incidents: on",
+            "klarm.yaml: incidents must be a section (confirm_steps, resolve_after, accept_after, ",
+        ),
         ('dir: ""', "klarm.yaml: dir must name a folder, got ''"),
         ("run: 7", "klarm.yaml: run must be text (put it in quotes), got 7"),
         ("- a\n- b", "klarm.yaml: must hold `key: value` lines, got a list"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from loopback import Server
+from one_channel import Run
 
 
 @pytest.fixture
@@ -13,3 +14,8 @@ def server() -> Iterator[Server]:
     server = Server()
     yield server
     server.close()
+
+
+@pytest.fixture
+def run(server: Server) -> Run:
+    return Run(server)

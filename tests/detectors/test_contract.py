@@ -1,4 +1,7 @@
-"""What every detector in the catalogue must hold to, whoever wrote it."""
+"""What every detector in the catalogue must hold to, whoever wrote it.
+
+Covers base.py.
+"""
 
 from __future__ import annotations
 

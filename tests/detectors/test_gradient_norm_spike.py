@@ -10,7 +10,8 @@ import pytest
 
 from klarm.cli.demo import read_recording
 from klarm.detectors import GradientNormSpikeDetector
-from klarm.incidents.tracker import IncidentRules, Incidents
+from klarm.incidents.rules import IncidentRules
+from klarm.incidents.tracker import Tracker
 from klarm.types import Alert, Event
 
 
@@ -22,7 +23,7 @@ def feed(detector: GradientNormSpikeDetector, values: list[float]) -> list[Alert
 def opened(values: list[float]) -> list[int]:
     """Return the steps at which incidents open with the default settings."""
     detector = GradientNormSpikeDetector()
-    incidents = Incidents([detector], IncidentRules())
+    incidents = Tracker([detector], IncidentRules())
     events: list[object] = []
     for step, value in enumerate(values):
         row = {"grad_norm": value}

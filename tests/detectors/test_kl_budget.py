@@ -183,6 +183,7 @@ def test_a_kind_that_the_user_says_is_a_sum_makes_it_idle_live_and_in_a_replay()
         "type": "binding",
         "keys": {"kl": "my/kl"},
         "kinds": {"kl": {"target": "reference", "estimator": "k1", "per": "sequence"}},
+        "crc": "7abc9900",
     }
     assert lines[2]["metrics"] == {"kl": 12.0}
     found = replay(read_log(JOURNAL, print), as_recorded)

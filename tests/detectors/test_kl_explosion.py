@@ -1,4 +1,7 @@
-"""The specified detector: when it fires, when it does not, and what it says."""
+"""The specified detector: when it fires, when it does not, and what it says.
+
+Covers zscore.py too.
+"""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_a_run_that_cannot_be_started_leaves_verl_alone(
     monkeypatch.setattr(boundary, "raise_failures", False)
     monkeypatch.setattr("klarm.api.Started", None)
     Tracking("p", "e", ["klarm", "console"]).log(STEP, 1)
-    assert "Training goes on" in capsys.readouterr().err
+    assert "Training continues" in capsys.readouterr().err
 
 
 def test_verl_can_be_imported_where_klarm_is_broken() -> None:

@@ -35,8 +35,8 @@ def test_the_last_one_from_before_the_first_alert_is_named() -> None:
     train(monitor, 1, 45, bad=38)
     assert monitor.last_good_checkpoint(monitor.incidents[0]) == (30, "checkpoint-30")
     assert [event.checkpoint for event in told] == ["checkpoint-30"]
-    assert "\n  last checkpoint from before it: checkpoint-30\n" in event_text(told[0])
-    assert notice.text(told[0]).endswith("\nLast checkpoint from before it: checkpoint-30")
+    assert "\n  Last checkpoint before the incident: checkpoint-30\n" in event_text(told[0])
+    assert "\nLast checkpoint before the incident: checkpoint-30\n" in notice.text(told[0])
     lines = Path("klarm_runs/a/journal.jsonl").read_text().splitlines()
     (event,) = [line for line in map(json.loads, lines) if line["type"] == "event"]
     assert event["checkpoint"] == "checkpoint-30"
@@ -122,7 +122,7 @@ def test_one_saved_since_an_incident_that_never_recovered_is_not_good() -> None:
     fall(monitor, "reward", (305, 0.6), (200, 0.2))
     monitor.log({"loss": math.nan}, 505)
     quiet, broken = monitor.incidents
-    assert (quiet.state, quiet.recovered) == ("resolved", False)
+    assert quiet.state == "settled"
     assert quiet.started > 310  # the fall was before
     assert monitor.last_good_checkpoint(broken) == (300, "s3://bucket/300")
 

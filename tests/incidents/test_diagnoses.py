@@ -18,12 +18,14 @@ Row = dict[str, float]
 
 
 def told(rows: Iterable[Mapping[str, float]]) -> list[Event]:
-    """Return what people were told of a run that every detector watched, but that it is over."""
+    """Return what people were notified of in a run that every detector watched, but no ends."""
     journal = MemoryJournal()
     watched = Monitor("a", [kind() for kind in CATALOGUE], journal)
     for step, row in enumerate(rows):
         watched.log(row, step=row.get("step", step))
-    return [r for r in journal.records if isinstance(r, Event) and r.event != "resolved"]
+    return [
+        r for r in journal.records if isinstance(r, Event) and r.event in ("opened", "escalated")
+    ]
 
 
 def patterns(rows: Iterable[Mapping[str, float]]) -> list[tuple[str, int, str]]:
@@ -60,27 +62,30 @@ def test_the_recorded_explosion_is_explained_by_its_learning_rate() -> None:
     events = told(read_recording("exploding"))
     assert [(event.signal, event.pattern) for event in events] == [
         ("kl", "learning rate raised"),
+        ("kl", "learning rate raised"),  # critical two steps later
         ("entropy", "learning rate raised"),
         ("reward", "learning rate raised"),
         ("advantage", ""),
-        ("advantage", ""),
     ]
     assert events[0].moved.startswith(
-        "learning_rate x1e+02 from 152, then loss x4 from 153, then kl x42 from 154, then entropy "
+        "learning_rate ×100 from 152, then loss ×4 from 153, then kl ×42 from 154, then entropy "
     )
-    assert "grad_norm x5.2 from 166, now x0.56" in events[1].moved
-    assert [event.moved for event in events[3:]] == ["", ""]
+    assert "grad_norm ×5.2 from 166, now ×0.56" in events[2].moved
+    assert events[4].moved == ""
 
 
 def test_the_recorded_drift_is_never_called_healthy() -> None:
     """Hardly any KL penalty held it: the reward was gamed."""
     assert patterns(read_recording("drifting")) == [
         ("gradient", 162, "reward bought with KL"),
+        ("gradient", 168, "gradients first"),
         ("kl", 173, "reward bought with KL"),
+        ("kl", 182, "reward bought with KL"),  # critical
         ("entropy", 225, "reward hacking"),
-        ("kl", 237, "reward hacking"),  # it is ten times what it was at 173
+        ("kl", 232, "reward hacking"),  # it is five times what it was at 182
         ("reward", 250, "reward hacking"),
         ("entropy", 314, ""),
+        ("kl", 367, "KL spent for nothing"),  # and five times that
     ]
 
 
@@ -98,7 +103,7 @@ def test_a_learning_rate_that_jumps() -> None:
     events = told(run(change, 260))
     assert {event.signal for event in events} == {"kl", "gradient", "reward"}
     assert {event.pattern for event in events} == {"learning rate raised"}
-    assert events[0].moved.startswith("learning_rate x10 from 200, then kl x2.1 from 201")
+    assert events[0].moved.startswith("learning_rate ×10 from 200, then kl ×2.1 from 201")
 
 
 def test_reward_hacking_that_shows_in_kl_first() -> None:
@@ -111,9 +116,10 @@ def test_reward_hacking_that_shows_in_kl_first() -> None:
             row["entropy"] *= max(0.1, 0.95 ** max(0, step - 225))
 
     first, *later = told(run(change, 280))
-    assert (first.signal, first.severity) == ("kl", "critical")
+    assert (first.signal, first.severity) == ("kl", "warning")
     assert first.pattern == "KL ahead of the reward"
-    assert {event.pattern for event in later} == {"reward hacking"}
+    assert later[0].severity == "critical"
+    assert {event.pattern for event in later[1:]} == {"reward hacking"}
 
 
 def test_an_entropy_that_collapses_alone() -> None:
@@ -125,7 +131,7 @@ def test_an_entropy_that_collapses_alone() -> None:
 
     opened, *_, escalated = told(run(change))
     assert (opened.signal, opened.pattern) == ("entropy", "narrowing")
-    assert opened.moved.startswith("entropy x0.15 from 205; kl, reward, ")
+    assert opened.moved.startswith("entropy ×0.15 from 205; kl, reward, ")
     assert opened.message.startswith("Entropy has fallen from 0.64")
     assert "as medians of the last 5: 8" in opened.message
     assert (escalated.event, escalated.severity) == ("escalated", "critical")

@@ -11,7 +11,7 @@ import pytest
 from klarm.incidents.playbook import PATTERNS, diagnose
 from klarm.incidents.trends import Movement, RecentRows, summary
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def rows(**curves: Callable[[int], float]) -> RecentRows:
@@ -34,7 +34,7 @@ def test_what_moved_is_told_in_its_order_and_what_did_not_as_well() -> None:
     """With when it left what was normal, and how far it is now."""
     recent = rows(kl=rising_from(678, 8.0), grad_norm=rising_from(672, 4.0), reward=wobble)
     assert (
-        summary(recent.movements()) == "grad_norm x4.1 from 672, then kl x8.2 from 678; reward flat"
+        summary(recent.movements()) == "grad_norm ×4.1 from 672, then kl ×8.2 from 678; reward flat"
     )
 
 
@@ -69,7 +69,7 @@ def test_a_burst_is_told_with_how_far_it_went_and_where_it_is_now() -> None:
 
     recent = rows(grad_norm=grad_norm, kl=kl)
     told = summary(recent.movements())
-    assert told == "kl x5.1 from 670, now x1, then grad_norm x11 from 670, now x0.22"
+    assert told == "kl ×5.1 from 670, now ×1, then grad_norm ×11 from 670, now ×0.22"
 
 
 def test_reward_rises_only_where_that_is_clear_against_its_noise() -> None:

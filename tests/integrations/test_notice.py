@@ -20,9 +20,8 @@ def test_an_incident_reads_as_title_and_text() -> None:
     opened, resolved = events
     assert notice.title(opened) == "klarm: critical on loss (opened, incident 1)"
     text = notice.text(opened)
-    assert text.startswith("Step 1, since step 1: ")
-    assert opened.remedy in text
-    assert text.endswith(opened.recommendation)
+    assert text.startswith(f"Step 1: {opened.message}\nSince step 1. ")
+    assert text.index(f"To do: {opened.remedy}") < text.index(opened.recommendation)
     assert [notice.worth_an_alert(event) for event in (opened, resolved)] == [True, False]
 
 

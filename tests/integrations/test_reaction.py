@@ -27,7 +27,7 @@ def watched(kl_old: list[float], reaction: Reaction) -> list[int]:
 
 
 def test_each_incident_is_acted_upon_once() -> None:
-    """When it becomes critical, not while it lasts; and so is the next."""
+    """When it becomes critical, not while it lasts; and when it is back after a recovery."""
     course = [0.01, 0.5, 0.5, 0.5, *[0.01] * 5, 0.5, 0.5, 0.5]
     assert watched(course, Reaction("checkpoint", None)) == [2, 10]
     assert watched(course, Reaction("stop", None)) == [2, 10]
@@ -67,7 +67,9 @@ def test_what_was_critical_when_a_run_is_taken_up_is_passed_over() -> None:
     assert reaction.due(monitor) == []
     for step, value in enumerate([*[0.01] * 5, 0.5, 0.5, 0.5], start=3):
         monitor.log({"kl_old": value}, step)
-    assert [incident.started for incident in reaction.due(monitor)] == [8]
+        due = reaction.due(monitor)
+        assert bool(due) == (step == 9)
+    assert [(incident.started, incident.number) for incident in monitor.critical] == [(0, 1)]
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_what_is_more_than_memory_should_hold_is_dropped_and_said(
         appender.append(line)
     appender.close(0.1)
     assert len(appender._waiting) <= 30
-    assert "is not complete: 6 lines and 28 bytes" in said[-1]
+    assert "is not complete: 6 entries and 28 bytes" in said[-1]
 
 
 def test_a_thread_that_cannot_be_had_leaves_the_work_where_it_is(

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klarm.journal.file import FileJournal, MemoryJournal, history, read_journal, run_folder
+from klarm.journal.checksum import checked
+from klarm.journal.file import FileJournal, MemoryJournal, run_folder
+from klarm.journal.reading import read_journal
 from klarm.journal.records import (
     Checkpoint,
     Finish,
@@ -20,12 +24,17 @@ from klarm.journal.records import (
     encode,
     spell_non_finite,
 )
+from klarm.journal.rows import surviving_rows
 from klarm.settings.fields import ConfigError
-from klarm.types import Alert
+from klarm.types import Alert, Command, Event
 
 
 def silence(message: str) -> None:
     raise AssertionError(f"nothing should have been said, but: {message}")
+
+
+ALERT = Alert("kl_explosion", "critical", 3, "boom", {"kl": 9.0, "mode": "rolling"}, "stop")
+OPENED = Event("opened", 1, "kl", "critical", 3, 3, [], 9.0, "confirmed", "", "", id="kaaaaaaa")
 
 
 def lines(path: Path) -> list[dict[str, object]]:
@@ -46,6 +55,7 @@ def test_a_step_is_one_line_of_plain_json() -> None:
             "step": 12,
             "time": 1763200031.25,
             "metrics": {"kl": 0.021, "loss": "NaN", "a": "Infinity", "b": "-Infinity"},
+            "crc": "df406254",
         }
     ]
 
@@ -79,35 +89,97 @@ def test_any_values_survive_the_way_to_disk_and_back(values: dict[str, float], s
     """To the last bit."""
     path = Path("one.jsonl")
     path.write_bytes(encode(Step(step, 1.0, spell_non_finite(values))) + b"\n")
-    (row,) = history(read_journal(path), set(values)).rows
+    (row,) = surviving_rows(path, set(values))
+    assert not isinstance(row, Command)
     assert row[0] == step
     assert {name: repr(value) for name, value in row[1].items()} == {
         name: repr(value) for name, value in values.items()
     }
 
 
-def test_a_torn_last_line_is_passed_over_and_never_glued_to_what_follows() -> None:
-    """A killed process leaves half a line; the next one starts on a new line."""
+def test_what_a_killed_process_left_incomplete_is_removed_by_the_next() -> None:
+    """A torn line, or a batch with lines missing: no reader has counted it."""
     journal = FileJournal(Path("runs/a"), silence)
-    journal.step(1, 1.0, {"kl": 0.1})
+    journal.record(Started("a", 1.5, "0.2.0", "node", {}, format=2))
+    journal.step(1, 1.0, {"kl": 0.1}, [ALERT])
     journal.close(1.0)
-    with journal.path.open("ab") as file:
-        file.write(b'{"type":"step","step":2,"time":1.0,"metr')
-    torn: list[int] = []
-    assert [
-        row[0] for row in history(read_journal(journal.path, torn.append), {"kl", "loss"}).rows
-    ] == [1]
-    assert torn == [2]
+    complete = journal.path.read_bytes()
+    longer = FileJournal(Path("runs/a"), silence)
+    longer.step(2, 1.0, {"kl": 0.1}, [ALERT, ALERT])
+    longer.close(1.0)
+    batch = journal.path.read_bytes()[len(complete) :]
+    for length in range(1, len(batch)):
+        journal.path.write_bytes(complete + batch[:length])
+        FileJournal(Path("runs/a"), silence).close(1.0)
+        assert journal.path.read_bytes() == complete
+    journal.path.write_bytes(complete + batch)
+    FileJournal(Path("runs/a"), silence).close(1.0)
+    assert journal.path.read_bytes() == complete + batch
 
+
+def test_a_torn_line_of_klarm_0_1_is_ended_and_kept() -> None:
+    """As klarm 0.1 does it; what follows is not glued to it."""
+    path = Path("runs/a/journal.jsonl")
+    path.parent.mkdir(parents=True)
+    torn = encode(Started("a", 1.5, "0.1.0", "node", {})) + b'\n{"type":"step","step":2,"ti'
+    path.write_bytes(torn)
     resumed = FileJournal(Path("runs/a"), silence)
     resumed.step(2, 2.0, {"kl": 0.2})
     resumed.close(1.0)
-    torn.clear()
-    assert history(read_journal(resumed.path, torn.append), {"kl", "loss"}).rows == [
-        (1, {"kl": 0.1}),
-        (2, {"kl": 0.2}),
+    assert path.read_bytes().startswith(torn + b"\n")
+    assert [type(record) for record in read_journal(path)] == [Started, Step]
+
+
+def test_a_journal_torn_in_its_first_line_begins_anew() -> None:
+    """There is nothing in it yet; but what is no journal of klarm's is not removed."""
+    path = Path("runs/a/journal.jsonl")
+    path.parent.mkdir(parents=True)
+    for before, after in ((b'{"type":"run","run":"a","sta', b""), (b"my notes", b"my notes\n")):
+        path.write_bytes(before)
+        FileJournal(Path("runs/a"), silence).close(1.0)
+        assert path.read_bytes() == after
+
+
+def test_a_step_and_what_it_changed_are_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its line says how many follow, so a kill in between hides nothing: it undoes the step."""
+    written: list[bytes] = []
+    write = os.write
+
+    def watch(file: int, data: bytes) -> int:
+        written.append(bytes(data))
+        return write(file, data)
+
+    monkeypatch.setattr(os, "write", watch)
+    journal = FileJournal(Path("runs/a"), silence)
+    journal.step(1, 1.0, {"kl": 0.1})
+    journal.step(2, 2.0, {"kl": math.nan}, [ALERT, OPENED])
+    for head in (
+        Resume(2, 3.0),
+        Finish(4.0, 2),
+        Command(command="close", key="a", time=1.0, by="ada"),
+    ):
+        journal.record(head, [OPENED])
+    journal.close(1.0)
+    heads = [json.loads(batch.split(b"\n")[0]) for batch in written]
+    assert [(head["type"], head.get("lines")) for head in heads] == [
+        ("step", None),
+        ("step", 2),
+        ("resume", 1),
+        ("finish", 1),
+        ("command", 1),
     ]
-    assert torn == [2]
+    assert [batch.count(b"\n") for batch in written] == [1, 3, 2, 2, 2]
+    assert all(checked(line) == "good" for batch in written for line in batch.splitlines())
+
+
+def test_an_alert_that_is_no_json_does_not_cost_the_step() -> None:
+    """A detector of the user's own may put anything into its metrics."""
+    journal = FileJournal(Path("runs/a"), silence)
+    wrong = msgspec.structs.replace(ALERT, metrics={"kl": object()})  # type: ignore[dict-item]
+    with pytest.raises(TypeError):
+        journal.step(1, 1.0, {"kl": 0.1}, [ALERT, wrong, ALERT])
+    journal.close(1.0)
+    assert list(read_journal(journal.path)) == [Step(1, 1.0, {"kl": 0.1}, lines=1), ALERT]
 
 
 def test_types_and_fields_of_a_later_version_are_passed_over() -> None:
@@ -118,9 +190,9 @@ def test_types_and_fields_of_a_later_version_are_passed_over() -> None:
         '{"type":"horoscope","sign":"aries"}\n'
         "[1, 2]\n"
     )
-    unreadable: list[int] = []
-    assert history(read_journal(path, unreadable.append), {"kl", "loss"}).rows == [(1, {"kl": 0.1})]
-    assert unreadable == []
+    damage: list[tuple[int, str]] = []
+    assert len(list(read_journal(path, lambda *found: damage.append(found)))) == 1
+    assert damage == []
 
 
 def test_rolled_back_steps_no_longer_count() -> None:
@@ -134,9 +206,9 @@ def test_rolled_back_steps_no_longer_count() -> None:
         journal.step(6, 0.0, {"kl": 60.0})
         journal.step(6, 0.0, {"kl": 61.0, "loss": 1.0})
         journal.step(7, 0.0, {"kl": 70.0})
-        found = journal.history({"kl", "loss"})
-        assert found is not None
-        assert found.rows == [
+        stored = journal.stored()
+        assert stored is not None
+        assert list(surviving_rows(stored, {"kl", "loss"})) == [
             *((step, {"kl": float(step)}) for step in range(1, 6)),
             (6, {"kl": 60.0}),
             (6, {"loss": 1.0}),

@@ -10,9 +10,11 @@ import pytest
 import klarm
 from klarm.delivery import log as deliveries
 from klarm.delivery.log import Delivered
-from klarm.journal.file import read_journal
+from klarm.journal.fold import Fold
+from klarm.journal.identity import derived_id
+from klarm.journal.incident import IncidentRecord
+from klarm.journal.reading import head_of, read_journal
 from klarm.journal.search import recorded_events
-from klarm.types import Event
 
 RUNS = Path(__file__).parent / "format_1"
 
@@ -33,20 +35,54 @@ INCIDENTS = {
 DELIVERED = {"open": 1, "settled": 4, "rolled_back": 2, "torn": 0, "resumed": 3}
 
 
-def ended(event: Event) -> str:
-    if event.event != "resolved":
+def ended(incident: IncidentRecord) -> str:
+    if incident.is_open:
         return "open"
-    if event.reason == "rolled back":
+    if incident.reason == "rolled_back":
         return "rolled back"
-    return "resolved" if event.recovered else "not recovered"
+    return "resolved" if incident.recovered else "not recovered"
 
 
 @pytest.mark.parametrize("run", INCIDENTS)
 def test_the_incidents_are_what_they_were(run: str) -> None:
     """Number, severity, end and steps, as 0.1.0 showed them."""
-    last = {e.incident: e for _, _, e in recorded_events(RUNS / run / "journal.jsonl")}
-    found = [(n, e.signal, e.severity, ended(e), e.started, e.step) for n, e in last.items()]
+    fold = Fold(RUNS / run / "journal.jsonl")
+    events = fold.update()
+    found = [
+        (i.number, i.signal, i.severity, ended(i), i.last.started, i.last.step)
+        for i in fold.incidents.values()
+    ]
     assert found == INCIDENTS[run]
+    assert [e for _, _, e in recorded_events(RUNS / run / "journal.jsonl")] == events
+
+
+@pytest.mark.parametrize("run", INCIDENTS)
+def test_every_incident_has_an_id_that_stays(run: str) -> None:
+    """It follows from when the run began and the incident's number, whoever reads it."""
+    head = head_of(RUNS / run / "journal.jsonl")
+    assert head is not None
+    assert head.format == 1
+    fold = Fold(RUNS / run / "journal.jsonl")
+    fold.update()
+    assert list(fold.incidents) == [derived_id(head.started, n) for n, *_ in INCIDENTS[run]]
+
+
+# By run: steps that count, those rolled back, and the last step.
+STEPS = {
+    "open": (85, 0, 84),
+    "settled": (340, 0, 339),
+    "rolled_back": (111, 29, 110),
+    "torn": (45, 0, 44),
+    "resumed": (151, 0, 150),
+}
+
+
+@pytest.mark.parametrize("run", STEPS)
+def test_rollbacks_undo_what_they_did(run: str) -> None:
+    """Steps that count, steps that do not, and where the run is."""
+    fold = Fold(RUNS / run / "journal.jsonl")
+    fold.update()
+    assert (fold.steps, fold.rolled_back, fold.last_step) == STEPS[run]
 
 
 @pytest.mark.parametrize("run", DELIVERED)

@@ -6,15 +6,17 @@ import math
 import random
 
 from klarm.detectors import KLExplosionDetector, LossNanDetector
-from klarm.incidents.tracker import IncidentRules
-from klarm.journal.file import History
+from klarm.incidents.rules import IncidentRules
+from klarm.journal.identity import counting_ids
+from klarm.journal.incident import IncidentRecord
 from klarm.metrics.kl_kind import Kind, Origin
-from klarm.monitor.evaluator import Watch
+from klarm.monitor.evaluator import Evaluator
 from klarm.types import Event
 
 
-def watch() -> Watch:
-    made = Watch([KLExplosionDetector(), LossNanDetector()], IncidentRules())
+def watch() -> Evaluator:
+    detectors = [KLExplosionDetector(), LossNanDetector()]
+    made = Evaluator(detectors, IncidentRules(), ids=counting_ids())
     made.bind({"kl": Origin("kl"), "loss": Origin("loss")})
     return made
 
@@ -29,7 +31,7 @@ def test_a_step_brings_alerts_and_what_they_change() -> None:
 
 def test_detectors_without_anything_logged_are_not_asked() -> None:
     """A metric that is bound later brings them in."""
-    made = Watch([LossNanDetector()], IncidentRules())
+    made = Evaluator([LossNanDetector()], IncidentRules())
     assert made.look(0, {"loss": math.nan}) == ([], [])
     made.bind({"loss": Origin("actor/pg_loss")})
     assert made.look(1, {"loss": math.nan})[0]
@@ -37,7 +39,7 @@ def test_detectors_without_anything_logged_are_not_asked() -> None:
 
 def test_only_keys_that_are_not_plain_from_the_name_are_worth_recording() -> None:
     """And a name of its own where it was another before."""
-    made = Watch([], IncidentRules())
+    made = Evaluator([], IncidentRules())
     kl = Origin("objective/kl")
     assert made.bind({"kl": kl, "loss": Origin("loss")}) == {"kl": kl}
     assert made.bind({"kl": kl, "loss": Origin("loss")}) == {}
@@ -46,7 +48,7 @@ def test_only_keys_that_are_not_plain_from_the_name_are_worth_recording() -> Non
 
 def test_a_kind_is_worth_recording_whatever_the_key() -> None:
     """Also when the kind alone changed, or is no longer known."""
-    made = Watch([], IncidentRules())
+    made = Evaluator([], IncidentRules())
     kl = Origin("kl", Kind("reference", "k3"))
     assert made.bind({"kl": kl}) == {"kl": kl}
     assert made.bind({"kl": kl}) == {}
@@ -61,11 +63,12 @@ def test_taken_back_it_is_where_it_was() -> None:
     for step, values in rows[:200]:
         assert straight.look(step, values) == undone.look(step, values)
     _, (opened,) = undone.look(200, {"kl": math.nan})
-    assert [incident.state for incident in undone.critical] == ["open"]
+    assert [incident.state for incident in undone.tracker.critical] == ["open"]
     assert isinstance(opened, Event)
-    (resolved,) = undone.rebuild(History([*rows[:200], (200, {"kl": math.nan})], [opened], {}), 200)
+    told = [IncidentRecord.of(opened)]
+    (resolved,) = undone.rebuild([*rows[:200], (200, {"kl": math.nan})], told, 200)
     assert isinstance(resolved, Event)
-    assert (resolved.event, resolved.incident, resolved.reason) == ("resolved", 1, "rolled back")
-    assert undone.incidents == []
+    assert (resolved.event, resolved.incident, resolved.reason) == ("resolved", 1, "rolled_back")
+    assert undone.tracker.incidents == []
     for step, values in rows[200:]:
-        assert straight.look(step, values) == undone.look(step, values)
+        assert straight.look(step, values)[0] == undone.look(step, values)[0]

@@ -1,4 +1,7 @@
-"""Following a real file that grows, shrinks and is replaced between two looks at it."""
+"""Following a real file that grows, shrinks and is replaced between two looks at it.
+
+Covers recorded.py too.
+"""
 
 from __future__ import annotations
 

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from klarm.analysis.episodes import Episode, episodes
 from klarm.config import Config
-from klarm.journal import Bound, Checkpoint, MemoryJournal, Resume, Started, Step
+from klarm.journal import (
+    FILE_NAME,
+    Bound,
+    Checkpoint,
+    Finish,
+    Fold,
+    IncidentRecord,
+    MemoryJournal,
+    NewId,
+    Resume,
+    Started,
+    counting_ids,
+    is_journal,
+    recorded_events,
+    recorded_ids,
+)
 from klarm.metrics import Origin
 from klarm.monitor import Monitor, hints, idle, idle_lines, watched_in_short
 from klarm.sources import LogRow, Told
-from klarm.types import Alert, Event
+from klarm.types import Alert, Command, Event
 
 
 @dataclass(frozen=True)
@@ -22,7 +37,7 @@ class Replay:
     rolled_back: int  # steps that do not
     alerts: list[Alert]
     events: list[Event]  # what became of them
-    incidents: list[Episode]  # and what these amount to
+    incidents: list[IncidentRecord]  # and what these amount to, but for those rolled back
     binding: list[str]  # what was read, what was idle and what to do about it, in short lines
     watched: list[str]  # detectors
     idle: dict[str, str]  # detectors and why
@@ -32,24 +47,28 @@ class Replay:
 def replay(
     rows: Iterable[LogRow | Told],
     configure: Callable[[Mapping[str, object] | None], Config],
+    ids: NewId | None = None,
 ) -> Replay:
     """Run the monitor over a log and return what it says; nothing is written.
 
     A journal tells where a process took the run up and with which settings: there a new monitor
     goes on from the record, as it did then. `configure` gives the configuration for the recorded
-    settings, or for none in a log of another kind.
+    settings, or for none in a log of another kind. `ids` gives incidents the ids by which
+    commands in the journal name them: `ids_in`.
     """
+    ids = ids or counting_ids()
     journal = MemoryJournal()
     monitor: Monitor | None = None
     origins: dict[str, Origin] = {}  # the trainer's keys, where the journal has other names
     alerts: list[Alert] = []
+    of_journal = False
     for row in rows:
         if monitor is None or isinstance(row, Started):
+            # An earlier process that did not say that it ended was killed: it said no more.
             config = configure(row.config if isinstance(row, Started) else None)
-            if monitor is not None:
-                monitor.finish()
-            monitor = _monitor(config, journal, of_journal=isinstance(row, Started))
+            monitor = _monitor(config, journal, ids, of_journal=isinstance(row, Started))
             monitor.bound(origins)
+            of_journal = isinstance(row, Started)
         if isinstance(row, Resume):
             monitor.resume(row.step)
         elif isinstance(row, Bound):
@@ -57,21 +76,26 @@ def replay(
             monitor.bound(origins)
         elif isinstance(row, Checkpoint):
             monitor.checkpoint(row.step, row.path)
+        elif isinstance(row, Command):
+            monitor.hand_over(row)
+        elif isinstance(row, Finish):
+            monitor.finish()
         elif isinstance(row, LogRow):
             alerts += monitor.log(row.metrics, row.step)
     if monitor is None:
-        monitor = _monitor(configure(None), journal)
-    monitor.finish()
+        monitor = _monitor(configure(None), journal, ids)
+    if not of_journal:
+        monitor.finish()
     detectors, binding = monitor.detectors, monitor.binding
     resting = idle(detectors, binding)
-    steps, rolled_back = _count_steps(journal)
-    events = [record for record in journal.records if isinstance(record, Event)]
+    fold = Fold(journal.stored())
+    events = fold.update()
     return Replay(
-        steps=steps,
-        rolled_back=rolled_back,
+        steps=fold.steps,
+        rolled_back=fold.rolled_back,
         alerts=alerts,
         events=events,
-        incidents=episodes(events),
+        incidents=[known for known in fold.incidents.values() if not known.was_rolled_back],
         binding=[
             watched_in_short(detectors, binding),
             *idle_lines(detectors, binding),
@@ -83,21 +107,17 @@ def replay(
     )
 
 
-def _count_steps(journal: MemoryJournal) -> tuple[int, int]:
-    """Return how many steps still count, and how many were rolled back."""
-    counting: list[int] = []
-    rolled_back = 0
-    for record in journal.records:
-        if isinstance(record, Step) and (not counting or counting[-1] != record.step):
-            counting.append(record.step)
-        elif isinstance(record, Resume):
-            while counting and counting[-1] >= record.step:
-                counting.pop()
-                rolled_back += 1
-    return len(counting), rolled_back
+def ids_in(log: Path) -> NewId:
+    """Return what gives incidents the ids that they have in a journal; in order elsewhere."""
+    journal = log / FILE_NAME if log.is_dir() else log
+    if not is_journal(journal):
+        return counting_ids()
+    return recorded_ids(event for _, _, event in recorded_events(journal))
 
 
-def _monitor(config: Config, journal: MemoryJournal, *, of_journal: bool = False) -> Monitor:
+def _monitor(
+    config: Config, journal: MemoryJournal, ids: NewId, *, of_journal: bool = False
+) -> Monitor:
     return Monitor(
         "replay",
         config.detectors(),
@@ -106,4 +126,5 @@ def _monitor(config: Config, journal: MemoryJournal, *, of_journal: bool = False
         framework=config.framework,
         user_keys=config.metrics,
         of_journal=of_journal,
+        ids=ids,
     )

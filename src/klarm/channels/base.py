@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from klarm.channels.message import Message
 from klarm.settings import ConfigError, Secret, check_settings, setting, settings_of
@@ -14,6 +14,9 @@ _LONGEST_REASON = 300
 
 # What a service gave back that is needed to change or follow up what was sent: a thread, an id.
 Receipt = dict[str, str]
+# What a channel does with events that ring nobody (settled, reopened, ended): it does nothing, it
+# edits what it sent before, or it posts them like any other.
+Updates = Literal["none", "edits", "posts"]
 
 
 class NotDelivered(Exception):  # noqa: N818
@@ -35,8 +38,6 @@ class Channel(ABC):
     """
 
     type: ClassVar[str]  # = file name = docs page: "slack"
-    # Whether all incidents on a signal are one thing there: the end of one would end the next.
-    one_a_signal: ClassVar[bool] = False
 
     name: str = ""  # what the user calls it in klarm.yaml
     timeout_seconds: float = setting(10.0, "how long a service may take to answer", above=0)
@@ -75,8 +76,14 @@ class Channel(ABC):
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:
         """Deliver a message, or raise NotDelivered.
 
-        `earlier` is the receipt of the incident's first message here, empty if there was none.
+        `earlier` is what was returned for the incident's earlier messages here, the latest on top;
+        empty if there was none.
         """
+
+    @property
+    def updates(self) -> Updates:
+        """What it does with events that ring nobody."""
+        return "none"
 
     @property
     def to_check(self) -> str:

@@ -9,12 +9,13 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
-from klarm.channels.base import Channel, Receipt
+from klarm.channels.base import Channel, Receipt, Updates
 from klarm.channels.curve import FILE_NAME, curve_png
 from klarm.channels.http import Answer, check_url, request
 from klarm.channels.message import Message
 from klarm.channels.text import fit, is_link, width
 from klarm.settings import ConfigError, Secret, setting
+from klarm.types import RINGING
 
 # https://discord.com/developers/docs/resources/message#embed-object-embed-limits
 MOST_CONTENT, MOST_TITLE, MOST_DESCRIPTION = 2_000, 256, 4_096
@@ -28,7 +29,7 @@ _BOUNDARY = "klarm-4d2b8f0c7a1e"
 
 @dataclass(kw_only=True, repr=False)
 class DiscordChannel(Channel):
-    """Posts an embed, and edits it when the incident escalates or is resolved.
+    """Posts an embed, and edits it whenever the incident changes.
 
     An edit makes no sound, so what needs somebody is also posted as one new line.
     """
@@ -42,6 +43,11 @@ class DiscordChannel(Channel):
             raise ConfigError(".webhook_url must be set")
         check_url(self.webhook_url.reveal(), "webhook_url")
 
+    @property
+    def updates(self) -> Updates:
+        """The first message can be edited by its id."""
+        return "edits"
+
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:
         """Post the message, or edit the earlier one if it is still there."""
         payload, image = discord_payload(message), curve_png(message)
@@ -53,11 +59,13 @@ class DiscordChannel(Channel):
         if known:
             answer = self._call("PATCH", f"/messages/{quote(known, safe='')}", payload, image)
             if answer.status != 404:
-                stays_bad = message.event == "resolved" and not message.recovered
+                stays_bad = message.event == "resolved" and not message.over
                 if message.event == "escalated" or stays_bad:
                     line = fit(message.title, MOST_CONTENT, _escape)
                     self._call("POST", "", {"content": line, "allowed_mentions": _NOBODY})
                 return {"id": known}
+        if message.event not in RINGING:
+            return dict(earlier)  # a new message would ring
         answer = self._call("POST", "", payload, image)
         if answer.status == 404:
             reason = f"Discord knows no such webhook (404, check {self.to_check})"

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import time
 from typing import Literal
 
 import msgspec
 
 from klarm.channels.sparkline import sparkline
-from klarm.detectors import CATALOGUE
-from klarm.types import GRAVER, ROLLED_BACK, Event, EventKind, Severity
+from klarm.incidents import advice, headline, is_alarm, is_undone, metric_of, number, title, why
+from klarm.types import Event, EventKind, Reason, Severity
 
 _LONGEST_LINE = 1000  # of what others wrote: a run's name, a path, a detector's sentence
 _LONGEST_NAME = 80  # of a run in a title, where the rest must be seen too
 MOST_POINTS = 200  # of a curve
+
+# How an incident is resolved since journal format 2; before, one could end without recovery.
+ENDINGS: tuple[Reason, ...] = ("recovered", "accepted", "closed", "superseded", "rolled_back")
 
 Mood = Literal["warning", "critical", "good"]
 
@@ -32,19 +34,23 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     signal: str
     severity: Severity
     step: int
-    title: str  # one line: what, how bad, which run
+    title: str  # one line: which run, how bad, on what, what became of it, since when
     body: str  # a few lines: since when, numbers, what else moved, what to do
     # The parts of the body, for services that show fields: name -> value, in order.
     fields: dict[str, str] = {}
     sparkline: str = ""  # the metric's last values, as characters
     curve: list[tuple[int, float]] = []  # the same as step and value, for those that can draw
-    metric: str = ""  # what the curve shows
+    metric: str = ""  # what the peak and the curve are of
     link: str = ""  # to the page of the run
     test: bool = False  # sent by `klarm test-alert`
-    summary: str = ""  # the body's first line: the numbers, or that it is over
+    summary: str = ""  # the body's first line: the numbers, or what became of it
     started: int = 0  # the step of the incident's first alert
     time: float = 0.0  # of the event; Unix time
     recovered: bool = True  # false if it is over but its metric stays near its worst
+    id: str = ""  # of the incident, unique for good
+    ending: str = ""  # how it was resolved, one of ENDINGS; empty in runs of format 1
+    reason: str = ""  # why it changed: a Reason, or a sentence from a journal of format 1
+    why: str = ""  # the same as a sentence
 
     @property
     def drawn(self) -> str:
@@ -58,12 +64,17 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         """How it should look: good only if the trouble is over and gone."""
         if self.event != "resolved":
             return self.severity
-        return "good" if self.recovered else "warning"
+        return "good" if self.over else "warning"
+
+    @property
+    def over(self) -> bool:
+        """Whether it is resolved for good: a pager may close it."""
+        return self.event == "resolved" and (self.recovered or self.ending != "")
 
     @property
     def key(self) -> str:
         """What is the same for all events of one incident, and for no other."""
-        return f"{self.run}/{self.signal}/{self.incident}"
+        return self.id or f"{self.run}/{self.signal}/{self.incident}"
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,22 +91,17 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     gpu_hour_price: float = 0.0
     url: str = ""
     acknowledged_by: str = ""
-
-
-def metric_of(event: Event) -> str:
-    """Return the metric an incident began with; empty if its detector watches all alike."""
-    kind = next((kind for kind in CATALOGUE if kind.name in event.detectors[:1]), None)
-    return "" if kind is None or kind.watches_all else kind.watches[0]
+    history: str = ""  # what happened, if one message stands for several events
 
 
 def message_of(event: Event, context: Context) -> Message:
     """Write the message of an event."""
     curve = context.values[-MOST_POINTS:]
-    metric = metric_of(event) if curve else ""
+    metric = metric_of(event)
     line = sparkline([value for _, value in curve])
     fields = {name: one_line(value) for name, value in _fields(event, context).items()}
     fields = {name: line for name, line in fields.items() if line}
-    summary = one_line(_summary(event))
+    summary = one_line(headline(event))
     drawn = f"{metric} {line}  {_span(curve)}" if line else ""
     link = one_line(context.url)
     parts = [summary, drawn, *(f"{name}: {value}" for name, value in fields.items()), link]
@@ -106,7 +112,7 @@ def message_of(event: Event, context: Context) -> Message:
         signal=event.signal,
         severity=event.severity,
         step=event.step,
-        title=one_line(_title(event, context)),
+        title=f"{one_line(context.run, _LONGEST_NAME)}: {one_line(title(event))}",
         body="\n".join(part for part in parts if part),
         fields=fields,
         sparkline=line,
@@ -117,6 +123,10 @@ def message_of(event: Event, context: Context) -> Message:
         started=event.started,
         time=context.now,
         recovered=event.recovered,
+        id=event.id,
+        ending=_ending(event),
+        reason=event.reason,
+        why=one_line(why(event)),
     )
 
 
@@ -130,44 +140,26 @@ def one_line(text: str, limit: int = _LONGEST_LINE) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def _title(event: Event, context: Context) -> str:
-    what = f"{one_line(context.run, _LONGEST_NAME)}: {event.signal}"
-    if event.event == "resolved":
-        if _is_undone(event):
-            return f"{what} undone: training went back to step {event.step}"
-        how = "resolved" if event.recovered else "went quiet, but has not recovered,"
-        was = f"({event.severity} since step {event.started})"
-        return f"{what} {how} at step {event.step} {was}"
-    now = ""
-    if event.event == "escalated":
-        now = " now" if event.reason == GRAVER else " far worse,"
-    looks = f", looks like {event.pattern}" if event.pattern else ""
-    return f"{what}{now} {event.severity} since step {event.started}{looks}"
-
-
-def _is_undone(event: Event) -> bool:
-    return event.event == "resolved" and event.reason.endswith(ROLLED_BACK)
-
-
-def _summary(event: Event) -> str:
-    if event.event == "resolved":
-        return f"{'Over' if event.recovered else 'Quiet'} at step {event.step}: {event.reason}."
-    return event.message
+def _ending(event: Event) -> str:
+    return event.reason if event.event == "resolved" and event.reason in ENDINGS else ""
 
 
 def _fields(event: Event, context: Context) -> dict[str, str]:
     opening = event if event.pattern or event.moved else context.opening or event
     over = event.event == "resolved"
-    nothing_to_do = over and event.recovered
+    to_do, *in_general = [*advice(event, opening), ""]
+    metric, worst = metric_of(event), "Peak" if event.worse == "higher" else "Lowest"
     return {
         "Lasted" if over else "Since": _duration(event, context, over),
-        "Why now": "" if over else event.reason,
-        "Peak": f"{metric_of(event)} {_number(event.peak)}" if metric_of(event) else "",
-        "It was": event.message if over else "",
-        "Also moved": "" if over else event.moved,
+        "Why now": why(event) if is_alarm(event) else "",
         "Looks like": f"{opening.pattern}: {opening.cause}" if opening.pattern else "",
-        "Last checkpoint before": "" if nothing_to_do else event.checkpoint or opening.checkpoint,
-        "To do": "" if nothing_to_do else f"{event.recommendation} {opening.remedy}",
+        "To do": to_do,
+        "Last checkpoint before": (event.checkpoint or opening.checkpoint) if to_do else "",
+        worst: f"{metric} {number(event.peak, 4)}" if metric else "",
+        "History": context.history,
+        "Worst alert": "" if is_alarm(event) else event.message,
+        "Also moved": event.moved if is_alarm(event) else "",
+        "In general": in_general[0] if in_general else "",
         "Cost": _cost(context),
         "Acknowledged by": context.acknowledged_by,
         "Sent late": _delay(context),
@@ -177,7 +169,7 @@ def _fields(event: Event, context: Context) -> dict[str, str]:
 def _duration(event: Event, context: Context, over: bool) -> str:
     began = context.incident_started
     seconds = context.now - began if began else 0.0
-    if _is_undone(event):
+    if is_undone(event):
         return ""
     if over:
         steps = f"steps {event.started} to {event.step}"
@@ -213,13 +205,7 @@ def _span(curve: list[tuple[int, float]]) -> str:
     if not curve:
         return ""
     (first, before), (last, now) = curve[0], curve[-1]
-    return f"{_number(before)} → {_number(now)}, steps {first} to {last}"
-
-
-def _number(value: float | str) -> str:
-    if isinstance(value, str) or not math.isfinite(value):
-        return str(value)
-    return f"{value:.4g}"
+    return f"{number(before, 4)} → {number(now, 4)}, steps {first} to {last}"
 
 
 def _spoken(seconds: float) -> str:

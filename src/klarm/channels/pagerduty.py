@@ -1,4 +1,4 @@
-"""PagerDuty: an alert that is triggered and resolved through the Events API v2."""
+"""PagerDuty: alerts that are triggered and resolved through the Events API v2."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ _SEVERITIES = ("critical", "error", "warning", "info")
 
 @dataclass(kw_only=True, repr=False)
 class PagerDutyChannel(Channel):
-    """Triggers one alert a run and signal, raises it on escalation, resolves it on recovery."""
+    """Triggers an alert for each incident, another when it becomes critical, and resolves both.
+
+    What rings nobody leaves PagerDuty as it is.
+    """
 
     type: ClassVar[str] = "pagerduty"
-    one_a_signal: ClassVar[bool] = True
 
     routing_key: Secret = setting(Secret(), "integration key of the service (Events API v2)")
     warning_severity: str = setting("warning", "what a warning is there", choices=_SEVERITIES)
@@ -40,19 +42,34 @@ class PagerDutyChannel(Channel):
         check_url(self.api_url, "api_url")
 
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:
-        """Trigger the alert, or resolve it, or both: what is unknown there cannot be resolved."""
-        severity = (
-            self.warning_severity if message.severity == "warning" else self.critical_severity
-        )
+        """Trigger the alert, or resolve it, or both: what is unknown there cannot be resolved.
+
+        A rise to critical is an alert of its own: a second trigger pages nobody if the first alert
+        was acknowledged.
+        """
         known = earlier.get("dedup_key", "")
-        key = known or dedup_key(message)
+        receipt = {"dedup_key": known or dedup_key(message)}
+        if critical := earlier.get("critical_key", ""):
+            receipt["critical_key"] = critical
+        elif message.severity == "critical" and not known:
+            receipt["critical_key"] = receipt["dedup_key"]
+        elif message.severity == "critical" and message.event == "escalated":
+            receipt["critical_key"] = f"{dedup_key(message)}-critical"
         # Without recovery it stays open, for a person to close.
-        over = message.test or (message.event == "resolved" and message.recovered)
+        over = message.test or message.over
         if not (over and known):
-            self._enqueue(pagerduty_event(message, severity, key))
+            self._trigger(message, receipt)
         if over:
-            self._enqueue({"event_action": "resolve", "dedup_key": key})
-        return {"dedup_key": key}
+            for key in sorted(set(receipt.values())):
+                self._enqueue({"event_action": "resolve", "dedup_key": key})
+        return receipt
+
+    def _trigger(self, message: Message, receipt: Receipt) -> None:
+        if message.severity == "critical":
+            key = receipt.get("critical_key", receipt["dedup_key"])
+            self._enqueue(pagerduty_event(message, self.critical_severity, key))
+        else:
+            self._enqueue(pagerduty_event(message, self.warning_severity, receipt["dedup_key"]))
 
     def _enqueue(self, event: dict[str, Any]) -> None:
         sent = {"routing_key": self.routing_key.reveal(), **event}
@@ -90,8 +107,10 @@ def pagerduty_event(message: Message, severity: str, key: str) -> dict[str, Any]
 
 
 def dedup_key(message: Message) -> str:
-    """Return what stands for a run and a signal; the same in every event about them."""
-    key = f"klarm/{'test/' if message.test else ''}{message.run}/{message.signal}"
+    """Return what stands for an incident: its id, which is the same in every event about it."""
+    if message.id and not message.test:
+        return message.id
+    key = f"klarm/{'test/' if message.test else ''}{message.key}"
     if width(key) <= MOST_KEY:
         return key
     return f"klarm/{hashlib.sha256(key.encode()).hexdigest()}"

@@ -1,19 +1,20 @@
-"""Slack: an incoming webhook, or a bot that answers in threads and shows the curve."""
+"""Slack: an incoming webhook, or a bot that replies in threads, edits and shows the curve."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
-from klarm.channels.base import Channel, NotDelivered, Receipt
+from klarm.channels.base import Channel, NotDelivered, Receipt, Updates
 from klarm.channels.curve import FILE_NAME, curve_png
 from klarm.channels.http import check_url, post_json, request
 from klarm.channels.message import Message
 from klarm.channels.text import fit, is_link
 from klarm.settings import ConfigError, Secret, setting
+from klarm.types import RINGING
 
 # https://docs.slack.dev/reference/block-kit/blocks and /reference/methods/chat.postMessage
 MOST_TEXT, MOST_HEADER, MOST_SECTION = 40_000, 150, 3_000
@@ -30,6 +31,8 @@ _PASSING = {
     "request_timeout",
     "service_unavailable",
 }
+# A first message that was deleted, or that the workspace does not let bots edit any more.
+_CANNOT_EDIT = {"cant_update_message", "edit_window_closed", "message_not_found"}
 _HINTS = {
     **dict.fromkeys(
         ("account_inactive", "invalid_auth", "not_authed", "token_expired", "token_revoked"),
@@ -43,7 +46,10 @@ _HINTS = {
 
 @dataclass(kw_only=True, repr=False)
 class SlackChannel(Channel):
-    """Posts to Slack. As a bot, what follows an incident's first message goes into its thread."""
+    """Posts to Slack.
+
+    A bot replies in the thread of the incident's first message, and keeps that one up to date.
+    """
 
     type: ClassVar[str] = "slack"
 
@@ -62,8 +68,13 @@ class SlackChannel(Channel):
         self._check_ascii("bot_token")
         check_url(self.api_url, "api_url")
 
+    @property
+    def updates(self) -> Updates:
+        """A bot can edit what it posted; a webhook cannot."""
+        return "edits" if self.bot_token else "none"
+
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:
-        """Post the message; as a bot into the thread of the earlier one."""
+        """Post the message; as a bot into the thread of the earlier one, or as an edit of it."""
         payload = slack_payload(message)
         if self.webhook_url:
             answer = post_json(self, self.webhook_url.reveal(), payload)
@@ -72,6 +83,9 @@ class SlackChannel(Channel):
             return {}
         thread = earlier.get("ts", "")
         payload["channel"] = earlier.get("channel") or self.channel
+        if message.event not in RINGING:
+            self._edit(payload, thread)
+            return dict(earlier)
         if thread:
             # Shown in the channel as well: a thread that nobody opens tells nobody.
             payload |= {"thread_ts": thread, "reply_broadcast": True}
@@ -80,9 +94,17 @@ class SlackChannel(Channel):
             "ts": thread or str(posted.get("ts", "")),
             "channel": str(posted.get("channel") or payload["channel"]),
         }
-        with contextlib.suppress(NotDelivered):  # the message is there; the picture is a courtesy
+        with contextlib.suppress(NotDelivered):  # the message is there; the rest is a courtesy
+            self._edit(slack_payload(message) | {"channel": receipt["channel"]}, thread)
             self._upload_curve(message, receipt)
         return receipt
+
+    def _edit(self, payload: Mapping[str, Any], first: str) -> None:
+        """Make the incident's first message say this, if it is still there."""
+        if first:
+            content = {"channel": payload["channel"], "ts": first}
+            content |= {"text": payload["text"], "blocks": payload["blocks"]}
+            self._call("chat.update", content, accept=_CANNOT_EDIT)
 
     def _upload_curve(self, message: Message, receipt: Receipt) -> None:
         image = curve_png(message) if message.event != "resolved" else None
@@ -101,8 +123,10 @@ class SlackChannel(Channel):
             },
         )
 
-    def _call(self, method: str, content: Mapping[str, Any]) -> dict[str, Any]:
-        """Call the Web API, which answers 200 to mistakes too."""
+    def _call(
+        self, method: str, content: Mapping[str, Any], *, accept: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """Call the Web API, which answers 200 to mistakes, too. Errors in `accept` are fine."""
         url = f"{self.api_url.rstrip('/')}/{method}"
         access = {"Authorization": f"Bearer {self.bot_token.reveal()}"}
         if method == "files.getUploadURLExternal":  # takes no JSON
@@ -111,8 +135,8 @@ class SlackChannel(Channel):
         else:
             answer = post_json(self, url, content, access)
         said = answer.json(self)
-        if said.get("ok") is not True:
-            error = str(said.get("error", "no reason"))
+        error = str(said.get("error", "no reason"))
+        if said.get("ok") is not True and error not in accept:
             hint = f" ({_HINTS[error]})" if error in _HINTS else ""
             raise self.not_delivered(
                 f"Slack refused {method}: {error}{hint}", retry=error in _PASSING

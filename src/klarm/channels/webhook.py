@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from klarm.channels.base import Channel, Receipt
+from klarm.channels.base import Channel, Receipt, Updates
 from klarm.channels.http import check_url, request
 from klarm.channels.message import Message
 from klarm.settings import ConfigError, Secret, did_you_mean, setting
@@ -46,6 +46,11 @@ class WebhookChannel(Channel):
         if self.template:
             _fill(self._template, dict.fromkeys(_PLACEHOLDERS, ""))
 
+    @property
+    def updates(self) -> Updates:
+        """Every event is posted: the receiver decides what rings."""
+        return "posts"
+
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:  # noqa: ARG002
         """Post the message. Every event is posted; the receiver knows incidents by their key."""
         content: object = webhook_payload(message)
@@ -71,7 +76,10 @@ def webhook_payload(message: Message) -> dict[str, Any]:
         "key": message.key,
         "run": message.run,
         "incident": message.incident,
+        "id": message.id,
         "event": message.event,
+        "reason": message.reason,
+        "why": message.why,
         "signal": message.signal,
         "severity": message.severity,
         "step": message.step,

@@ -4,66 +4,61 @@ from __future__ import annotations
 
 import getpass
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from klarm.cli.options import config_option, run_option
-from klarm.cli.runs import find_run, incident_numbers, known_routes, started, write_down
+from klarm.cli.runs import known_routes, tell_run
+from klarm.cli.which import find_incident
 from klarm.config import load
-from klarm.delivery import Acknowledged, Outbox, Route, Run, Verdict, prospects_of
-from klarm.journal import FILE_NAME, recorded_events
-from klarm.types import Event
+from klarm.delivery import Outbox, Run, Verdict, prospects_of
+from klarm.journal import IncidentRecord, new_key
+from klarm.types import Command
 
 
 @click.command()
-@click.argument("incident", type=int, metavar="ID")
+@click.argument("incident", metavar="ID")
 @run_option
 @config_option
 @click.option("--by", metavar="NAME", help="Who knows; without it, the user of this command.")
-def ack(incident: int, run: str | None, config_file: Path | None, by: str | None) -> None:
-    """Note that somebody knows of incident ID.
+def ack(incident: str, run: str | None, config_file: Path | None, by: str | None) -> None:
+    """Record that somebody knows of incident ID: a number within the run, or its id.
 
-    What is yet to be sent of it no longer is, unless it is critical: then it still is, with the
-    name. Its end is told where it was told of.
+    Cancels its pending notifications, except critical ones and escalations; those carry the name.
+    Channels that were notified of the incident are notified of its end, too.
     """
     settings = load(config_file)
-    folder = find_run(run, settings)
-    events = [event for _, _, event in recorded_events(folder / FILE_NAME)]
-    head = started(folder)
-    own = [event for event in events if event.incident == incident]
-    if not own:
-        raise click.ClickException(
-            f"run {head.run} has no incident {incident}; there are {incident_numbers(events)}"
-        )
+    found = find_incident(incident, run, settings)
+    record, folder = found.incident, found.folder
     who = by or getpass.getuser()
     now = time.time()
-    write_down(folder, Acknowledged(began=head.started, incident=incident, by=who, time=now))
-    click.echo(f"run {head.run}: incident {incident} is acknowledged by {who}")
+    tell_run(folder, Command(command="ack", key=new_key(), time=now, by=who, incident=record.id))
+    click.echo(
+        f"run {found.fold.run}: incident {record.number} ({record.id}) is acknowledged by {who}"
+    )
     routes, why_not = known_routes(settings)
     if why_not:
-        click.echo(f"{why_not}: of what channels were not told yet, only the critical is sent")
+        click.echo(f"{why_not}: of its pending notifications, only critical ones are still sent")
         return
-    for line in _what_becomes_of_it(own, routes, Run(head.run, folder), now):
+    outbox = Outbox(folder)
+    outbox.refresh()
+    verdicts = prospects_of(Run(found.fold.run, folder), routes, outbox, now).get(record.id, {})
+    for line in _what_becomes_of_it(record, verdicts):
         click.echo(line)
 
 
-def _what_becomes_of_it(
-    own: Sequence[Event], routes: Sequence[Route], run: Run, now: float
-) -> list[str]:
-    """Say which channels are still sent something of an incident, and which no longer are."""
-    outbox = Outbox(run.folder)
-    outbox.refresh()
-    verdicts = prospects_of(run, routes, outbox, now).get(own[0].incident, {})
+def _what_becomes_of_it(incident: IncidentRecord, verdicts: Mapping[str, Verdict]) -> list[str]:
+    """Say which channels are still notified of an incident, and which no longer are."""
     if not verdicts:
-        return ["nothing of it is left to be sent"]
-    critical = any(event.severity == "critical" for event in own)
+        return ["no notification of it is pending"]
+    critical = incident.severity == "critical"
     words: dict[Verdict, str] = {
-        "acknowledged": "it is no longer sent to",
-        "silenced": "it is silenced, so not sent to",
-        "wait": "until the silence is over, it is held back from",
-        "send": f"{'it is critical, so' if critical else 'what came of it is'} still sent to",
+        "acknowledged": "no longer sent to",
+        "silenced": "silenced, so not sent to",
+        "wait": "held back until the silence ends from",
+        "send": f"{'critical, so' if critical else 'it got worse or ended, so'} still sent to",
     }
     channels: dict[Verdict, list[str]] = {}
     for channel, verdict in verdicts.items():

@@ -1,7 +1,8 @@
-"""`klarm deliver`: sends what runs still owe their channels."""
+"""`klarm deliver`: sends what is pending for the channels of runs."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import sys
@@ -17,12 +18,13 @@ from klarm.cli.runs import find_run, runs_in, started
 from klarm.config import load
 from klarm.delivery import Outbox, Outlook, Route, Run, command_to_deliver, outgoing, prospects_of
 from klarm.delivery.dispatcher import Delivery
+from klarm.journal import record_crash
 
 
 @click.command()
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--run", metavar="NAME", help="Only this run.")
-@click.option("--again", is_flag=True, help="Send also what channels have refused.")
+@click.option("--again", is_flag=True, help="Also send what channels have rejected.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0),
@@ -34,18 +36,18 @@ from klarm.delivery.dispatcher import Delivery
 def deliver(
     directory: Path, run: str | None, again: bool, timeout: float, config_file: Path | None
 ) -> None:
-    """Send what the runs in DIRECTORY still owe their channels.
+    """Send the pending notifications of the runs in DIRECTORY.
 
-    DIRECTORY is the folder of a run, or of several. For what a run that died could not send, and
-    for runs on machines without a network (deliver: elsewhere). May be called at any time, as by
-    cron: a run that delivers by itself is left to do so. A channel that one run could not reach
-    gets a single try from each of the following, until one succeeds. Exit code 1 if something is
-    left.
+    DIRECTORY is the folder of a run, or of several. This sends what a crashed run could not, and
+    what runs on machines without a network record (deliver: elsewhere). It may be called at any
+    time, for example by cron: a run that delivers by itself is left alone. A channel that one run
+    could not reach gets a single try from each of the following, until one succeeds. The exit code
+    is 1 if something is left.
     """
     settings = load(config_file, {"dir": str(directory)}, overrides_from="klarm deliver")
     routes = outgoing.routes_of(settings)
     if not routes:
-        raise click.UsageError("no channel is configured: nobody could be told")
+        raise click.UsageError("no channel is configured: nobody could be notified")
     write = outgoing.writer_of(settings)
     folders = runs_in(directory) if run is None else [find_run(run, settings)]
     if not folders:
@@ -53,13 +55,13 @@ def deliver(
     say = _say_once()
     only = "" if run is None else f" --run {shlex.quote(run)}"
     outlook = Outlook(
-        unreached=f"it is tried again for {timeout:g} s",
-        refusing="it is not tried again now",
+        failing=f"retrying for {timeout:g} s",
+        rejecting="not retrying now",
         command=command_to_deliver(directory, again=True) + only,
     )
     complete = True
     unreached: set[str] = set()
-    owe_nothing: list[str] = []
+    up_to_date: list[str] = []
     for folder in folders:
         try:
             known = _known(folder)
@@ -67,6 +69,8 @@ def deliver(
             say(error.message)
             complete = False
             continue
+        with contextlib.suppress(OSError):  # the incidents are sent all the same
+            record_crash(folder, say)
         delivery = Delivery(
             routes,
             write,
@@ -86,11 +90,11 @@ def deliver(
         if said := _in_words(delivery, known, routes):
             click.echo(f"{known.name}: {said}")
         else:
-            owe_nothing.append(known.name)
-    if len(owe_nothing) == 1:
-        click.echo(f"{owe_nothing[0]}: nothing owed")
-    elif owe_nothing:
-        click.echo(f"{len(owe_nothing)} runs owe nothing")
+            up_to_date.append(known.name)
+    if len(up_to_date) == 1:
+        click.echo(f"{up_to_date[0]}: nothing pending")
+    elif up_to_date:
+        click.echo(f"{len(up_to_date)} runs have nothing pending")
     sys.exit(0 if complete else 1)
 
 
@@ -99,13 +103,13 @@ def _known(folder: Path) -> Run:
     name = started(folder).run
     if not os.access(folder, os.W_OK):
         raise click.ClickException(
-            f"cannot write {folder}: what is sent could not be recorded and would be sent again"
+            f"cannot write {folder}: deliveries could not be recorded, so they would be repeated"
         )
     return Run(name, folder)
 
 
 def _in_words(delivery: Delivery, run: Run, routes: Sequence[Route]) -> str:
-    """Say what was sent, what was refused, and what is left; nothing if nothing was owed."""
+    """Say what was sent, what was rejected, and what is left; nothing if nothing was pending."""
     now = time.time()
     outbox = Outbox(run.folder)
     outbox.refresh()
@@ -117,20 +121,20 @@ def _in_words(delivery: Delivery, run: Run, routes: Sequence[Route]) -> str:
     sent = ", ".join(f"{count} to {channel}" for channel, count in delivery.sent.items())
     parts = [f"sent {sent}"] if sent else []
     parts += [
-        f"{name} refused {count}, which --again sends"
+        f"{name} rejected {count}; --again sends {'it' if count == 1 else 'them'}"
         for name in (route.channel.name for route in routes)
-        if (count := outbox.refusals(name))
+        if (count := outbox.rejections(name))
     ]
     for (channel, verdict), count in left.items():
         if verdict == "send":
-            parts.append(f"{channel} is still owed {count}")
+            parts.append(f"{count} pending for {channel}")
         elif verdict == "wait":
-            parts.append(f"{channel} is owed {count} after the silence")
+            parts.append(f"{count} held back from {channel} until the silence ends")
     return "; ".join(parts)
 
 
 def _say_once() -> Callable[[str], None]:
-    """Return a voice that does not repeat for every run what is the matter with a channel."""
+    """Return what says of a channel's trouble only once, not for every run."""
     said: set[str] = set()
 
     def say(message: str) -> None:

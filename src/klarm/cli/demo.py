@@ -17,7 +17,7 @@ import click
 from klarm.cli.chart import Point, draw
 from klarm.config import Config, load
 from klarm.detectors import KLExplosionDetector
-from klarm.incidents import counted, event_panel, event_text, incidents_in_sum
+from klarm.incidents import counted, event_panel, event_text, incidents_in_sum, is_alarm
 from klarm.monitor import Monitor
 from klarm.types import Event
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # What each recording shows; recordings/tiny_grpo.py makes them.
 RECORDINGS = {
-    "exploding": "GRPO, until the learning rate jumps x100 after step 150",
+    "exploding": "GRPO, until the learning rate jumps ×100 after step 150",
     "drifting": "GRPO with hardly any KL penalty creeps away",
     "healthy": "GRPO that learns and settles",
 }
@@ -133,7 +133,7 @@ class _Player:
         total = f"{counted(len(self.rows), 'step')}, {told}."
         on_kl = self._events_on_kl()
         if not on_kl:
-            return f"{total} Nothing was told of KL."
+            return f"{total} No incident on KL."
         opened = on_kl[0].step
         before = max(point.value for point in self.points[: on_kl[0].started - 1])
         return (
@@ -181,8 +181,7 @@ class _Player:
         if self.events:
             # The curve is KL's, so what is told of other signals gives way.
             latest = (self._events_on_kl() or self.events)[-1]
-            over = latest.event == "resolved"
-            shown.append(Text(event_text(latest)) if over else event_panel(latest))
+            shown.append(event_panel(latest) if is_alarm(latest) else Text(event_text(latest)))
         return Group(*shown)
 
 

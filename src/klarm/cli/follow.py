@@ -9,15 +9,14 @@ from pathlib import Path
 
 import click
 
-from klarm.analysis.episodes import episodes
 from klarm.api import init
 from klarm.cli.options import config_option
 from klarm.cli.stopping import Stopping
 from klarm.config import load
-from klarm.console import Console
-from klarm.journal import FILE_NAME, Source, Step, read_journal, run_folder
+from klarm.journal import FILE_NAME, Fold, Source, run_folder
 from klarm.metrics import Binding
 from klarm.monitor import Monitor
+from klarm.notices import Notices
 from klarm.settings import ConfigError
 from klarm.sources import SourceError
 from klarm.sources.follow import Follower
@@ -73,11 +72,11 @@ def follow(
     journal = run_folder(settings.dir, name) / FILE_NAME
     if not settings.run:
         _refuse_another_log(log, name, journal)
-    console = Console(settings.console)
+    notices = Notices(stderr=settings.console)
     follower = Follower(
         log,
         journal,
-        console.say,
+        notices.say,
         lambda: Binding(settings.framework, settings.metrics),
         waits=not once,
     )
@@ -96,7 +95,7 @@ def follow(
         raise SourceError(f"{log} holds no {held}: {FOLLOWABLE}")
     last, still_open = _standing(journal)
     if once and not watch.any_new:
-        console.say(_nothing_new(last, still_open))
+        notices.say(_nothing_new(last, still_open))
     if fail_on_critical and any(event.severity == "critical" for event in still_open):
         sys.exit(1)
 
@@ -176,14 +175,9 @@ def _refuse_another_log(log: Path, name: str, journal: Path) -> None:
 
 def _standing(journal: Path) -> tuple[int | None, list[Event]]:
     """Return a run's last step, and what was said last of incidents that are open."""
-    last: int | None = None
-    events: list[Event] = []
-    for record in read_journal(journal):
-        if isinstance(record, Step):
-            last = record.step
-        elif isinstance(record, Event):
-            events.append(record)
-    return last, [episode.last for episode in episodes(events) if episode.is_open]
+    fold = Fold(journal)
+    fold.update()
+    return fold.last_step, [known.last for known in fold.incidents.values() if known.is_open]
 
 
 def _nothing_new(last: int | None, still_open: list[Event]) -> str:

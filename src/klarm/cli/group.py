@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from klarm.cli.ack import ack
+from klarm.cli.close import close
 from klarm.cli.deliver import deliver
 from klarm.cli.demo import demo
 from klarm.cli.detectors import detectors
@@ -23,6 +24,18 @@ def klarm() -> None:
     """An alarm for RL post-training: GRPO, PPO, RLHF."""
 
 
-_COMMANDS = (demo, init, replay, follow, detectors, incidents, ack, silence, deliver, testalert)
+_COMMANDS = (
+    demo,
+    init,
+    replay,
+    follow,
+    detectors,
+    incidents,
+    ack,
+    close,
+    silence,
+    deliver,
+    testalert,
+)
 for _command in _COMMANDS:
     klarm.add_command(_command)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import get_args
 
 import click
 
@@ -14,23 +15,24 @@ from klarm.config import SECTION as CHANNELS
 from klarm.config import load
 from klarm.delivery import (
     Delivered,
-    Entry,
     Outbox,
     Run,
-    Silenced,
+    Silence,
     Verdict,
     deliveries,
     prospects_of,
     silence_in_words,
 )
 from klarm.incidents import COLOURS
-from klarm.journal import FILE_NAME, recorded_events
-from klarm.types import ROLLED_BACK, Event
+from klarm.journal import FILE_NAME, Fold, IncidentRecord, is_surely_free
+from klarm.sources.journal import Damages
+from klarm.types import Reason
 
-_COLUMNS = ("id", "signal", "severity", "state", "steps", "detectors", "told", "muted")
+_COLUMNS = ("nr", "id", "signal", "severity", "state", "steps", "detectors", "notified", "muted")
 # Columns that are folded where a terminal is narrow, and how far at most: in 80 columns, detectors
 # are to stay whole.
-_WRAPPED = {"state": len("recovered"), "told": None, "muted": None}
+_WIDE = 100
+_WRAPPED = {"state": len("recovered"), "notified": None, "muted": None}
 
 
 @click.command()
@@ -40,32 +42,34 @@ _WRAPPED = {"state": len("recovered"), "told": None, "muted": None}
 def incidents(run: str | None, named: str | None, config_file: Path | None) -> None:
     """List the incidents of RUN: a name, a folder, or the latest run.
 
-    With the channels that were told of each, those of the configuration that are still owed it, and
-    the silences that are in force.
+    The table shows which channels were notified of each incident, and which of the configuration
+    still will be. Below it are the silences that are in force.
     """
     if run is not None and named is not None:
         raise click.UsageError(f"say which run once: {run}, or --run {named}")
     settings = load(config_file)
     folder = find_run(run or named, settings)
     head = started(folder)
-    by_incident: dict[int, list[Event]] = {}
-    for _, _, event in recorded_events(folder / FILE_NAME):
-        by_incident.setdefault(event.incident, []).append(event)
+    journal = folder / FILE_NAME
+    fold = Fold(journal, Damages(journal, lambda said: click.echo(f"klarm: {said}", err=True)))
+    fold.update()
     now = time.time()
-    outbox = Outbox(folder)
+    outbox = Outbox(folder, say=lambda said: click.echo(f"klarm: {said}", err=True))
     outbox.refresh()
     silences = outbox.in_force(now)
     routes, why_not = known_routes(settings)
-    entries = [entry for _, entry in deliveries.read(folder) if entry.began == head.started]
-    if by_incident:
+    entries = [entry for _, entry in deliveries.read(folder) if isinstance(entry, Delivered)]
+    live = not is_surely_free(journal)
+    if fold.incidents:
         ahead = prospects_of(Run(head.run, folder), routes, outbox, now)
         rows = [
             _row(
-                events[-1],
-                _told(number, entries, ahead.get(number, {})),
-                _muted(events[-1], outbox.acknowledged.get(number, []), entries, silences),
+                known,
+                live,
+                _told(known.id, entries, ahead.get(known.id, {})),
+                _muted(known, outbox.acknowledged.get(known.id, []), entries, silences),
             )
-            for number, events in by_incident.items()
+            for known in fold.incidents.values()
         ]
         _show(f"run {head.run}", rows)
     else:
@@ -74,8 +78,8 @@ def incidents(run: str | None, named: str | None, config_file: Path | None) -> N
         click.echo(f"{silence_in_words(silence)} (by {silence.by})")
     # Who has no channel at all need not hear of it.
     has_channels = settings.channel_settings or head.config.get(CHANNELS) or entries
-    if by_incident and why_not and has_channels:
-        click.echo(f"klarm: {why_not}: who is still owed a message is not shown", err=True)
+    if fold.incidents and why_not and has_channels:
+        click.echo(f"klarm: {why_not}: pending notifications are not shown", err=True)
 
 
 def _show(title: str, rows: Sequence[Sequence[str]]) -> None:
@@ -83,75 +87,82 @@ def _show(title: str, rows: Sequence[Sequence[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    console = Console()
     table = Table(
         box=None, padding=(0, 1, 0, 0), pad_edge=False, title=Text(title), title_justify="left"
     )
-    for column in _COLUMNS:
+    columns = list(_COLUMNS)
+    stacked = console.width < _WIDE
+    if stacked:  # the severity goes below the signal
+        columns.remove("severity")
+    for column in columns:
         table.add_column(
             column, overflow="fold", no_wrap=column not in _WRAPPED, min_width=_WRAPPED.get(column)
         )
     for row in rows:
         cells = [Text(cell, COLOURS.get(cell, "")) for cell in row]  # type: ignore[call-overload]
+        if stacked:
+            severity = cells.pop(_COLUMNS.index("severity"))
+            cells[_COLUMNS.index("signal")].append("\n").append(severity)
         table.add_row(*cells)
-    Console().print(table)
+    console.print(table)
 
 
-def _row(last: Event, told: str, muted: str) -> list[str]:
-    state = _state(last)
-    ended = state in ("resolved", "not recovered")  # where a run went back to is no end
+def _row(incident: IncidentRecord, live: bool, told: str, muted: str) -> list[str]:
+    # The step that a run went back to is no end of an incident.
+    ended = incident.state == "resolved" and not incident.was_rolled_back
     return [
-        str(last.incident),
-        last.signal,
-        last.severity,
-        state,
-        f"{last.started}–{last.step if ended else ''}",
-        "\n".join(last.detectors),
+        str(incident.number),
+        incident.id,
+        incident.signal,
+        incident.severity,
+        _state(incident, live),
+        f"{incident.last.started}–{incident.last.step if ended else ''}",
+        "\n".join(incident.last.detectors),
         told,
         muted,
     ]
 
 
-def _state(last: Event) -> str:
-    if last.event != "resolved":
-        return "open"
-    if last.reason == ROLLED_BACK:
-        return ROLLED_BACK
-    return "resolved" if last.recovered else "not recovered"
+def _state(incident: IncidentRecord, live: bool) -> str:
+    """Say where an incident is, or how it was resolved."""
+    if incident.state != "resolved":
+        return incident.state if live else "ended"
+    if incident.reason in get_args(Reason):
+        return incident.reason.replace("_", " ")
+    return "resolved" if incident.last.recovered else "not recovered"  # format 1
 
 
-def _told(incident: int, entries: Sequence[Entry], ahead: Mapping[str, Verdict]) -> str:
-    """Return the channels that were told, those that refused, and those that are still owed."""
+def _told(id_: str, entries: Sequence[Delivered], ahead: Mapping[str, Verdict]) -> str:
+    """Return the channels that were notified, those that rejected it, and those that wait."""
     notes = {
-        entry.channel: "" if entry.outcome == "sent" else "refused"
+        entry.channel: "" if entry.outcome == "sent" else "rejected"
         for entry in entries
-        if isinstance(entry, Delivered)
-        and entry.incident == incident
-        and entry.outcome in ("sent", "refused")
+        if entry.id == id_ and entry.outcome in ("sent", "refused")
     }
     for channel, verdict in ahead.items():
         if verdict in ("send", "wait"):
-            waits = "owed" if verdict == "send" else "held back"
-            if notes.get(channel) == "refused":
-                notes[channel] = f"refused, the rest {waits}"
+            waits = "pending" if verdict == "send" else "held back"
+            if notes.get(channel) == "rejected":
+                notes[channel] = f"rejected, the rest {waits}"
             else:
-                notes[channel] = f"{waits} the rest" if channel in notes else waits
+                notes[channel] = f"the rest {waits}" if channel in notes else waits
     return ", ".join(f"{name} ({note})" if note else name for name, note in notes.items()) or "–"
 
 
 def _muted(
-    last: Event, names: Sequence[str], entries: Sequence[Entry], silences: Sequence[Silenced]
+    incident: IncidentRecord,
+    names: Sequence[str],
+    entries: Sequence[Delivered],
+    silences: Sequence[Silence],
 ) -> str:
     said = [f"ack by {', '.join(names)}"] if names else []
-    withheld = any(
-        isinstance(entry, Delivered)
-        and entry.incident == last.incident
-        and entry.outcome == "silenced"
-        for entry in entries
-    )
+    withheld = any(entry.id == incident.id and entry.outcome == "silenced" for entry in entries)
     in_force = any(
-        silence.signal == last.signal and (silence.even_critical or last.severity != "critical")
+        silence.signal == incident.signal
+        and (silence.even_critical or incident.severity != "critical")
         for silence in silences
     )
-    if withheld or (in_force and last.event != "resolved"):
+    if withheld or (in_force and incident.is_open):
         said.append("silenced")
     return ", ".join(said) or "–"

@@ -11,11 +11,11 @@ from typing import TypeVar
 
 import click
 
-from klarm.analysis.replay import Replay
+from klarm.analysis.replay import Replay, ids_in
 from klarm.analysis.replay import replay as run_replay
 from klarm.cli.options import config_option
 from klarm.config import Config, load
-from klarm.incidents import COLOURS, counted, event_text
+from klarm.incidents import COLOURS, counted, event_text, is_alarm
 from klarm.journal import encode
 from klarm.sources import SourceError, read_log
 from klarm.types import SEVERITIES, Severity
@@ -71,7 +71,7 @@ def replay(
         return load(config_file, changes, overrides_from="--set", recorded=recorded)
 
     configure(None)  # a mistake in the settings is said before the log is read
-    found = run_replay(_with_progress(read_log(log, _say)), configure)
+    found = run_replay(_with_progress(read_log(log, _say)), configure, ids_in(log))
     if output == "json":
         _print_json(found)
     else:
@@ -81,7 +81,7 @@ def replay(
         raise SourceError(f"nothing in {log} could be watched; it holds {names}")
     if fail_on is not None:
         failing = SEVERITIES[SEVERITIES.index(fail_on) :]
-        sys.exit(any(episode.last.severity in failing for episode in found.incidents))
+        sys.exit(any(incident.severity in failing for incident in found.incidents))
 
 
 def _parse(settings: Iterable[str]) -> dict[str, dict[str, object]]:
@@ -97,7 +97,7 @@ def _parse(settings: Iterable[str]) -> dict[str, dict[str, object]]:
 
 def _print_text(found: Replay, *, every_alert: bool) -> None:
     for event in found.events:
-        colour = None if event.event == "resolved" else COLOURS[event.severity]
+        colour = COLOURS[event.severity] if is_alarm(event) else None
         first, *others = event_text(event).splitlines()
         click.echo("\n".join([click.style(first, fg=colour, bold=colour is not None), *others]))
     for alert in found.alerts if every_alert else ():
@@ -117,8 +117,8 @@ def _counted_steps(found: Replay) -> str:
 def _counted_incidents(found: Replay) -> str:
     if not found.incidents:
         return "no incident"
-    critical = sum(episode.last.severity == "critical" for episode in found.incidents)
-    still_open = sum(episode.is_open for episode in found.incidents)
+    critical = sum(incident.severity == "critical" for incident in found.incidents)
+    still_open = sum(incident.is_open for incident in found.incidents)
     return (
         f"{counted(len(found.incidents), 'incident')}, {critical} critical, "
         f"{still_open} open at the end"
@@ -142,7 +142,7 @@ def _print_json(found: Replay) -> None:
         "idle": found.idle,
         "alerts": [json.loads(encode(alert)) for alert in found.alerts],
         "events": [json.loads(encode(event)) for event in found.events],
-        "incidents": [episode.as_dict() for episode in found.incidents],
+        "incidents": [incident.as_dict() for incident in found.incidents],
     }
     click.echo(json.dumps(document, indent=2, ensure_ascii=False))
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from klarm.config import Config
-from klarm.delivery import Route, deliveries, outgoing
-from klarm.journal import FILE_NAME, Started, read_journal, run_folder
+from klarm.delivery import Route, outgoing
+from klarm.journal import FILE_NAME, Started, append_command, head_of, run_folder
 from klarm.settings import ConfigError, did_you_mean
-from klarm.types import Event
+from klarm.types import Command
 
 
 def runs_in(directory: Path) -> list[Path]:
@@ -40,17 +40,11 @@ def find_run(run: str | None, settings: Config) -> Path:
 
 
 def started(folder: Path) -> Started:
-    """Return the first line of a run's journal."""
-    first = next(read_journal(folder / FILE_NAME), None)
-    if not isinstance(first, Started):
+    """Return the first line of a run's journal, or what is known in its place if it is damaged."""
+    first = head_of(folder / FILE_NAME)
+    if first is None:
         raise click.ClickException(f"{folder / FILE_NAME} does not begin as a journal does")
     return first
-
-
-def incident_numbers(events: list[Event]) -> str:
-    """Return the numbers of incidents, for a message."""
-    numbers = sorted({event.incident for event in events})
-    return ", ".join(map(str, numbers[-10:])) or "none"
 
 
 def known_routes(settings: Config) -> tuple[Sequence[Route], str]:
@@ -65,9 +59,9 @@ def known_routes(settings: Config) -> tuple[Sequence[Route], str]:
     return routes, "" if routes else "no channel is configured here"
 
 
-def write_down(folder: Path, entry: deliveries.Entry) -> None:
-    """Add to what people said of a run."""
+def tell_run(folder: Path, command: Command) -> None:
+    """Leave a command for a run, and for whoever delivers it."""
     try:
-        deliveries.append(folder, entry)
+        append_command(folder, command)
     except OSError as error:
         raise click.ClickException(f"cannot write {folder}: {error.strerror}") from None

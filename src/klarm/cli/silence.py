@@ -1,4 +1,4 @@
-"""`klarm silence`: nobody is told of a signal for a while."""
+"""`klarm silence`: nobody is notified of a signal's incidents for a while."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from pathlib import Path
 import click
 
 from klarm.cli.options import config_option, run_option
-from klarm.cli.runs import find_run, started, write_down
+from klarm.cli.runs import find_run, started, tell_run
 from klarm.config import load
-from klarm.delivery import Outbox, Silenced, Unsilenced, last_step, silence_in_words
+from klarm.delivery import Outbox, Silence, last_step, silence_in_words
 from klarm.detectors import CATALOGUE
+from klarm.journal import new_key
 from klarm.settings import did_you_mean
+from klarm.types import Command
 
 _SECONDS = {"m": 60, "min": 60, "h": 3600, "d": 86400}
 
@@ -25,8 +27,8 @@ _SECONDS = {"m": 60, "min": 60, "h": 3600, "d": 86400}
 @click.option("--off", is_flag=True, help="End the silences of SIGNAL now.")
 @run_option
 @config_option
-@click.option("--even-critical", is_flag=True, help="Critical incidents too: NaN among them.")
-@click.option("--by", metavar="NAME", help="Who says so; without it, the user of this command.")
+@click.option("--even-critical", is_flag=True, help="Also silence critical incidents, such as NaN.")
+@click.option("--by", metavar="NAME", help="Who silences it; without it, the user of this command.")
 def silence(
     *,
     signal: str,
@@ -37,10 +39,10 @@ def silence(
     even_critical: bool,
     by: str | None,
 ) -> None:
-    """Tell nobody of incidents on SIGNAL (kl, reward, entropy ...) for a while.
+    """Notify nobody of incidents on SIGNAL (kl, reward, entropy ...) for a while.
 
-    They are recorded and shown all the same. Critical ones are told of unless --even-critical. What
-    is still open when the silence ends, by itself or with --off, is told then.
+    The incidents are still recorded and shown. Critical ones are still sent, unless --even-critical
+    is given. What is open when the silence ends, by itself or with --off, is sent then.
     """
     signals = sorted({kind.signal for kind in CATALOGUE})
     if signal not in signals:
@@ -59,28 +61,33 @@ def silence(
     if span is None:
         outbox = Outbox(folder)
         outbox.refresh()
-        silent = sorted({entry.signal for entry in outbox.in_force(now)})
+        silent = sorted({silence.signal for silence in outbox.in_force(now)})
         if signal not in silent:
-            others = f"; silent are {', '.join(silent)}" if silent else ""
-            raise click.ClickException(f"run {head.run}: {signal} is not silent{others}")
-        write_down(folder, Unsilenced(began=head.started, signal=signal, by=who, time=now))
+            others = f"; silenced are {', '.join(silent)}" if silent else ""
+            raise click.ClickException(f"run {head.run}: {signal} is not silenced{others}")
+        off_now = Command(command="silence_off", key=new_key(), time=now, by=who, signal=signal)
+        tell_run(folder, off_now)
         click.echo(
-            f"run {head.run}: {signal} is no longer silent; what was held back and is still open "
-            "is told now, by the run or by klarm deliver"
+            f"run {head.run}: {signal} is no longer silenced; incidents that were held back and "
+            "are still open are sent now, by the run or by klarm deliver"
         )
         return
     until_step, until_time = _parse(span, last_step(folder), now)
-    entry = Silenced(
-        began=head.started,
-        signal=signal,
-        by=who,
-        time=now,
-        until_step=until_step,
-        until_time=until_time,
-        even_critical=even_critical,
+    tell_run(
+        folder,
+        Command(
+            command="silence",
+            key=new_key(),
+            time=now,
+            by=who,
+            signal=signal,
+            until_step=until_step,
+            until_time=until_time,
+            even_critical=even_critical,
+        ),
     )
-    write_down(folder, entry)
-    click.echo(f"run {head.run}: {silence_in_words(entry)}")
+    silence = Silence(signal, who, until_step, until_time, even_critical)
+    click.echo(f"run {head.run}: {silence_in_words(silence)}")
 
 
 def _parse(span: str, step: int | None, now: float) -> tuple[int | None, float | None]:

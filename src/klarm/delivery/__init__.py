@@ -1,31 +1,29 @@
-"""Telling people of a run's events, beside the training: once a channel, whatever dies.
+"""Notifies people of a run's events, beside the training: once per channel, whatever crashes.
 
-The journal is the outbox. What was sent is written to the deliveries next to it, and what is owed
-is the one less the other. `outgoing` puts it together for a run.
+The journal is the outbox. What was sent is written to the deliveries next to it, and what is
+pending is the one less the other. `outgoing` puts it together for a run.
 """
 
 from __future__ import annotations
 
 from klarm.delivery import log as deliveries
 from klarm.delivery import outgoing
-from klarm.delivery.log import Acknowledged, Delivered, Entry, Silenced, Unsilenced
-from klarm.delivery.mutes import Verdict, silence_in_words
+from klarm.delivery.log import Delivered, Entry
 from klarm.delivery.outbox import Outbox, last_step
 from klarm.delivery.outgoing import deliver_events
 from klarm.delivery.outlook import Outlook, command_to_deliver
 from klarm.delivery.prospects import prospects_of
 from klarm.delivery.routes import Route, Run
+from klarm.delivery.silences import Silence, Verdict, silence_in_words
 
 __all__ = [
-    "Acknowledged",
     "Delivered",
     "Entry",
     "Outbox",
     "Outlook",
     "Route",
     "Run",
-    "Silenced",
-    "Unsilenced",
+    "Silence",
     "Verdict",
     "command_to_deliver",
     "deliver_events",

@@ -1,8 +1,8 @@
-"""Delivery: the threads that tell people of a run's events, one a channel.
+"""The dispatcher: the threads that deliver a run's events, one per channel.
 
-A thread a channel, and not one for all: a service that hangs, or answers a byte a minute, must not
-keep another from being told, and there are as many threads as channels. They start with the first
-event, never touch what training holds, and are gone with the process.
+Each channel has a thread of its own, because a service that hangs or answers a byte a minute must
+not delay the others. The threads start with the first event, never touch what training holds, and
+end with the process.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import weakref
 from collections.abc import Callable, Collection, Sequence
 
 from klarm import boundary
-from klarm.delivery.lane import Lane
 from klarm.delivery.outbox import Again, Outbox
 from klarm.delivery.outlook import LIVE, Outlook
 from klarm.delivery.routes import Route, Run, Writer
+from klarm.delivery.worker import Worker
 from klarm.types import Event
 
 # Delivering takes turns with training on the interpreter. So a thread rests for so many times what
@@ -25,15 +25,15 @@ from klarm.types import Event
 # one a second.
 _REST, _LONGEST_REST_SECONDS = 10.0, 3.0
 _BETWEEN_MESSAGES_SECONDS = 0.25
-_NO_RETRIES = "it is not tried again now"
+_NO_RETRIES = "not retrying now"
 
 
 class Delivery:
     """Delivers the events of one run. Called with an event by the monitor, it never waits.
 
     With `behind`, the journal may hold events that earlier processes did not get to send: those
-    are sent first; `again` says which of those that channels have refused. Channels in `once` are
-    left after their first failure, for a later process; `outlook` is what is said of the others.
+    are sent first; `again` says which of those that channels have rejected. Channels in `once` get
+    a single try, and the rest is left to a later process; `outlook` is what is said of the others.
     """
 
     def __init__(
@@ -48,17 +48,17 @@ class Delivery:
         once: Collection[str] = (),
         outlook: Outlook = LIVE,
     ) -> None:
-        self._outbox = Outbox(run.folder, again=again)
+        self._outbox = Outbox(run.folder, again=again, say=say)
         self._once = frozenset(once)
-        self._lanes = [
-            Lane(
+        self._workers = [
+            Worker(
                 route,
                 self._outbox,
                 write,
                 run,
                 say,
                 behind=behind,
-                outlook=outlook._replace(unreached=_NO_RETRIES)
+                outlook=outlook._replace(failing=_NO_RETRIES)
                 if route.channel.name in self._once
                 else outlook,
             )
@@ -76,38 +76,38 @@ class Delivery:
         """Have an event delivered that the journal has."""
         if os.getpid() != self._pid:
             return
-        for lane in self._lanes:
-            lane.put(event)
-        if len(self._threads) < len(self._lanes):
+        for worker in self._workers:
+            worker.put(event)
+        if len(self._threads) < len(self._workers):
             self.start()
 
     def start(self) -> None:
-        """Start the threads: with the first event, or before it to send what is owed."""
-        for lane in self._lanes:
-            if lane.name not in self._threads:
+        """Start the threads: with the first event, or before it to send what is pending."""
+        for worker in self._workers:
+            if worker.name not in self._threads:
                 thread = threading.Thread(
-                    target=self._work, args=(lane,), name=f"klarm-{lane.name}", daemon=True
+                    target=self._work, args=(worker,), name=f"klarm-{worker.name}", daemon=True
                 )
                 try:
                     thread.start()
                 except RuntimeError:  # no more to be had, or Python is about to end
                     return
-                self._threads[lane.name] = thread
+                self._threads[worker.name] = thread
 
     def finish(self, timeout: float) -> bool:
-        """Deliver what can be in so many seconds; return whether all was, and nothing refused."""
+        """Deliver what can be in so many seconds; return whether all was, and nothing rejected."""
         if os.getpid() != self._pid or self._ends_at is not None:
             return False
         self._ends_at = time.monotonic() + timeout
         self._hurry.set()
-        for lane in self._lanes:
-            lane.wake()
+        for worker in self._workers:
+            worker.pending.wake()
         for thread in list(self._threads.values()):
             thread.join(max(0.0, self._ends_at - time.monotonic()))
         with self._leaving:
             if self._left == len(self._threads):
                 self._outbox.release()
-        return not self.left and not any(lane.has_refused for lane in self._lanes)
+        return not self.left and not any(worker.has_rejected for worker in self._workers)
 
     @property
     def is_ours(self) -> bool:
@@ -117,51 +117,51 @@ class Delivery:
     @property
     def sent(self) -> dict[str, int]:
         """How many messages each channel took, of those that took any."""
-        return {lane.name: lane.sent for lane in self._lanes if lane.sent}
+        return {worker.name: worker.sent for worker in self._workers if worker.sent}
 
     @property
     def left(self) -> list[str]:
-        """The channels that could not be told everything, or may not have been."""
+        """The channels that have, or may have, something left to be sent."""
         if os.getpid() != self._pid:
             return []
-        return [lane.name for lane in self._lanes if lane.owes]
+        return [worker.name for worker in self._workers if worker.pending]
 
     @property
-    def refused(self) -> list[str]:
-        """The channels that refused something and did not take it, or what followed it, later."""
+    def rejected(self) -> list[str]:
+        """The channels that rejected something, and took neither it nor what followed it since."""
         if os.getpid() != self._pid:
             return []
         return [
-            lane.name
-            for lane in self._lanes
-            if lane.has_refused and self._outbox.refusals(lane.name)
+            worker.name
+            for worker in self._workers
+            if worker.has_rejected and self._outbox.rejections(worker.name)
         ]
 
-    def _work(self, lane: Lane) -> None:
+    def _work(self, worker: Worker) -> None:
         """Go on until the end: the one place where failures of delivery stay."""
         while True:
-            sent, worked = lane.sent, time.thread_time()
+            sent, worked = worker.sent, time.thread_time()
             try:
-                pause = lane.turn()
+                pause = worker.turn()
             except Exception as error:
                 if boundary.raise_failures:
                     raise
-                pause = lane.stumble(error)
+                pause = worker.on_internal_error(error)
             ends_at = self._ends_at
             if ends_at is not None and (
                 pause is None
-                or not lane.owes  # or a silence holds it back
-                or lane.is_refusing
+                or not worker.pending  # or a silence holds it back
+                or worker.is_closed
                 or time.monotonic() + pause > ends_at
             ):
                 break
-            if lane.is_failing and lane.name in self._once:
+            if worker.retry.is_failing and worker.name in self._once:
                 break
             rest = min(_REST * (time.thread_time() - worked), _LONGEST_REST_SECONDS)
-            if lane.sent > sent:
+            if worker.sent > sent:
                 rest = max(rest, _BETWEEN_MESSAGES_SECONDS)
             self._hurry.wait(rest)
-            lane.wait(pause)
+            worker.pending.wait(pause)
         with self._leaving:
             self._left += 1
             if self._left == len(self._threads):

@@ -1,33 +1,41 @@
-"""Deliveries: the file beside a journal that says who was told, and what people said to it.
+"""Deliveries: the file beside a journal that says what was sent to whom.
 
-The training thread writes the journal and nobody else does. Whatever is written by others (the
-delivery threads, `klarm deliver`, `klarm ack`, `klarm silence`) goes here, a line at a time. The
-format is documented in docs/journal.md.
+The training thread is the only writer of the journal. Whoever delivers (the threads of a run,
+`klarm deliver`) records it here, one line per event and channel. docs/journal.md has the format.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from klarm.journal import locks
-from klarm.types import EventKind
+from klarm.journal import append_lines, checked, derived_id, read_lines, sealed
+from klarm.types import Command, Event, EventKind
 
 FILE_NAME = "deliveries.jsonl"
 
-# What became of an event on a channel. All of them settle it: it is not sent again by itself.
+# What became of an event on a channel. Each is final: the event is not sent again by itself.
+# "refused" is what people are shown as rejected; the word in the file stays as it was.
 Outcome = Literal["sent", "refused", "silenced", "acknowledged"]
+
+# Which event this is, whichever process reads it: the incident's id, the kind, the step. Where
+# training goes back, an incident may escalate twice at one step: the same news, sent once.
+Key = tuple[str, EventKind, int]
+
+
+def key_of(event: Event) -> Key:
+    """Return what identifies an event in any run."""
+    return event.id, event.event, event.step
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="delivery"):
     """What became of one event on one channel."""
 
-    began: float  # when the run did, as its journal says: a new run of the name starts afresh
-    incident: int
+    began: float  # `started` of the journal's first line
+    incident: int  # the number within the run, for people
     event: EventKind
     step: int
     channel: str
@@ -36,20 +44,22 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
     attempts: int = 0
     reason: str = ""
     receipt: dict[str, str] = {}
+    id: str = ""  # of the incident; derived on reading where a line of format 1 has none
+
+    @property
+    def key(self) -> Key:
+        """Which event it is about."""
+        return self.id, self.event, self.step
 
 
-class Acknowledged(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="ack"):
-    """Somebody knows of an incident."""
-
+class _Acknowledged(msgspec.Struct, tag_field="type", tag="ack"):
     began: float
     incident: int
     by: str
     time: float
 
 
-class Silenced(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="silence"):
-    """Nobody is to be told of a signal's incidents until a step or a time."""
-
+class _Silenced(msgspec.Struct, tag_field="type", tag="silence"):
     began: float
     signal: str
     by: str
@@ -58,63 +68,75 @@ class Silenced(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=
     until_time: float | None = None
     even_critical: bool = False
 
-    def holds(self, step: int | None, time: float) -> bool:
-        """Return whether it is still in force when a run has come to this step."""
-        if self.until_time is not None:
-            return time < self.until_time
-        return self.until_step is not None and (step is None or step <= self.until_step)
 
-
-class Unsilenced(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="silence_off"):
-    """The silences of a signal that were written before this end here."""
-
+class _Unsilenced(msgspec.Struct, tag_field="type", tag="silence_off"):
     began: float
     signal: str
     by: str
     time: float
 
 
-Entry = Delivered | Acknowledged | Silenced | Unsilenced
+# Commands stand in files of format 1 only; today they have a file of their own.
+Entry = Delivered | Command
 
-_decode = msgspec.json.Decoder(Entry).decode
+_decode = msgspec.json.Decoder(Delivered | _Acknowledged | _Silenced | _Unsilenced).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def append(folder: Path, *entries: Entry) -> None:
-    """Write entries in one piece, or raise OSError. Several processes may do so at a time."""
-    lines = b"".join(_encode(entry) + b"\n" for entry in entries)
-    file = os.open(folder / FILE_NAME, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        with locks.alone(file):
-            if os.fstat(file).st_size and _last_byte(file) != b"\n":
-                lines = b"\n" + lines  # a line was torn by a crash: nothing is to be glued to it
-            while lines:
-                lines = lines[os.write(file, lines) :]
-    finally:
-        os.close(file)
+def append(folder: Path, *entries: Delivered) -> None:
+    """Write entries in one piece, or raise OSError. Several processes may write at a time."""
+    append_lines(folder / FILE_NAME, b"".join(sealed(_encode(entry)) for entry in entries))
 
 
-def read(folder: Path, start: int = 0) -> Iterator[tuple[int, Entry]]:
-    """Yield what was written from an offset on, each with the offset behind it.
+def read(
+    folder: Path, start: int = 0, on_damage: Callable[[int], None] | None = None
+) -> Iterator[tuple[int, Entry]]:
+    """Yield what was written from an offset on, each entry with the offset behind it.
 
-    What cannot be read, or is of a later version, is passed over.
+    A damaged line is skipped, and `on_damage` is called with its offset. A line that a later
+    version wrote is skipped, too.
     """
-    path = folder / FILE_NAME
-    if not path.is_file():  # not there; or a device, which may have no end
-        return
-    with path.open("rb") as file:
-        file.seek(start)
-        for line in file:
-            if not line.endswith(b"\n"):  # being written
-                return
-            start += len(line)
-            try:
-                entry = _decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                continue
-            yield start, entry
+    begin = start
+    for end, line in read_lines(folder / FILE_NAME, start):
+        entry = None
+        try:
+            is_damaged = checked(line) == "bad"
+            if not is_damaged:
+                found = _decode(line)
+                # A line that has an id was written with a checksum; without one it is not whole.
+                is_damaged = bool(getattr(found, "id", "")) and checked(line) == "none"
+                entry = None if is_damaged else _current(found)
+        except msgspec.ValidationError:
+            pass
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            is_damaged = bool(line.strip())
+        if is_damaged and on_damage is not None:
+            on_damage(begin)
+        begin = end
+        if entry is not None:
+            yield end, entry
 
 
-def _last_byte(file: int) -> bytes:
-    os.lseek(file, -1, os.SEEK_END)
-    return os.read(file, 1)
+def _current(found: Delivered | _Acknowledged | _Silenced | _Unsilenced) -> Entry:
+    """Return a line as it would be written today."""
+    if isinstance(found, Delivered):
+        id_ = found.id or derived_id(found.began, found.incident)
+        return msgspec.structs.replace(found, id=id_)
+    key = f"{type(found).__name__}/{found.began!r}/{found.time!r}"
+    if isinstance(found, _Acknowledged):
+        id_ = derived_id(found.began, found.incident)
+        return Command(command="ack", key=key, time=found.time, by=found.by, incident=id_)
+    if isinstance(found, _Unsilenced):
+        return Command(
+            command="silence_off", key=key, time=found.time, by=found.by, signal=found.signal
+        )
+    return Command(
+        command="silence",
+        key=key,
+        time=found.time,
+        by=found.by,
+        signal=found.signal,
+        until_step=found.until_step,
+        until_time=found.until_time,
+        even_critical=found.even_critical,
+    )

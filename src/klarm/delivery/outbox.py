@@ -1,7 +1,7 @@
-"""The outbox: the events of a run that somebody has yet to be told of.
+"""The outbox: the events of a run that people have yet to be notified of.
 
 An event is in the journal before anything is sent, and in the deliveries after it was. So what is
-owed is the one less the other, for this process and for any later one.
+pending is the one less the other, for this process and for any later one.
 """
 
 from __future__ import annotations
@@ -9,40 +9,34 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from msgspec.structs import replace
+
 from klarm.delivery import log as deliveries
-from klarm.delivery.log import (
-    Acknowledged,
-    Delivered,
-    Entry,
-    Outcome,
-    Silenced,
-    Unsilenced,
+from klarm.delivery.log import Delivered, Key, Outcome, key_of
+from klarm.delivery.silences import Orders, Silence
+from klarm.journal import (
+    FILE_NAME,
+    derived_id,
+    head_of,
+    locks,
+    read_commands,
+    recorded_events,
+    steps_back,
 )
-from klarm.journal import FILE_NAME, Started, locks, read_journal, recorded_events, steps_back
-from klarm.types import Event, EventKind
+from klarm.types import RINGING, Event
 
 LOCK_NAME = "delivery.lock"
 
-# Which event this is, whichever process reads it: (incident, kind, step). An incident that is
-# rolled back ends and comes again with a new number. Only an escalation may come twice at one
-# step, when training goes back in between: the same news, told once.
-Key = tuple[int, EventKind, int]
-# What is owed once more of what was refused: nothing, what is of an open incident, or everything.
+# What is pending once more of what was rejected: nothing, what is of an open incident, everything.
 Again = Literal["none", "open", "all"]
-
-_ORDER: dict[EventKind, int] = {"opened": 0, "escalated": 1, "resolved": 2}
-
-
-def key_of(event: Event) -> Key:
-    """Return what identifies an event in its run."""
-    return event.incident, event.event, event.step
+Place = tuple[str, str]  # a channel, and the id of an incident
 
 
-class Owed(NamedTuple):
+class Batch(NamedTuple):
     """Events to send, in order."""
 
     events: list[Event]
@@ -51,7 +45,7 @@ class Owed(NamedTuple):
 
 
 class Outbox:
-    """What a run owes its channels, for one process that delivers.
+    """What a run still has to send to its channels, for one process that delivers.
 
     Nothing here is for the training thread: it reads files. Without a folder nothing is recorded,
     and what is known of deliveries ends with the process.
@@ -63,22 +57,25 @@ class Outbox:
         *,
         again: Again = "none",
         clock: Callable[[], float] = time.time,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.folder = folder.absolute() if folder is not None else None
-        self.acknowledged: dict[int, list[str]] = {}  # incident: by whom, each once
-        self.silences: list[Silenced] = []
         self._again = again
         self._clock = clock
+        self._say = say
         self._lock = threading.Lock()  # between the threads of the channels; never while sending
         self._claim: int | None = None
-        self._began: float | None = None
-        self._read_to = 0  # of the deliveries
-        self._settled: set[tuple[str, Key]] = set()
-        self._furthest: dict[tuple[str, int], int] = {}  # (channel, incident): kind settled
-        self._forgiven: set[tuple[str, Key]] = set()  # refused, and owed unasked
-        self._over: set[int] | None = None  # incidents, when this was first asked
-        self._refused: set[tuple[str, int]] = set()  # (channel, incident), and nothing sent since
-        self._receipts: dict[tuple[str, int], Mapping[str, str]] = {}  # of what was sent first
+        self._began: float | None = clock() if folder is None else None
+        self._deliveries_to = self._commands_to = 0  # read
+        self._has_damage = False
+        self._said: set[str] = set()
+        self._orders = Orders()
+        self._settled: set[tuple[str, Key]] = set()  # with the channel's name
+        self._passed_over: set[tuple[str, Key]] = set()
+        self._forgiven: set[tuple[str, Key]] = set()  # rejected, and pending again unasked
+        self._over: set[str] | None = None  # ids of incidents, when this was first asked
+        self._rejected: set[Place] = set()  # and nothing sent since
+        self._receipts: dict[Place, Mapping[str, str]] = {}
 
     def claim(self) -> bool:
         """Become the one that delivers this run, or return False: another process is."""
@@ -87,7 +84,7 @@ class Outbox:
                 return True
             try:
                 file = os.open(self.folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
-            except OSError:  # a full disk: better told twice than not at all
+            except OSError:  # a full disk: better sent twice than not at all
                 return True
             if not locks.claim(file):
                 os.close(file)
@@ -110,58 +107,118 @@ class Outbox:
             self._claim = None
 
     def refresh(self) -> None:
-        """Take in what was written to the deliveries since, by whomever."""
+        """Take in what others have written since: deliveries and commands."""
         if self.folder is None:
             return
         began = self.began
         with self._lock:
-            for read_to, entry in deliveries.read(self.folder, self._read_to):
-                if entry.began == began and not self._forgives(entry):
-                    self._take_in(entry)
-                self._read_to = read_to
+            try:
+                for end, entry in deliveries.read(
+                    self.folder, self._deliveries_to, self._on_damage
+                ):
+                    if not isinstance(entry, Delivered):
+                        self._orders.take_in(entry, began)
+                    elif not self._forgives(entry):
+                        self._take_in(entry)
+                    self._deliveries_to = end
+            except PermissionError as error:  # somebody else's: better sent twice than not at all
+                self._say_once(
+                    f"cannot read {deliveries.FILE_NAME} ({error.strerror}): people may be "
+                    "notified twice."
+                )
+            try:
+                for end, command in read_commands(self.folder, self._commands_to):
+                    self._orders.take_in(command, began)
+                    self._commands_to = end
+            except PermissionError as error:
+                self._say_once(
+                    f"cannot read the commands ({error.strerror}): acknowledgements and silences "
+                    "have no effect."
+                )
 
     @property
     def began(self) -> float:
         """When the run began; 0 if its journal does not say."""
         if self._began is None and self.folder is not None:
-            first = next(read_journal(self.folder / FILE_NAME), None)
-            self._began = first.started if isinstance(first, Started) else None
+            head = head_of(self.folder / FILE_NAME)
+            self._began = head.started if head is not None else None
         return self._began or 0.0
 
-    def owed(self, channel: str, start: int, most: int, wanted: Callable[[Event], bool]) -> Owed:
-        """Return events that the channel has yet to be sent, at most so many, from an offset on.
+    @property
+    def acknowledged(self) -> Mapping[str, Sequence[str]]:
+        """Who knows of an incident, by its id."""
+        return self._orders.acknowledged
 
-        `wanted` is asked about every event on the way; what it does not want stays owed.
+    def in_force(self, time: float) -> list[Silence]:
+        """Return the silences that are not over."""
+        silences = self._orders.silences
+        step = last_step(self.folder) if silences and self.folder is not None else None
+        return [silence for silence in silences if silence.holds(step, time)]
+
+    def identified(self, event: Event) -> Event:
+        """Return an event with the id of its incident, which one of format 1 lacks."""
+        return event if event.id else replace(event, id=derived_id(self.began, event.incident))
+
+    def recorded(self, start: int = 0) -> Iterator[tuple[int, int, Event]]:
+        """Yield the events of the journal from an offset on, each with its begin and its end."""
+        if self.folder is not None:
+            for begin, end, event in recorded_events(self.folder / FILE_NAME, start):
+                yield begin, end, self.identified(event)
+
+    def pending(
+        self, channel: str, start: int, most: int, wanted: Callable[[Event], bool]
+    ) -> Batch:
+        """Return events that a channel has yet to be sent, at most so many, from an offset on.
+
+        `wanted` is asked about every event on the way; what it does not want stays pending.
         """
         events: list[Event] = []
         next_start: int | None = None
         read_to = start
-        if self.folder is not None:
-            for begin, end, event in recorded_events(self.folder / FILE_NAME, start):
-                if len(events) == most:
-                    return Owed(events, next_start or 0, all_read=False)
-                read_to = end
-                if wanted(event) and not self.is_settled(channel, event):
+        for begin, end, event in self.recorded(start):
+            if len(events) == most:
+                return Batch(events, next_start or 0, all_read=False)
+            read_to = end
+            is_wanted = wanted(event)
+            if not self.is_settled(channel, event):
+                if is_wanted:
                     events.append(event)
-                if next_start is None and not self.is_settled(channel, event):
+                if next_start is None:
                     next_start = begin
-        return Owed(events, read_to if next_start is None else next_start, all_read=True)
+            elif self._overtakes(channel, event):
+                self.pass_over(channel, (e for e in events if e.id == event.id))
+                events = [earlier for earlier in events if earlier.id != event.id]
+        return Batch(events, read_to if next_start is None else next_start, all_read=True)
+
+    def unsettled(self, channel: str, events: Iterable[Event]) -> list[Event]:
+        """Return those of an incident's events, all of them and in order, that are pending."""
+        left: list[Event] = []
+        for event in events:
+            if not self.is_settled(channel, event):
+                left.append(event)
+            elif self._overtakes(channel, event):
+                left = []
+        return left
 
     def is_settled(self, channel: str, event: Event) -> bool:
-        """Return whether a channel has no need of an event: it, or a later one, is settled."""
-        furthest = self._furthest.get((channel, event.incident), 0)
-        return (channel, key_of(event)) in self._settled or _ORDER[event.event] < furthest
+        """Return whether a channel needs an event no longer."""
+        key = (channel, key_of(event))
+        return key in self._settled or key in self._passed_over
 
-    def refusals(self, channel: str) -> int:
-        """Return of how many incidents a channel refused the latest message."""
-        return sum(name == channel for name, _ in self._refused)
+    def _overtakes(self, channel: str, event: Event) -> bool:
+        """Return whether what happened before a settled event is no longer news."""
+        return event.event in RINGING and (channel, key_of(event)) in self._settled
 
-    def was_refused(self, channel: str, events: Sequence[Event]) -> bool:
-        """Return whether any of these was refused earlier, and nobody asked to try it again."""
+    def rejections(self, channel: str) -> int:
+        """Return of how many incidents a channel rejected the latest message."""
+        return sum(name == channel for name, _ in self._rejected)
+
+    def was_rejected(self, channel: str, events: Sequence[Event]) -> bool:
+        """Return whether any of these was rejected earlier, and nobody asked to send it again."""
         return any((channel, key_of(event)) in self._forgiven for event in events)
 
-    def receipt(self, channel: str, incident: int) -> Mapping[str, str] | None:
-        """Return that of the incident's first message on a channel; None if there was none."""
+    def receipt(self, channel: str, incident: str) -> Mapping[str, str] | None:
+        """Return what a channel needs to follow up on an incident; None if it was sent nothing."""
         return self._receipts.get((channel, incident))
 
     def settle(
@@ -178,6 +235,7 @@ class Outbox:
         began, now = self.began, self._clock()
         entries = [
             Delivered(
+                id=event.id,
                 began=began,
                 incident=event.incident,
                 event=event.event,
@@ -197,54 +255,48 @@ class Outbox:
         if self.folder is not None:
             deliveries.append(self.folder, *entries)
 
-    def in_force(self, time: float) -> list[Silenced]:
-        """Return the silences that are not over."""
-        step = self.last_step() if self.silences else None
-        return [silence for silence in self.silences if silence.holds(step, time)]
-
-    def pass_over(self, channel: str, events: Sequence[Event]) -> None:
+    def pass_over(self, channel: str, events: Iterable[Event]) -> None:
         """Note that a channel does not take events. Not written: the next process asks again."""
         with self._lock:
-            self._settled.update((channel, key_of(event)) for event in events)
+            self._passed_over.update((channel, key_of(event)) for event in events)
 
-    def last_step(self) -> int | None:
-        """Return the step the run has come to, as far as it is on disk."""
-        return None if self.folder is None else last_step(self.folder)
-
-    def _forgives(self, entry: Entry) -> bool:
-        """Return whether an entry does not count: it is a refusal, and is to be tried again."""
-        if not isinstance(entry, Delivered) or entry.outcome != "refused" or self._again == "none":
+    def _forgives(self, entry: Delivered) -> bool:
+        """Return whether an entry does not count: it is a rejection, and is to be sent again."""
+        if entry.outcome != "refused" or self._again == "none":
             return False
         if self._again == "open":
-            if entry.incident in self._incidents_over():
+            if entry.id in self._incidents_over():
                 return False
-            self._forgiven.add((entry.channel, (entry.incident, entry.event, entry.step)))
+            self._forgiven.add((entry.channel, entry.key))
         return True
 
-    def _incidents_over(self) -> set[int]:
-        if self._over is None and self.folder is not None:
-            events = recorded_events(self.folder / FILE_NAME)
-            self._over = {event.incident for _, _, event in events if event.event == "resolved"}
-        return self._over or set()
+    def _incidents_over(self) -> set[str]:
+        if self._over is None:
+            last = {event.id: event for _, _, event in self.recorded()}
+            self._over = {id_ for id_, event in last.items() if event.event == "resolved"}
+        return self._over
 
-    def _take_in(self, entry: Entry) -> None:
-        if isinstance(entry, Acknowledged):
-            names = self.acknowledged.setdefault(entry.incident, [])
-            if entry.by not in names:
-                names.append(entry.by)
-        elif isinstance(entry, Silenced):
-            self.silences.append(entry)
-        elif isinstance(entry, Unsilenced):
-            self.silences = [other for other in self.silences if other.signal != entry.signal]
-        else:
-            place = (entry.channel, entry.incident)
-            self._settled.add((entry.channel, (entry.incident, entry.event, entry.step)))
-            self._furthest[place] = max(self._furthest.get(place, 0), _ORDER[entry.event])
-            if entry.outcome == "refused":
-                self._refused.add(place)
-            elif entry.outcome == "sent":
-                self._refused.discard(place)
-                self._receipts.setdefault(place, entry.receipt)
+    def _take_in(self, entry: Delivered) -> None:
+        place = (entry.channel, entry.id)
+        self._settled.add((entry.channel, entry.key))
+        if entry.outcome == "refused":
+            self._rejected.add(place)
+        elif entry.outcome == "sent":
+            self._rejected.discard(place)
+            self._receipts[place] = {**self._receipts.get(place, {}), **entry.receipt}
+
+    def _on_damage(self, offset: int) -> None:
+        if not self._has_damage:
+            self._has_damage = True
+            self._say(
+                f"{deliveries.FILE_NAME} is damaged at byte {offset}: the line is skipped, and "
+                "people may be notified twice of what it recorded."
+            )
+
+    def _say_once(self, message: str) -> None:
+        if message not in self._said:
+            self._said.add(message)
+            self._say(message)
 
 
 def last_step(folder: Path) -> int | None:

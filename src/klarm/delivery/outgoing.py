@@ -1,4 +1,4 @@
-"""What goes out of a run: its configuration's channels, put to its events."""
+"""Outgoing: connects the channels of a configuration to the events of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from klarm.delivery.routes import Route, Run
 from klarm.delivery.writer import MessageWriter
 from klarm.incidents import counted
 from klarm.monitor import Monitor
-from klarm.types import Event
+from klarm.types import RINGING, Event
 
 
 def deliver_events(
@@ -33,7 +33,7 @@ def deliver_events(
 
         run = Run(monitor.run, folder.absolute() if folder is not None else None)
         write = writer_of(settings)
-        # What made a channel refuse messages may have been mended before this start.
+        # What made a channel reject messages may have been repaired before this start.
         delivery = Delivery(
             routes,
             write,
@@ -48,44 +48,44 @@ def deliver_events(
 
         def finish(timeout: float) -> None:
             delivery.finish(timeout)
-            left, refused = delivery.left, delivery.refused
-            names = ", ".join([*left, *(name for name in refused if name not in left)])
+            left, rejected = delivery.left, delivery.rejected
+            names = ", ".join([*left, *(name for name in rejected if name not in left)])
             if names:
-                say(f"{names} could not be told everything{_remedy(folder, bool(refused))}")
+                say(f"{names}: some messages were not delivered{_remedy(folder, bool(rejected))}")
 
         monitor.on_event.append(delivery)
         monitor.on_finish.append(finish)
 
 
 def _count_for_others(monitor: Monitor, folder: Path | None, say: Callable[[str], None]) -> None:
-    """Have the end of a run say how many events others have yet to send."""
+    """Have the end of a run say how many events are left for another process to send."""
     happened = 0
 
-    def count(_: Event) -> None:
+    def count(event: Event) -> None:
         nonlocal happened
-        happened += 1
+        happened += event.event in RINGING
 
     def finish(_: float) -> None:
         if not happened:
             return
         events = counted(happened, "event")
         if folder is None:
-            say(f"{events} cannot be sent from elsewhere: the run is not recorded")
+            say(f"{events} cannot be sent from elsewhere: the run is not recorded.")
         else:
-            verb = "is" if happened == 1 else "are"
-            say(f"{events} {verb} for `{command_to_deliver(folder)}` to send")
+            it = "it" if happened == 1 else "them"
+            say(f"{events} pending: `{command_to_deliver(folder)}` delivers {it}.")
 
     monitor.on_event.append(count)
     monitor.on_finish.append(finish)
 
 
-def _remedy(folder: Path | None, refused: bool) -> str:
+def _remedy(folder: Path | None, rejected: bool) -> str:
     if folder is None:
-        return ", and the run is not recorded: what is left is lost"
-    command = command_to_deliver(folder, again=refused)
-    if refused:  # the next start leaves what is over
-        return f"; when `klarm test-alert` gets through, this sends all of it: {command}"
-    return f" yet; the next start of the run does it, or: {command}"
+        return ", and the run is not recorded: they are lost."
+    command = command_to_deliver(folder, again=rejected)
+    if rejected:  # the next start sends what is of open incidents only
+        return f". Once `klarm test-alert` succeeds, this sends them: {command}"
+    return f" yet. The next start of the run sends them, or: {command}"
 
 
 def routes_of(settings: Config) -> Sequence[Route]:

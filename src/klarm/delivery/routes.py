@@ -10,7 +10,8 @@ import msgspec
 
 from klarm.channels.base import Channel
 from klarm.channels.message import Message
-from klarm.types import SEVERITIES, Event
+from klarm.incidents import why
+from klarm.types import RINGING, SEVERITIES, Event, EventKind
 
 
 class Route(Protocol):
@@ -34,30 +35,57 @@ class Run(NamedTuple):
 class Writer(Protocol):
     """Makes the message of an event."""
 
-    def __call__(self, event: Event, run: Run, /, *, acknowledged_by: str = "") -> Message:
+    def __call__(
+        self, event: Event, run: Run, /, *, acknowledged_by: str = "", history: str = ""
+    ) -> Message:
         """Return what there is to say of an event, which some may know of already."""
 
 
-def is_for(route: Route, message: Message, *, told: bool) -> bool:
-    """Tell whether a message goes to a channel: who was told of an incident is told its end.
+def is_for(route: Route, message: Message, *, notified: bool) -> bool:
+    """Tell whether a message goes to a channel.
 
-    After a rollback it may end as less than it was told to be.
+    Whoever was notified of an incident is notified of its end, though after a rollback the incident
+    may end as less severe than it was. What rings nobody goes where it changes what people see.
     """
-    return (told and message.event == "resolved") or route.takes(message)
+    if message.event not in RINGING and route.channel.updates != "posts":
+        return route.channel.updates == "edits" and notified
+    return (notified and message.event == "resolved") or route.takes(message)
 
 
-def together(events: Sequence[Event]) -> Event:
+def merge_events(events: Sequence[Event]) -> Event:
     """Return one event that says what several of an incident do."""
     if len(events) == 1:
         return events[0]
     first, last = events[0], events[-1]
+    kind = _merged_kind(events)
+    cause = last if kind == last.event else next(e for e in events if e.event == kind)
     return msgspec.structs.replace(
         last,
-        event="resolved" if last.event == "resolved" else first.event,
+        event=kind,
         severity=max((event.severity for event in events), key=SEVERITIES.index),
-        reason="; ".join(f"{e.event} at step {e.step}: {e.reason}" for e in events),
+        reason=cause.reason,
+        rows=cause.rows,
+        notified=cause.notified,
         moved=first.moved,
         pattern=first.pattern,
         cause=first.cause,
         remedy=first.remedy,
     )
+
+
+def history_of(events: Sequence[Event]) -> str:
+    """Say what happened, where one message stands for several events; else nothing."""
+    if len(events) == 1:
+        return ""
+    return " ".join(f"{e.event.capitalize()} at step {e.step}: {why(e)}" for e in events)
+
+
+def _merged_kind(events: Sequence[Event]) -> EventKind:
+    """Return what happened in all: its end, or else the first thing to notify people of.
+
+    An end after which the incident is open again is neither.
+    """
+    kinds = [event.event for event in events]
+    if kinds[-1] == "resolved":
+        return "resolved"
+    return next((kind for kind in kinds if kind in RINGING and kind != "resolved"), kinds[-1])

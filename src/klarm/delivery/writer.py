@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from klarm.channels.message import MOST_POINTS, Context, Message, message_of, metric_of
+from klarm.channels.message import MOST_POINTS, Context, Message, message_of
 from klarm.delivery.routes import Run
-from klarm.journal import FILE_NAME, Started, Step, opening_of, place_of, read_journal, steps_back
+from klarm.incidents import metric_of
+from klarm.journal import FILE_NAME, head_of, opening_of, place_of, steps_back
 from klarm.metrics import to_number
 from klarm.types import Event
 
@@ -38,8 +38,10 @@ class MessageWriter:
         self._url = url
         self._clock = clock
 
-    def __call__(self, event: Event, run: Run, /, *, acknowledged_by: str = "") -> Message:
-        """Return what there is to say of an event."""
+    def __call__(
+        self, event: Event, run: Run, /, *, acknowledged_by: str = "", history: str = ""
+    ) -> Message:
+        """Return what there is to say of an event, which may stand for several."""
         known = Context(
             run=run.name,
             now=self._clock(),
@@ -48,6 +50,7 @@ class MessageWriter:
             gpu_hour_price=self._gpu_hour_price,
             url=self._url,
             acknowledged_by=acknowledged_by,
+            history=history,
         )
         if run.folder is None:
             return message_of(event, known)
@@ -55,17 +58,17 @@ class MessageWriter:
 
 
 def _with_journal(known: Context, journal: Path, event: Event) -> Context:
-    first = next(read_journal(journal), None)
+    head = head_of(journal)
     now = place_of(journal, event.step)
     end = now.end if now else None
     began = place_of(journal, event.started, end)
     return replace(
         known,
         now=now.time if now else known.now,
-        run_started=first.started if isinstance(first, Started) else 0.0,
+        run_started=head.started if head is not None else 0.0,
         incident_started=began.time if began else 0.0,
         values=_values(journal, event, end),
-        opening=None if event.event == "opened" else opening_of(journal, event.incident),
+        opening=None if event.event == "opened" else opening_of(journal, event.incident, event.id),
     )
 
 
@@ -73,21 +76,10 @@ def _values(journal: Path, event: Event, end: int | None) -> list[tuple[int, flo
     metric = metric_of(event)
     values: list[tuple[int, float]] = []
     steps = islice(steps_back(journal, end), _MOST_LOOKED_AT if metric else 0)
-    for step in _not_rolled_back(steps):
+    for step in steps:
         value = to_number(step.metrics.get(metric))
         if value is not None and step.step <= event.step:
             values.append((step.step, value))
             if len(values) == MOST_POINTS:
                 break
     return values[::-1]
-
-
-def _not_rolled_back(steps: Iterable[Step]) -> Iterator[Step]:
-    """Pass over steps from where training went back to, of those that come the last first."""
-    behind = went_back_to = math.inf
-    for step in steps:
-        if step.step > behind:  # equal ones are several dicts of one step
-            went_back_to = min(went_back_to, behind)
-        behind = step.step
-        if step.step < went_back_to:
-            yield step

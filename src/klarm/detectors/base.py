@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import FunctionType
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from klarm.metrics import CLAMP_NATS, Kind
 from klarm.settings import check_settings, setting, settings_of
@@ -80,6 +80,11 @@ class Detector(ABC):
     not_finite_is_decisive: ClassVar[bool] = True
     # Whether it watches every metric alike, and `watches` is all of them.
     watches_all: ClassVar[bool] = False
+    # When an incident of its own is over: when the metric is back at its level before, or as soon
+    # as it is quiet, as where a value was NaN or a metric was missing.
+    recovery: ClassVar[Literal["level", "quiet"]] = "level"
+    # Whether it measures by a limit that does not move with what it learns.
+    has_fixed_limit: ClassVar[bool] = False
 
     enabled: bool = setting(True, "false switches this detector off")
     warmup_steps: int = setting(20, "the first values, from which it only learns", at_least=0)
@@ -136,6 +141,12 @@ class Detector(ABC):
             self.score = 0.0
             return None
         return alert
+
+    def relearn(self, rows: Iterable[tuple[int, Mapping[str, float]]]) -> None:
+        """Take these rows for all there was: a level that people have accepted is normal."""
+        self.reset()
+        for step, metrics in rows:
+            self.update(step, metrics)
 
     def looks_at(self, metrics: Mapping[str, object]) -> bool:
         """Tell whether there is anything for it in what was logged."""

@@ -24,6 +24,7 @@ class ClipSaturationDetector(Detector):
     name: ClassVar[str] = "clip_saturation"
     signal: ClassVar[str] = "gradient"
     watches: ClassVar[tuple[str, ...]] = ("clip_fraction",)
+    has_fixed_limit: ClassVar[bool] = True
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Much of each batch gives no gradient: lower the learning rate, or take fewer epochs "

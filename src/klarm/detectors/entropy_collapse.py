@@ -37,6 +37,7 @@ class EntropyCollapseDetector(Detector):
     name: ClassVar[str] = "entropy_collapse"
     signal: ClassVar[str] = "entropy"
     watches: ClassVar[tuple[str, ...]] = ("entropy",)
+    has_fixed_limit: ClassVar[bool] = True
     worse: ClassVar[Worse] = "lower"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from klarm.detectors.zscore import ZScoreDetector
 from klarm.settings import setting
@@ -29,6 +29,7 @@ class GradientNormSpikeDetector(ZScoreDetector):
     name: ClassVar[str] = "gradient_norm_spike"
     signal: ClassVar[str] = "gradient"
     watches: ClassVar[tuple[str, ...]] = ("grad_norm",)
+    recovery: ClassVar[Literal["level", "quiet"]] = "quiet"
     called: ClassVar[str] = "Gradient norm"
     # With float16 an infinite gradient is routine: the loss scaler skips the step and goes on.
     not_finite_is_decisive: ClassVar[bool] = False

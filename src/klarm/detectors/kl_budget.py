@@ -37,6 +37,7 @@ class KLBudgetDetector(Detector):
     name: ClassVar[str] = "kl_budget"
     signal: ClassVar[str] = "kl"
     watches: ClassVar[tuple[str, ...]] = ("kl",)
+    has_fixed_limit: ClassVar[bool] = True
     fewest_values: ClassVar[int] = 2
     limit_per_token: ClassVar[str] = "budget_nats"
     recommendations: ClassVar[Mapping[Severity, str]] = {

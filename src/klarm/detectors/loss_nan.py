@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from klarm.detectors.base import Detector, when_not_finite
 from klarm.types import SEVERITIES, Alert, Severity
@@ -24,6 +24,7 @@ class LossNanDetector(Detector):
     name: ClassVar[str] = "loss_nan"
     signal: ClassVar[str] = "loss"
     watches: ClassVar[tuple[str, ...]] = ("loss",)
+    recovery: ClassVar[Literal["level", "quiet"]] = "quiet"
     recommendations: ClassVar[Mapping[Severity, str]] = dict.fromkeys(
         SEVERITIES, when_not_finite("loss")
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from klarm.detectors.base import Detector
 from klarm.metrics import METRICS
@@ -34,6 +34,7 @@ class MetricLostDetector(Detector):
     name: ClassVar[str] = "metric_lost"
     signal: ClassVar[str] = "liveness"
     watches: ClassVar[tuple[str, ...]] = tuple(METRICS)
+    recovery: ClassVar[Literal["level", "quiet"]] = "quiet"
     watches_all: ClassVar[bool] = True
     measures: ClassVar[str] = "steps"
     recommendations: ClassVar[Mapping[Severity, str]] = {

@@ -25,6 +25,7 @@ class RolloutMismatchDetector(Detector):
     name: ClassVar[str] = "rollout_mismatch"
     signal: ClassVar[str] = "kl"
     watches: ClassVar[tuple[str, ...]] = ("kl_rollout",)
+    has_fixed_limit: ClassVar[bool] = True
     fewest_values: ClassVar[int] = 5
     limit_per_token: ClassVar[str] = "floor_nats"
     recommendations: ClassVar[Mapping[Severity, str]] = {

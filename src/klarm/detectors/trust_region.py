@@ -30,6 +30,7 @@ class TrustRegionDetector(Detector):
     name: ClassVar[str] = "trust_region"
     signal: ClassVar[str] = "kl"
     watches: ClassVar[tuple[str, ...]] = ("kl_old",)
+    has_fixed_limit: ClassVar[bool] = True
     limit_per_token: ClassVar[str] = "max_step_nats"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (

@@ -28,6 +28,7 @@ class ZeroSignalDetector(Detector):
     name: ClassVar[str] = "zero_signal"
     signal: ClassVar[str] = "advantage"
     watches: ClassVar[tuple[str, ...]] = ("zero_std_fraction",)
+    has_fixed_limit: ClassVar[bool] = True
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Look whether the groups are all right or all wrong, and choose prompts of medium "

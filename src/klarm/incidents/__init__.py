@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-from klarm.incidents.checkpoints import Checkpoints, Saved, is_there
-from klarm.incidents.playbook import diagnosed
-from klarm.incidents.recovery import Recoveries
-from klarm.incidents.text import COLOURS, counted, event_panel, event_text, incidents_in_sum
-from klarm.incidents.tracker import IncidentRules, Incidents
-from klarm.incidents.trends import Direction, RecentRows
+from klarm.incidents.checkpoints import Saved, is_there
+from klarm.incidents.numbers import counted, number
+from klarm.incidents.reasons import is_undone, metric_of, why
+from klarm.incidents.rules import IncidentRules
+from klarm.incidents.text import (
+    COLOURS,
+    advice,
+    event_panel,
+    event_paragraphs,
+    event_text,
+    headline,
+    incidents_in_sum,
+    is_alarm,
+    short_title,
+    title,
+)
+from klarm.incidents.tracker import Change, Tracker
 
 __all__ = [
     "COLOURS",
-    "Checkpoints",
-    "Direction",
+    "Change",
     "IncidentRules",
-    "Incidents",
-    "RecentRows",
-    "Recoveries",
     "Saved",
+    "Tracker",
+    "advice",
     "counted",
-    "diagnosed",
     "event_panel",
+    "event_paragraphs",
     "event_text",
+    "headline",
     "incidents_in_sum",
+    "is_alarm",
     "is_there",
+    "is_undone",
+    "metric_of",
+    "number",
+    "short_title",
+    "title",
+    "why",
 ]

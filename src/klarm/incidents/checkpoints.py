@@ -9,14 +9,18 @@ from pathlib import Path
 Saved = tuple[int, str]  # the step and the path
 Span = tuple[int, int | None]  # from a step to another, or without an end
 # What is kept in memory; the journal has them all.
-_MOST_KEPT = 100
+_MAX_KEPT = 100
 
 
 class Checkpoints:
     """Remembers what was saved, as far as it is of the run that still counts."""
 
-    def __init__(self, saved: Iterable[Saved] = ()) -> None:
-        self._saved: deque[Saved] = deque(saved, maxlen=_MOST_KEPT)
+    def __init__(self) -> None:
+        self._saved: deque[Saved] = deque(maxlen=_MAX_KEPT)
+
+    def recall(self, saved: Iterable[Saved]) -> None:
+        """Know those that an earlier process noted."""
+        self._saved = deque(saved, maxlen=_MAX_KEPT)
 
     def add(self, step: int, path: str) -> None:
         """Note one, and forget those that are deleted by now: trainers keep the last few.
@@ -24,18 +28,18 @@ class Checkpoints:
         This looks at the disk, which the trainer has just waited for itself.
         """
         kept = [saved for saved in self._saved if is_there(saved[1])]
-        self._saved = deque([*kept, (step, path)], maxlen=_MOST_KEPT)
+        self._saved = deque([*kept, (step, path)], maxlen=_MAX_KEPT)
 
     def go_back_to(self, step: int) -> None:
         """Forget those from after a step: training goes on there."""
         kept = [saved for saved in self._saved if saved[0] <= step]
-        self._saved = deque(kept, maxlen=_MOST_KEPT)
+        self._saved = deque(kept, maxlen=_MAX_KEPT)
 
     def last_before(
-        self, step: int, spoilt: Iterable[Span], is_good: Callable[[str], bool]
+        self, step: int, unsafe: Iterable[Span], is_good: Callable[[str], bool]
     ) -> Saved | None:
         """Return the latest from before a step that is in no span in which the run was broken."""
-        spans = list(spoilt)
+        spans = list(unsafe)
         for at, path in reversed(self._saved):
             if (
                 at < step

@@ -81,7 +81,8 @@ PATTERNS: tuple[Pattern, ...] = (
         {"reward": _BROKEN},
         "the reward function returned something that is not finite",
         "Find the samples it gave that to: a division by 0, a logarithm of 0, an answer that could "
-        "not be parsed. Updates made with such a reward are spoilt: go back to before it.",
+        "not be parsed. Go back to a checkpoint from before them: updates with such a reward are "
+        "unsafe.",
     ),
     Pattern(
         "gradients broken",
@@ -126,7 +127,7 @@ PATTERNS: tuple[Pattern, ...] = (
         ("kl", "reward", "entropy"),
         {"reward": _UP, "entropy": _DOWN},
         "the policy has found what the reward likes and writes little else",
-        "Stop; go back; read some samples; mend the reward or raise the KL penalty.",
+        "Stop; go back; read some samples; fix the reward or raise the KL penalty.",
     ),
     Pattern(
         "longer for nothing",
@@ -195,7 +196,7 @@ PATTERNS: tuple[Pattern, ...] = (
         ("kl", "gradient"),
         {"kl": _UP, "reward": _UP},
         "the reward rises, but KL runs ahead of it: the reward may be gamed",
-        "Read some samples before you go on. If they are worse than their reward, go back and mend "
+        "Read some samples before you go on. If they are worse than their reward, go back and fix "
         "it; else lower the learning rate or raise the KL penalty.",
     ),
     Pattern(

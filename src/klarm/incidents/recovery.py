@@ -1,4 +1,4 @@
-"""Recoveries: whether a metric is back where it was when its incident is over.
+"""Recovery: whether a metric is back where it was before its incident.
 
 Detectors that learn get used to a level that lasts, and then say no more. That is no recovery.
 """
@@ -6,94 +6,57 @@ Detectors that learn get used to a level that lasts, and then say no more. That 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
 
-from msgspec.structs import replace
-
-from klarm.detectors import Detector
 from klarm.incidents.trends import RecentRows
-from klarm.types import ROLLED_BACK, Event, Incident
+from klarm.types import Worse
 
-# What a metric is when its incident is over: its middle over so many steps.
-_AT_THE_END = 10
+# Where a metric is now: its median over the latest values.
+LEVEL_ROWS = 10
 _FAR = 3.0
 # That this rose may be worth an alarm, but nobody wants it back.
 _BETTER_HIGH = "reward"
 
+Kind = tuple[str, Worse]  # a metric, and which of its values are the worse
 
-class _Trouble(NamedTuple):
-    """What the metric that an incident began with was before, and its worst."""
 
-    normal: float
+@dataclass
+class Course:
+    """One kind of trouble within an incident: what its metric was before, and its worst value."""
+
+    kind: Kind
+    first: int  # the step of its first alert
     worst: float
+    by_level: bool  # whether it is over when the level is back, or as soon as it is quiet
+    normal: float = math.nan
+    # Where the incident that this one follows had settled: back there is not back.
+    settled: float = math.nan
 
+    def follow(self, earlier: Course, level: float) -> None:
+        """Go on from an incident that had settled: what is normal is what it was before that."""
+        self.normal = earlier.normal
+        self.settled = level if math.isnan(earlier.settled) else earlier.settled
 
-class Recoveries:
-    """Follows the incidents of a run, the one of each signal."""
+    def measure_normal(self, recent: RecentRows) -> None:
+        """Note what was normal, looking back from the first alert."""
+        if math.isnan(self.normal):
+            self.normal = recent.level(self.kind[0], self.first - 1)
 
-    def __init__(self, detectors: Iterable[Detector], recent: RecentRows) -> None:
-        self._measures = {detector.name: detector.measures for detector in detectors}
-        self._recent = recent
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget them, as before a run is gone through again."""
-        self._normal: dict[str, float] = {}  # by signal, of the incident that is open
-        self._lasting: dict[str, _Trouble] = {}  # by metric, what an earlier one ended with
-
-    def follow(self, event: Event) -> Event:
-        """Take in a change of an incident; return it, saying so if it ends without recovery."""
-        metric = self._metric(event)
-        if event.event == "opened":
-            before = self._before(event, metric)
-            # Gone through again, it may begin before the rows that are kept.
-            known = self._normal.get(event.signal, math.nan)
-            self._normal[event.signal] = known if math.isnan(before) else before
-        if event.event != "resolved" or event.reason == ROLLED_BACK or not event.recovered:
-            return event
-        normal = self._normal.pop(event.signal, math.nan)
-        worst = event.peak if isinstance(event.peak, float) else math.nan
+    def is_back(self, recent: RecentRows) -> bool:
+        """Tell whether the trouble is over, now that it is quiet."""
+        metric, worse = self.kind
+        if not self.by_level or (metric == _BETTER_HIGH and worse == "higher"):
+            return True
+        worst = self.worst
         if not math.isfinite(worst):  # a NaN by itself is over when it is; was it bad besides?
-            worst = self._recent.furthest(metric, event.started, normal)
-            worst = worst if _is_far(worst, normal) else math.nan
-        now = self._recent.level(metric, event.step, steps=_AT_THE_END)
-        # Who came down to where an earlier one had left it has not recovered either.
-        trouble = self._lasting.get(metric, _Trouble(normal, worst))
-        is_gain = metric == _BETTER_HIGH and trouble.worst > trouble.normal
-        if is_gain or not stays_away(now, trouble.normal, trouble.worst):
-            self._lasting.pop(metric, None)
-            return event
-        self._lasting[metric] = trouble
-        stays = f"but {metric} stays at {now:.3g} (before {normal:.3g}, worst {worst:.3g})"
-        return replace(event, reason=f"{event.reason}, {stays}", recovered=False)
+            worst = recent.furthest(metric, self.first, self.normal)
+            worst = worst if _is_far(worst, self.normal) else math.nan
+        now = self.level(recent)
+        return not any(stays_away(now, self.normal, far) for far in (worst, self.settled))
 
-    def lasts(self, incident: Incident) -> bool:
-        """Tell whether the trouble that an incident ended with is still there."""
-        metric = self._metric(incident)
-        trouble = self._lasting.get(metric)
-        now = self._recent.level(metric, steps=_AT_THE_END)
-        return trouble is not None and stays_away(now, trouble.normal, trouble.worst)
-
-    def _metric(self, of: Event | Incident) -> str:
-        """Return the metric that an incident began with, which its peak is of."""
-        return self._measures.get(of.detectors[0], "")
-
-    def _before(self, event: Event, metric: str) -> float:
-        """Return what the metric was before an incident, and before one that never ended well."""
-        level = self._recent.level(metric, event.started - 1)
-        lasting = self._lasting.get(metric)
-        if lasting is None:
-            return level
-        if stays_away(level, lasting.normal, lasting.worst):
-            return lasting.normal
-        del self._lasting[metric]  # it has recovered meanwhile
-        return level
-
-
-def _is_far(value: float, normal: float) -> bool:
-    """Tell whether a value is no mere noise or growth; of what is not positive nothing is known."""
-    return 0.0 < _FAR * normal <= value or 0.0 < _FAR * value <= normal
+    def level(self, recent: RecentRows) -> float:
+        """Return where the metric is now; NaN if that is not known."""
+        return recent.latest(self.kind[0], LEVEL_ROWS)
 
 
 def stays_away(now: float, normal: float, furthest: float) -> bool:
@@ -109,3 +72,27 @@ def stays_away(now: float, normal: float, furthest: float) -> bool:
     if min(now, normal, furthest) > 0.0:
         now, normal, furthest = math.log(now), math.log(normal), math.log(furthest)
     return abs(now - furthest) < abs(now - normal)
+
+
+def is_worse(value: float, than: float, worse: Worse) -> bool:
+    """Compare two values; one that is not finite is worse than any that is, NaN worst of all."""
+    if math.isfinite(value) and math.isfinite(than):
+        return value > than if worse == "higher" else value < than
+    return math.isfinite(than) or math.isnan(value)
+
+
+def is_times_worse(value: float, than: float, worse: Worse, factor: float) -> bool:
+    """Tell whether a value is worse by a factor, which has a meaning for positive values only.
+
+    >>> is_times_worse(3.0, 2.0, "higher", 1.5), is_times_worse(0.1, 0.2, "lower", 1.5)
+    (True, True)
+    """
+    if not math.isfinite(value):
+        return math.isfinite(than)
+    low, high = (than, value) if worse == "higher" else (value, than)
+    return 0.0 < low * factor <= high < math.inf
+
+
+def _is_far(value: float, normal: float) -> bool:
+    """Tell whether a value is no mere noise or growth; of what is not positive nothing is known."""
+    return 0.0 < _FAR * normal <= value or 0.0 < _FAR * value <= normal

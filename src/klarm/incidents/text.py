@@ -1,11 +1,16 @@
-"""Incidents in words: as lines, as a panel, and in sum at the end of a run."""
+"""The one renderer of incidents: titles, lines and panels for whoever shows them.
+
+Every text comes from an event alone, so a live run, a replay, a message and the page say the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from klarm.types import GRAVER, Event, Incident, Severity
+from klarm.incidents.numbers import counted
+from klarm.incidents.reasons import SENTENCES, is_undone, why
+from klarm.types import Event, EventKind, Incident, Severity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -13,19 +18,73 @@ if TYPE_CHECKING:
 COLOURS: dict[Severity, str] = {"warning": "yellow", "critical": "red"}
 # The end of a run names so many incidents; the journal has them all.
 _MOST_NAMED = 5
+# What W&B takes as the title of an alert.
+_LONGEST_TITLE = 63
+_STATES: dict[EventKind, str] = {"reopened": "open again", "ended": "ended with the run"}
+
+
+def state(event: Event) -> str:
+    """Say in a word or two what became of an incident."""
+    if event.event != "resolved":
+        return _STATES.get(event.event, event.event)
+    if is_undone(event):
+        return "undone"
+    if event.reason in SENTENCES:
+        return f"resolved ({event.reason})"
+    return "resolved" if event.recovered else "quiet but not recovered"
+
+
+def title(event: Event) -> str:
+    """Return one line: on what, how bad, since when, what became of it, what it looks like.
+
+    >>> title(Event("opened", 3, "kl", "critical", 153, 148, ["kl_runaway"], 0.8, "", "", ""))
+    'kl critical since step 148 (opened)'
+    """
+    if is_undone(event):
+        return f"{event.signal} undone, training went back to step {event.step}"
+    if event.event == "resolved":
+        lasted = f"{event.severity} from step {event.started} to {event.step}"
+        return f"{event.signal} {state(event)}, {lasted}"
+    looks = f", looks like {event.pattern}" if event.pattern else ""
+    since = f"{event.severity} since step {event.started}"
+    return f"{event.signal} {since} ({state(event)}){looks}"
+
+
+def short_title(event: Event) -> str:
+    """Return a line within the 63 characters that a tracker's alert has for it."""
+    text = f"klarm: {event.severity} on {event.signal} ({state(event)}, incident {event.incident})"
+    return text if len(text) <= _LONGEST_TITLE else text[: _LONGEST_TITLE - 1] + "…"
+
+
+def headline(event: Event) -> str:
+    """Return what to read first: the numbers while it is news, later what became of it."""
+    return event.message if is_alarm(event) else why(event)
+
+
+def advice(event: Event, diagnosis: Event | None = None) -> list[str]:
+    """Return what to do, the one thing to do first as the first.
+
+    The playbook knows what else moved, so its remedy goes before the detector's recommendation.
+    `diagnosis` is the event that has the remedy, if this one does not.
+    """
+    if event.event == "resolved" and (event.recovered or event.reason in SENTENCES):
+        return []
+    remedy = event.remedy or (diagnosis.remedy if diagnosis is not None else "")
+    return [text for text in (remedy, event.recommendation) if text]
+
+
+def is_alarm(event: Event) -> bool:
+    """Tell whether an event says that something is wrong, rather than what became of it."""
+    return event.event in ("opened", "escalated")
 
 
 def event_text(event: Event) -> str:
     """Return a change of an incident as lines: all there is to say when it opens, later less."""
-    if event.event == "resolved":
-        how = "resolved" if event.recovered else "went quiet"
-        return (
-            f"klarm INCIDENT {event.incident} on {event.signal} {how} at step {event.step} "
-            f"({event.severity}, since step {event.started}): {event.reason}"
-        )
-    head, *rest = _parts(event)
-    lines = [f"klarm INCIDENT {_title(event)}: {head}", *rest, f"-> {event.recommendation}"]
-    return "\n  ".join(lines)
+    head = f"klarm INCIDENT {_place(event)}"
+    if not is_alarm(event):
+        return f"{head}. {why(event)}"
+    (first, *rest), to_do, details = _parts(event)
+    return "\n  ".join([f"{head}: {first}", *rest, *(f"-> {text}" for text in to_do), *details])
 
 
 def event_panel(event: Event) -> RenderableType:
@@ -34,56 +93,63 @@ def event_panel(event: Event) -> RenderableType:
     from rich.text import Text
 
     colour = COLOURS[event.severity]
-    head, *rest = _parts(event)
-    body = Text.assemble((head, "bold"), *(f"\n{line}" for line in rest))
-    body.append("\n→ ", colour).append(event.recommendation)
-    title = Text(f"klarm incident {_title(event)}", f"bold {colour}")
-    return Panel(body, title=title, title_align="left", border_style=colour)
+    (first, *rest), to_do, details = _parts(event)
+    body = Text.assemble((first, "bold"), *(f"\n{line}" for line in rest))
+    for text in to_do:
+        body.append("\n→ ", colour).append(text, "bold")
+    for line in details:
+        body.append(f"\n{line}")
+    heading = Text(f"klarm incident {_place(event)}", f"bold {colour}")
+    return Panel(body, title=heading, title_align="left", border_style=colour)
+
+
+def event_paragraphs(event: Event) -> str:
+    """Return an incident that opened or got worse as the text of a tracker's alert."""
+    (first, *rest), to_do, details = _parts(event)
+    lines = [f"Step {event.step}: {first}", *rest, *(f"To do: {text}" for text in to_do)]
+    return "\n".join([*lines, *details])
 
 
 def incidents_in_sum(incidents: Iterable[Incident]) -> str:
     """Say in a few words which incidents a run had, the latest last."""
-    opened = [incident for incident in incidents if incident.id]
+    opened = [incident for incident in incidents if incident.opened is not None]
     if not opened:
         return "no incident"
-    told = [_in_short(incident) for incident in opened[-_MOST_NAMED:]]
-    more = ["..."] if len(opened) > len(told) else []
-    return f"{counted(len(opened), 'incident')} ({'; '.join([*more, *told])})"
+    named = [_in_short(incident) for incident in opened[-_MOST_NAMED:]]
+    more = ["..."] if len(opened) > len(named) else []
+    return f"{counted(len(opened), 'incident')} ({'; '.join([*more, *named])})"
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a number of things.
-
-    >>> counted(1, "step"), counted(12, "critical alert")
-    ('1 step', '12 critical alerts')
-    """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _title(event: Event) -> str:
-    became = f"opened, {event.severity}"
-    if event.event == "escalated":
-        became = "is now critical" if event.reason == GRAVER else f"is far worse, {event.severity}"
-    return f"{event.incident} on {event.signal} {became}, step {event.step}"
+def _place(event: Event) -> str:
+    """Return number, signal, state, severity and step: the beginning of a line."""
+    what = f"{event.incident} on {event.signal}"
+    if is_alarm(event):
+        return f"{what} {state(event)}, {event.severity}, step {event.step}"
+    # How it was resolved is in the sentence that follows.
+    became = "resolved" if state(event).startswith(("resolved", "undone")) else state(event)
+    return f"{what} {became} at step {event.step} ({event.severity} since step {event.started})"
 
 
-def _parts(event: Event) -> list[str]:
-    """Return the message, with its numbers, and what else was found when it opened."""
-    if event.event == "escalated":
-        return [event.message] if event.reason == GRAVER else [event.reason, event.message]
-    parts = [event.message, f"since step {event.started}; {event.reason}"]
-    if event.moved:
-        parts.append(f"moved: {event.moved}")
-    if event.pattern:
-        parts.append(f"looks like {event.pattern}: {event.cause}. {event.remedy}")
-    if event.checkpoint:
-        parts.append(f"last checkpoint from before it: {event.checkpoint}")
-    return parts
+def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
+    """Return what happened and since when; what to do first; and the details."""
+    opens = event.event == "opened"
+    happened = [event.message, f"Since step {event.started}. {why(event)}".rstrip()]
+    if event.pattern and opens:
+        happened.append(f"Looks like {event.pattern}: {event.cause}.")
+    to_do, in_general = advice(event)[:1], advice(event)[1:]
+    details = (
+        [f"Last checkpoint before the incident: {event.checkpoint}"] if event.checkpoint else []
+    )
+    if event.moved and opens:
+        details.append(f"Moved: {event.moved}.")
+    details += [f"In general: {text}" for text in in_general if opens]
+    return happened, to_do, details
 
 
 def _in_short(incident: Incident) -> str:
-    when = f"open since step {incident.started}"
-    if incident.ended is not None:
-        how = "" if incident.recovered else ", not recovered"
+    settled = "settled, " if incident.level is not None and incident.is_open else ""
+    when = f"{settled}open since step {incident.started}"
+    if incident.state == "resolved":
+        how = "" if incident.reason == "recovered" else f", {incident.reason.replace('_', ' ')}"
         when = f"steps {incident.started} to {incident.ended}{how}"
     return f"{incident.signal}, {incident.severity}, {when}"

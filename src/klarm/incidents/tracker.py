@@ -1,301 +1,294 @@
-"""Incidents: what the alerts of one signal, step after step, amount to.
+"""The tracker: the one owner of incidents. What alerts amount to, row after row, is decided here.
 
-An alert makes its signal's incident pending. It opens when the signal has been in alert for
-`confirm_steps` steps in a row, or at once when an alert is decisive; it escalates when the
-severity rises, or long after it was told, when it has become far worse; it is resolved after
-`resolve_after` quiet steps. Counted are the steps at which a
-detector of the signal had something to look at. Nothing is capped: every alert counts, and a
-critical one is never held back by a warning before it.
+Nothing is capped: every alert counts, and a critical one is never held back by a warning before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from math import inf, isfinite, isnan
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 
-import msgspec
+from msgspec.structs import replace
 
-from klarm.detectors import Detector
-from klarm.metrics import METRICS
-from klarm.settings import check_settings, setting
-from klarm.types import (
-    GRAVER,
-    ROLLED_BACK,
-    SEVERITIES,
-    Alert,
-    Blip,
-    Event,
-    EventKind,
-    Incident,
-    Worse,
-)
+from klarm.detectors import Detector, KLBudgetDetector
+from klarm.incidents.checkpoints import Checkpoints, Saved, Span
+from klarm.incidents.episode import Episode
+from klarm.incidents.playbook import diagnosed
+from klarm.incidents.rules import IncidentRules
+from klarm.incidents.signal_tracker import SignalTracker
+from klarm.incidents.trends import Direction, RecentRows
+from klarm.journal import IncidentRecord, NewId, new_id
+from klarm.types import SEVERITIES, Alert, Blip, Command, Event, Incident
 
 # What is kept in memory of incidents that are over; the journal has them all.
-_MOST_KEPT = 1_000
-# It does once more when its peak is so many times as bad as the one last told, if that is so many
-# steps ago: who knew of it then does not know of this. In between, an explosion is one explosion.
-_FAR_WORSE = 10.0
-_LONG_AGO_STEPS = 50
-# What is said when it opens is not said again when it is over.
-_UNDIAGNOSED = {"moved": "", "pattern": "", "cause": "", "remedy": ""}
+_MAX_PAST = 1_000
+
+Change = Event | Blip
 
 
-@dataclass(kw_only=True)
-class IncidentRules:
-    """When an incident opens and when it is resolved, for detectors that do not say otherwise."""
+class Tracker:
+    """Follows every signal of a run and says what changed.
 
-    confirm_steps: int = setting(5, "steps in alert in a row that open an incident", at_least=1)
-    resolve_after: int = setting(20, "quiet steps in a row that resolve it", at_least=1)
+    Fed with the same rows and commands it says the same, live and in a replay.
+    """
 
-    def __post_init__(self) -> None:
-        check_settings(self, "incidents")
-
-
-class Incidents:
-    """Follows every signal of a run and says what changed."""
-
-    def __init__(self, detectors: Iterable[Detector], rules: IncidentRules) -> None:
-        active = [detector for detector in detectors if detector.enabled]
-        self._signals = {detector.name: detector.signal for detector in active}
-        self._detectors = active
-        self._metrics = {detector.name: detector.measures for detector in active}
-        self._confirm = {d.name: d.confirm_steps or rules.confirm_steps for d in active}
-        self._resolve = {d.name: d.resolve_after or rules.resolve_after for d in active}
-        self._ids: dict[tuple[str, int], int] = {}  # (signal, first step) -> id
-        self._last_id = 0
-        # Whose peak is a count of steps: that grows by itself.
-        self._counting = {detector.name for detector in active if detector.watches_all}
-        self._announced: dict[int, Event] = {}  # open as far as anybody was told
+    def __init__(
+        self, detectors: Iterable[Detector], rules: IncidentRules, *, ids: NewId = new_id
+    ) -> None:
+        self._detectors = [detector for detector in detectors if detector.enabled]
+        self._signal_of = {detector.name: detector.signal for detector in self._detectors}
+        self._new_id = ids
+        self._last_number = 0
+        # Of a journal that is gone through again: (signal, first step, step of opening).
+        self._known: dict[tuple[str, int, int], tuple[str, int]] = {}
+        self.recent = RecentRows()
+        self.checkpoints = Checkpoints()
+        self._signals = {
+            signal: SignalTracker(
+                signal,
+                [detector for detector in self._detectors if detector.signal == signal],
+                rules,
+                self.recent,
+                identify=self._identify,
+                archive=self._archive,
+            )
+            for signal in dict.fromkeys(self._signal_of.values())
+        }
         self.reset()
 
     def reset(self) -> None:
-        """Forget what happened, but neither the ids that were given nor what was told."""
-        self.current: dict[str, Incident] = {}  # the one of each signal, if it has one
-        self.past: list[Incident] = []  # resolved
+        """Forget what happened, but not which numbers were given."""
+        self._past: deque[Episode] = deque(maxlen=_MAX_PAST)
         self._step: int | None = None  # the step under way: several dicts may make up one
-        self._looked: set[str] = set()  # signals that had something to look at in it
-        self._alarmed: set[str] = set()  # and those that were alarmed about
-        self._in_alert: dict[str, int] = {}  # steps in a row
-        self._quiet: dict[str, int] = {}
-        self._told: dict[str, tuple[float, int]] = {}  # the peak last told, and steps since
+        self._looked: set[str] = set()  # detectors that had something to look at in it
+        self._busy = False  # whether quiet rows must be counted
+        self.recent.clear()
+        for signal in self._signals.values():
+            signal.reset()
+
+    @property
+    def incidents(self) -> list[Incident]:
+        """Those that are over, then those that are not."""
+        current = [
+            episode.incident
+            for signal in tuple(self._signals.values())
+            for episode in (signal.episode, signal.pending)
+            if episode is not None
+        ]
+        past = [episode.incident for episode in tuple(self._past)]
+        return [*(incident for incident in past if incident.state == "resolved"), *current]
+
+    @property
+    def critical(self) -> list[Incident]:
+        """Those that are open and critical now."""
+        return [i for i in self.incidents if i.is_open and i.severity == "critical"]
 
     def update(
         self, step: int, values: Mapping[str, float], alerts: Sequence[Alert]
-    ) -> list[Event | Blip]:
+    ) -> list[Change]:
         """Take in what was logged at a step and what the detectors said of it; return what changed.
 
         Whether a signal was quiet is known when the step is over, so it is told with the next.
         """
-        if not alerts and not self.current:
-            return []
-        changes = self.settle() if step != self._step else []
+        changes = self._end_step() if step != self._step else []
         self._step = step
-        self._looked.update(d.signal for d in self._detectors if d.looks_at(values))
-        spoken: dict[str, list[Alert]] = {}
-        for alert in alerts:
-            spoken.setdefault(self._signals[alert.detector], []).append(alert)
-        changes += [
-            event
-            for signal, said in spoken.items()
-            if (event := self._alarm(step, signal, said)) is not None
-        ]
+        self.recent.add(step, values)
+        if alerts or self._busy:
+            self._looked.update(d.name for d in self._detectors if d.looks_at(values))
+            by_signal: dict[str, list[Alert]] = {}
+            for alert in alerts:
+                by_signal.setdefault(self._signal_of[alert.detector], []).append(alert)
+            for signal, said in by_signal.items():
+                changes += self._signals[signal].alarm(step, said)
+            self._busy = any(signal.busy for signal in self._signals.values())
+        return [self._completed(change) for change in changes] if changes else changes
+
+    def end_step(self) -> list[Change]:
+        """End the step under way; return what changed because nothing was said in it."""
+        return [self._completed(change) for change in self._end_step()]
+
+    def apply(self, command: Command, step: int) -> list[Change]:
+        """Do what a person asked for; the incident may be over by now."""
+        signal = self._signal_with(command.incident)
+        if signal is None or command.command not in ("close", "accept"):
+            return []
+        changes = self.end_step()
+        if signal.episode is None or signal.episode.incident.id != command.incident:
+            return changes  # it has just ended
+        accept = command.command == "accept"
+        incident = signal.episode.incident
+        since = incident.last_alert + 1 if incident.state == "settled" else incident.opened
+        changes += signal.close(step, command.by, accept=accept)
+        if accept:
+            rows = self.recent.since(since or 0)
+            for detector in self._detectors:
+                if detector.signal == incident.signal:
+                    detector.relearn(rows)
         return changes
 
-    def settle(self) -> list[Event | Blip]:
-        """End the step under way; return what changed because nothing was said in it."""
-        quiet = self._looked - self._alarmed
-        self._looked, self._alarmed = set(), set()
-        return [
-            change
-            for signal in sorted(quiet & self.current.keys())
-            if (change := self._calm(self._step or 0, signal)) is not None
-        ]
+    def finish(self) -> list[Change]:
+        """Let the run end; what is open ends with it, unresolved."""
+        changes = self.end_step()
+        for signal in self._signals.values():
+            changes += signal.finish(self._step or 0)
+        return changes
 
-    def recall(self, events: Iterable[Event]) -> None:
-        """Note what was told, now or by an earlier process."""
-        for event in events:
-            place = (event.signal, event.started)
-            self._last_id = max(self._last_id, event.incident)
-            if event.event == "resolved":
-                self._announced.pop(event.incident, None)
-                if event.reason == ROLLED_BACK:
-                    self._ids.pop(place, None)
-            else:
-                self._announced[event.incident] = event
-                self._ids[place] = event.incident
+    def recall(self, told: Iterable[IncidentRecord]) -> None:
+        """Note which incidents a journal holds, before its rows are gone through again."""
+        self._known = {}
+        for record in told:
+            self._last_number = max(self._last_number, record.number)
+            if record.reason != "rolled_back":
+                opened = record.opened
+                place = (opened.signal, opened.started, opened.step)
+                self._known[place] = (record.id, record.number)
 
-    def reconcile(self, step: int, ends: Mapping[int, Event]) -> list[Event]:
+    def reconcile(
+        self,
+        step: int,
+        told: Iterable[IncidentRecord],
+        ends: Mapping[str, Event],
+        *,
+        undone: bool,
+    ) -> list[Event]:
         """Return what must be told after a rollback or a crash, so that what was told is true.
 
-        `ends` is how incidents ended that are over by now: nobody may have been told.
+        `ends` is how incidents ended when their rows were gone through again; `undone` says that
+        some rows no longer count.
         """
-        now = {incident.id: incident for incident in self.current.values() if incident.id}
-        # One that is undone and comes again is another one: what was told of it does not count.
-        known = now.keys() | {incident.id for incident in self.past}
-        self._ids = {place: id_ for place, id_ in self._ids.items() if id_ in known}
-        untold = [
-            ends[id_] if id_ in ends else _undone(event, step)
-            for id_, event in self._announced.items()
-            if id_ not in now
-        ]
-        for id_, incident in now.items():
-            told = self._announced.get(id_)
-            if told is None:
-                self._ids.pop((incident.signal, incident.started), None)
-                untold.append(self._open(incident, step, "open again after a rollback"))
-            elif SEVERITIES.index(incident.severity) > SEVERITIES.index(told.severity):
-                untold.append(self._tell("escalated", incident, step, GRAVER))
-        return untold
+        self._known = {}
+        if undone:  # what comes again after a rollback is new
+            for tracker in self._signals.values():
+                tracker.forget_recovery()
+        current = {
+            signal.episode.incident.id: signal
+            for signal in self._signals.values()
+            if signal.episode is not None
+        }
+        news: list[Event] = []
+        for record in told:
+            signal = current.pop(record.id, None)
+            if record.state == "resolved":
+                if signal is not None and record.reason != "rolled_back":
+                    news.append(self._opened_again(signal, step, record))
+            elif signal is not None:
+                news += self._state_told(signal, step, record)
+            elif record.id in ends:
+                # After a rollback as of now: that it ended may have been told, and undone, before.
+                end = ends[record.id]
+                news.append(replace(end, step=step) if undone else end)
+            else:
+                news.append(_undone(record.last, step))
+        news += [signal.restate(step, "confirmed") for signal in current.values()]
+        return [self._complete(event) for event in news]
 
-    def note_unrecovered(self, id_: int) -> None:
-        """Note of an incident that is over that its metric is not back."""
-        for incident in self.past:
-            if incident.id == id_:
-                incident.recovered = False
+    def last_good_checkpoint(
+        self, incident: Incident | Event, is_good: Callable[[str], bool] = lambda _: True
+    ) -> Saved | None:
+        """Return step and path of the last checkpoint from before an incident."""
+        first = incident.started if incident.onset is None else incident.onset
+        return self.checkpoints.last_before(first, self._unsafe(), is_good)
 
-    def _alarm(self, step: int, signal: str, alerts: list[Alert]) -> Event | None:
-        self._quiet[signal] = 0
-        if signal not in self._alarmed:
-            self._alarmed.add(signal)
-            self._count_step(signal)
-            self._in_alert[signal] = self._in_alert.get(signal, 0) + 1
-        in_alert = self._in_alert[signal]
-        incident = self.current.get(signal)
-        before = incident.severity if incident is not None else None
-        for alert in alerts:
-            incident = self.current[signal] = self._add(incident, signal, alert)
-        incident = self.current[signal]
-        if incident.state == "open":
-            if incident.severity != before:
-                return self._tell("escalated", incident, step, GRAVER)
-            return self._tell_far_worse(incident, step, alerts)
-        latest = [alert for alert in alerts if alert.severity == incident.severity]
-        for alert in sorted(latest, key=lambda alert: not alert.decisive)[:1]:
-            incident.worst = alert  # with the numbers of now
-        for alert in alerts:
-            if alert.decisive:
-                return self._open(incident, step, _why_decisive(alert))
-        if in_alert >= min(self._confirm[alert.detector] for alert in alerts):
-            steps = "step" if in_alert == 1 else "steps"
-            return self._open(incident, step, f"in alert for {in_alert} {steps}")
+    def _end_step(self) -> list[Change]:
+        looked, self._looked = self._looked, set()
+        if not looked:
+            return []
+        changes: list[Change] = []
+        for signal in sorted({self._signal_of[name] for name in looked}):
+            changes += self._signals[signal].end_row(self._step or 0, looked)
+        return changes
+
+    def _identify(self, signal: str, started: int, opened: int) -> tuple[str, int]:
+        known = self._known.get((signal, started, opened))
+        if known is not None:
+            return known
+        self._last_number += 1
+        return self._new_id(signal, started, opened), self._last_number
+
+    def _archive(self, episode: Episode) -> None:
+        kept = [other for other in self._past if other is not episode]  # it may have reopened
+        self._past = deque([*kept, episode], maxlen=_MAX_PAST)
+
+    def _signal_with(self, id_: str) -> SignalTracker | None:
+        for signal in self._signals.values():
+            if signal.episode is not None and signal.episode.incident.id == id_:
+                return signal
         return None
 
-    def _calm(self, step: int, signal: str) -> Event | Blip | None:
-        self._in_alert[signal] = 0
-        self._count_step(signal)
-        incident = self.current[signal]
-        if incident.state == "pending":
-            del self.current[signal]
-            return Blip(
-                signal=signal,
-                severity=incident.severity,
-                started=incident.started,
-                step=step,
-                detectors=list(incident.detectors),
-                peak=incident.peak,
-            )
-        quiet = self._quiet[signal] = self._quiet[signal] + 1
-        if quiet < max(self._resolve[name] for name in incident.detectors):
-            return None
-        incident.state, incident.ended = "resolved", step
-        del self.current[signal]
-        self.past = [*self.past[-_MOST_KEPT:], incident]
-        return self._tell("resolved", incident, step, f"{quiet} quiet steps")
+    def _opened_again(self, signal: SignalTracker, step: int, record: IncidentRecord) -> Event:
+        """Open anew what people take for over: training went back to before its end."""
+        assert signal.episode is not None
+        incident = signal.episode.incident
+        self._last_number += 1
+        incident.id = self._new_id(incident.signal, incident.started, step)
+        incident.number = self._last_number
+        incident.follows = record.id
+        return signal.restate(step, "rolled_back")
 
-    def _add(self, incident: Incident | None, signal: str, alert: Alert) -> Incident:
-        value = alert.metrics.get(self._metrics[alert.detector])
-        peak = value if isinstance(value, float) else 0.0
-        if incident is None:
-            return Incident(
-                signal=signal,
-                started=alert.step,
-                state="pending",
-                severity=alert.severity,
-                detectors=[alert.detector],
-                alerts=1,
-                last_alert=alert.step,
-                worst=alert,
-                peak=peak,
-                worse=alert.worse,
-            )
-        incident.alerts += 1
-        incident.last_alert = alert.step
-        # The peak is of the metric that began it: detectors of one signal may watch several.
-        graver = SEVERITIES.index(alert.severity) > SEVERITIES.index(incident.severity)
-        began = self._metrics[incident.detectors[0]]
-        if value is not None and self._metrics[alert.detector] == began:
-            if graver and alert.worse != incident.worse:  # the other end is the trouble now
-                incident.peak, incident.worse = peak, alert.worse
-            elif _is_worse(peak, incident.peak, incident.worse):
-                incident.peak = peak
-        if alert.detector not in incident.detectors:
-            incident.detectors.append(alert.detector)
-        if graver:
-            incident.severity, incident.worst = alert.severity, alert
-        return incident
+    def _state_told(self, signal: SignalTracker, step: int, record: IncidentRecord) -> list[Event]:
+        assert signal.episode is not None
+        incident = signal.episode.incident
+        if SEVERITIES.index(incident.severity) > SEVERITIES.index(record.severity):
+            return [signal.restate(step, "graver")]
+        if record.state == "ended":
+            return [signal.restate(step, "resumed")]
+        if record.state != incident.state:
+            return [signal.restate(step, "alert_while_settled")]
+        return []
 
-    def _open(self, incident: Incident, step: int, reason: str) -> Event:
-        place = (incident.signal, incident.started)
-        incident.id = self._ids.get(place) or self._last_id + 1
-        self._last_id = max(self._last_id, incident.id)
-        incident.state, incident.opened = "open", step
-        return self._tell("opened", incident, step, reason)
+    def _unsafe(self) -> list[Span]:
+        """Return from which step to which the run was broken: what was saved there is no good."""
+        incidents = {i.id: i for i in self.incidents if i.opened is not None}
+        followers = {i.follows: i for i in incidents.values() if i.follows}
+        lasting = {e.incident.id for e in self._past if not e.is_back(self.recent)}
+        spans: list[Span] = []
+        for incident in incidents.values():
+            if incident.severity == "critical":
+                first = incident.started if incident.onset is None else incident.onset
+                last = incident
+                while last.reason == "superseded" and last.id in followers:
+                    last = followers[last.id]
+                lasts = last.reason == "closed" and last.id in lasting
+                spans.append((first, None if lasts else last.ended))
+        return spans
 
-    def _tell_far_worse(self, incident: Incident, step: int, alerts: list[Alert]) -> Event | None:
-        peak, steps = self._told[incident.signal]
-        if incident.detectors[0] in self._counting or steps < _LONG_AGO_STEPS:
-            return None
-        if not _is_far_worse(incident.peak, peak, incident.worse):
-            return None
-        as_bad = [alert for alert in alerts if alert.severity == incident.severity]
-        incident.worst = as_bad[0] if as_bad else incident.worst
-        reason = f"the peak is {incident.peak:.3g}; when it was last told, it was {peak:.3g}"
-        return self._tell("escalated", incident, step, reason)
+    def _completed(self, change: Change) -> Change:
+        return self._complete(change) if isinstance(change, Event) else change
 
-    def _count_step(self, signal: str) -> None:
-        if signal in self._told:
-            peak, steps = self._told[signal]
-            self._told[signal] = peak, steps + 1
+    def _complete(self, event: Event) -> Event:
+        """Add to what opened or escalated what else moved, and where to go back to."""
+        if event.event not in ("opened", "escalated"):
+            return event
+        episode = self._signals[event.signal].episode
+        if episode is None or episode.incident.id != event.id:
+            return event
+        event = self._diagnosed(event, episode.incident)
+        good = self.last_good_checkpoint(event)
+        return event if good is None else replace(event, checkpoint=good[1])
 
-    def _tell(self, kind: EventKind, incident: Incident, step: int, reason: str) -> Event:
-        self._told[incident.signal] = incident.peak, 0
-        return Event(
-            event=kind,
-            incident=incident.id,
-            signal=incident.signal,
-            severity=incident.severity,
-            step=step,
-            started=incident.started,
-            detectors=list(incident.detectors),
-            peak=incident.peak,
-            reason=reason,
-            message=incident.worst.message,
-            recommendation=incident.worst.recommendation,
-        )
+    def _diagnosed(self, event: Event, incident: Incident) -> Event:
+        went: Direction = "up" if event.worse == "higher" else "down"
+        own = {d.measures: went for d in self._detectors if d.name in event.detectors}
+        budgets = [d.budget_nats for d in self._detectors if isinstance(d, KLBudgetDetector)]
+        movements = self.recent.movements()
+        left = [m.step for m in movements if m.metric in own and m.direction in (went, "broken")]
+        known = [] if incident.onset is None else [incident.onset]
+        incident.onset = min([event.started, *known, *left])
+        event = replace(event, onset=incident.onset)
+        return diagnosed(event, movements, own, min(budgets, default=inf))
 
 
 def _undone(event: Event, step: int) -> Event:
-    return msgspec.structs.replace(
-        event, event="resolved", step=step, reason=ROLLED_BACK, **_UNDIAGNOSED
+    return replace(
+        event,
+        event="resolved",
+        step=step,
+        reason="rolled_back",
+        recovered=True,
+        moved="",
+        pattern="",
+        cause="",
+        remedy="",
+        checkpoint="",
     )
-
-
-def _is_worse(value: float, than: float, worse: Worse) -> bool:
-    """Compare two values; one that is not finite is worse than any that is, NaN worst of all."""
-    if isfinite(value) and isfinite(than):
-        return value > than if worse == "higher" else value < than
-    return isfinite(than) or isnan(value)
-
-
-def _is_far_worse(value: float, than: float, worse: Worse) -> bool:
-    """Compare in proportion, which has a meaning for positive values only."""
-    low, high = (than, value) if worse == "higher" else (value, than)
-    return 0.0 < low * _FAR_WORSE <= high < inf
-
-
-def _why_decisive(alert: Alert) -> str:
-    values = [value for name, value in alert.metrics.items() if name in METRICS]
-    if any(isinstance(value, float) and not isfinite(value) for value in values):
-        return "a value that is not finite"
-    return f"{alert.detector} has confirmed it by itself"

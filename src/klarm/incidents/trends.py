@@ -7,8 +7,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
+from klarm.incidents.numbers import factor
 from klarm.metrics import METRICS
 from klarm.stats import median
+from klarm.types import Worse
 
 # How many steps a diagnosis looks back.
 LOOK_BACK = 100
@@ -80,6 +82,33 @@ class RecentRows:
         finite = [value for value in found if math.isfinite(value)]
         return median(finite) if len(finite) >= _FEWEST_OF_A_LEVEL else math.nan
 
+    def latest(self, metric: str, count: int) -> float:
+        """Return the median of the latest finite values of a metric; NaN if there are too few."""
+        found: list[float] = []
+        for _, values in reversed(self._rows):
+            value = values.get(metric, math.nan)
+            if math.isfinite(value):
+                found.append(value)
+                if len(found) == count:
+                    break
+        return median(found) if len(found) >= _FEWEST_OF_A_LEVEL else math.nan
+
+    def worst(self, metric: str, worse: Worse, count: int) -> float:
+        """Return the worst of the latest finite values of a metric; NaN if there is none."""
+        found = [v[metric] for _, v in self._rows if metric in v and math.isfinite(v[metric])]
+        return (max if worse == "higher" else min)(found[-count:], default=math.nan)
+
+    def level_and_noise(self, metric: str, until: float) -> tuple[float, float]:
+        """Return what a metric was up to a step, and how far it scattered about that."""
+        level = self.level(metric, until)
+        found = [v[metric] for step, v in self._rows if step <= until and metric in v]
+        apart = [abs(value - level) for value in found if math.isfinite(value)]
+        return level, 1.4826 * median(apart) if apart and math.isfinite(level) else math.nan
+
+    def since(self, step: int) -> list[tuple[int, Mapping[str, float]]]:
+        """Return the rows from a step on, as far as they are kept."""
+        return [row for row in self._rows if row[0] >= step]
+
     def furthest(self, metric: str, since: int, normal: float) -> float:
         """Return the finite value from a step on that is furthest from another; NaN if none is."""
         found = [v[metric] for step, v in self._rows if step >= since and metric in v]
@@ -107,7 +136,7 @@ def summary(movements: Iterable[Movement]) -> str:
 
     >>> summary([Movement("grad_norm", "up", 612, 4.0), Movement("kl", "up", 618, 8.0),
     ...          Movement("reward", "flat", 630, 1.0)])
-    'grad_norm x4 from 612, then kl x8 from 618; reward flat'
+    'grad_norm ×4 from 612, then kl ×8 from 618; reward flat'
     """
     movements = list(movements)
     moved = ", then ".join(str(m) for m in movements if m.direction != "flat")
@@ -166,5 +195,5 @@ def _direction(away: float, least: float) -> Direction:
     return "flat" if abs(away) <= least else "up" if away > 0.0 else "down"
 
 
-def _times(factor: float) -> str:
-    return f"x{factor:.2g}" if 0.0 < factor < math.inf else ""
+def _times(value: float) -> str:
+    return factor(value) if 0.0 < value < math.inf else ""

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+from klarm.incidents import event_paragraphs, is_alarm, short_title
 from klarm.types import Event
 
 
 def worth_an_alert(event: Event) -> bool:
-    """Tell whether people should see it in their tracker: that it is over is no alert."""
-    return event.event in ("opened", "escalated")
+    """Tell whether people should see it in their tracker: what became of it is no alert."""
+    return is_alarm(event)
 
 
 def title(event: Event) -> str:
     """Return a short line: W&B takes less than 64 characters."""
-    return f"klarm: {event.severity} on {event.signal} ({event.event}, incident {event.incident})"
+    return short_title(event)
 
 
 def text(event: Event) -> str:
     """Return what happened, what it looks like and what to do."""
-    parts = [f"Step {event.step}, since step {event.started}: {event.message}"]
-    if event.moved:
-        parts.append(f"Moved: {event.moved}")
-    if event.pattern:
-        parts.append(f"Looks like {event.pattern}: {event.cause}. {event.remedy}")
-    parts.append(event.recommendation)
-    if event.checkpoint:
-        parts.append(f"Last checkpoint from before it: {event.checkpoint}")
-    return "\n".join(parts)
+    return event_paragraphs(event)

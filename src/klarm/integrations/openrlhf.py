@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from klarm.boundary import never_raises
-from klarm.console import Console
 from klarm.integrations.tap import tap
+from klarm.notices import Notices
 
 if TYPE_CHECKING:
     from klarm.monitor import Monitor
@@ -90,7 +90,7 @@ class _Watched:
             self._monitor.finish()
 
     def _failed(self, _place: str, message: str) -> None:
-        Console().say(f"OpenRLHF is not watched: {message}")
+        Notices().warn(f"OpenRLHF is not watched: {message}")
 
     def _started(self, name: str = "") -> Monitor:
         if self._monitor is None:

@@ -15,7 +15,6 @@ from klarm.settings import ConfigError, did_you_mean
 from klarm.types import Incident
 
 OnCritical = Literal["none", "checkpoint", "stop"]
-_Place = tuple[str, int]  # signal and first step of an incident
 
 
 class Reaction:
@@ -32,8 +31,8 @@ class Reaction:
             )
         self._on_critical = on_critical
         self._directory = Path(checkpoint_dir) if checkpoint_dir is not None else None
-        self._known: set[_Place] = set()  # incidents acted upon
-        self._passed_over: dict[_Place, int] = {}  # and how many alerts they had
+        self._known: set[str] = set()  # ids of incidents acted upon, as long as they are critical
+        self._passed_over: dict[str, int] = {}  # and how many alerts they had
         self._acts_again_after = 0  # steps logged in this process
 
     @property
@@ -47,11 +46,18 @@ class Reaction:
         return self._on_critical == "stop"
 
     def due(self, monitor: Monitor) -> list[Incident]:
-        """Return the incidents to act upon now; each is told of once."""
+        """Return the incidents to act upon now: each once, and again if it recovered and reopened.
+
+        For use after every step.
+        """
         if not self.acts:
             return []
-        new = [i for i in monitor.critical if self._is_new(i, monitor.steps_logged)]
-        self._known.update(_place(i) for i in new)
+        critical = monitor.critical
+        still = {incident.id for incident in critical}
+        self._known &= still
+        self._passed_over = {id_: n for id_, n in self._passed_over.items() if id_ in still}
+        new = [incident for incident in critical if self._is_new(incident, monitor.steps_logged)]
+        self._known.update(incident.id for incident in new)
         return new
 
     def take_up(self, monitor: Monitor, step: int, patience: int) -> None:
@@ -66,13 +72,13 @@ class Reaction:
         An incident with an alert more than `patience` steps later is acted upon all the same.
         """
         self._known.clear()
-        self._passed_over = {_place(i): i.alerts for i in monitor.critical}
+        self._passed_over = {incident.id: incident.alerts for incident in monitor.critical}
         self._acts_again_after = monitor.steps_logged + patience
         if voice is None or not self.acts:
             return
         for incident in monitor.critical:
             voice.say(
-                f"incident {incident.id} on {incident.signal} (critical, since step "
+                f"incident {incident.number} on {incident.signal} (critical, since step "
                 f"{incident.started}) is still open and is not acted upon again for {patience} "
                 f"steps{_way_back(voice, incident)}"
             )
@@ -115,16 +121,11 @@ class Reaction:
         return (self._directory or beside_journal).absolute() / f"critical-{step}"
 
     def _is_new(self, incident: Incident, steps_logged: int) -> bool:
-        place = _place(incident)
-        if place in self._known:
+        if incident.id in self._known:
             return False
-        if place in self._passed_over and steps_logged <= self._acts_again_after:
-            self._passed_over[place] = incident.alerts
-        return incident.alerts > self._passed_over.get(place, 0)
-
-
-def _place(incident: Incident) -> _Place:
-    return incident.signal, incident.started
+        if incident.id in self._passed_over and steps_logged <= self._acts_again_after:
+            self._passed_over[incident.id] = incident.alerts
+        return incident.alerts > self._passed_over.get(incident.id, 0)
 
 
 def _way_back(monitor: Monitor, incident: Incident) -> str:

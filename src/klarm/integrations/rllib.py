@@ -14,16 +14,16 @@ from ray.rllib.callbacks.callbacks import RLlibCallback
 from klarm.api import start
 from klarm.boundary import never_raises
 from klarm.config import Config, load
-from klarm.console import Console
 from klarm.integrations.reaction import OnCritical, Reaction, checked_settings
 from klarm.monitor import Monitor
+from klarm.notices import Notices, ReportsFailures
 
 _FRAMEWORK = "rllib"
 # Of a trial's folder name; it begins with the algorithm, the environment and the id.
 _LONGEST_TRIAL = 80
 
 
-class KlarmCallback(RLlibCallback):
+class KlarmCallback(ReportsFailures, RLlibCallback):
     """Watches an algorithm: `config.callbacks(KlarmCallback.with_settings("my-run"))`.
 
     RLlib makes one in every process of the algorithm; only the one that trains starts a monitor.
@@ -44,7 +44,7 @@ class KlarmCallback(RLlibCallback):
         self._settings = settings
         self._reaction = Reaction(on_critical, checkpoint_dir)
         self._module = module
-        self._said: set[str] = set()
+        self.notices = Notices(stderr=settings is None or settings.console)
 
     @classmethod
     def with_settings(
@@ -81,7 +81,7 @@ class KlarmCallback(RLlibCallback):
         settings = load() if self._settings is None else self._settings
         lost = settings.lost_secrets()
         for place in lost:
-            self._say_once(
+            self.notices.say_once(
                 f"{place} is plain text, which does not go to another process with the algorithm: "
                 "this channel is off; give it as {env: NAME} or {file: PATH}"
             )
@@ -119,25 +119,17 @@ class KlarmCallback(RLlibCallback):
         modules = sorted(name for name in learners if name != "__all_modules__")
         if self._module is None:
             if len(modules) > 1:
-                self._say_once(
+                self.notices.say_once(
                     f"of the modules {', '.join(modules)} only {modules[0]} is watched; "
                     'choose with KlarmCallback.with_settings(module="...")'
                 )
             return modules[0] if modules else ""
         if modules and self._module not in modules:
-            self._say_once(
+            self.notices.say_once(
                 f"there is no module {self._module}: nothing of the learner is watched; "
                 f"modules of this iteration: {', '.join(modules)}"
             )
         return self._module
-
-    def _say_once(self, message: str) -> None:
-        self._failed(message, message)
-
-    def _failed(self, place: str, message: str) -> None:
-        if place not in self._said:
-            self._said.add(place)
-            Console().say(message)
 
 
 def _watchable(result: Mapping[str, Any], module: str, measures_kl: bool) -> dict[str, Any]:

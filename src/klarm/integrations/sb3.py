@@ -11,12 +11,12 @@ from stable_baselines3.common.callbacks import BaseCallback
 from klarm.api import start
 from klarm.boundary import never_raises
 from klarm.config import Config
-from klarm.console import Console
 from klarm.integrations.reaction import OnCritical, Reaction, checked_settings
 from klarm.monitor import Monitor
+from klarm.notices import Notices, ReportsFailures
 
 
-class KlarmCallback(BaseCallback):
+class KlarmCallback(ReportsFailures, BaseCallback):
     """Watches a model while it learns: `model.learn(100_000, callback=KlarmCallback("my-run"))`.
 
     Every update is one row, at the number of timesteps it was made after. What fails in here is
@@ -37,7 +37,7 @@ class KlarmCallback(BaseCallback):
         self.monitor: Monitor | None = None
         self._settings = checked_settings(run, config, overrides, "KlarmCallback()", "sb3")
         self._reaction = Reaction(on_critical, checkpoint_dir)
-        self._said: set[str] = set()
+        self.notices = Notices(stderr=self._settings.console)
         self._watched: Any = None  # the model, as long as it is the same one
         self._stopping = False
         self._updates = 0  # the model's count of them at the last row
@@ -106,8 +106,3 @@ class KlarmCallback(BaseCallback):
             return {}
         self._last_episode = episodes[-1]
         return {"reward": sum(float(episode["r"]) for episode in episodes) / len(episodes)}
-
-    def _failed(self, place: str, message: str) -> None:
-        if place not in self._said:
-            self._said.add(place)
-            Console().say(message)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from klarm.boundary import never_raises
-from klarm.console import Console
+from klarm.notices import Notices, ReportsFailures
 from klarm.settings import ConfigError
 
 _taps: dict[tuple[type, str], _Tap] = {}
@@ -26,10 +26,10 @@ def tap(owner: type, method: str, hear: Callable[..., object]) -> None:
         setattr(owner, method, made.around(getattr(owner, method)))
 
 
-class _Tap:
+class _Tap(ReportsFailures):
     def __init__(self, hear: Callable[..., object]) -> None:
         self.hear = hear
-        self._said: set[str] = set()
+        self.notices = Notices()
 
     def around(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -49,8 +49,3 @@ class _Tap:
         except ConfigError as error:
             return error
         return None
-
-    def _failed(self, place: str, message: str) -> None:
-        if place not in self._said:
-            self._said.add(place)
-            Console().say(message)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from klarm.api import init
-from klarm.console import Console
 from klarm.integrations import notice
 from klarm.integrations.tap import tap
 from klarm.monitor import Monitor
@@ -40,16 +39,14 @@ class _Mirror:
     def __init__(self, monitor: Monitor) -> None:
         self.monitor = monitor
         self._run: Any = None
-        self._told = False  # that another run is not watched
 
     def logged(self, run: Any, metrics: Mapping[str, object], step: object = None) -> None:
         if self._run is not None and run.name != self._run.name:
-            if not self._told:
-                self._told = True
-                Console().say(
-                    f"Trackio run {run.name} is not watched, {self._run.name} is: "
-                    "call klarm.integrations.trackio.watch again before the next run"
-                )
+            self.monitor.say(
+                f"Trackio run {run.name} is not watched, {self._run.name} is: "
+                "call klarm.integrations.trackio.watch again before the next run",
+                about="another Trackio run",
+            )
             return
         self._run = run
         if step is None and hasattr(run, "_next_step"):

@@ -14,11 +14,11 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from klarm.api import start
 from klarm.boundary import never_raises
-from klarm.console import Console
 from klarm.integrations.reaction import OnCritical, Reaction, checked_settings
 from klarm.journal import folder_name
 from klarm.metrics import KLS, meaning, to_number
 from klarm.monitor import Monitor
+from klarm.notices import Notices, ReportsFailures
 
 _Rows = list[tuple[int, dict[str, object]]]  # what was logged, by step
 
@@ -27,7 +27,7 @@ def _no_change() -> None:
     """What a trainer gets from a hook that failed: its control stays as it is."""
 
 
-class KlarmCallback(TrainerCallback):
+class KlarmCallback(ReportsFailures, TrainerCallback):
     """Watches a run from `callbacks=[KlarmCallback()]`; settings are those of `klarm.init`.
 
     - `on_critical`: when an incident is open and critical, save a checkpoint, or save and stop.
@@ -56,7 +56,7 @@ class KlarmCallback(TrainerCallback):
         self._reaction = Reaction(on_critical)
         self._asked_to_stop: int | None = None  # the step
         self._measured: set[str] = set()  # the KL's keys that have been numbers
-        self._said: set[str] = set()
+        self.notices = Notices(stderr=self._settings.console)
         self._framework = self._settings.framework
 
     @never_raises(_no_change)
@@ -174,12 +174,6 @@ class KlarmCallback(TrainerCallback):
     def _say(self, message: str) -> None:
         if self.monitor is not None:
             self.monitor.say(message)
-
-    def _failed(self, place: str, message: str) -> None:
-        """Say, once a place, that a hook failed. The guard calls this."""
-        if place not in self._said:
-            self._said.add(place)
-            Console(self._settings.console).say(message)
 
 
 def _brought_to(monitor: Monitor, step: int, rows: _Rows) -> Monitor:

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from klarm.boundary import never_raises
-from klarm.console import Console
 from klarm.integrations.tap import tap
+from klarm.notices import Notices
 
 BACKEND = "klarm"
 
@@ -30,7 +30,7 @@ class _Plugin:
             tap(Tracking, "finish", _finish)
 
     def _failed(self, _place: str, message: str) -> None:
-        Console().say(f"verl gets no backend {BACKEND!r}: {message}")
+        Notices().warn(f"verl has no backend {BACKEND!r}: {message}")
 
 
 class _Backend:

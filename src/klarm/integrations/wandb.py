@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from klarm.api import init
-from klarm.console import Console
 from klarm.integrations import notice
 from klarm.integrations.tap import tap
 from klarm.metrics import to_number
@@ -39,7 +38,7 @@ def watch(
     tap(Run, "log", mirror.logged)
     tap(Run, "define_metric", mirror.defined)
     if os.environ.get("WANDB_MODE") == "disabled" or (wandb.run and wandb.run.disabled):
-        Console().say("W&B is disabled: its log does nothing, so klarm sees nothing")
+        mirror.monitor.say("W&B is disabled: its log does nothing, so klarm sees nothing")
     if wandb.run is not None:
         mirror.take(wandb.run)
         # These were taken from the run when it started, so they are the untapped ones.
@@ -57,7 +56,6 @@ class _Mirror:
     def __init__(self, monitor: Monitor) -> None:
         self.monitor = monitor
         self._run: Any = None
-        self._told = False  # that another run is not watched
         self._step = 0
         self._step_metric = ""  # what everything is plotted over, if not W&B's own step
         self._at: float | None = None  # its latest value
@@ -103,12 +101,11 @@ class _Mirror:
         if self._run is None:
             self._step = run.starting_step
         elif run.id != self._run.id:
-            if not self._told:
-                self._told = True
-                Console().say(
-                    f"W&B run {run.id} is not watched, {self._run.id} is: "
-                    "call klarm.integrations.wandb.watch again before the next run"
-                )
+            self.monitor.say(
+                f"W&B run {run.id} is not watched, {self._run.id} is: "
+                "call klarm.integrations.wandb.watch again before the next run",
+                about="another W&B run",
+            )
             return False
         self._run = run
         return True

@@ -4,47 +4,76 @@ from __future__ import annotations
 
 from klarm.journal.appender import InUseError
 from klarm.journal.checksum import checked, sealed
+from klarm.journal.commands import FILE_NAME as COMMANDS_FILE
 from klarm.journal.commands import append_command, append_lines, new_key, read_commands, read_lines
+from klarm.journal.crash import ended_by_crash, record_crash
 from klarm.journal.file import (
     FILE_NAME,
     FileJournal,
-    History,
     Journal,
     MemoryJournal,
     folder_name,
     host_name,
-    is_journal,
-    read_journal,
     run_folder,
 )
-from klarm.journal.identity import NewId, counting_ids, derived_id, new_id
-from klarm.journal.records import Bound, Checkpoint, Finish, Resume, Source, Started, Step, encode
-from klarm.journal.search import opening_of, place_of, recorded_events, steps_back
+from klarm.journal.fold import Fold, Rollback
+from klarm.journal.identity import NewId, counting_ids, derived_id, new_id, recorded_ids
+from klarm.journal.incident import IncidentRecord
+from klarm.journal.lines import Damage, OnDamage, Stored, whole_end
+from klarm.journal.locks import is_surely_free
+from klarm.journal.reading import head_of, is_journal, read_journal
+from klarm.journal.records import (
+    FORMAT,
+    Bound,
+    Checkpoint,
+    Finish,
+    Record,
+    Resume,
+    Source,
+    Started,
+    Step,
+    encode,
+)
+from klarm.journal.rows import Row, surviving_rows
+from klarm.journal.search import began_at, opening_of, place_of, recorded_events, steps_back
 
 __all__ = [
+    "COMMANDS_FILE",
     "FILE_NAME",
+    "FORMAT",
     "Bound",
     "Checkpoint",
+    "Damage",
     "FileJournal",
     "Finish",
-    "History",
+    "Fold",
     "InUseError",
+    "IncidentRecord",
     "Journal",
     "MemoryJournal",
     "NewId",
+    "OnDamage",
+    "Record",
     "Resume",
+    "Rollback",
+    "Row",
     "Source",
     "Started",
     "Step",
+    "Stored",
     "append_command",
     "append_lines",
+    "began_at",
     "checked",
     "counting_ids",
     "derived_id",
     "encode",
+    "ended_by_crash",
     "folder_name",
+    "head_of",
     "host_name",
     "is_journal",
+    "is_surely_free",
     "new_id",
     "new_key",
     "opening_of",
@@ -52,8 +81,12 @@ __all__ = [
     "read_commands",
     "read_journal",
     "read_lines",
+    "record_crash",
     "recorded_events",
+    "recorded_ids",
     "run_folder",
     "sealed",
     "steps_back",
+    "surviving_rows",
+    "whole_end",
 ]

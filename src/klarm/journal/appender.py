@@ -16,7 +16,7 @@ _SLOW_SECONDS = 0.020
 _SLOW_IN_A_ROW = 3
 # What may wait in memory while the disk is full or slow: hours of training.
 _MOST_WAITING_BYTES = 32 * 2**20
-_MOST_WAITING_LINES = 100_000
+_MOST_WAITING_BATCHES = 100_000
 _PIECE = 65_536
 
 
@@ -25,12 +25,13 @@ class InUseError(Exception):
 
 
 class Appender:
-    """One `write` a line on the caller's thread, as long as the disk keeps up.
+    """One `write` for the lines of a batch on the caller's thread, if the disk keeps up.
 
     - When the disk is full or gone, lines wait in memory; they are written, from the very byte
       where the last write stopped, as soon as it takes them again.
     - When writes turn out slow, a thread takes over behind a bounded queue.
     - `append` never raises. What had to be dropped is counted and said.
+    - The lines of a batch stay together: all of them are dropped or none.
     """
 
     def __init__(
@@ -51,31 +52,38 @@ class Appender:
         self._waiting = bytearray()
         self._in_trouble = False
         self._closed = False
-        self._dropped_lines = 0
+        self._dropped = 0
         self._slow_writes = 0
         self._queue: queue.SimpleQueue[bytes | None] | None = None
         self._queued = 0
         self._taken = 0  # of those queued, by the thread
 
-    def append(self, line: bytes) -> None:
-        """Write one line, newline included: now, or when it is possible."""
+    def append(self, lines: bytes) -> None:
+        """Write a batch of lines, newlines included: now, or when it is possible."""
         if self._closed:
             return
         if self._queue is not None:
-            if self._queued - self._taken < _MOST_WAITING_LINES:
+            if self._queued - self._taken < _MOST_WAITING_BATCHES:
                 self._queued += 1
-                self._queue.put(line)
+                self._queue.put(lines)
             else:
-                self._dropped_lines += 1
+                self._dropped += 1
             return
         start = self._clock()
-        self._write(line)
+        self._write(lines)
         if self._clock() - start < _SLOW_SECONDS:
             self._slow_writes = 0
         else:
             self._slow_writes += 1
             if self._slow_writes >= _SLOW_IN_A_ROW:
                 self._start_thread()
+
+    def cut(self, size: int) -> None:
+        """Cut the file to a size; if that fails, end its last line. For use before `append`."""
+        try:
+            os.ftruncate(self._file, size)
+        except OSError:  # a file system that only appends
+            self.append(b"\n")
 
     def flush(self, timeout: float) -> bool:
         """Wait at most so many seconds until every line is written; return whether they are."""
@@ -90,7 +98,7 @@ class Appender:
 
     def is_whole(self, timeout: float) -> bool:
         """Return whether the file holds every line, once it had so many seconds to get there."""
-        if self._dropped_lines or not self.flush(timeout):
+        if self._dropped or not self.flush(timeout):
             return False
         try:  # somebody may have deleted it
             return os.path.samestat(os.fstat(self._file), self._absolute.stat())
@@ -100,11 +108,11 @@ class Appender:
     def close(self, timeout: float) -> None:
         """Flush and close; say what is lost if the time did not suffice."""
         complete = self.flush(timeout)
-        left = self._queued - self._taken + self._dropped_lines
+        left = self._queued - self._taken + self._dropped
         if left or not complete:
             self._say(
-                f"{self._path} is not complete: {left} lines and {len(self._waiting)} bytes could "
-                "not be written"
+                f"{self._path} is not complete: {left} entries and {len(self._waiting)} bytes "
+                "could not be written"
             )
         self._closed = True
         locks.release(self._file)
@@ -118,21 +126,21 @@ class Appender:
         self._closed = True
         os.close(self._file)
 
-    def _write(self, line: bytes) -> None:
+    def _write(self, lines: bytes) -> None:
         if self._waiting:
-            if len(self._waiting) + len(line) > _MOST_WAITING_BYTES:
-                self._dropped_lines += 1
+            if len(self._waiting) + len(lines) > _MOST_WAITING_BYTES:
+                self._dropped += 1
             else:
-                self._waiting += line
+                self._waiting += lines
             self._write_waiting()
             return
         try:
-            written = os.write(self._file, line)
+            written = os.write(self._file, lines)
         except OSError as error:
             written = 0
             self._report(error)
-        if written != len(line):
-            self._waiting += line[written:]
+        if written != len(lines):
+            self._waiting += lines[written:]
 
     def _write_waiting(self) -> None:
         try:
@@ -155,22 +163,22 @@ class Appender:
             )
 
     def _start_thread(self) -> None:
-        lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        batches: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         thread = threading.Thread(
-            target=self._work, args=(lines,), name="klarm-journal", daemon=True
+            target=self._work, args=(batches,), name="klarm-journal", daemon=True
         )
         try:
             thread.start()
         except RuntimeError:  # no more threads to be had: it stays slow
             return
-        self._queue = lines
+        self._queue = batches
         self._say(
             f"writing {self._path} is slow (over {_SLOW_SECONDS * 1000:.0f} ms a line); "
             "from now on a thread does it, and training does not wait"
         )
 
-    def _work(self, lines: queue.SimpleQueue[bytes | None]) -> None:
-        while (line := lines.get()) is not None:
-            self._write(line)
+    def _work(self, batches: queue.SimpleQueue[bytes | None]) -> None:
+        while (lines := batches.get()) is not None:
+            self._write(lines)
             self._taken += 1
         os.close(self._file)

@@ -1,4 +1,4 @@
-"""The journal: one append-only JSON Lines file a run, the record of everything klarm saw.
+"""The journal of a run as it is written: one append-only JSON Lines file.
 
 The format is documented in docs/journal.md; users read it with jq.
 """
@@ -6,60 +6,44 @@ The format is documented in docs/journal.md; users read it with jq.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from math import isfinite
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
-
-import msgspec
+from typing import IO, Protocol, cast
 
 from klarm.journal.appender import Appender
-from klarm.journal.records import (
-    Bound,
-    Checkpoint,
-    Record,
-    Resume,
-    Started,
-    Step,
-    decode,
-    encode,
-    encode_step,
-)
-from klarm.metrics import Origin, to_number
+from klarm.journal.checksum import checked, sealed
+from klarm.journal.lines import RUN, Stored, whole_end
+from klarm.journal.reading import read_journal
+from klarm.journal.records import Record, encode, encode_step
 from klarm.settings import ConfigError
-from klarm.types import Event
 
 FILE_NAME = "journal.jsonl"
 _LONGEST_NAME = 200  # bytes; file systems take 255
-
-# One call of `log`: the step's number, and values by metric name.
-Row = tuple[int, Mapping[str, float]]
-
-
-class History(NamedTuple):
-    """What a journal holds of a run so far."""
-
-    rows: list[Row]  # that still count, each with what was new in it
-    events: list[Event]  # that were told, all of them
-    origins: dict[str, Origin]  # of metrics whose key is not their name, or whose kind is known
-    checkpoints: Sequence[tuple[int, str]] = ()  # that were saved and not rolled back
+_MOST_IN_MEMORY = 16 * 2**20  # bytes of a replay's journal; the rest goes to a temporary file
+_LONGEST_LINE = 2**20
 
 
 class Journal(Protocol):
-    """Where a monitor records a run."""
+    """Where a monitor records a run. Each call is one batch: it is written as a whole."""
 
     @property
     def path(self) -> Path | None:
         """The file that people find it in, if there is one."""
 
-    def step(self, step: int, time: float, values: Mapping[str, float]) -> None:
-        """Record one step."""
+    def step(
+        self, step: int, time: float, values: Mapping[str, float], also: Sequence[Record] = ()
+    ) -> None:
+        """Record one step, and the alerts and changes of incidents that belong to it."""
 
-    def record(self, record: Record) -> None:
-        """Record anything else."""
+    def record(self, record: Record, also: Sequence[Record] = ()) -> None:
+        """Record anything else, and what belongs to it."""
 
-    def history(self, metrics: Collection[str]) -> History | None:
-        """Return what was recorded so far of these metrics; None if that is not known."""
+    def stored(self, *, complete: bool = True) -> Stored | None:
+        """Return what holds everything that was recorded so far; None if nothing does.
+
+        Unless it must be complete, what earlier processes recorded is enough.
+        """
 
     def close(self, timeout: float) -> None:
         """Have everything written, in at most so many seconds."""
@@ -68,7 +52,34 @@ class Journal(Protocol):
         """Let go of it in a forked process."""
 
 
-class FileJournal:
+class _Batches:
+    """Turns records into lines, and has those of a batch written at once."""
+
+    _append: Callable[[bytes], object]  # writes the lines of one batch
+
+    def step(
+        self, step: int, time: float, values: Mapping[str, float], also: Sequence[Record] = ()
+    ) -> None:
+        """Append one step, and what belongs to it."""
+        if also:
+            self._batch(lambda lines: encode_step(step, time, values, lines), also)
+        else:
+            self._append(sealed(encode_step(step, time, values)))
+
+    def record(self, record: Record, also: Sequence[Record] = ()) -> None:
+        """Append any other record, and what belongs to it."""
+        self._batch(lambda lines: encode(record, lines), also)
+
+    def _batch(self, head: Callable[[int], bytes], also: Sequence[Record]) -> None:
+        lines: list[bytes] = []
+        try:
+            for record in also:
+                lines.append(sealed(encode(record)))  # noqa: PERF401  # one may fail
+        finally:  # what a detector of the user's own says may be no JSON; the row is not lost
+            self._append(b"".join([sealed(head(len(lines))), *lines]))
+
+
+class FileJournal(_Batches):
     """The journal of a run on disk. Opening the folder of an earlier run continues its journal."""
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
@@ -76,26 +87,14 @@ class FileJournal:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / FILE_NAME  # as people know it; the script may change its directory
         self._absolute = self.path.absolute()
-        torn = _ends_in_torn_line(self.path)
         self._say = say
         self._appender = Appender(self.path, say)
-        if torn:
-            # The process that wrote it was killed; what follows must not be glued to it.
-            self._appender.append(b"\n")
+        self._append = self._appender.append
+        self._mend()
 
-    def step(self, step: int, time: float, values: Mapping[str, float]) -> None:
-        """Append one step."""
-        self._appender.append(encode_step(step, time, values) + b"\n")
-
-    def record(self, record: Record) -> None:
-        """Append any other record."""
-        self._appender.append(encode(record) + b"\n")
-
-    def history(self, metrics: Collection[str]) -> History | None:
-        """Read back what was recorded; None if the file does not hold it all."""
-        if not self._appender.is_whole(timeout=1.0):
-            return None
-        return history(read_journal(self._absolute), metrics)
+    def stored(self, *, complete: bool = True) -> Stored | None:
+        """Return the file; None if it must be complete and is not: the disk may be full."""
+        return self._absolute if not complete or self._appender.is_whole(timeout=1.0) else None
 
     def close(self, timeout: float) -> None:
         """Flush and close."""
@@ -107,29 +106,55 @@ class FileJournal:
         """Let go of the file, which the parent goes on with."""
         self._appender.abandon()
 
+    def _mend(self) -> None:
+        """Remove what a killed process left incomplete: readers have never counted it.
 
-class MemoryJournal:
-    """A journal that is not kept: for replays, which write nothing."""
+        A torn line of klarm 0.1 is ended instead, as klarm 0.1 does it.
+        """
+        if not self._absolute.is_file():
+            return
+        end, size = whole_end(self._absolute), self._absolute.stat().st_size
+        if end == size:
+            return
+        with self._absolute.open("rb") as file:
+            file.seek(max(0, end - _LONGEST_LINE))
+            last = file.read(min(end, _LONGEST_LINE)).rstrip(b"\n").rpartition(b"\n")[2]
+            torn = file.read(_LONGEST_LINE).partition(b"\n")[0]
+        if checked(last) != "none" or checked(torn) != "none" or (not end and torn[:13] == RUN):
+            self._appender.cut(end)
+        else:
+            self._appender.append(b"\n")
+
+
+class MemoryJournal(_Batches):
+    """A journal that is not kept: for replays. A long one goes to a temporary file."""
 
     path = None
 
     def __init__(self) -> None:
-        self.records: list[Record] = []
+        import tempfile
 
-    def step(self, step: int, time: float, values: Mapping[str, float]) -> None:
-        """Keep one step."""
-        self.records.append(Step(step, time, values))
+        file = tempfile.SpooledTemporaryFile(max_size=_MOST_IN_MEMORY)  # noqa: SIM115
+        self._file = cast("IO[bytes]", file)
+        weakref.finalize(self, file.close)
 
-    def record(self, record: Record) -> None:
-        """Keep any other record."""
-        self.records.append(record)
+        def append(lines: bytes) -> None:
+            file.seek(0, os.SEEK_END)  # somebody may have read
+            file.write(lines)
 
-    def history(self, metrics: Collection[str]) -> History | None:
-        """Return what was recorded."""
-        return history(self.records, metrics)
+        self._append = append
+
+    @property
+    def records(self) -> list[Record]:
+        """Everything that was recorded, all in memory: for tests and short runs."""
+        return list(read_journal(self._file))
+
+    def stored(self, *, complete: bool = True) -> Stored:  # noqa: ARG002
+        """Return what holds it, which is always complete."""
+        return self._file
 
     def close(self, timeout: float) -> None:
-        """Do nothing: there is nothing to write."""
+        """Do nothing: it is read afterwards."""
 
     def abandon(self) -> None:
         """Do nothing: there is nothing to let go of."""
@@ -163,72 +188,3 @@ def host_name() -> str:
     import socket
 
     return socket.gethostname()
-
-
-def read_journal(
-    path: str | os.PathLike[str], on_skip: Callable[[int], None] | None = None
-) -> Iterator[Record]:
-    """Yield the records of a journal, passing over lines that are torn or of a later version.
-
-    `on_skip` is told the number of each line that is no JSON.
-    """
-    if not Path(path).is_file():  # a device or a pipe may have no end
-        return
-    with Path(path).open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                yield decode(line)
-            except msgspec.ValidationError:
-                continue  # a type or a field that a later klarm knows
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                if on_skip is not None and line.strip():
-                    on_skip(number)
-
-
-def is_journal(path: str | os.PathLike[str]) -> bool:
-    """Tell a journal from any other file, by the first record that can be read."""
-    return isinstance(next(read_journal(path), None), Started)
-
-
-def history(records: Iterable[Record], metrics: Collection[str]) -> History:
-    """Return the calls of `log` that no later resume rolled back, and what else still holds.
-
-    Of the calls, only these metrics: a long run has millions of values that no detector watches.
-    """
-    rows: list[Row] = []
-    events: list[Event] = []
-    origins: dict[str, Origin] = {}
-    checkpoints: list[tuple[int, str]] = []
-    seen: set[str] = set()  # at the last step
-    for record in records:
-        if isinstance(record, Step):
-            if not rows or rows[-1][0] != record.step:
-                seen = set()
-            # Several dicts for one step are one step: what came first counts.
-            values: dict[str, float] = {}
-            for name in record.metrics.keys() & metrics:
-                number = to_number(record.metrics[name])
-                if number is not None and (name not in seen or not isfinite(number)):
-                    values[name] = number
-            seen.update(values)
-            rows.append((record.step, values))
-        elif isinstance(record, Resume):
-            while rows and rows[-1][0] >= record.step:
-                rows.pop()
-            checkpoints = [saved for saved in checkpoints if saved[0] <= record.step]
-        elif isinstance(record, Checkpoint):
-            checkpoints.append((record.step, record.path))
-        elif isinstance(record, Event):
-            events.append(record)
-        elif isinstance(record, Bound):
-            origins.update(record.origins())
-    return History(rows, events, origins, checkpoints)
-
-
-def _ends_in_torn_line(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            file.seek(-1, os.SEEK_END)
-            return file.read(1) != b"\n"
-    except OSError:  # not there, or empty
-        return False

@@ -5,13 +5,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Callable
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable
+
+from klarm.types import Event
 
 _LENGTH = 7
-NewId = Callable[[], str]
+# Gives an incident its id, by its signal, the step of its first alert and that of its opening.
+NewId = Callable[[str, int, int], str]
 
 
-def new_id() -> str:
+def new_id(signal: str = "", started: int = 0, opened: int = 0) -> str:  # noqa: ARG001
     """Return an id that no incident has: `k` and 7 random characters of base32."""
     return _spelt(os.urandom(5))
 
@@ -29,15 +33,33 @@ def counting_ids() -> NewId:
     """Return what gives ids in order, for a replay: the same for the same run.
 
     >>> new = counting_ids()
-    >>> new(), new()
+    >>> new("kl", 10, 12), new("loss", 20, 20)
     ('k0000001', 'k0000002')
     """
     given = 0
 
-    def new() -> str:
+    def new(signal: str, started: int, opened: int) -> str:  # noqa: ARG001
         nonlocal given
         given += 1
         return f"k{given:0{_LENGTH}d}"
+
+    return new
+
+
+def recorded_ids(events: Iterable[Event]) -> NewId:
+    """Return what gives each incident of a replay the id that it has in the journal.
+
+    Commands name incidents by it. One that the journal does not have gets a number.
+    """
+    known: defaultdict[tuple[str, int, int], deque[str]] = defaultdict(deque)
+    for event in events:
+        if event.event == "opened":  # what a rollback undid may come again at the same place
+            known[event.signal, event.started, event.step].append(event.id)
+    otherwise = counting_ids()
+
+    def new(signal: str, started: int, opened: int) -> str:
+        ids = known[signal, started, opened]
+        return ids.popleft() if ids else otherwise(signal, started, opened)
 
     return new
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 
 
 def claim(file: int) -> bool:
@@ -18,6 +19,21 @@ def claim(file: int) -> bool:
         return False
     except OSError:  # a file system without locks
         return True
+    return True
+
+
+def is_surely_free(path: Path) -> bool:
+    """Tell whether no process has claimed a file; False also where that cannot be known."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return False
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_UN)
+    except OSError:  # somebody holds it, or the file system has no locks
+        return False
     return True
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 
 from klarm.metrics import Kind, Origin
-from klarm.types import Alert, Blip, Event
+from klarm.types import Alert, Blip, Command, Event
+
+FORMAT = 2  # what is written; journals of format 1 are read as well
 
 
 class Started(msgspec.Struct, tag_field="type", tag="run"):
@@ -20,6 +22,7 @@ class Started(msgspec.Struct, tag_field="type", tag="run"):
     host: str
     config: dict[str, Any]
     framework: str = ""  # what logs, as far as it was said
+    format: int = 1  # klarm 0.1 does not write it
 
 
 class Bound(msgspec.Struct, tag_field="type", tag="binding"):
@@ -39,12 +42,13 @@ class Bound(msgspec.Struct, tag_field="type", tag="binding"):
         return {name: Origin(key, self.kinds.get(name)) for name, key in self.keys.items()}
 
 
-class Step(msgspec.Struct, tag_field="type", tag="step"):
+class Step(msgspec.Struct, tag_field="type", tag="step", omit_defaults=True):
     """What was logged at one step, non-finite values as text."""
 
     step: int
     time: float
     metrics: Mapping[str, Any]
+    lines: int = 0  # how many lines after it belong to it: alerts, events, blips
 
 
 class Checkpoint(msgspec.Struct, tag_field="type", tag="checkpoint"):
@@ -55,11 +59,12 @@ class Checkpoint(msgspec.Struct, tag_field="type", tag="checkpoint"):
     path: str
 
 
-class Resume(msgspec.Struct, tag_field="type", tag="resume"):
+class Resume(msgspec.Struct, tag_field="type", tag="resume", omit_defaults=True):
     """Training goes on from this step: rows at or after it were rolled back and no longer count."""
 
     step: int
     time: float
+    lines: int = 0
 
 
 class Source(msgspec.Struct, tag_field="type", tag="source"):
@@ -69,35 +74,55 @@ class Source(msgspec.Struct, tag_field="type", tag="source"):
     kept: int
 
 
-class Finish(msgspec.Struct, tag_field="type", tag="finish"):
+class Finish(msgspec.Struct, tag_field="type", tag="finish", omit_defaults=True):
     """The run ended and said so."""
 
     time: float
     steps: int
+    lines: int = 0
 
 
-Record = Started | Bound | Step | Alert | Event | Blip | Checkpoint | Resume | Source | Finish
+# Each may be followed by lines that belong to it: they are written together or not at all.
+Head = Step | Resume | Finish | Command
+Record = Head | Started | Bound | Alert | Event | Blip | Checkpoint | Source
 
 decode = msgspec.json.Decoder(Record).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def encode(record: Record) -> bytes:
-    """Return a record as JSON, its non-finite numbers as text."""
-    if isinstance(record, Alert):
+def decoded(line: bytes) -> Record | None:
+    """Return the record on a line; None if it cannot be read, or if only a later klarm knows it."""
+    try:
+        record: Record = decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return record
+
+
+def encode(record: Record, lines: int = 0) -> bytes:
+    """Return a record as JSON, its non-finite numbers as text.
+
+    `lines` is how many lines after it belong to it.
+    """
+    if isinstance(record, Head):
+        if lines:
+            record = msgspec.structs.replace(record, lines=lines)
+    elif isinstance(record, Alert):
         record = msgspec.structs.replace(record, metrics=spell_non_finite(record.metrics))
-    elif isinstance(record, Event | Blip):
-        peak = spell_non_finite({"peak": record.peak})["peak"]
-        record = msgspec.structs.replace(record, peak=peak)
+    elif isinstance(record, Event):
+        numbers = spell_non_finite({"peak": record.peak, "notified": record.notified})
+        record = msgspec.structs.replace(record, **numbers)
+    elif isinstance(record, Blip):
+        record = msgspec.structs.replace(record, **spell_non_finite({"peak": record.peak}))
     return _encode(record)
 
 
-def encode_step(step: int, time: float, values: Mapping[str, float]) -> bytes:
-    """Return a step as JSON: for every call of `log`, so it looks for non-finite ones first."""
+def encode_step(step: int, time: float, values: Mapping[str, float], lines: int = 0) -> bytes:
+    """Return a step as JSON. Every call of `log` comes here, so the common case is fast."""
     total = sum(values.values())
     if total - total != 0.0:  # a NaN or an infinity is among them
-        return _encode(Step(step, time, spell_non_finite(values)))
-    return _encode(Step(step, time, values))
+        return _encode(Step(step, time, spell_non_finite(values), lines))
+    return _encode(Step(step, time, values, lines))
 
 
 def spell_non_finite(values: Mapping[str, Any]) -> dict[str, Any]:

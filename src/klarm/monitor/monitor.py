@@ -7,7 +7,8 @@ import shlex
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -15,14 +16,33 @@ import msgspec
 from klarm.boundary import never_raises
 from klarm.console import Console
 from klarm.detectors import Detector
-from klarm.incidents import Checkpoints, IncidentRules, Saved, counted, incidents_in_sum, is_there
-from klarm.journal import Bound, Checkpoint, Finish, Journal, Resume, Source
+from klarm.incidents import (
+    Change,
+    IncidentRules,
+    Saved,
+    counted,
+    incidents_in_sum,
+    is_there,
+)
+from klarm.journal import (
+    Bound,
+    Checkpoint,
+    Finish,
+    Journal,
+    NewId,
+    Resume,
+    Source,
+    ended_by_crash,
+    new_id,
+)
 from klarm.metrics import Binding, Origin, UserKey, to_number
+from klarm.monitor.command_watch import CommandWatch
 from klarm.monitor.coverage import BindingReport, nothing_known, watched
-from klarm.monitor.evaluator import Watch
+from klarm.monitor.evaluator import Evaluator
 from klarm.monitor.resume import Past
 from klarm.monitor.steps import Timeline, whole_step
-from klarm.types import Alert, Blip, Event, Incident
+from klarm.notices import ReportsFailures
+from klarm.types import Alert, Command, Event, Incident
 
 _News = TypeVar("_News")
 
@@ -33,7 +53,7 @@ _AFTER_FORK = (
 )
 
 
-class Monitor:
+class Monitor(ReportsFailures):
     """Watches one run. `klarm.init` makes it.
 
     No method raises: what fails inside is said once and training goes on. `log` does what it does
@@ -52,6 +72,7 @@ class Monitor:
         framework: str = "",
         user_keys: Mapping[str, UserKey] | None = None,
         of_journal: bool = False,
+        ids: NewId = new_id,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.run = run
@@ -62,7 +83,8 @@ class Monitor:
         self.on_event: list[Callable[[Event], object]] = []
         # Called at the end with the seconds that are left.
         self.on_finish: list[Callable[[float], object]] = []
-        self._watch = Watch(self.detectors, rules or IncidentRules())
+        self._evaluator = Evaluator(self.detectors, rules or IncidentRules(), ids=ids)
+        self._tracker = self._evaluator.tracker
         self._bindings = 0  # how many of the binding's keys it was told of
         self._journal = journal
         self._console = console or Console(enabled=False)
@@ -72,19 +94,24 @@ class Monitor:
         self._report: BindingReport | None = BindingReport(
             self.detectors, self.binding, self._console.say
         )
-        self._said: set[str] = set()
+        self.notices = self._console.notices
         self._inside = False
         self._postponed: list[tuple[Mapping[str, object], object]] = []
         self._silent_because = ""
         self._since = ""  # where a number of steps is not that of the whole run
         self._past = Past(journal, clock)
-        earlier, last = self._past.earlier, self._past.last_step
-        self._checkpoints = Checkpoints(earlier.checkpoints if earlier is not None else ())
-        if earlier is not None and last is not None:
-            self._timeline.continue_after(last)
+        earlier = self._past.recorded
+        self._commands: deque[Command] = deque()  # handed over, and not applied yet
+        self._command_watch: CommandWatch | None = None
+        if earlier is not None:
+            self._tracker.checkpoints.recall(earlier.checkpoints)
+        if earlier is not None and earlier.last_step is not None:
+            self._timeline.continue_after(earlier.last_step)
             self._since = " in this process"
-            self._watch.bind(earlier.origins)
-            self._console.say(f"run {run} is known: its journal ends at step {last}")
+            self._evaluator.bind(earlier.origins)
+            self._console.say(f"run {run} is known: its journal ends at step {earlier.last_step}")
+        if self._past.damage:
+            self._console.say(self._past.damage)
         _monitors.add(self)
 
     @never_raises(list)
@@ -117,7 +144,7 @@ class Monitor:
         if self._silent_because:
             return
         with self._lock:
-            self._checkpoints.add(int(step), str(path))
+            self._tracker.checkpoints.add(int(step), str(path))
             if self._journal is not None and not self._silent_because:
                 self._journal.record(Checkpoint(int(step), self._clock(), str(path)))
 
@@ -128,7 +155,7 @@ class Monitor:
         That began with its first alert, or when its metric had left what was normal. One that was
         saved within another critical incident, or is deleted by now, is none. It looks at the disk.
         """
-        return self._last_good_checkpoint(incident, is_there)
+        return self._tracker.last_good_checkpoint(incident, is_there)
 
     @never_raises(lambda: None)
     def resume(
@@ -146,10 +173,23 @@ class Monitor:
             if not self._silent_because:
                 self._resume(int(step), rows)
 
+    def take_commands(self, watch: CommandWatch) -> None:
+        """Have commands applied that a thread finds; it ends with the run."""
+        self._command_watch = watch
+
+    def hand_over(self, command: Command) -> None:
+        """Have a command applied with the next step. For another thread than that of `log`."""
+        self._commands.append(command)
+
+    @property
+    def applied_commands(self) -> Collection[str]:
+        """The keys of those that earlier processes of the run have applied."""
+        return () if self._past.recorded is None else self._past.recorded.commands
+
     @never_raises(lambda: None)
-    def say(self, message: str) -> None:
-        """Tell whoever reads the terminal, once."""
-        self._say_once(message)
+    def say(self, message: str, about: str = "") -> None:
+        """Tell whoever reads the terminal, once per message or per topic."""
+        self.notices.say_once(message, about)
 
     @never_raises(lambda: None)
     def source(self, path: str | os.PathLike[str], kept: int) -> None:
@@ -178,6 +218,8 @@ class Monitor:
     def finish(self, timeout: float = 5.0) -> None:
         """End the run: have everything written, in at most so many seconds, and sum up."""
         ends_at = time.monotonic() + timeout
+        if self._command_watch is not None:
+            self._command_watch.stop(min(timeout, 0.5))
         if self._silent_because or not self._lock.acquire(timeout=timeout):
             return  # over already, or a call hangs on a disk that does not answer
         try:
@@ -186,13 +228,19 @@ class Monitor:
             self._silent_because = _AFTER_FINISH
             if self._report is not None:
                 self._report.finish()
-            self._tell(self._watch.settle())
             steps = self._timeline.steps_logged
+            changes: Sequence[Change] = ()
+            try:
+                changes = self._end()
+            finally:
+                if self._journal is not None:
+                    self._journal.record(Finish(self._clock(), steps), changes)
+            self._publish(changes)
             if self._journal is not None:
-                self._journal.record(Finish(self._clock(), steps))
                 self._journal.close(max(0.0, ends_at - time.monotonic()))
             for closing in self.on_finish:
                 self._inform(closing, max(0.0, ends_at - time.monotonic()))
+            self.notices.finish()
             self._console.say(
                 f"run {self.run} ends after {counted(steps, 'step')}{self._since}: {self._in_sum()}"
             )
@@ -208,7 +256,7 @@ class Monitor:
     @property
     def incidents(self) -> list[Incident]:
         """The incidents of the run: those that are over, then those that are not."""
-        return self._watch.incidents
+        return self._tracker.incidents
 
     @property
     def recorded(self) -> bool:
@@ -228,30 +276,38 @@ class Monitor:
     @property
     def critical(self) -> list[Incident]:
         """The incidents that are open and critical now: what an integration acts upon."""
-        return self._watch.critical
+        return self._tracker.critical
 
     def _step(self, metrics: Mapping[str, object], step: object) -> list[Alert]:
-        """Take a step all the way: names, place in the run, journal, detectors, incidents."""
+        """Take a step all the way: names, place in the run, detectors, incidents, journal."""
         values = self.binding.read(metrics)
         given = to_number(step)
         if step is not None and whole_step(given) is None:
             self._say_once(
-                f"step {step!r:.80} is no whole number from 0 on: it is taken as the one after the "
-                "previous, and so is every other such step",
-                about="steps that cannot be",
+                f"step {step!r:.80} is not a whole number from 0 on: klarm takes such a step "
+                "as the one after the previous",
+                about="a step that is not a whole number",
             )
         at, goes_on = self._timeline.place(given)
         if goes_on:
             self._resume(at)
+        if self._commands and at != self._timeline.step:
+            self._apply_commands(at)
         if len(self.binding.keys) != self._bindings:
             self._bind()
         new = self._timeline.new_at(at, values)
-        if self._journal is not None:
-            self._journal.step(at, self._clock(), values)
-        alerts, changes = self._watch.look(at, new)
+        alerts: list[Alert] = []
+        changes: Sequence[Change] = ()
+        try:
+            alerts, changes = self._evaluator.look(at, new)
+        finally:  # a detector that fails does not cost the row
+            if self._journal is not None:
+                also = (*alerts, *changes) if alerts or changes else ()
+                self._journal.step(at, self._clock(), values, also)
         for alert in alerts:
-            self._show(alert)
-        self._tell(changes)
+            self.alert_counts[alert.severity] += 1
+            self._console.alert(alert)
+        self._publish(changes)
         if self._report is not None and not self._report.step(at, new):
             self._report = None
         return alerts
@@ -259,37 +315,34 @@ class Monitor:
     def _bind(self) -> None:
         """Tell detectors, and the journal, where their metrics are read and of which kind."""
         self._bindings = len(self.binding.keys)
-        recording = self._watch.bind(self.binding.origins())
+        recording = self._evaluator.bind(self.binding.origins())
         if recording and self._journal is not None:
             self._journal.record(Bound.of(recording))
 
-    def _show(self, alert: Alert) -> None:
-        self.alert_counts[alert.severity] += 1
-        if self._journal is not None:
-            self._journal.record(alert)
-        self._console.alert(alert)
+    def _end(self) -> Sequence[Change]:
+        """Return what the end of the run changes."""
+        recorded = self._past.recorded
+        if self._timeline.from_earlier_process and recorded is not None:
+            return ended_by_crash(recorded)  # this process never learnt where the run goes on
+        self._apply_commands((self._timeline.step or 0) + 1)
+        return self._tracker.finish()
 
-    def _tell(self, changes: Sequence[Event | Blip]) -> None:
-        for change in changes:
-            told = self._with_checkpoint(change) if isinstance(change, Event) else change
+    def _apply_commands(self, step: int) -> None:
+        """Do what people asked for since the last step, and record it."""
+        while self._commands:
+            command = msgspec.structs.replace(self._commands.popleft(), step=step)
+            changes = self._tracker.apply(command, step)
             if self._journal is not None:
-                self._journal.record(told)
-            if isinstance(told, Event):
-                self._console.event(told)
+                self._journal.record(command, changes)
+            self._publish(changes)
+
+    def _publish(self, changes: Sequence[Change]) -> None:
+        """Tell console and listeners what the journal has by now."""
+        for change in changes:
+            if isinstance(change, Event):
+                self._console.event(change)
                 for listener in tuple(self.on_event):
-                    self._inform(listener, told)
-
-    def _with_checkpoint(self, event: Event) -> Event:
-        if event.event == "resolved":
-            return event
-        good = self._last_good_checkpoint(event)
-        return event if good is None else msgspec.structs.replace(event, checkpoint=good[1])
-
-    def _last_good_checkpoint(
-        self, incident: Incident | Event, is_good: Callable[[str], bool] = lambda _: True
-    ) -> Saved | None:
-        first = incident.started if incident.onset is None else incident.onset
-        return self._checkpoints.last_before(first, self._watch.spoilt(), is_good)
+                    self._inform(listener, change)
 
     @never_raises(lambda: None)  # each on its own: one that fails keeps nothing from the others
     def _inform(self, listener: Callable[[_News], object], news: _News) -> None:
@@ -302,7 +355,7 @@ class Monitor:
             return f"NOTHING WAS WATCHED: {nothing_known(self.binding)}"
         told = incidents_in_sum(self.incidents)
         path = self._journal.path if self._journal is not None else None
-        if path is None or not any(incident.id for incident in self.incidents):
+        if path is None or not any(incident.number for incident in self.incidents):
             return told
         return f"{told}; see klarm replay {shlex.quote(str(path.parent))}"
 
@@ -320,22 +373,16 @@ class Monitor:
         if before is None:
             self._say_once("steps went back, but there is no record to rebuild the baselines from")
             return
-        changes = self._watch.rebuild(before.history, step)
+        self._tracker.checkpoints.go_back_to(step)
+        changes = self._evaluator.rebuild(before.rows, before.told, step, undone=before.undone)
         self._timeline.go_on_at(step)
-        self._checkpoints.go_back_to(step)
         if self._journal is not None:
-            self._journal.record(Resume(step, self._clock()))
+            self._journal.record(Resume(step, self._clock()), changes)
         self._console.say(f"run {self.run} {before.how}")
-        self._tell(changes)
+        self._publish(changes)
 
     def _say_once(self, message: str, about: str = "") -> None:
-        if (about or message) not in self._said:
-            self._said.add(about or message)
-            self._console.say(message)
-
-    def _failed(self, place: str, message: str) -> None:
-        """Say, once a place, that klarm itself failed. The guard calls this."""
-        self._say_once(message, about=place)
+        self.notices.warn_once(message, about)
 
     def _fall_silent(self) -> None:
         if not self._silent_because and self._journal is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from klarm.journal import History, Journal
+from klarm.journal import Damage, Fold, IncidentRecord, Journal, Row, Stored, surviving_rows
 from klarm.metrics import METRICS
 from klarm.monitor.steps import Timeline
+from klarm.types import Command
 
 # A log whose steps keep going back is not that of one run; its rows are then taken as they come.
 _MOST_RESUMES = 100
@@ -18,7 +19,9 @@ Rows = Sequence[tuple[int, Mapping[str, float]]]
 class Before(NamedTuple):
     """What counts of a run when it goes on at a step, and in words what becomes of the rest."""
 
-    history: History
+    rows: Iterable[Row | Command]  # to be read once
+    told: Sequence[IncidentRecord]  # the incidents of the journal, as it tells them
+    undone: bool  # whether there are rows that no longer count
     how: str
 
 
@@ -29,13 +32,26 @@ class Past:
         self._journal = journal
         self._clock = clock
         self._resumes = 0
-        # What an earlier process recorded, until the step is known at which this one goes on.
-        self.earlier = self._recorded()
+        self._damaged = 0  # lines
+        self._first_damaged = 0
+        self._stored: Stored | None = None
+        self._fold: Fold | None = None
+        # What the journal amounts to, as of the last look; None if it does not hold the run.
+        self.recorded: Fold | None = None
+        self._read(complete=False)
+        # Until this process has logged something, that is all there is.
+        self._is_current = self.recorded is not None and self.recorded.steps > 0
 
     @property
-    def last_step(self) -> int | None:
-        """The last step of an earlier process; None if there is none to go on from."""
-        return self.earlier.rows[-1][0] if self.earlier is not None and self.earlier.rows else None
+    def damage(self) -> str:
+        """What is wrong with the journal, for people; empty if nothing is."""
+        if not self._damaged or self._journal is None:
+            return ""
+        first, count = self._first_damaged, self._damaged
+        which = f"line {first} of {self._journal.path} is"
+        if count > 1:
+            which = f"{count} lines of {self._journal.path}, the first of them line {first}, are"
+        return f"{which} damaged or not written by klarm, and ignored"
 
     def is_no_past(self) -> bool:
         """Count a step back; return whether there were too many for it to mean anything."""
@@ -47,31 +63,48 @@ class Past:
 
         None if there is neither.
         """
-        recorded, self.earlier = self.earlier, None
-        if recorded is None or not recorded.rows:
-            recorded = self._recorded()
+        if not self._is_current:
+            self._read()
+        self._is_current = False
+        recorded = self.recorded
+        last = recorded.last_step if recorded is not None else None
+        first = recorded.first_step if recorded is not None and last is not None else None
+        rows: Iterable[Row | Command]
         if kept is not None:
-            history = self._taken_over(kept, recorded)
-        elif recorded is not None:
-            history = recorded
+            rows = self._taken_over(kept, recorded)
+        elif self._stored is not None and recorded is not None:
+            rows = surviving_rows(self._stored, METRICS.keys(), before=step)
         else:
             return None
-        last = recorded.rows[-1][0] if recorded is not None and recorded.rows else step - 1
-        undone = f"steps {step} to {last} are rolled back" if last >= step else ""
-        if undone and kept is None and step <= history.rows[0][0]:
+        told = [] if recorded is None else list(recorded.incidents.values())
+        undone = (
+            f"steps {step} to {last} are rolled back" if last is not None and last >= step else ""
+        )
+        if undone and kept is None and first is not None and step <= first:
             how = f"starts over: {undone}; a new run needs a new name"
         else:
             how = f"goes on at step {step}{'; ' if undone else ''}{undone}"
-        return Before(history, how)
+        return Before(rows, told, bool(undone), how)
 
-    def _recorded(self) -> History | None:
-        return None if self._journal is None else self._journal.history(METRICS.keys())
+    def _read(self, *, complete: bool = True) -> None:
+        """Take in what the journal holds by now."""
+        self._stored = None if self._journal is None else self._journal.stored(complete=complete)
+        if self._stored is None:
+            self.recorded = None
+            return
+        if self._fold is None:
+            self._fold = Fold(self._stored, self._note_damage)
+        self._fold.update()
+        self.recorded = self._fold
 
-    def _taken_over(self, kept: Rows, recorded: History | None) -> History:
+    def _note_damage(self, number: int, _: Damage) -> None:
+        self._damaged += 1
+        self._first_damaged = self._first_damaged or number
+
+    def _taken_over(self, kept: Rows, recorded: Fold | None) -> list[Row]:
         """Return the trainer's record; a journal without any step takes it in."""
-        if self._journal is not None and recorded is not None and not recorded.rows:
+        if self._journal is not None and recorded is not None and not recorded.steps:
             for at, values in kept:
                 self._journal.step(at, self._clock(), values)
         timeline = Timeline()
-        new = [(at, timeline.new_at(at, values)) for at, values in kept]
-        return History(new, recorded.events if recorded is not None else [], {})
+        return [(at, timeline.new_at(at, values)) for at, values in kept]

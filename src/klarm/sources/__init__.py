@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from klarm.journal import is_journal
 from klarm.sources import document, journal
-from klarm.sources.formats import READABLE, files_of, is_csv, is_own_journal, reader_for
+from klarm.sources.formats import READABLE, files_of, is_csv, reader_for
 from klarm.sources.journal import Told
 from klarm.sources.row import LogRow, SourceError
 
@@ -22,7 +23,7 @@ def read_log(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Told]:
     """
     files = files_of(path)
     try:
-        if is_own_journal(files[0]):
+        if is_journal(files[0]):
             return journal.read(files[0], say)
         if document.looks_like_one(files[0]) and (rows := document.read(files[0])) is not None:
             return iter(rows)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from klarm.journal import FILE_NAME, Source
+from klarm.journal import FILE_NAME, Source, is_journal
 from klarm.metrics import Binding
 from klarm.sources import document, tensorboard
-from klarm.sources.formats import is_own_journal, reader_for
+from klarm.sources.formats import reader_for
 from klarm.sources.recorded import PassingOver, Recorded
 from klarm.sources.row import LogRow, SourceError
 
@@ -169,7 +169,7 @@ def _refuse_what_does_not_grow(path: Path) -> None:
     path.stat()  # raises if it is not there
     if not path.is_file():
         raise SourceError(f"{path} is not a file; save what it gives to one first")
-    if is_own_journal(path):
+    if is_journal(path):
         raise SourceError(f"{path} is a journal of klarm: its run is watched already")
     if path.name == document.TRAINER_STATE or (
         document.looks_like_one(path) and document.read(path) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from klarm.journal import FILE_NAME, is_journal
+from klarm.journal import FILE_NAME
 from klarm.sources import csv, document, jsonl, tensorboard, text
 from klarm.sources.lines import LineReader
 from klarm.sources.row import Reader, SourceError
@@ -19,22 +19,11 @@ FOLLOWABLE = (
     "klarm follow reads what grows: CSV (*.csv), JSON Lines, TensorBoard event files and their "
     "folder, printed dicts and verl's console lines; klarm replay reads more, once it is written"
 )
-# In what comes first of a journal.
-_MARK_OF_A_JOURNAL = b'"type":"run"'
-_FIRST_BYTES = 2**20
 
 
 def is_csv(path: Path) -> bool:
     """Tell by the name: the first line of anything may have commas."""
     return path.suffix.lower() == ".csv"
-
-
-def is_own_journal(path: Path) -> bool:
-    """Tell a journal from any other file, without reading far into one that is none."""
-    with path.open("rb") as file:
-        if _MARK_OF_A_JOURNAL not in file.read(_FIRST_BYTES):
-            return False
-    return is_journal(path)
 
 
 def files_of(path: Path) -> list[Path]:

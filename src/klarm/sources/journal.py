@@ -5,21 +5,58 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from klarm.journal import Bound, Checkpoint, Resume, Started, Step, read_journal
+from klarm.journal import (
+    Bound,
+    Checkpoint,
+    Damage,
+    Finish,
+    Resume,
+    Started,
+    Step,
+    head_of,
+    read_journal,
+)
 from klarm.sources.row import LogRow
+from klarm.types import Command
 
+_MOST_SAID = 10
+_WHAT: dict[Damage, str] = {
+    "damaged": "damaged",
+    "not by klarm": "not written by klarm",
+    "incomplete": "incomplete",
+}
 # What a journal tells beside its steps.
-Told = Resume | Started | Bound | Checkpoint
+Told = Resume | Started | Bound | Checkpoint | Command | Finish
 
 
 def read(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Told]:
-    """Yield the steps of a journal, and what else shaped what was said of them."""
+    """Yield the steps of a journal, and what else shaped what was said of them.
 
-    def passed_over(number: int) -> None:
-        say(f"{path} line {number} is torn; passed over")
+    The first is always a run line, whatever became of the journal's own.
+    """
+    head = head_of(path)
 
-    for record in read_journal(path, passed_over):
+    for record in read_journal(path, Damages(path, say)):
+        if head is not None and not isinstance(record, Started):
+            yield head
+        head = None
         if isinstance(record, Step):
             yield LogRow(record.step, record.metrics)
         elif isinstance(record, Told):
             yield record
+
+
+class Damages:
+    """Says which lines of a journal do not count; of many, the first few."""
+
+    def __init__(self, journal: Path, say: Callable[[str], None]) -> None:
+        self._journal = journal
+        self._say = say
+        self._said = 0
+
+    def __call__(self, number: int, why: Damage) -> None:
+        """Say it of one line."""
+        self._said += 1
+        if self._said <= _MOST_SAID:
+            more = "; further ones are not listed" if self._said == _MOST_SAID else ""
+            self._say(f"{self._journal} line {number} is {_WHAT[why]} and ignored{more}")

@@ -1,0 +1,79 @@
+"""Which incident a command means: a number within a run, or an id wherever it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from klarm.cli.runs import find_run, runs_in
+from klarm.config import Config
+from klarm.journal import FILE_NAME, Fold, IncidentRecord
+
+_SHORTEST_PREFIX = 4
+
+
+class Found(NamedTuple):
+    """An incident, and the run that it belongs to."""
+
+    folder: Path
+    fold: Fold
+    incident: IncidentRecord
+
+
+def find_incident(text: str, run: str | None, settings: Config) -> Found:
+    """Return the incident that a person named: `3`, `kq7x2mab`, or at least `kq7x`."""
+    if text.isdecimal():
+        return _by_number(int(text), find_run(run, settings))
+    if len(text) < _SHORTEST_PREFIX:
+        raise click.UsageError(
+            f"{text!r} is neither a number nor an id: give at least {_SHORTEST_PREFIX} characters "
+            "of the id, as `klarm incidents` shows it"
+        )
+    folders = [find_run(run, settings)] if run else runs_in(Path(settings.dir).expanduser())
+    found = [
+        Found(folder, fold, incident)
+        for folder in folders
+        for fold in [_fold(folder)]
+        for incident in fold.incidents.values()
+        if incident.id.startswith(text.lower())
+    ]
+    if not found:
+        where = f"run {run}" if run else f"the runs in {settings.dir}"
+        raise click.ClickException(f"there is no incident {text} in {where}")
+    return _the_one(found, text)
+
+
+def _by_number(number: int, folder: Path) -> Found:
+    fold = _fold(folder)
+    found = [
+        Found(folder, fold, incident)
+        for incident in fold.incidents.values()
+        if incident.number == number
+    ]
+    if not found:
+        numbers = [str(incident.number) for incident in fold.incidents.values()]
+        there = ", ".join(numbers[-10:]) or "none"
+        raise click.ClickException(
+            f"run {fold.run} has no incident {number}; it has {there}. Name another run with --run"
+        )
+    return _the_one(found, str(number))
+
+
+def _the_one(found: list[Found], text: str) -> Found:
+    if len(found) == 1:
+        return found[0]
+    lines = [
+        f"  {one.incident.id}  run {one.fold.run}, {one.incident.signal}, "
+        f"{one.incident.severity}, since step {one.incident.last.started}"
+        for one in found
+    ]
+    listed = "\n".join(lines)
+    raise click.ClickException(f"{text} could be any of these; give the id:\n{listed}")
+
+
+def _fold(folder: Path) -> Fold:
+    fold = Fold(folder / FILE_NAME)
+    fold.update()
+    return fold

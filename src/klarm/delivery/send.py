@@ -1,0 +1,82 @@
+"""Send: writes the message of an incident's pending events, sends it, and records the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from klarm.channels.base import NotDelivered
+from klarm.delivery.log import FILE_NAME, Outcome
+from klarm.delivery.outbox import Outbox
+from klarm.delivery.routes import Route, Run, Writer, history_of, is_for, merge_events
+from klarm.types import Event
+
+
+class Result(NamedTuple):
+    """What came of an attempt to send."""
+
+    outcome: Literal["sent", "passed_over", "failed", "rejected"]
+    reason: str = ""
+    after_seconds: float | None = None  # what the service asked for
+
+
+class Sender:
+    """Sends to one channel. Retries and what comes next are not its business."""
+
+    def __init__(
+        self, route: Route, outbox: Outbox, write: Writer, run: Run, say: Callable[[str], None]
+    ) -> None:
+        self.channel = route.channel.name
+        self._route = route
+        self._outbox = outbox
+        self._write = write
+        self._run = run
+        self._say = say
+        self._has_warned = False
+
+    def send(self, events: Sequence[Event], attempts: int) -> Result:
+        """Send the events of one incident as one message.
+
+        A rejection is not recorded here: it may be that the channel is at fault.
+        """
+        outbox, incident = self._outbox, events[0].id
+        receipt = outbox.receipt(self.channel, incident)
+        known_to = ", ".join(outbox.acknowledged.get(incident, ()))
+        message = self._write(
+            merge_events(events),
+            self._run,
+            acknowledged_by=known_to,
+            history=history_of(events),
+        )
+        if not is_for(self._route, message, notified=receipt is not None):
+            outbox.pass_over(self.channel, events)
+            return Result("passed_over")
+        try:
+            new_receipt = self._route.channel.send(message, receipt or {})
+        except NotDelivered as failure:
+            outcome: Literal["failed", "rejected"] = "failed" if failure.retry else "rejected"
+            return Result(outcome, failure.reason, failure.after_seconds)
+        self.record(events, "sent", attempts=attempts, receipt=new_receipt)
+        return Result("sent")
+
+    def record(
+        self,
+        events: Sequence[Event],
+        outcome: Outcome,
+        *,
+        attempts: int = 0,
+        reason: str = "",
+        receipt: Mapping[str, str] | None = None,
+    ) -> None:
+        """Record what became of events; say once if that cannot be written."""
+        try:
+            self._outbox.settle(
+                self.channel, events, outcome, attempts=attempts, reason=reason, receipt=receipt
+            )
+        except OSError as error:
+            if not self._has_warned:
+                self._has_warned = True
+                self._say(
+                    f"cannot write {FILE_NAME} ({error.strerror}): after a restart, "
+                    f"{self.channel} may be notified twice."
+                )

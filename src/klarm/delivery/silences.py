@@ -1,0 +1,146 @@
+"""Silences: what acknowledgements and silences hold back, and what they never do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from klarm.delivery.log import Key, key_of
+from klarm.types import RINGING, Command, Event
+
+# To send it, to wait until a silence is over, or why it is never sent.
+Verdict = Literal["send", "wait", "silenced", "acknowledged"]
+# How often to look whether a silence is over.
+LOOK_AGAIN_SECONDS = 15.0
+
+
+class Silence(NamedTuple):
+    """A signal whose incidents are sent to nobody until a step or a time."""
+
+    signal: str
+    by: str
+    until_step: int | None = None
+    until_time: float | None = None
+    even_critical: bool = False
+
+    def holds(self, step: int | None, time: float) -> bool:
+        """Return whether it is still in force when a run is at this step."""
+        if self.until_time is not None:
+            return time < self.until_time
+        return self.until_step is not None and (step is None or step <= self.until_step)
+
+
+class Orders:
+    """What people have asked for with `klarm ack` and `klarm silence`, as it stands now."""
+
+    def __init__(self) -> None:
+        self.acknowledged: dict[str, list[str]] = {}  # an incident's id: by whom, each once
+        self.silences: list[Silence] = []
+
+    def take_in(self, command: Command, began: float) -> None:
+        """Heed a command. A silence from before the run began was meant for another run."""
+        if command.command == "ack":
+            names = self.acknowledged.setdefault(command.incident, [])
+            if command.by not in names:
+                names.append(command.by)
+        elif command.command == "silence" and command.time >= began:
+            self.silences.append(
+                Silence(
+                    command.signal,
+                    command.by,
+                    command.until_step,
+                    command.until_time,
+                    command.even_critical,
+                )
+            )
+        elif command.command == "silence_off":
+            self.silences = [other for other in self.silences if other.signal != command.signal]
+
+
+class HeldBack:
+    """The events that silences keep from one channel, until it is time to look again."""
+
+    def __init__(self) -> None:
+        self._keys: set[Key] = set()
+        self._incidents: set[str] = set()
+        self._look_at = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self._keys)
+
+    def __contains__(self, event: Event) -> bool:
+        return key_of(event) in self._keys
+
+    def precedes(self, events: Sequence[Event]) -> bool:
+        """Return whether something of the same incident must be sent before these events.
+
+        What rings goes out at once; then what was held back of the incident is no longer news.
+        """
+        return events[0].id in self._incidents and not rings(events)
+
+    @property
+    def look_at(self) -> float:
+        """When to look again whether they may be sent."""
+        return self._look_at
+
+    def add(self, events: Iterable[Event], now: float) -> None:
+        """Hold back events."""
+        if not self._keys:
+            self._look_at = now + LOOK_AGAIN_SECONDS
+        for event in events:
+            self._keys.add(key_of(event))
+            self._incidents.add(event.id)
+
+    def release(self, now: float) -> bool:
+        """Let go of all of them if it is time to look again; return whether it is."""
+        if not self._keys or now < self._look_at:
+            return False
+        self._keys.clear()
+        self._incidents.clear()
+        return True
+
+
+def judge(
+    events: Sequence[Event],
+    *,
+    notified: bool,
+    acknowledged: Collection[str],
+    silences: Iterable[Silence],
+) -> Verdict:
+    """Say what to do with the pending events of one incident on a channel.
+
+    - Where people were notified of an incident, its end is sent, and so is what rings nobody.
+    - An acknowledgement holds back what is neither critical nor an escalation. Whoever acknowledged
+      the incident does not know that it got worse, and others who read the channel must not miss
+      what is critical.
+    - A silence holds back what is not critical, and critical events only if it says so. What is
+      still open when the silence ends is sent then.
+    """
+    last = events[-1]
+    over = last.event == "resolved"
+    if notified and (over or not rings(events)):
+        return "send"
+    critical = any(event.severity == "critical" for event in events)
+    worse = any(event.event == "escalated" for event in events)
+    if last.id in acknowledged and not critical and not worse:
+        return "acknowledged"
+    for silence in silences:
+        if silence.signal == last.signal and (silence.even_critical or not critical):
+            return "silenced" if over else "wait"
+    return "send"
+
+
+def rings(events: Iterable[Event]) -> bool:
+    """Return whether any of the events is one that people are notified of."""
+    return any(event.event in RINGING for event in events)
+
+
+def silence_in_words(silence: Silence) -> str:
+    """Say how long a silence lasts, and what it does not hold back."""
+    until = f"step {silence.until_step}"
+    if silence.until_time is not None:
+        until = time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(silence.until_time))
+    if silence.even_critical:
+        return f"{silence.signal} is silenced until {until}, critical incidents included"
+    return f"{silence.signal} is silenced until {until}; critical incidents are still sent"

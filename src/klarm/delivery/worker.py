@@ -1,0 +1,151 @@
+"""A worker: delivers to one channel, one message per turn, in order and once."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+from klarm.delivery.outbox import Outbox
+from klarm.delivery.outlook import LIVE, Outlook
+from klarm.delivery.pending import Pending
+from klarm.delivery.retry import Retry
+from klarm.delivery.routes import Route, Run, Writer
+from klarm.delivery.send import Result, Sender
+from klarm.delivery.silences import HeldBack, judge
+from klarm.types import Event
+
+# How often to look whether another process has stopped delivering.
+_LOOK_AGAIN_SECONDS = 15.0
+
+
+class Worker:
+    """Puts the stages in line: what is pending, what is held back, when to try, the sending.
+
+    `put` is for the training thread; everything else is for the thread that calls `turn`.
+    """
+
+    def __init__(
+        self,
+        route: Route,
+        outbox: Outbox,
+        write: Writer,
+        run: Run,
+        say: Callable[[str], None],
+        *,
+        behind: bool = False,
+        outlook: Outlook = LIVE,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.name = route.channel.name
+        self.sent = 0  # messages
+        self.has_rejected = False
+        self.retry = Retry(monotonic=monotonic, jitter=jitter)
+        self.held = HeldBack()
+        self.pending = Pending(self.name, outbox, self.held, behind=behind)
+        self._sender = Sender(route, outbox, write, run, say)
+        self._outbox = outbox
+        self._say = say
+        self._outlook = outlook
+        self._clock = clock
+        self._monotonic = monotonic
+        self._incident = ""  # the one that is being sent
+        self._said: set[str] = set()
+
+    def put(self, event: Event) -> None:
+        """Hand over an event that the journal has."""
+        self.pending.put(event)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is sent before somebody may have repaired the channel."""
+        return self.retry.is_rejecting and self.retry.seconds_to_wait > 0
+
+    def turn(self) -> float | None:
+        """Do what is due, at most one message; return the seconds until the next turn.
+
+        None if there is nothing left to do but to wait for an event.
+        """
+        now = self._monotonic()
+        self.pending.collect(now)
+        if self.retry.seconds_to_wait:
+            return self.retry.seconds_to_wait
+        self.pending.catch_up(now)
+        if self.pending.is_lost:
+            self._say_once(
+                "lost", "The run is not recorded, so events that found no room in memory are lost."
+            )
+        if not self.pending.turns:
+            return self.pending.seconds_to_wait(now)
+        if not self._outbox.claim():
+            return _LOOK_AGAIN_SECONDS
+        self._outbox.refresh()  # whoever delivered until now may have sent it
+        self._deliver_next(now)
+        return self.retry.seconds_to_wait
+
+    def on_internal_error(self, error: Exception) -> float:
+        """Go on after a failure of our own: later, and with another incident first."""
+        self.pending.turns.put_back(self._incident)
+        self._fail(f"{type(error).__name__} inside klarm", None)
+        return self.retry.seconds_to_wait
+
+    def _deliver_next(self, now: float) -> None:
+        waiting, attempts = self.pending.turns.next()
+        self._incident = waiting[0].id
+        events = [event for event in waiting if not self._outbox.is_settled(self.name, event)]
+        if not events or self._is_done(events, attempts, now):
+            self.pending.turns.remove(self._incident)
+        else:
+            self.pending.turns.put_back(self._incident)
+
+    def _is_done(self, events: list[Event], attempts: int, now: float) -> bool:
+        """Deliver the events of an incident; return whether they are no longer pending."""
+        verdict = judge(
+            events,
+            notified=self._outbox.receipt(self.name, self._incident) is not None,
+            acknowledged=self._outbox.acknowledged,
+            silences=self._outbox.in_force(self._clock()),
+        )
+        if verdict == "wait" or self.held.precedes(events):
+            self.held.add(events, now)
+            return True
+        if verdict != "send":
+            self._sender.record(events, verdict)
+            return True
+        result = self._sender.send(events, attempts)
+        if result.outcome == "failed":
+            self._fail(result.reason, result.after_seconds)
+            return False
+        if result.outcome == "rejected":
+            return self._reject(events, attempts, result)
+        if result.outcome == "sent":
+            self.sent += 1
+            if self.retry.is_rejecting or self.retry.is_failing:
+                self._say(self._outlook.works_again(self.name))
+            self.retry.succeeded()
+        return True
+
+    def _fail(self, reason: str, wish: float | None) -> None:
+        if not self.retry.is_failing:
+            self._say(self._outlook.failed(self.name, reason))
+        self.retry.failed(wish)
+
+    def _reject(self, events: list[Event], attempts: int, result: Result) -> bool:
+        """Give a message up, unless the channel is at fault: then the message stays pending."""
+        if self.retry.is_rejecting:
+            self.retry.rejected()
+            return False
+        self._sender.record(events, "refused", attempts=attempts, reason=result.reason)
+        self.has_rejected = True
+        self._say_once("rejected", self._outlook.rejected(self.name, result.reason))
+        self.retry.rejected(counts=not self._outbox.was_rejected(self.name, events))
+        if self.retry.is_rejecting:
+            self._say(self._outlook.rejected_in_a_row(self.name, self.retry.rejections))
+        return True
+
+    def _say_once(self, about: str, message: str) -> None:
+        if about not in self._said:
+            self._said.add(about)
+            self._say(message)

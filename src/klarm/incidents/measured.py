@@ -1,0 +1,33 @@
+"""An alert with the value it is about, and what its detector declares of itself."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from klarm.detectors import Detector
+from klarm.incidents.recovery import Kind
+from klarm.metrics import METRICS
+from klarm.types import Alert
+
+
+class Measured(NamedTuple):
+    """What the tracker goes by: a detector of any kind, known or not, comes down to this."""
+
+    alert: Alert
+    detector: Detector
+    kind: Kind  # the metric, and which of its values are the worse
+    value: float | None  # of the metric; None if the alert does not say it
+
+    @classmethod
+    def of(cls, alert: Alert, detector: Detector) -> Measured:
+        """Return an alert of a detector, measured."""
+        value = alert.metrics.get(detector.measures)
+        number = value if isinstance(value, float) else None
+        return cls(alert, detector, (detector.measures, alert.worse), number)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all the metrics it names are finite."""
+        values = [value for name, value in self.alert.metrics.items() if name in METRICS]
+        return all(not isinstance(value, float) or math.isfinite(value) for value in values)

@@ -1,0 +1,156 @@
+"""Why an incident changed, in a sentence made of its event's numbers.
+
+Nothing is looked up that may be missing: a detector, metric or signal that klarm does not know goes
+by its own name, and a reason that is not in the enumeration (journals of format 1 hold sentences)
+is left as it stands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from klarm.detectors import CATALOGUE
+from klarm.incidents.numbers import counted, number, share, times
+from klarm.types import GRAVER, ROLLED_BACK, Event
+
+_NAMES = {"kl": "KL"}
+
+
+def why(event: Event) -> str:
+    """Say in a sentence why an incident changed."""
+    reason = {GRAVER: "graver", ROLLED_BACK: "rolled_back"}.get(event.reason, event.reason)
+    sentence = SENTENCES.get(reason)
+    if sentence is not None:
+        return sentence(event)
+    text = event.reason.strip()
+    return text if not text or text[-1] in ".!?" else f"{text}."
+
+
+def is_undone(event: Event) -> bool:
+    """Tell whether an incident never was, since training went back to before it."""
+    return event.event == "resolved" and event.reason.endswith((ROLLED_BACK, "rolled_back"))
+
+
+def metric_of(event: Event) -> str:
+    """Return the metric that an incident's peak is of; empty if its detector watches all alike."""
+    return event.metric or _measured_by(event.detectors[0] if event.detectors else "")
+
+
+def _confirmed(event: Event) -> str:
+    steps = "some steps" if event.rows is None else counted(event.rows, "step")
+    return f"In alert for {steps} in a row.{_follows(event)}"
+
+
+def _decisive(event: Event) -> str:
+    detector = _detector(event) or "the detector"
+    return f"Opened immediately: {detector} needs no further confirmation.{_follows(event)}"
+
+
+def _not_finite(event: Event) -> str:
+    return f"Opened immediately: a value is not finite.{_follows(event)}"
+
+
+def _follows(event: Event) -> str:
+    return f" It follows incident {event.follows}." if event.follows else ""
+
+
+def _graver(event: Event) -> str:
+    return f"Now {event.severity}."
+
+
+def _far_worse(event: Event) -> str:
+    which, way = ("Peak", "up") if event.worse == "higher" else ("Lowest", "down")
+    if event.notified is None:
+        return f"Far worse: {which.lower()} {number(event.peak)}."
+    before = f"{way} from {number(event.notified)} at the last notification"
+    return f"{which} {number(event.peak)}, {before}."
+
+
+def _new_kind(event: Event) -> str:
+    detector = _detector(event)
+    return f"New: {detector} on {_measured_by(detector) or event.metric or event.signal}."
+
+
+def _settled(event: Event) -> str:
+    if event.level is None:
+        return f"{_subject(event)} is quiet, but has not recovered."
+    return f"{_subject(event)} has settled at {number(event.level)}{_against_before(event)}."
+
+
+def _returned(event: Event) -> str:
+    when = "shortly" if event.rows is None else counted(event.rows, "row")
+    return f"Back {when} after it had recovered."
+
+
+def _recovered(event: Event) -> str:
+    if event.level is None:
+        quiet = "" if event.rows is None else f": no alert for {counted(event.rows, 'row')}"
+        return f"Recovered{quiet}."
+    before = "" if event.before is None else f" (before the incident {number(event.before)})"
+    return f"Recovered: {_subject(event)} is back at {number(event.level)}{before}."
+
+
+def _accepted(event: Event) -> str:
+    by = f" by {event.by}" if event.by else ""
+    level = "this level" if event.level is None else number(event.level)
+    return f"Accepted{by}: {level} is the new normal."
+
+
+def _closed(event: Event) -> str:
+    return f"Closed by {event.by}." if event.by else "Closed."
+
+
+def _rolled_back(event: Event) -> str:
+    if event.event == "resolved":
+        return f"Undone: training went back to step {event.step}."
+    return f"Open again: training went back to step {event.step}, before it was resolved."
+
+
+def _against_before(event: Event) -> str:
+    """Compare where a metric is with where it was: as a proportion, where that has a meaning."""
+    now, before = event.level, event.before
+    if now is None or before is None:
+        return ""
+    if now > 0.0 and before > 0.0 and math.isfinite(now / before):
+        proportion = times(now / before) if now > before else share(before / now)
+        if proportion:
+            return f", {proportion} its level before ({number(before)})"
+    return f", before {number(before)}"
+
+
+def _subject(event: Event) -> str:
+    """Return the metric as a sentence begins with it; a word that is no name is capitalised."""
+    name = metric_of(event) or event.signal
+    return _NAMES.get(name) or (name.capitalize() if name.isalpha() else name)
+
+
+def _detector(event: Event) -> str:
+    return event.detector or (event.detectors[-1] if event.detectors else "")
+
+
+def _measured_by(detector: str) -> str:
+    kind = next((kind for kind in CATALOGUE if kind.name == detector), None)
+    return "" if kind is None or kind.watches_all else kind.watches[0]
+
+
+# How each Reason reads. A test holds that none is missing.
+SENTENCES: dict[str, Callable[[Event], str]] = {
+    "confirmed": _confirmed,
+    "decisive": _decisive,
+    "not_finite": _not_finite,
+    "graver": _graver,
+    "far_worse": _far_worse,
+    "new_kind": _new_kind,
+    "settled": _settled,
+    "returned": _returned,
+    "alert_while_settled": lambda _: "In alert again at the level where it had settled.",
+    "resumed": lambda _: "The run goes on, and so does this incident.",
+    "recovered": _recovered,
+    "accepted": _accepted,
+    "closed": _closed,
+    "superseded": lambda _: "Superseded by a new incident.",
+    "rolled_back": _rolled_back,
+    "finished": lambda _: "The run ended with this incident open.",
+    "crashed": lambda _: "The run stopped without saying so, with this incident open.",
+}

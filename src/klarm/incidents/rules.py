@@ -1,0 +1,47 @@
+"""The rules of incidents: when they open, get worse, settle and end. All of them are settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from klarm.settings import check_settings, setting
+
+
+@dataclass(kw_only=True)
+class IncidentRules:
+    """The numbers of docs/incidents.md, counted in rows of the signal.
+
+    A row of a signal is a step at which one of its detectors had something to look at.
+    """
+
+    confirm_steps: int = setting(5, "rows in alert, in a row, that open an incident", at_least=1)
+    resolve_after: int = setting(
+        20, "quiet rows, in a row, after which it is resolved or has settled", at_least=1
+    )
+    accept_after: int = setting(
+        200, "quiet rows after which a settled level is accepted as normal", at_least=1
+    )
+    reopen_within: int = setting(
+        100, "rows after its recovery within which the same incident reopens", at_least=0
+    )
+    reopen_limit: int = setting(
+        2, "reopenings after which it takes reopen_within quiet rows to resolve", at_least=0
+    )
+    reopen_factor: float = setting(
+        3.0, "times its earlier peak at which a reopening notifies people", above=1
+    )
+    escalate_factor: float = setting(
+        10.0, "times the peak last notified at which an open incident escalates", above=1
+    )
+    escalate_later_factor: float = setting(
+        3.0, "the same once escalate_later_after rows have passed", above=1
+    )
+    escalate_later_after: int = setting(
+        50, "rows since the last notification for escalate_later_factor", at_least=1
+    )
+    relapse_factor: float = setting(
+        1.5, "times a settled, closed or accepted level that are new trouble", above=1
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self, "incidents")

@@ -1,0 +1,316 @@
+"""The incidents of one signal: a state machine that is fed one row after the other.
+
+docs/incidents.md draws it. An alert makes an incident pending; confirmed it opens, once quiet it is
+resolved if its metric is back and has settled if it is not; a settled one recovers, is accepted, or
+is superseded by a new one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from klarm.detectors import Detector, KLBudgetDetector
+from klarm.incidents.allowances import Allowances
+from klarm.incidents.confirmation import Believed, Confirmation, is_graver
+from klarm.incidents.episode import Episode
+from klarm.incidents.excuse import Excuse
+from klarm.incidents.measured import Measured
+from klarm.incidents.recovery import is_times_worse
+from klarm.incidents.rules import IncidentRules
+from klarm.incidents.trends import RecentRows
+from klarm.types import Alert, Blip, Event, Incident, Reason
+
+# Gives an incident its id and its number, by its signal, its first step and that of its opening.
+Identify = Callable[[str, int, int], tuple[str, int]]
+
+
+class SignalTracker:
+    """Follows one signal. Nobody else changes its incidents."""
+
+    def __init__(
+        self,
+        signal: str,
+        detectors: Iterable[Detector],
+        rules: IncidentRules,
+        recent: RecentRows,
+        *,
+        identify: Identify,
+        archive: Callable[[Episode], None],
+    ) -> None:
+        self._signal = signal
+        self._detectors = {detector.name: detector for detector in detectors}
+        self._rules = rules
+        self._recent = recent
+        self._identify = identify
+        self._archive = archive
+        own = self._detectors.items()
+        self._confirm = {name: d.confirm_steps or rules.confirm_steps for name, d in own}
+        self._resolve = {name: d.resolve_after or rules.resolve_after for name, d in own}
+        budgets = [d.budget_nats for _, d in own if isinstance(d, KLBudgetDetector)]
+        self._budget = min(budgets, default=math.inf)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.episode: Episode | None = None  # open or settled
+        self.pending: Episode | None = None
+        self._recovered: Episode | None = None  # and may reopen
+        self._rows_since_recovery = 0
+        self._quiet = 0  # rows in a row
+        self._alarmed = False  # in the row under way
+        self._allowed = False  # in it, something was said about what somebody allows
+        self._confirmation = Confirmation(self._confirm)
+        self._allowances = Allowances(self._rules.relapse_factor, self._rules.resolve_after)
+
+    @property
+    def busy(self) -> bool:
+        """Whether quiet rows must be counted."""
+        return bool(self.episode or self.pending or self._recovered or self._allowances)
+
+    def alarm(self, step: int, alerts: Sequence[Alert]) -> list[Event]:
+        """Take in what was said at a step; return what it changes."""
+        said = [Measured.of(alert, self._detectors[alert.detector]) for alert in alerts]
+        counting = [one for one in said if not self._allowances.allows(one)]
+        self._allowed = self._allowed or len(counting) < len(said)
+        if not counting:
+            return []
+        self._alarmed = True
+        for one in counting:
+            self._confirmation.add(one.alert)
+        believed = self._confirmation.believed(counting)
+        episode = self.episode
+        if episode is not None and episode.incident.state == "open":
+            self._quiet = 0
+            for one in counting:
+                episode.add(one)
+            return self._escalate(episode, step, counting, believed)
+        pending = self.pending = self.pending or Episode.begin(self._signal, counting[0])
+        for one in counting:
+            pending.add(one)
+        if believed is None:
+            return []
+        self.pending = None
+        if episode is not None:
+            return self._relapse(episode, pending, step, counting, believed)
+        return self._open(pending, step, counting, believed)
+
+    def end_row(self, step: int, looked: Collection[str]) -> list[Event | Blip]:
+        """End a row at which these detectors had something to look at; return what changes."""
+        self._confirmation.end_row(looked)
+        changes = [] if self._alarmed else self._calm(step)
+        self._allowances.end_row(quiet=not self._alarmed and not self._allowed)
+        self._alarmed = self._allowed = False
+        if self.episode is not None:
+            self.episode.rows_since_notified += 1
+        elif self._recovered is not None:
+            self._rows_since_recovery += 1
+            if self._rows_since_recovery > self._rules.reopen_within:
+                self._recovered = None
+        return changes
+
+    def close(self, step: int, by: str, *, accept: bool) -> list[Event]:
+        """Let a person end the incident; accepted, its level is normal from now on."""
+        episode = self.episode
+        if episode is None:
+            return []
+        levels = {kind: episode.level(kind, self._recent) for kind in episode.courses}
+        if accept:
+            self._allowances.accept(levels)
+        else:
+            self._allowances.close(levels, episode.incident.severity)
+        return [self._end(episode, step, "accepted" if accept else "closed", by=by)]
+
+    def forget_recovery(self) -> None:
+        """Reopen nothing that recovered before."""
+        self._recovered = None
+
+    def finish(self, step: int) -> list[Event]:
+        """Let the run end; an incident that is open ends with it, unresolved."""
+        episode = self.episode
+        if episode is None:
+            return []
+        episode.incident.state, episode.incident.ended = "ended", step
+        return [episode.event("ended", step, "finished", self._recent)]
+
+    def restate(self, step: int, reason: Reason) -> Event:
+        """Return the event that says where the incident is, for those who were told otherwise."""
+        episode = self.episode
+        assert episode is not None
+        if reason in ("confirmed", "rolled_back"):
+            return episode.event("opened", step, reason, self._recent)
+        if reason == "graver":
+            return episode.event("escalated", step, reason, self._recent)
+        if episode.incident.state == "settled":
+            return episode.event("settled", step, "settled", self._recent)
+        return episode.event("reopened", step, reason, self._recent)
+
+    def _calm(self, step: int) -> list[Event | Blip]:
+        changes: list[Event | Blip] = []
+        if self.pending is not None:
+            changes.append(_blip(self.pending.incident, step))
+            self.pending = None
+        episode = self.episode
+        if episode is None:
+            return changes
+        self._quiet += 1
+        settled = episode.incident.state == "settled"
+        if episode.excuse is not None:
+            episode.excuse.look()
+        if not settled and self._quiet < self._quiet_rows_needed(episode):
+            return changes
+        if episode.is_back(self._recent):
+            changes.append(self._end(episode, step, "recovered", rows=self._quiet))
+            self._recovered, self._rows_since_recovery = episode, 0
+        elif not settled:
+            changes.append(self._settle(episode, step))
+        elif self._quiet >= self._rules.accept_after and self._may_be_accepted(episode):
+            changes.append(self._end(episode, step, "accepted", rows=self._quiet))
+        return changes
+
+    def _open(
+        self, episode: Episode, step: int, alerts: Sequence[Measured], believed: Believed
+    ) -> list[Event]:
+        earlier, self._recovered = self._recovered, None
+        self._allowances.lift()
+        if earlier is not None and earlier.kind == episode.kind:
+            return self._reopen(earlier, episode, step, believed)
+        return [self._opened(episode, step, alerts, believed)]
+
+    def _opened(
+        self,
+        episode: Episode,
+        step: int,
+        alerts: Sequence[Measured],
+        believed: Believed,
+        follows: str = "",
+    ) -> Event:
+        incident = episode.incident
+        incident.id, incident.number = self._identify(self._signal, incident.started, step)
+        incident.state, incident.opened, incident.follows = "open", step, follows
+        incident.severity, incident.worst = believed.severity, believed.by.alert
+        for course in episode.courses.values():
+            course.measure_normal(self._recent)
+        episode.told_kinds = {said.kind for said in alerts}
+        self.episode, self._quiet = episode, 0
+        return episode.event("opened", step, believed.reason, self._recent, rows=believed.rows)
+
+    def _reopen(
+        self, episode: Episode, again: Episode, step: int, believed: Believed
+    ) -> list[Event]:
+        """Go on with an incident that had recovered a short while ago."""
+        incident = episode.incident
+        far_worse = is_times_worse(
+            again.incident.peak, incident.peak, incident.worse, self._rules.reopen_factor
+        )
+        episode.merge(again)
+        episode.reopenings += 1
+        incident.state, incident.ended, incident.reason = "open", None, ""
+        self.episode, self._quiet = episode, 0
+        rows = self._rows_since_recovery
+        changes = [episode.event("reopened", step, "returned", self._recent, rows=rows)]
+        if is_graver(believed.severity, incident.severity):
+            incident.severity, incident.worst = believed.severity, believed.by.alert
+            changes.append(episode.event("escalated", step, "graver", self._recent))
+        elif far_worse:
+            incident.worst = believed.by.alert
+            changes.append(episode.event("escalated", step, "far_worse", self._recent))
+        return changes
+
+    def _relapse(
+        self,
+        episode: Episode,
+        again: Episode,
+        step: int,
+        alerts: Sequence[Measured],
+        believed: Believed,
+    ) -> list[Event]:
+        """Decide about a confirmed alert while settled: new trouble, or the same once more."""
+        kind, value = believed.by.kind, believed.by.value
+        new = kind not in episode.courses
+        new = new or is_graver(believed.severity, episode.incident.severity)
+        if not new and value is not None:
+            level = episode.level(kind, self._recent)
+            new = is_times_worse(value, level, kind[1], self._rules.relapse_factor)
+        if not new:
+            self._quiet = 0
+            episode.merge(again)
+            episode.excuse = None
+            episode.incident.state, episode.incident.level = "open", None
+            return [episode.event("reopened", step, "alert_while_settled", self._recent)]
+        for of, course in again.courses.items():
+            if of in episode.courses:
+                course.follow(episode.courses[of], episode.level(of, self._recent))
+        end = self._end(episode, step, "superseded")
+        return [end, self._opened(again, step, alerts, believed, follows=episode.incident.id)]
+
+    def _escalate(
+        self, episode: Episode, step: int, alerts: Sequence[Measured], believed: Believed | None
+    ) -> list[Event]:
+        incident, rules = episode.incident, self._rules
+        if believed is not None and is_graver(believed.severity, incident.severity):
+            episode.turn_to(believed.by)
+            episode.told_kinds.add(believed.by.kind)
+            incident.severity, incident.worst = believed.severity, believed.by.alert
+            return [episode.event("escalated", step, "graver", self._recent)]
+        late = episode.rows_since_notified >= rules.escalate_later_after
+        factor = rules.escalate_later_factor if late else rules.escalate_factor
+        worse, before = incident.worse, episode.notified_peak
+        if not episode.counts_steps and is_times_worse(incident.peak, before, worse, factor):
+            as_bad = [s.alert for s in alerts if s.alert.severity == incident.severity]
+            incident.worst = as_bad[0] if as_bad else incident.worst
+            return [episode.event("escalated", step, "far_worse", self._recent)]
+        for said in alerts:
+            # Several detectors of one explosion are one explosion, unless a long time has passed.
+            other = late and said.alert.detector not in episode.told_detectors
+            is_news = said.kind not in episode.told_kinds or other
+            if is_news and self._confirmation.is_sure(said.alert):
+                incident.worst = said.alert
+                episode.told_kinds.add(said.kind)
+                episode.courses[said.kind].measure_normal(self._recent)
+                return [episode.event("escalated", step, "new_kind", self._recent, news=said)]
+        return []
+
+    def _settle(self, episode: Episode, step: int) -> Event:
+        incident = episode.incident
+        incident.level = _known_or(episode.courses[episode.kind].level(self._recent), incident.peak)
+        incident.state = "settled"
+        if incident.severity == "critical":
+            episode.excuse = Excuse(self._recent, incident.started, self._budget)
+            episode.excuse.look()
+        return episode.event("settled", step, "settled", self._recent, rows=self._quiet)
+
+    def _end(
+        self, episode: Episode, step: int, reason: Reason, *, by: str = "", rows: int | None = None
+    ) -> Event:
+        incident = episode.incident
+        incident.state, incident.ended, incident.reason = "resolved", step, reason
+        self.episode = self.pending = None
+        self._archive(episode)
+        return episode.event("resolved", step, reason, self._recent, by=by, rows=rows)
+
+    def _may_be_accepted(self, episode: Episode) -> bool:
+        if episode.incident.severity == "warning":
+            return True
+        return self._signal == "kl" and episode.excuse is not None and episode.excuse.held
+
+    def _quiet_rows_needed(self, episode: Episode) -> int:
+        needed = max(self._resolve[name] for name in episode.incident.detectors)
+        if episode.reopenings >= self._rules.reopen_limit:
+            return max(needed, self._rules.reopen_within)
+        return needed
+
+
+def _known_or(level: float, otherwise: float) -> float:
+    return level if math.isfinite(level) else otherwise
+
+
+def _blip(incident: Incident, step: int) -> Blip:
+    return Blip(
+        signal=incident.signal,
+        severity=incident.severity,
+        started=incident.started,
+        step=step,
+        detectors=list(incident.detectors),
+        peak=incident.peak,
+    )

@@ -1,0 +1,160 @@
+"""The fold: what a journal amounts to, read once and kept up to date as it grows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from klarm.journal.incident import IncidentRecord
+from klarm.journal.lines import OnDamage, Stored, Verifier, lines_between, opened, whole_end
+from klarm.journal.records import (
+    Bound,
+    Checkpoint,
+    Finish,
+    Record,
+    Resume,
+    Started,
+    Step,
+    decoded,
+)
+from klarm.journal.search import identified, steps_back
+from klarm.metrics import Origin
+from klarm.types import Command, Event
+
+_STEP = b'{"type":"step","step":'
+_SKIPPED = (b'{"type":"alert"', b'{"type":"blip"', b'{"type":"source"')
+
+
+class Rollback(NamedTuple):
+    """Training went back to a step: from it up to the last one, steps no longer count."""
+
+    step: int
+    last: int
+
+
+class Fold:
+    """Incidents, checkpoints, rollbacks and the number of steps of a journal.
+
+    It holds no rows, so a run of any length fits in memory; `surviving_rows` has those. What a
+    rollback undoes no longer counts here, as in `surviving_rows` and `steps_back`.
+    """
+
+    def __init__(self, journal: Stored, on_damage: OnDamage | None = None) -> None:
+        """Prepare to read a journal. `on_damage` is given each line that does not count, and why.
+
+        The first `update` reads what there is.
+        """
+        self.head: Started | None = None  # the first run line that can be read
+        self.run = journal.absolute().parent.name if isinstance(journal, Path) else ""
+        self.began = 0.0
+        self.incidents: dict[str, IncidentRecord] = {}  # by id, in the order in which they opened
+        self.checkpoints: list[tuple[int, str]] = []  # that count
+        self.rollbacks: list[Rollback] = []
+        self.origins: dict[str, Origin] = {}  # of metrics whose key is not plain from the name
+        self.first_step: int | None = None  # that counts
+        self.last_step: int | None = None
+        self.steps = 0  # that count
+        self.rolled_back = 0  # steps that do not
+        self.commands: set[str] = set()  # keys of those that the run has applied
+        self.finished = False  # whether the last process said that it ended
+        self._journal = journal
+        self._verifier = Verifier(on_damage)
+        self._read_to = 0
+        self._in_order = True  # no step is lower than the one before without a resume line
+
+    def update(self) -> list[Event]:
+        """Take in what was appended since the last call; return the new events.
+
+        An incomplete batch at the end is left for the next call.
+        """
+        new: list[Event] = []
+        with opened(self._journal) as file:
+            end = whole_end(file)
+            for begin, line in lines_between(file, self._read_to, end):
+                self._read_to = begin + len(line) + 1
+                if not self._verifier.passes(line) or line.startswith(_SKIPPED):
+                    continue
+                step = _step_number(line) if self._verifier.sealed else None
+                if step is not None:
+                    self._add_step(step)
+                elif (record := decoded(line)) is not None:
+                    self._add(record, begin, file, new)
+        return new
+
+    def _add(self, record: Record, begin: int, file: IO[bytes], new: list[Event]) -> None:
+        if isinstance(record, Event):
+            event = identified(record, self.began)
+            self._add_event(event)
+            new.append(event)
+        elif isinstance(record, Step):
+            self._add_step(record.step)
+        elif isinstance(record, Resume):
+            self._go_back(record, begin, file)
+        elif isinstance(record, Started):
+            self._begin(record)
+        elif isinstance(record, Checkpoint):
+            self.checkpoints.append((record.step, record.path))
+        elif isinstance(record, Bound):
+            self.origins.update(record.origins())
+        elif isinstance(record, Command):
+            self._add_command(record)
+        elif isinstance(record, Finish):
+            self.finished = True
+
+    def _begin(self, record: Started) -> None:
+        self.finished = False
+        if self.head is None:
+            self.head, self.began = record, record.started
+            if self._verifier.number == 1:
+                self.run = record.run
+
+    def _add_step(self, step: int) -> None:
+        if step != self.last_step:
+            if self.last_step is None:
+                self.first_step = step
+            elif step < self.last_step:
+                self._in_order = False
+            self.steps += 1
+            self.last_step = step
+        self.finished = False
+
+    def _add_event(self, event: Event) -> None:
+        known = self.incidents.get(event.id)
+        if known is None or event.event == "opened":  # klarm 0.1 may give a number twice
+            self.incidents[event.id] = IncidentRecord.of(event)
+        else:
+            known.add(event)
+
+    def _add_command(self, command: Command) -> None:
+        self.commands.add(command.key)
+        known = self.incidents.get(command.incident)
+        if command.command == "ack" and known and command.by not in known.acknowledged_by:
+            known.acknowledged_by.append(command.by)
+
+    def _go_back(self, resume: Resume, begin: int, file: IO[bytes]) -> None:
+        self.checkpoints = [saved for saved in self.checkpoints if saved[0] <= resume.step]
+        if self.last_step is None or (self._in_order and self.last_step < resume.step):
+            return
+        undone = 0
+        survivor: int | None = None
+        later: int | None = None
+        for step in steps_back(file, begin):
+            if step.step < resume.step:
+                survivor = step.step if survivor is None else survivor
+                if self._in_order:
+                    break
+            elif step.step != later:
+                undone += 1
+            later = step.step
+        self.rollbacks.append(Rollback(resume.step, self.last_step))
+        self.rolled_back += undone
+        self.steps -= undone
+        self.last_step = survivor
+
+
+def _step_number(line: bytes) -> int | None:
+    """Return the step of a step line as klarm writes it, without decoding the rest."""
+    if not line.startswith(_STEP):
+        return None
+    number = line[len(_STEP) : line.find(b",", len(_STEP))]
+    return int(number) if number.isdigit() else None

@@ -1,0 +1,78 @@
+"""Reading a journal from its beginning, and telling one from other files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from klarm.journal.checksum import checked
+from klarm.journal.lines import (
+    Damage,
+    OnDamage,
+    Stored,
+    Verifier,
+    lines_between,
+    opened,
+    whole_end,
+)
+from klarm.journal.records import FORMAT, Record, Started, decoded
+from klarm.journal.search import run_lines
+from klarm.types import Command
+
+_BEGINNING = 2**20  # bytes; what does not show itself as a journal by then is none
+
+
+def read_journal(
+    journal: str | os.PathLike[str] | IO[bytes], on_damage: OnDamage | None = None
+) -> Iterator[Record]:
+    """Yield the records of a journal. Types that only a later klarm knows are skipped.
+
+    `on_damage` is given the number of each line that does not count, and why: it is "damaged",
+    "not by klarm", or the first line of an "incomplete" end.
+    """
+    stored: Stored = Path(journal) if isinstance(journal, str | os.PathLike) else journal
+    with opened(stored) as file:
+        verifier, end = Verifier(on_damage), whole_end(file)
+        for _, line in lines_between(file, 0, end):
+            if verifier.passes(line) and (record := decoded(line)) is not None:
+                yield record
+        if on_damage is not None and file.seek(0, os.SEEK_END) > end:
+            on_damage(verifier.number + 1, "incomplete")
+
+
+def is_journal(path: str | os.PathLike[str]) -> bool:
+    """Tell a journal from any other file by its beginning, even if its first line is damaged."""
+    damaged: list[int] = []
+
+    def note(number: int, _: Damage) -> None:
+        damaged.append(number)
+
+    with opened(Path(path)) as file:
+        verifier, end = Verifier(note), min(_BEGINNING, file.seek(0, os.SEEK_END))
+        for _, line in lines_between(file, 0, end):
+            if verifier.passes(line) and (record := decoded(line)) is not None:
+                lost_its_head = damaged and checked(line) == "good"
+                return isinstance(record, Started) or (
+                    bool(lost_its_head) and not isinstance(record, Command)
+                )
+    return False
+
+
+def head_of(journal: Path) -> Started | None:
+    """Return the first line of a run's journal; None if the file is no journal.
+
+    If that line is damaged, the run has the name of its folder and began with its first run line
+    that can be read, or at 0.
+    """
+    if not is_journal(journal):
+        return None
+    begin, first = next(run_lines(journal), (0, None))
+    if begin == 0 and first is not None:
+        return first
+    if first is None:
+        first = Started("", 0.0, "", "", {}, format=FORMAT)
+    return msgspec.structs.replace(first, run=journal.absolute().parent.name)

@@ -1,0 +1,72 @@
+"""The rows of a run that still count: what a detector's state is rebuilt from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from math import inf, isfinite
+
+from klarm.journal.lines import Stored, Verifier, lines_between, opened, whole_end
+from klarm.journal.records import Step, decoded
+from klarm.journal.search import resume_lines
+from klarm.metrics import to_number
+from klarm.types import Command
+
+_SOUGHT = (b'{"type":"step"', b'{"type":"command"')
+
+# One call of `log`: the step's number, and values by metric name.
+Row = tuple[int, Mapping[str, float]]
+
+
+def surviving_rows(
+    journal: Stored, metrics: Collection[str], before: int | None = None
+) -> Iterator[Row | Command]:
+    """Yield the calls of `log` that no later resume undid, and the commands between them.
+
+    Rows hold only these metrics, and what is new in them: several dicts of one step are one step,
+    and the first value of a metric counts, unless a later one is not finite. `before` leaves out
+    that step and later ones, as if training went on there. No rollback undoes a command: somebody
+    gave it. No more than one row is in memory at a time.
+    """
+    with opened(journal) as file:
+        resumes = [(begin, resume.step) for begin, resume in resume_lines(file)]
+        limits = _limits([step for _, step in resumes], inf if before is None else before)
+        passed = 0  # resume lines
+        last: int | None = None
+        seen: set[str] = set()  # at the last step
+        verifier = Verifier()
+        for begin, line in lines_between(file, 0, whole_end(file)):
+            if not verifier.passes(line) or not line.startswith(_SOUGHT):
+                continue
+            record = decoded(line)
+            if isinstance(record, Command):
+                yield record
+            elif isinstance(record, Step):
+                while passed < len(resumes) and resumes[passed][0] < begin:
+                    passed += 1
+                if record.step >= limits[passed]:
+                    continue
+                if record.step != last:
+                    last, seen = record.step, set()
+                yield record.step, (row := _new_in(record, metrics, seen))
+                seen.update(row)
+
+
+def _limits(resumes: list[int], before: float) -> list[float]:
+    """Return the step that rows must be below, after each number of resume lines.
+
+    >>> _limits([10, 5, 8], before=20)
+    [5, 5, 8, 20]
+    """
+    limits = [before]
+    for step in reversed(resumes):
+        limits.append(min(limits[-1], step))
+    return limits[::-1]
+
+
+def _new_in(record: Step, metrics: Collection[str], seen: set[str]) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for name in record.metrics.keys() & metrics:
+        number = to_number(record.metrics[name])
+        if number is not None and (name not in seen or not isfinite(number)):
+            values[name] = number
+    return values

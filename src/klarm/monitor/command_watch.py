@@ -1,0 +1,74 @@
+"""Commands on their way to a live run: a thread finds them, and `log` applies them at a step."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from klarm.boundary import never_raises
+from klarm.journal import COMMANDS_FILE, read_commands
+from klarm.notices import Notices, ReportsFailures
+from klarm.types import Command
+
+_INTERVAL_SECONDS = 1.0
+
+
+class CommandWatch(ReportsFailures):
+    """Looks at the file of commands beside a journal once a second, on a thread of its own.
+
+    Training never waits for it: a file system that hangs holds up this thread alone.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        hand_over: Callable[[Command], None],
+        notices: Notices,
+        *,
+        applied: Collection[str] = (),
+        interval_seconds: float = _INTERVAL_SECONDS,
+    ) -> None:
+        """Prepare to hand over commands, except those whose keys are in `applied`."""
+        self._folder = folder.absolute()  # the script may change its directory
+        self._hand_over = hand_over
+        self.notices = notices
+        self._known = set(applied)
+        self._interval = interval_seconds
+        self._read_to = 0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="klarm-commands", daemon=True)
+
+    def start(self) -> None:
+        """Hand over what is there, then go on in the background."""
+        self.look()
+        try:
+            self._thread.start()
+        except RuntimeError:  # no more threads to be had, or Python is about to end
+            self.notices.warn("no thread can be started: `klarm close` does not reach this run")
+
+    def stop(self, timeout: float) -> None:
+        """Look once more, then end."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+
+    @never_raises(lambda: None)
+    def look(self) -> None:
+        """Hand over what was written since the last look."""
+        try:
+            if os.path.getsize(self._folder / COMMANDS_FILE) <= self._read_to:  # noqa: PTH202
+                return
+        except OSError:  # there is none yet, or the disk does not answer
+            return
+        for read_to, command in read_commands(self._folder, self._read_to):
+            self._read_to = read_to
+            if command.key not in self._known:
+                self._known.add(command.key)
+                self._hand_over(command)
+
+    def _work(self) -> None:
+        while not self._stopping.wait(self._interval):
+            self.look()
+        self.look()

@@ -1,0 +1,81 @@
+"""`klarm close` and `klarm ack`: which incident is meant, across runs.
+
+Covers ack.py, which.py, runs.py and options.py too.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import klarm
+from klarm.cli.group import klarm as command
+from klarm.detectors import KLExplosionDetector
+from klarm.journal import FORMAT, FileJournal, Started
+from klarm.monitor.monitor import Monitor
+
+pytestmark = pytest.mark.usefixtures("one_detector")
+
+
+def broken(run: str) -> str:
+    """A run that is over, with an incident open; return the incident's id."""
+    monitor = klarm.init(run, console=False)
+    monitor.log({"kl": math.nan}, 0)
+    klarm.finish()
+    return monitor.incidents[0].id
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(command, list(arguments))
+
+
+def test_an_id_is_found_in_any_run() -> None:
+    """Its first four characters are enough."""
+    first, second = broken("a"), broken("b")
+    done = run("close", first[:6])
+    assert done.exit_code == 0
+    assert f"run a: incident 1 ({first}) on kl is closed" in done.output
+    assert f"({second})" in run("close", second).output
+
+
+def test_a_number_is_one_of_the_chosen_run() -> None:
+    """The latest, unless another is named."""
+    broken("a")
+    broken("b")
+    assert "run a: incident 1" in run("ack", "1", "--run", "a").output
+    assert "run b has no incident 7; it has 1" in run("ack", "7", "--run", "b").output
+
+
+def test_a_prefix_of_several_ids_lists_them() -> None:
+    """With what tells them apart."""
+    for name, id_ in (("a", "kaaaa222"), ("b", "kaaaa333")):
+        journal = FileJournal(Path("klarm_runs") / name, print)
+        journal.record(Started(name, 1.0, "0.2.0", "n1", {}, format=FORMAT))
+        monitor = Monitor(name, [KLExplosionDetector()], journal, ids=lambda *_, id_=id_: id_)
+        monitor.log({"kl": math.nan}, 3)
+        monitor.finish()
+    done = run("close", "kaaaa")
+    assert done.exit_code == 1
+    assert done.output.splitlines() == [
+        "Error: kaaaa could be any of these; give the id:",
+        "  kaaaa222  run a, kl, critical, since step 3",
+        "  kaaaa333  run b, kl, critical, since step 3",
+    ]
+    assert "run b: incident 1 (kaaaa333)" in run("close", "KAAAA3").output
+
+
+def test_what_is_too_short_or_unknown_is_said() -> None:
+    """With what to give instead."""
+    broken("a")
+    assert "give at least 4 characters" in run("close", "kq").output
+    assert "there is no incident kzzzz" in run("close", "kzzzz").output
+
+
+def test_what_is_resolved_cannot_be_closed() -> None:
+    """It says how it ended."""
+    id_ = broken("a")
+    run("close", id_)
+    assert "is resolved already: closed at step 0" in run("close", id_).output

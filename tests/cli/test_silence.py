@@ -1,0 +1,63 @@
+"""`klarm silence`: how a span is read, and what the run finds in its commands."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import klarm
+from klarm.cli.group import klarm as command
+from klarm.cli.silence import _parse
+from klarm.journal import read_commands
+
+pytestmark = pytest.mark.usefixtures("one_detector")
+
+
+@pytest.mark.parametrize(
+    ("span", "until"),
+    [
+        ("200steps", (250, None)),
+        ("1 step", (51, None)),
+        ("30min", (None, 1000.0 + 1800)),
+        ("5m", (None, 1000.0 + 300)),
+        ("2h", (None, 1000.0 + 7200)),
+        (" 1d ", (None, 1000.0 + 86400)),
+    ],
+)
+def test_a_span_is_a_number_of_steps_or_a_time(
+    span: str, until: tuple[int | None, float | None]
+) -> None:
+    """Counted from where the run is, or from now."""
+    assert _parse(span, 50, 1000.0) == until
+
+
+@pytest.mark.parametrize("span", ["", "2", "0h", "-1h", "2 weeks", "1e3steps"])
+def test_what_is_no_span_is_refused(span: str) -> None:
+    """With what to try."""
+    with pytest.raises(click.BadParameter, match="try 200steps, 30min, 2h or 1d"):
+        _parse(span, 50, 1000.0)
+
+
+def test_a_silence_and_its_end_are_left_for_the_run() -> None:
+    """With who gave them."""
+    klarm.init("a", console=False).log({"kl": math.nan}, 3)
+    klarm.finish()
+    for arguments in (["--for", "10steps", "--by", "ada"], ["--off", "--by", "bob"]):
+        done = CliRunner().invoke(command, ["silence", "kl", *arguments])
+        assert done.exit_code == 0, done.output
+    found = [command for _, command in read_commands(Path("klarm_runs/a"))]
+    assert [(one.command, one.signal, one.by, one.until_step) for one in found] == [
+        ("silence", "kl", "ada", 13),
+        ("silence_off", "kl", "bob", None),
+    ]
+
+
+def test_an_unknown_signal_is_answered_with_the_nearest() -> None:
+    """Before anything is looked for."""
+    done = CliRunner().invoke(command, ["silence", "rewrad", "--for", "2h"])
+    assert done.exit_code == 2
+    assert "there is no signal rewrad; did you mean reward?" in done.output

@@ -1,0 +1,51 @@
+"""`klarm test-alert`: a message that says it is a test, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from loopback import Server
+
+from klarm.cli.group import klarm as command
+
+
+@pytest.fixture
+def server(clean_place: None) -> Iterator[Server]:
+    server = Server()
+    Path("klarm.yaml").write_text(
+        f"channels: {{hook: {{type: webhook, url: '{server.url}', severity: critical}}}}"
+    )
+    yield server
+    server.close()
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(command, ["test-alert", *arguments])
+
+
+def test_the_message_is_marked_and_goes_out_whatever_the_channel_takes(server: Server) -> None:
+    """A warning reaches a channel for critical incidents only."""
+    done = run()
+    assert (done.exit_code, done.stdout) == (0, "hook: delivered\n")
+    (message,) = server.messages
+    assert message["test"] is True
+
+
+def test_a_failure_is_said_and_is_the_exit_code(server: Server) -> None:
+    """It is not tried again."""
+    server.answers = [(503, {})]
+    done = run("hook")
+    assert done.exit_code == 1
+    assert done.stdout.startswith("hook: not delivered: ")
+    assert len(server.messages) == 1
+
+
+@pytest.mark.usefixtures("server")
+def test_a_misspelt_channel_is_answered_with_the_nearest() -> None:
+    """Nothing is sent."""
+    done = run("hok")
+    assert done.exit_code == 2
+    assert "there is no channel hok; did you mean hook?" in done.output

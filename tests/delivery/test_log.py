@@ -1,0 +1,100 @@
+"""The record of deliveries: sealed lines, damage, and what klarm 0.1 wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from klarm.delivery import log as deliveries
+from klarm.delivery.log import Delivered, Entry
+from klarm.journal import checked, derived_id, sealed
+from klarm.types import Command
+
+FORMAT_1 = Path(__file__).parents[1] / "journal" / "format_1"
+FOLDER = Path("run")
+ENTRY = Delivered(
+    id="kq7x2abc",
+    began=1000.0,
+    incident=3,
+    event="opened",
+    step=17,
+    channel="slack",
+    time=2000.0,
+    outcome="sent",
+    attempts=1,
+    receipt={"ts": "17.0001"},
+)
+
+
+@pytest.fixture
+def file(clean_place: None) -> Path:
+    FOLDER.mkdir()
+    return FOLDER / deliveries.FILE_NAME
+
+
+def entries(folder: Path = FOLDER) -> tuple[list[Entry], list[int]]:
+    """Return what is read, and the offsets of damaged lines."""
+    damaged: list[int] = []
+    return [entry for _, entry in deliveries.read(folder, 0, damaged.append)], damaged
+
+
+def test_every_line_is_sealed(file: Path) -> None:
+    """And is read as it was written."""
+    deliveries.append(FOLDER, ENTRY, ENTRY)
+    assert [checked(line) for line in file.read_bytes().splitlines()] == ["good", "good"]
+    assert entries() == ([ENTRY, ENTRY], [])
+
+
+def test_a_damaged_line_is_skipped_and_reported(file: Path) -> None:
+    """The lines around it count."""
+    for _ in range(3):
+        deliveries.append(FOLDER, ENTRY)
+    lines = file.read_bytes().splitlines(keepends=True)
+    lines[1] = lines[1].replace(b'"step":17', b'"step":18')
+    file.write_bytes(b"".join(lines))
+    assert entries() == ([ENTRY, ENTRY], [len(lines[0])])
+
+
+def test_a_torn_line_is_reported_and_a_later_version_is_not(file: Path) -> None:
+    """The one is damage, the other is not."""
+    file.write_bytes(b'{"type":"delivery","began":10')
+    deliveries.append(FOLDER, ENTRY)
+    with file.open("ab") as lines:
+        lines.write(sealed(b'{"type":"delivery","outcome":"read aloud"}'))
+    assert entries() == ([ENTRY], [0])
+
+
+@given(at=st.integers(0, 10_000), byte=st.integers(0, 255))
+def test_whatever_byte_is_damaged_no_line_is_misread(at: int, byte: int) -> None:
+    """A changed line is the same, or is not read at all."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        deliveries.append(Path(folder), ENTRY)
+        path = Path(folder) / deliveries.FILE_NAME
+        line = bytearray(path.read_bytes())
+        line[at % (len(line) - 1)] = byte
+        path.write_bytes(line)
+        assert entries(Path(folder))[0] in ([ENTRY], [])
+
+
+def test_lines_of_klarm_0_1_get_the_id_of_their_incident() -> None:
+    """From when the run began, and the number."""
+    found, damaged = entries(FORMAT_1 / "open")
+    delivery, ack = found
+    assert isinstance(delivery, Delivered)
+    assert isinstance(ack, Command)
+    assert damaged == []
+    assert delivery.id == ack.incident == derived_id(delivery.began, 1)
+    assert (ack.command, ack.by) == ("ack", "ada")
+
+
+def test_silences_of_klarm_0_1_are_commands() -> None:
+    """As `klarm silence` writes them today."""
+    *_, silence = entries(FORMAT_1 / "settled")[0]
+    assert isinstance(silence, Command)
+    assert (silence.command, silence.signal, silence.by) == ("silence", "kl", "ada")
+    assert silence.until_time == 1803497154.7880135

@@ -1,0 +1,110 @@
+"""The outbox: the journal less the deliveries, whatever version wrote them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from loopback import Server
+from msgspec.structs import replace
+from one_channel import FOLDER, Run, outcomes, silence
+
+from klarm.delivery.log import FILE_NAME as DELIVERIES
+from klarm.delivery.outbox import Outbox
+from klarm.journal import FILE_NAME
+from klarm.types import Event
+
+FORMAT_1 = Path(__file__).parents[1] / "journal" / "format_1"
+
+
+def pending(folder: Path, channel: str) -> list[Event]:
+    outbox = Outbox(folder)
+    outbox.refresh()
+    return outbox.pending(channel, 0, 100, lambda _: True).events
+
+
+@pytest.mark.parametrize("run", ["open", "settled", "rolled_back", "resumed"])
+def test_after_an_upgrade_nobody_is_notified_twice(run: str) -> None:
+    """What klarm 0.1 sent counts as sent; a channel that is new hears of everything."""
+    assert pending(FORMAT_1 / run, "ops") == []
+    assert pending(FORMAT_1 / run, "new") != []
+
+
+def test_acknowledgements_and_silences_of_klarm_0_1_count() -> None:
+    """By the ids that their incidents have today."""
+    outbox = Outbox(FORMAT_1 / "open")
+    outbox.refresh()
+    ((_, _, opened),) = outbox.recorded()
+    assert outbox.acknowledged == {opened.id: ["ada"]}
+    outbox = Outbox(FORMAT_1 / "settled")
+    outbox.refresh()
+    assert [silence.signal for silence in outbox.in_force(1794857200.0)] == ["kl"]
+
+
+def test_a_number_that_is_used_again_is_another_incident(run: Run, server: Server) -> None:
+    """A full disk, or a kill, may have made the run forget its numbers: the ids differ."""
+    run.tell("opened", severity="critical")
+    run.settle()
+    run.tell("opened", severity="critical", id="kq7x2abc")
+    run.settle()
+    assert len(server.messages) == 2
+    assert outcomes() == [(1, "opened", "sent"), (1, "opened", "sent")]
+
+
+def test_a_silence_for_an_earlier_run_of_the_name_does_not_count(server: Server) -> None:
+    """Its journal was deleted, the commands beside it were not."""
+    run = Run(server, began=6000.0)
+    silence(until_step=1000)  # at 5000
+    run.tell("opened")
+    run.settle()
+    assert len(server.messages) == 1
+
+
+def test_a_damaged_line_is_said_once(run: Run) -> None:
+    """However often the file is read again."""
+    for incident in (1, 2):
+        run.tell("opened", incident=incident, step=incident)
+    run.settle()
+    file = FOLDER / DELIVERIES
+    file.write_bytes(file.read_bytes().replace(b'"attempts":1', b'"attempts":9'))
+    said: list[str] = []
+    outbox = Outbox(FOLDER, say=said.append)
+    for _ in range(2):
+        outbox.refresh()
+    (line,) = said
+    assert line.startswith("deliveries.jsonl is damaged at byte 0")
+
+
+def test_what_was_overtaken_is_not_sent(run: Run) -> None:
+    """An escalation that was sent makes the opening old news, in the order of the journal."""
+    opened = run.outbox.identified(run.tell("opened"))
+    escalated = run.outbox.identified(run.tell("escalated", step=12))
+    resolved = run.outbox.identified(run.tell("resolved", step=5))  # training went back
+    run.outbox.settle("hook", [escalated], "sent")
+    everything = [opened, escalated, resolved]
+    assert run.outbox.unsettled("hook", everything) == [resolved]
+    assert [event.event for event in pending(FOLDER, "hook")] == ["resolved"]
+    run.outbox.settle("hook", [resolved], "silenced")
+    assert pending(FOLDER, "hook") == []
+
+
+def test_an_edit_overtakes_nothing(run: Run) -> None:
+    """What a silence holds back is still news after it."""
+    escalated = run.outbox.identified(run.tell("escalated", step=12))
+    settled = run.outbox.identified(run.tell("settled", step=40))
+    run.outbox.settle("hook", [settled], "sent")
+    assert run.outbox.unsettled("hook", [escalated, settled]) == [escalated]
+
+
+def test_the_ids_of_format_1_are_filled_in(clean_place: None) -> None:
+    """The same for every reader."""
+    shutil.copytree(FORMAT_1 / "resumed", "copy")
+    ids = {event.incident: event.id for _, _, event in Outbox(Path("copy")).recorded()}
+    assert sorted(ids) == [1, 2]
+    assert len(set(ids.values())) == 2
+    again = {event.incident: event.id for _, _, event in Outbox(Path("copy")).recorded()}
+    assert again == ids
+    event = next(iter(Outbox(Path("copy")).recorded()))[2]
+    assert Outbox(Path("copy")).identified(replace(event, id="mine")).id == "mine"
+    assert (Path("copy") / FILE_NAME).is_file()

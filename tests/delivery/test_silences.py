@@ -1,0 +1,198 @@
+"""Acknowledgements and silences: what they hold back, and what they never do."""
+
+from __future__ import annotations
+
+from loopback import Server
+from one_channel import Run, ack, command, outcomes, silence
+
+
+def test_a_silenced_signal_is_not_told_of_but_the_others_are(run: Run, server: Server) -> None:
+    """It is recorded that it was silenced, once it is over."""
+    silence(until_time=6000.0)
+    run.tell("opened")
+    run.tell("opened", incident=2, step=11, signal="loss")
+    run.settle()
+    run.tell("resolved", step=40)
+    run.settle()
+    assert server.told() == [(2, "opened", 11)]
+    assert outcomes() == [(2, "opened", "sent"), (1, "resolved", "silenced")]
+    run.now = 7000.0
+    assert run.settle() is None
+    assert len(server.messages) == 1
+
+
+def test_what_is_still_open_when_a_silence_ends_is_told_then(run: Run, server: Server) -> None:
+    """Muted, and not lost."""
+    silence(until_time=5020.0)
+    run.tell("opened")
+    assert run.settle() == 15.0
+    run.now += 15.0
+    assert run.settle() == 15.0
+    assert server.messages == []
+    run.now += 15.0
+    assert run.settle() is None
+    assert server.told() == [(1, "opened", 10)]
+
+
+def test_a_silence_may_be_counted_in_steps(run: Run, server: Server) -> None:
+    """Those of the run, not of the incident."""
+    silence(until_step=100)
+    run.tell("opened")
+    assert run.settle() == 15.0
+    run.now += 15.0
+    run.tell("opened", incident=2, step=100)
+    assert run.settle() == 15.0
+    assert server.messages == []
+    assert run.journal is not None
+    run.journal.step(101, run.now, {"kl": 1.0})
+    run.now += 15.0
+    assert run.settle() is None
+    assert server.told() == [(1, "opened", 10), (2, "opened", 100)]
+
+
+def test_a_silence_does_not_hold_back_the_critical_unless_it_says_so(
+    run: Run, server: Server
+) -> None:
+    """NaN is always critical: it cannot be silenced by accident."""
+    silence(until_time=6000.0)
+    run.tell("opened", incident=1, severity="critical")
+    run.tell("opened", incident=2, step=11)
+    run.settle()
+    run.tell("escalated", incident=2, step=12, severity="critical")
+    run.settle()
+    assert server.told() == [(1, "opened", 10), (2, "escalated", 12)]
+    silence(until_time=6000.0, even_critical=True)
+    run.tell("opened", incident=3, step=13, severity="critical")
+    run.settle()
+    assert len(server.messages) == 2
+
+
+def test_many_silenced_incidents_do_not_hold_up_the_others(run: Run, server: Server) -> None:
+    """More than fit into memory."""
+    silence(until_time=6000.0)
+    for incident in range(1, 251):
+        run.tell("opened", incident=incident, step=incident)
+    run.tell("opened", incident=251, step=251, signal="loss")
+    for _ in range(10):
+        run.settle()
+        run.now += 15.0
+    assert server.told() == [(251, "opened", 251)]
+    run.now = 6000.0
+    while run.settle() is not None:
+        run.now += 15.0
+    assert len(server.messages) == 251
+
+
+def test_the_end_of_what_was_told_is_told_in_a_silence_too(run: Run, server: Server) -> None:
+    """A pager must not ring on for something that is over."""
+    run.tell("opened")
+    run.settle()
+    silence(until_time=6000.0, even_critical=True)
+    run.tell("resolved", step=40)
+    run.settle()
+    assert server.told() == [(1, "opened", 10), (1, "resolved", 40)]
+
+
+def test_an_acknowledged_incident_is_told_of_only_when_it_gets_worse_or_ends(
+    run: Run, server: Server
+) -> None:
+    """Whoever acknowledged it knows that it opened."""
+    server.answers = [(500, {})]
+    run.tell("opened")
+    pause = run.settle()
+    ack(1)
+    run.now += pause or 0.0
+    assert run.settle() is None
+    assert len(server.messages) == 1
+    run.tell("escalated", step=12, severity="critical")
+    run.settle()
+    run.tell("resolved", step=40, severity="critical")
+    run.settle()
+    assert server.told()[1:] == [(1, "escalated", 12), (1, "resolved", 40)]
+    assert outcomes()[0] == (1, "opened", "acknowledged")
+
+
+def test_that_an_acknowledged_warning_became_far_worse_is_told(run: Run, server: Server) -> None:
+    """Who acknowledged it knew of something smaller."""
+    run.tell("opened")
+    run.settle()
+    ack(1)
+    run.tell("escalated", step=212)
+    run.settle()
+    assert server.told() == [(1, "opened", 10), (1, "escalated", 212)]
+
+
+def test_a_silence_that_is_over_is_heeded_though_a_message_keeps_failing(
+    run: Run, server: Server
+) -> None:
+    """What is new, or was held back, is sent before what has failed."""
+    silence(until_time=5060.0)
+    run.tell("opened")
+    run.settle()
+    server.broken = {2}
+    run.tell("opened", 2, step=20, signal="loss")
+    for _ in range(8):
+        run.now += run.settle() or 0.0
+    assert (1, "opened", 10) in server.told()
+
+
+def test_an_acknowledgement_keeps_no_critical_incident_from_being_sent(
+    run: Run, server: Server
+) -> None:
+    """One colleague knows of it; those on this channel do not. They are told who does."""
+    server.answers = [(500, {})]
+    run.tell("opened", severity="critical")
+    pause = run.settle()
+    for name in ("ada", "bob", "ada"):
+        ack(1, by=name)
+    run.now += pause or 0.0
+    assert run.settle() is None
+    assert server.told()[1:] == [(1, "opened", 10)]
+    assert server.messages[1]["fields"]["Acknowledged by"] == "ada, bob"
+    assert "Acknowledged by: ada, bob" in server.messages[1]["body"]
+
+
+def test_a_critical_incident_that_was_acknowledged_and_is_over_is_still_told(
+    run: Run, server: Server
+) -> None:
+    """In one message; one that was never critical is not."""
+    server.answers = [(500, {})]
+    run.tell("opened", severity="critical")
+    pause = run.settle()
+    run.tell("opened", incident=2, step=11)
+    for incident in (1, 2):
+        ack(incident, by="ada")
+    run.tell("resolved", step=40, severity="critical")
+    run.tell("resolved", incident=2, step=41)
+    run.now += pause or 0.0
+    run.settle()
+    assert server.told()[1:] == [(1, "resolved", 40)]
+    assert outcomes()[:2] == [(2, "opened", "acknowledged"), (2, "resolved", "acknowledged")]
+
+
+def test_a_silence_that_is_ended_early_holds_nothing_back(run: Run, server: Server) -> None:
+    """A live run sees it when it looks again."""
+    silence(until_time=9000.0)
+    silence(until_step=1000)
+    silence(until_time=9000.0, signal="loss")
+    run.tell("opened")
+    run.tell("opened", incident=2, step=11, signal="loss")
+    assert run.settle() == 15.0
+    command("silence_off", signal="kl")
+    run.now += 15.0
+    assert run.settle() == 15.0
+    assert server.told() == [(1, "opened", 10)]
+
+
+def test_what_a_silence_held_back_comes_before_what_kept_failing(run: Run, server: Server) -> None:
+    """Once it is over, one message says both, in the order in which they happened."""
+    silence(until_time=5010.0)
+    run.tell("opened")
+    run.settle()
+    server.answers = [(500, {})] * 6
+    run.tell("escalated", step=12, severity="critical")
+    while (pause := run.settle()) is not None:
+        run.now += pause
+    assert server.told()[-1] == (1, "opened", 12)
+    assert "Opened at step 10: it opened. Escalated at step 12" in server.messages[-1]["body"]
+    assert outcomes() == [(1, "opened", "sent"), (1, "escalated", "sent")]

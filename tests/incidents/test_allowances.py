@@ -1,0 +1,68 @@
+"""Allowances: what was closed or accepted opens nothing until it is worse, or has been quiet."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from klarm.detectors import Detector, KLBudgetDetector, KLExplosionDetector
+from klarm.incidents.allowances import Allowances
+from klarm.incidents.measured import Measured
+from klarm.types import Alert, Severity
+
+HIGHER = ("kl", "higher")
+
+
+def said(
+    value: float, severity: Severity = "warning", detector: Detector | None = None
+) -> Measured:
+    by = detector or KLExplosionDetector()
+    return Measured.of(Alert(by.name, severity, 7, "KL is high.", {"kl": value}, "Look."), by)
+
+
+def closed(level: float = 1.0, quiet_rows: int = 3) -> Allowances:
+    made = Allowances(1.5, quiet_rows)
+    made.close({HIGHER: level}, "warning")
+    return made
+
+
+def test_without_a_word_from_anybody_nothing_is_allowed() -> None:
+    """Every alert counts."""
+    assert not Allowances(1.5, 3).allows(said(0.1))
+
+
+@pytest.mark.parametrize(
+    ("value", "allowed"), [(0.5, True), (1.49, True), (1.5, False), (math.nan, False)]
+)
+def test_a_closed_level_allows_less_than_the_factor_above_it(value: float, allowed: bool) -> None:
+    """A NaN is allowed by nobody."""
+    assert closed().allows(said(value)) is allowed
+
+
+def test_what_is_graver_or_of_another_kind_is_not_allowed() -> None:
+    """Only this metric, in this direction, at this severity was closed."""
+    assert not closed().allows(said(1.0, "critical"))
+    assert not closed().allows(said(1.0)._replace(kind=("kl", "lower")))
+
+
+def test_what_was_closed_opens_again_after_enough_quiet_rows_in_a_row() -> None:
+    """A row that is not quiet begins the count anew."""
+    made = closed(quiet_rows=2)
+    for quiet in (True, False, True):
+        made.end_row(quiet=quiet)
+    assert made.allows(said(1.0))
+    made.end_row(quiet=True)
+    assert not made.allows(said(1.0))
+    assert not made
+
+
+def test_an_accepted_level_holds_for_fixed_limits_and_for_good() -> None:
+    """Detectors that learn take the level for normal by themselves."""
+    made = Allowances(1.5, 1)
+    made.accept({HIGHER: 2.0})
+    made.end_row(quiet=True)
+    made.lift()
+    assert made.allows(said(2.9, "critical", KLBudgetDetector()))
+    assert not made.allows(said(3.0, "critical", KLBudgetDetector()))
+    assert not made.allows(said(2.0))

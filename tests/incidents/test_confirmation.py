@@ -1,0 +1,91 @@
+"""Confirmation: how many rows in alert are believed, and at which severity."""
+
+from __future__ import annotations
+
+import math
+
+from klarm.detectors import KLExplosionDetector
+from klarm.incidents.confirmation import Believed, Confirmation, is_graver
+from klarm.incidents.measured import Measured
+from klarm.types import Alert, Severity
+
+BY = KLExplosionDetector()
+
+
+def alert(severity: Severity = "warning", value: float = 1.0, *, decisive: bool = False) -> Alert:
+    return Alert(BY.name, severity, 7, "KL is high.", {"kl": value}, "Look.", decisive)
+
+
+class Rows:
+    """Rows of one detector that needs three to be believed."""
+
+    def __init__(self) -> None:
+        self.confirmation = Confirmation({BY.name: 3})
+
+    def add(self, *alerts: Alert) -> Believed | None:
+        for one in alerts:
+            self.confirmation.add(one)
+        believed = self.confirmation.believed([Measured.of(one, BY) for one in alerts])
+        self.confirmation.end_row([BY.name])
+        return believed
+
+
+def test_the_third_row_in_a_row_confirms() -> None:
+    """With how many there were."""
+    rows = Rows()
+    assert [rows.add(alert()), rows.add(alert())] == [None, None]
+    believed = rows.add(alert())
+    assert believed is not None
+    assert (believed.severity, believed.reason, believed.rows) == ("warning", "confirmed", 3)
+
+
+def test_a_quiet_row_begins_the_count_anew() -> None:
+    """Confirmed means in a row."""
+    rows = Rows()
+    for said in ([alert()], [alert()], [], [alert()], [alert()]):
+        assert rows.add(*said) is None
+
+
+def test_one_critical_row_among_warnings_is_believed_as_a_warning() -> None:
+    """Critical needs as many rows of its own."""
+    rows = Rows()
+    rows.add(alert())
+    rows.add(alert())
+    believed = rows.add(alert("critical"))
+    assert believed is not None
+    assert believed.severity == "warning"
+    rows.add(alert("critical"))
+    believed = rows.add(alert("critical"))
+    assert believed is not None
+    assert (believed.severity, believed.rows) == ("critical", 3)
+
+
+def test_a_decisive_alert_is_believed_at_once() -> None:
+    """It says whether that is because a value is not finite."""
+    for value, reason in ((1.0, "decisive"), (math.nan, "not_finite")):
+        believed = Rows().add(alert("critical", value, decisive=True))
+        assert believed is not None
+        assert (believed.severity, believed.reason, believed.rows) == ("critical", reason, None)
+
+
+def test_two_alerts_of_one_row_count_once() -> None:
+    """Several dicts may make up a row."""
+    rows = Rows()
+    assert rows.add(alert(), alert(), alert()) is None
+
+
+def test_a_detector_is_sure_of_its_own_rows_only() -> None:
+    """Or if it is decisive."""
+    rows = Rows()
+    rows.add(alert())
+    assert not rows.confirmation.is_sure(alert())
+    assert rows.confirmation.is_sure(alert(decisive=True))
+    rows.add(alert())
+    rows.add(alert())
+    assert rows.confirmation.is_sure(alert())
+
+
+def test_critical_is_graver_than_warning_and_nothing_else_is() -> None:
+    """Equal is not graver."""
+    pairs = [(one, other) for one in ("warning", "critical") for other in ("warning", "critical")]
+    assert [pair for pair in pairs if is_graver(*pair)] == [("critical", "warning")]

@@ -1,0 +1,444 @@
+"""The states of an incident: every way from pending to its end, counted to the row.
+
+Covers episode.py and measured.py too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pytest
+
+from klarm.detectors import (
+    Detector,
+    KLBudgetDetector,
+    KLExplosionDetector,
+    LossNanDetector,
+    RewardCollapseDetector,
+    RewardHackingDetector,
+    TrustRegionDetector,
+)
+from klarm.incidents.rules import IncidentRules
+from klarm.incidents.tracker import Change, Tracker
+from klarm.journal.identity import counting_ids
+from klarm.types import Alert, Command, Event, Severity, Worse
+
+NORMAL, HIGH = 0.02, 0.5
+
+
+class Run:
+    """A run whose alerts are given by hand, a row at a time."""
+
+    def __init__(self, detectors: Sequence[Detector] | None = None, **rules: int | float) -> None:
+        self.detectors = detectors or [KLExplosionDetector(confirm_steps=0), KLBudgetDetector()]
+        self.tracker = Tracker(
+            self.detectors,
+            IncidentRules(**rules),  # type: ignore[arg-type]
+            ids=counting_ids(),
+        )
+        self.changes: list[Change] = []
+        self.step = -1
+
+    def log(self, value: float = NORMAL, said: str = "", times: int = 1, **others: float) -> None:
+        """Log rows of KL: with no alert, a warning `w`, a critical `c`; decisive `W`, `C`."""
+        for _ in range(times):
+            self.step += 1
+            alerts = [self.alert(word, value) for word in said]
+            values = {"kl": value, **others}
+            self.changes += self.tracker.update(self.step, values, alerts)
+
+    def alert(
+        self,
+        word: str,
+        value: float,
+        detector: str = "kl_explosion",
+        metric: str = "kl",
+        worse: Worse = "higher",
+    ) -> Alert:
+        severity: Severity = "warning" if word in "wW" else "critical"
+        text = f"{metric} {value}"
+        return Alert(
+            detector, severity, self.step, text, {metric: value}, "look", word in "WC", worse
+        )
+
+    def say(self, values: dict[str, float], *alerts: Alert) -> None:
+        self.step += 1
+        ours = [Alert(**{**fields(a), "step": self.step}) for a in alerts]
+        self.changes += self.tracker.update(self.step, values, ours)
+
+    def command(self, kind: str, id_: str = "k0000001") -> None:
+        """Have a person close or accept an incident before the next row."""
+        made = Command(command=kind, key="1", time=0.0, by="ada", incident=id_)  # type: ignore[arg-type]
+        self.changes += self.tracker.apply(made, self.step + 1)
+
+    def told(self) -> list[tuple[str, str, int]]:
+        """Return what happened so far: kind, reason and step, and forget it."""
+        self.changes += self.tracker.end_step()
+        found = [
+            (c.event, c.reason, c.step) if isinstance(c, Event) else ("blip", "", c.step)
+            for c in self.changes
+        ]
+        self.changes = []
+        return found
+
+    def events(self) -> list[Event]:
+        self.changes += self.tracker.end_step()
+        return [change for change in self.changes if isinstance(change, Event)]
+
+
+def fields(alert: Alert) -> dict[str, object]:
+    return {name: getattr(alert, name) for name in alert.__struct_fields__}
+
+
+def settled(severity: str = "c", **rules: int | float) -> Run:
+    """A run of 100 normal rows whose KL then jumps and stays; 20 quiet rows later it settles."""
+    run = Run(**rules)
+    run.log(times=100)
+    run.log(HIGH, severity, times=5)
+    run.log(HIGH, times=20)
+    assert run.told()[-1] == ("settled", "settled", 124)
+    return run
+
+
+def test_the_severity_is_the_highest_that_is_confirmed() -> None:
+    """One critical alert among warnings is not what wakes somebody; five in a row are."""
+    run = Run()
+    run.log(HIGH, "w", times=4)
+    run.log(HIGH, "c")
+    assert run.told() == [("opened", "confirmed", 4)]
+    assert run.tracker.incidents[0].severity == "warning"
+    run.log(HIGH, "c", times=3)
+    assert run.told() == []
+    run.log(HIGH, "c")
+    assert run.told() == [("escalated", "graver", 8)]
+
+
+def test_a_decisive_critical_needs_no_confirmation() -> None:
+    """Neither to open nor to escalate: a critical is never delayed by a warning."""
+    run = Run()
+    run.log(HIGH, "w", times=5)
+    run.log(HIGH, "C")
+    assert run.told() == [("opened", "confirmed", 4), ("escalated", "graver", 5)]
+
+
+def test_back_at_its_level_it_has_recovered() -> None:
+    """Twenty quiet rows, and KL is what it was."""
+    run = Run()
+    run.log(times=50)
+    run.log(HIGH, "c", times=5)
+    run.log(times=20)
+    assert run.told() == [("opened", "confirmed", 54), ("resolved", "recovered", 74)]
+
+
+def test_quiet_at_a_broken_level_has_settled_and_is_still_open() -> None:
+    """The detectors got used to it; the run did not recover."""
+    run = settled()
+    (incident,) = run.tracker.critical
+    assert (incident.state, incident.is_open, incident.level) == ("settled", True, HIGH)
+    run.log(HIGH, times=400)
+    assert run.told() == []
+
+
+def test_a_settled_incident_says_how_far_off_the_level_is() -> None:
+    """For the message: the level, and what it was before."""
+    run = Run()
+    run.log(times=100)
+    run.log(HIGH, "c", times=5)
+    run.log(HIGH, times=20)
+    event = run.events()[-1]
+    assert (event.metric, event.level, event.before, event.rows) == ("kl", HIGH, NORMAL, 20)
+
+
+def test_a_settled_incident_recovers_whenever_the_level_returns() -> None:
+    """Half of the last ten rows are back, hundreds of rows later."""
+    run = settled()
+    run.log(HIGH, times=300)
+    run.log(times=10)
+    (end,) = run.told()
+    assert end[:2] == ("resolved", "recovered")
+    assert 425 <= end[2] < 435
+
+
+def test_a_settled_warning_is_accepted_by_itself() -> None:
+    """After 200 quiet rows, counted from the last alert."""
+    run = settled("w")
+    run.log(HIGH, times=179)
+    assert run.told() == []
+    run.log(HIGH)
+    assert run.told() == [("resolved", "accepted", 304)]
+
+
+def test_a_settled_critical_is_accepted_only_with_an_excuse_throughout() -> None:
+    """The reward pays for it, KL is far from its budget, and entropy holds: at every row."""
+    for cost in (None, "reward", "entropy", "kl"):
+        run = Run(relapse_factor=100.0)
+        run.log(times=100, reward=0.4, entropy=1.0)
+        run.log(0.2, "c", times=5, reward=0.6, entropy=1.0)
+        run.log(0.2, times=100, reward=0.6, entropy=1.0)
+        kl = 0.6 if cost == "kl" else 0.2
+        reward = 0.4 if cost == "reward" else 0.6
+        run.log(kl, times=20, reward=reward, entropy=0.5 if cost == "entropy" else 1.0)
+        run.log(0.2, times=100, reward=0.6, entropy=1.0)
+        ends = [told for told in run.told() if told[0] == "resolved"]
+        assert ends == ([("resolved", "accepted", 304)] if cost is None else [])
+
+
+def test_a_worse_alert_while_settled_is_a_new_incident() -> None:
+    """At 1.5 times the settled level or more; the old one is superseded, and named."""
+    run = settled()
+    run.log(0.75, "C")
+    assert run.told() == [("resolved", "superseded", 125), ("opened", "decisive", 125)]
+    first, second = run.tracker.incidents
+    assert (second.follows, second.id) == (first.id, "k0000002")
+    run.log(0.75, times=20)
+    assert run.told() == [("settled", "settled", 145)]
+    run.log(times=10)
+    assert run.told()[-1][:2] == ("resolved", "recovered")  # normal is what it was at first
+
+
+def test_the_same_alert_while_settled_is_the_same_incident() -> None:
+    """Silently: nobody is notified of what they know."""
+    run = settled()
+    run.log(0.7, "C")
+    assert run.told() == [("reopened", "alert_while_settled", 125)]
+    run.log(HIGH, times=20)
+    assert run.told() == [("settled", "settled", 145)]
+
+
+def test_an_alert_that_is_not_confirmed_does_not_move_a_settled_incident() -> None:
+    """It is a blip, like any other."""
+    run = settled()
+    run.log(5.0, "c", times=2)
+    run.log(HIGH, times=5)
+    assert run.told() == [("blip", "", 127)]
+    assert run.tracker.incidents[0].state == "settled"
+
+
+@pytest.mark.parametrize("word", ["W", "C"])
+def test_what_is_graver_or_of_another_kind_supersedes_a_settled_one(word: str) -> None:
+    """A settled warning is no reason to keep quiet about something else."""
+    run = Run([KLExplosionDetector(confirm_steps=0), TrustRegionDetector()])
+    run.log(times=100, kl_old=0.01)
+    run.log(HIGH, "w", times=5, kl_old=0.01)
+    run.log(HIGH, times=20, kl_old=0.01)
+    run.told()
+    if word == "C":
+        run.log(HIGH, "C")
+    else:
+        run.say({"kl": HIGH, "kl_old": 1.0}, run.alert("W", 1.0, "trust_region", "kl_old"))
+    assert [told[:2] for told in run.told()] == [("resolved", "superseded"), ("opened", "decisive")]
+
+
+def test_soon_after_its_recovery_the_same_incident_reopens_silently() -> None:
+    """One run opened 36 incidents in 4,000 rows."""
+    run = Run()
+    run.log(times=100)
+    for _ in range(2):
+        run.log(HIGH, "C")
+        run.log(times=20)
+    assert run.told() == [
+        ("opened", "decisive", 100),
+        ("resolved", "recovered", 120),
+        ("reopened", "returned", 121),
+        ("resolved", "recovered", 141),
+    ]
+    assert [incident.id for incident in run.tracker.incidents] == ["k0000001"]
+
+
+def test_long_after_its_recovery_it_is_another_one() -> None:
+    """More than a hundred rows."""
+    run = Run()
+    run.log(times=100)
+    run.log(HIGH, "C")
+    run.log(times=20 + 101)
+    run.log(HIGH, "C")
+    assert [told[0] for told in run.told()] == ["opened", "resolved", "opened"]
+
+
+@pytest.mark.parametrize(
+    ("value", "word", "reason"), [(3 * HIGH, "W", "far_worse"), (HIGH, "C", "graver")]
+)
+def test_a_reopening_that_is_far_worse_or_graver_notifies_people(
+    value: float, word: str, reason: str
+) -> None:
+    """Three times the earlier peak, or critical where it was a warning."""
+    run = Run()
+    run.log(times=100)
+    run.log(HIGH, "W")
+    run.log(times=20)
+    run.told()
+    run.log(value, word)
+    assert run.told() == [("reopened", "returned", 121), ("escalated", reason, 121)]
+
+
+def test_after_two_reopenings_it_takes_a_hundred_quiet_rows() -> None:
+    """Coming and going is one condition."""
+    run = Run()
+    run.log(times=100)
+    for _ in range(3):
+        run.log(HIGH, "C")
+        run.log(times=20)
+    run.told()
+    run.log(times=79)
+    assert run.told() == []
+    run.log()
+    assert [told[:2] for told in run.told()] == [("resolved", "recovered")]
+
+
+def test_ten_times_the_notified_peak_escalates_at_once() -> None:
+    """Whoever knows of it knows of something ten times smaller."""
+    run = Run()
+    run.log(0.3, "C")
+    run.log(3.0, "C")
+    assert run.told() == [("opened", "decisive", 0), ("escalated", "far_worse", 1)]
+
+
+def test_three_times_the_notified_peak_escalates_after_fifty_rows() -> None:
+    """Not before: an explosion is one explosion."""
+    run = Run()
+    run.log(0.3, "C")
+    run.log(0.9, "C", times=49)
+    assert run.told() == [("opened", "decisive", 0)]
+    run.log(0.9, "C")
+    assert run.told() == [("escalated", "far_worse", 50)]
+    assert run.tracker.incidents[0].peak == 0.9
+
+
+def test_what_is_new_in_kind_on_an_open_signal_is_told() -> None:
+    """An old warning about the spread of rewards must not mute their collapse."""
+    run = Run([RewardHackingDetector(), RewardCollapseDetector()])
+    wide = run.alert("W", 3.0, "reward_hacking", "reward_std")
+    run.say({"reward_std": 3.0, "reward": 0.5}, wide)
+    low = run.alert("W", 0.1, "reward_collapse", "reward", "lower")
+    run.say({"reward_std": 3.0, "reward": 0.1}, low)
+    opened, escalated = run.events()
+    assert (escalated.event, escalated.reason) == ("escalated", "new_kind")
+    assert (escalated.metric, escalated.worse, escalated.peak) == ("reward", "lower", 0.1)
+    assert (escalated.detector, escalated.id) == ("reward_collapse", opened.id)
+    run.say({"reward_std": 3.0, "reward": 0.1}, low)
+    assert len(run.events()) == 2
+
+
+def test_several_detectors_of_one_explosion_are_told_once() -> None:
+    """They watch the same metric in the same direction, and speak within a few rows."""
+    run = Run()
+    run.log(0.3, "C")
+    run.say({"kl": 0.4}, run.alert("C", 0.4, "kl_budget"))
+    assert run.told() == [("opened", "decisive", 0)]
+    assert run.tracker.incidents[0].detectors == ["kl_explosion", "kl_budget"]
+
+
+def test_all_kinds_must_be_back_for_a_recovery() -> None:
+    """KL to the old policy is normal again; KL to the reference is not."""
+    run = Run([TrustRegionDetector(), KLBudgetDetector()])
+    run.log(times=50, kl_old=0.01)
+    run.say({"kl": NORMAL, "kl_old": 1.0}, run.alert("C", 1.0, "trust_region", "kl_old"))
+    run.say({"kl": HIGH, "kl_old": 0.01}, run.alert("C", HIGH, "kl_budget"))
+    run.log(HIGH, times=20, kl_old=0.01)
+    assert [told[0] for told in run.told()] == ["opened", "escalated", "settled"]
+
+
+def test_a_nan_is_over_when_it_is_quiet() -> None:
+    """There is no level to return to."""
+    run = Run([LossNanDetector()])
+    for step in range(40):
+        alerts = [run.alert("C", math.nan, "loss_nan", "loss")] if step == 10 else []
+        run.say({"loss": math.nan if step == 10 else float(step)}, *alerts)
+    assert [told[:2] for told in run.told()] == [
+        ("opened", "not_finite"),
+        ("resolved", "recovered"),
+    ]
+
+
+def test_a_closed_incident_stays_closed_while_nothing_is_new() -> None:
+    """The same metric and direction opens nothing until it was quiet for twenty rows."""
+    run = Run()
+    run.log(times=100)
+    run.log(HIGH, "C", times=5)
+    run.command("close")
+    assert run.told()[-1] == ("resolved", "closed", 105)
+    run.log(HIGH, "C", times=100)
+    assert run.told() == []
+    run.log(times=20)
+    run.log(HIGH, "C")
+    assert run.told() == [("opened", "decisive", 225)]
+
+
+@pytest.mark.parametrize(
+    ("value", "word"), [(math.nan, "C"), (1.5 * HIGH, "W"), (HIGH, "C")], ids=["nan", "x", "graver"]
+)
+def test_a_closed_incident_does_not_hide_what_is_new(value: float, word: str) -> None:
+    """A NaN, something graver, or 1.5 times worse."""
+    run = Run()
+    run.log(times=100)
+    run.log(HIGH, "W", times=12)
+    run.command("close")
+    run.told()
+    run.log(value, word)
+    assert [told[0] for told in run.told()] == ["opened"]
+
+
+def test_an_accepted_level_is_normal_from_now_on() -> None:
+    """Fixed limits open nothing below 1.5 times it, and detectors learn from it."""
+    budget = KLBudgetDetector(budget_nats=0.3)
+    explosion = KLExplosionDetector(confirm_steps=0)
+    run = Run([explosion, budget])
+    run.log(times=100)
+    run.log(HIGH, "C", times=5)
+    run.log(HIGH, times=30)
+    run.command("accept")
+    assert run.told()[-1] == ("resolved", "accepted", 135)
+    assert explosion._seen == 30
+    for _ in range(30):
+        run.say({"kl": HIGH}, run.alert("C", HIGH, "kl_budget"))
+    assert run.told() == []
+    run.say({"kl": 0.75}, run.alert("C", 0.75, "kl_budget"))
+    assert [told[0] for told in run.told()] == ["opened"]
+
+
+def test_a_command_about_an_incident_that_is_over_changes_nothing() -> None:
+    """It may have recovered while somebody was typing."""
+    run = Run()
+    run.log(times=100)
+    run.log(HIGH, "C")
+    run.log(times=20)
+    run.told()
+    run.command("close")
+    assert run.told() == []
+
+
+def test_the_end_of_the_run_is_the_end_of_what_is_open() -> None:
+    """Unresolved."""
+    run = settled()
+    run.changes += run.tracker.finish()
+    assert run.told() == [("ended", "finished", 124)]
+    assert run.tracker.incidents[0].state == "ended"
+
+
+@pytest.mark.parametrize(
+    ("how", "good"),
+    [
+        ("recovered", True),
+        ("settled", False),
+        ("closed", False),
+        ("accepted", True),
+        ("superseded", False),
+    ],
+)
+def test_what_is_saved_before_recovery_or_acceptance_is_unsafe(how: str, good: bool) -> None:
+    """Settled is not safe, and neither is what a person closed while its level is broken."""
+    run = settled()
+    if how == "recovered":
+        run.log(times=130)
+    elif how == "superseded":
+        run.log(2.0, "C")
+        run.log(2.0, times=30)
+    elif how != "settled":
+        run.command("accept" if how == "accepted" else "close")
+    run.log(run.tracker.recent.latest("kl", 10), times=5)
+    run.tracker.checkpoints.add(90, "s3://b/90")
+    run.tracker.checkpoints.add(run.step, "s3://b/late")
+    run.log(times=2)
+    run.log(math.nan, "C")
+    assert run.events()[-1].checkpoint == ("s3://b/late" if good else "s3://b/90")

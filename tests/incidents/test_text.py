@@ -1,0 +1,414 @@
+"""Every text about an incident, pinned here and nowhere else.
+
+Covers reasons.py too.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from klarm.detectors import CATALOGUE
+from klarm.incidents import (
+    advice,
+    event_panel,
+    event_paragraphs,
+    event_text,
+    headline,
+    incidents_in_sum,
+    metric_of,
+    short_title,
+    title,
+    why,
+)
+from klarm.incidents.text import state
+from klarm.types import SEVERITIES, Alert, Event, EventKind, Incident, Reason
+
+OPENED = Event(
+    event="opened",
+    incident=1,
+    signal="kl",
+    severity="critical",
+    step=157,
+    started=153,
+    detectors=["kl_explosion", "kl_runaway"],
+    peak=0.418,
+    reason="confirmed",
+    message="KL 0.418 is 6.86σ above its rolling baseline.",
+    recommendation="Lower the learning rate or raise the KL penalty.",
+    id="k3f7q2ab",
+    metric="kl",
+    rows=5,
+    detector="kl_runaway",
+)
+DIAGNOSED = msgspec.structs.replace(
+    OPENED,
+    moved="learning_rate ×100 from 152, then kl ×42 from 154; reward flat",
+    pattern="learning rate raised",
+    cause="the learning rate went up and KL followed",
+    remedy="Go back to a checkpoint from before the change.",
+    checkpoint="out/checkpoint-150",
+)
+
+
+def changed(event: EventKind, reason: str, **fields: object) -> Event:
+    return msgspec.structs.replace(OPENED, event=event, reason=reason, **fields)
+
+
+SENTENCES: list[tuple[Event, str]] = [
+    (OPENED, "In alert for 5 steps in a row."),
+    (changed("opened", "confirmed", rows=1), "In alert for 1 step in a row."),
+    (changed("opened", "confirmed", rows=None), "In alert for some steps in a row."),
+    (
+        changed("opened", "confirmed", follows="kaaaaaaa"),
+        "In alert for 5 steps in a row. It follows incident kaaaaaaa.",
+    ),
+    (
+        changed("opened", "decisive"),
+        "Opened immediately: kl_runaway needs no further confirmation.",
+    ),
+    (
+        changed("opened", "decisive", detector="", detectors=["mine"]),
+        "Opened immediately: mine needs no further confirmation.",
+    ),
+    (changed("opened", "not_finite"), "Opened immediately: a value is not finite."),
+    (
+        changed("opened", "rolled_back", step=51),
+        "Open again: training went back to step 51, before it was resolved.",
+    ),
+    (changed("escalated", "graver"), "Now critical."),
+    (
+        changed("escalated", "far_worse", peak=7.2217, notified=0.12404),
+        "Peak 7.22, up from 0.124 at the last notification.",
+    ),
+    (
+        changed("escalated", "far_worse", peak="Infinity", notified=0.124),
+        "Peak Infinity, up from 0.124 at the last notification.",
+    ),
+    (
+        changed("escalated", "far_worse", peak=0.01, notified=0.3, worse="lower"),
+        "Lowest 0.01, down from 0.3 at the last notification.",
+    ),
+    (changed("escalated", "far_worse", peak=7.2217), "Far worse: peak 7.22."),
+    (
+        changed("escalated", "new_kind", detector="reward_collapse", signal="reward"),
+        "New: reward_collapse on reward.",
+    ),
+    (
+        changed("escalated", "new_kind", detector="mine", signal="toxicity", metric="slurs"),
+        "New: mine on slurs.",
+    ),
+    (
+        changed("settled", "settled", level=0.5452, before=0.00737),
+        "KL has settled at 0.545, 74 times its level before (0.00737).",
+    ),
+    (
+        changed("settled", "settled", metric="grad_norm", level=4200.0, before=1.5),
+        "grad_norm has settled at 4200, 2800 times its level before (1.5).",
+    ),
+    (
+        changed("settled", "settled", metric="entropy", worse="lower", level=0.05, before=1.0),
+        "Entropy has settled at 0.05, a 20th of its level before (1).",
+    ),
+    (
+        changed("settled", "settled", metric="entropy", worse="lower", level=0.5, before=1.0),
+        "Entropy has settled at 0.5, half its level before (1).",
+    ),
+    (
+        changed("settled", "settled", metric="reward", worse="lower", level=-0.3, before=0.5),
+        "Reward has settled at -0.3, before 0.5.",
+    ),
+    (
+        changed("settled", "settled", level=0.5, before=0.0),
+        "KL has settled at 0.5, before 0.",
+    ),
+    (
+        changed("settled", "settled", level=0.502, before=0.5),
+        "KL has settled at 0.502, before 0.5.",
+    ),
+    (changed("settled", "settled", level=0.5), "KL has settled at 0.5."),
+    (changed("settled", "settled"), "KL is quiet, but has not recovered."),
+    (changed("reopened", "returned", rows=12), "Back 12 rows after it had recovered."),
+    (changed("reopened", "returned", rows=None), "Back shortly after it had recovered."),
+    (
+        changed("reopened", "alert_while_settled"),
+        "In alert again at the level where it had settled.",
+    ),
+    (changed("reopened", "resumed"), "The run goes on, and so does this incident."),
+    (
+        changed("resolved", "recovered", level=0.021, before=0.02),
+        "Recovered: KL is back at 0.021 (before the incident 0.02).",
+    ),
+    (changed("resolved", "recovered", level=0.0211), "Recovered: KL is back at 0.0211."),
+    (changed("resolved", "recovered", rows=20), "Recovered: no alert for 20 rows."),
+    (changed("resolved", "recovered", rows=None), "Recovered."),
+    (changed("resolved", "accepted", level=0.545), "Accepted: 0.545 is the new normal."),
+    (
+        changed("resolved", "accepted", level=0.545, by="ada"),
+        "Accepted by ada: 0.545 is the new normal.",
+    ),
+    (changed("resolved", "accepted"), "Accepted: this level is the new normal."),
+    (changed("resolved", "closed", by="ada"), "Closed by ada."),
+    (changed("resolved", "closed"), "Closed."),
+    (changed("resolved", "superseded"), "Superseded by a new incident."),
+    (changed("resolved", "rolled_back", step=51), "Undone: training went back to step 51."),
+    (changed("ended", "finished"), "The run ended with this incident open."),
+    (
+        changed("ended", "crashed"),
+        "The run stopped without saying so, with this incident open.",
+    ),
+    # Journals of format 1 hold sentences.
+    (changed("escalated", "the severity rose"), "Now critical."),
+    (changed("resolved", "rolled back", step=51), "Undone: training went back to step 51."),
+    (
+        changed("resolved", "20 quiet steps, but kl stays at 0.59 (before 0.01, worst 6)"),
+        "20 quiet steps, but kl stays at 0.59 (before 0.01, worst 6).",
+    ),
+    (
+        changed("opened", "kl_runaway has confirmed it by itself"),
+        "kl_runaway has confirmed it by itself.",
+    ),
+    (changed("opened", ""), ""),
+]
+
+
+@pytest.mark.parametrize(("event", "sentence"), SENTENCES, ids=lambda value: str(value)[:60])
+def test_every_change_has_its_sentence(event: Event, sentence: str) -> None:
+    """From the numbers of the event; those that are missing are left out."""
+    assert why(event) == sentence
+
+
+def test_every_reason_of_the_enumeration_has_a_sentence() -> None:
+    """A reason that is added and not rendered would be shown by its identifier."""
+    shown = {event.reason for event, _ in SENTENCES}
+    assert set(get_args(Reason)) <= shown
+    for reason in get_args(Reason):
+        assert reason not in why(changed("opened", reason)).split()
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (DIAGNOSED, "kl critical since step 153 (opened), looks like learning rate raised"),
+        (changed("escalated", "graver"), "kl critical since step 153 (escalated)"),
+        (changed("settled", "settled", step=200), "kl critical since step 153 (settled)"),
+        (changed("reopened", "returned"), "kl critical since step 153 (open again)"),
+        (changed("ended", "crashed"), "kl critical since step 153 (ended with the run)"),
+        (
+            changed("resolved", "recovered", step=200),
+            "kl resolved (recovered), critical from step 153 to 200",
+        ),
+        (
+            changed("resolved", "closed", step=200, by="ada", recovered=False),
+            "kl resolved (closed), critical from step 153 to 200",
+        ),
+        (
+            changed("resolved", "20 quiet steps", step=200),
+            "kl resolved, critical from step 153 to 200",
+        ),
+        (
+            changed("resolved", "20 quiet steps, but", step=200, recovered=False),
+            "kl quiet but not recovered, critical from step 153 to 200",
+        ),
+        (
+            changed("resolved", "rolled_back", step=51),
+            "kl undone, training went back to step 51",
+        ),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_a_title_says_what_how_bad_since_when_and_what_became_of_it(
+    event: Event, line: str
+) -> None:
+    """One line, the same for every channel."""
+    assert title(event) == line
+
+
+def test_an_incident_that_opens_is_told_in_full() -> None:
+    """What, since when, what it looks like, the one thing to do first, then the details."""
+    assert event_text(DIAGNOSED).splitlines() == [
+        "klarm INCIDENT 1 on kl opened, critical, step 157: "
+        "KL 0.418 is 6.86σ above its rolling baseline.",
+        "  Since step 153. In alert for 5 steps in a row.",
+        "  Looks like learning rate raised: the learning rate went up and KL followed.",
+        "  -> Go back to a checkpoint from before the change.",
+        "  Last checkpoint before the incident: out/checkpoint-150",
+        "  Moved: learning_rate ×100 from 152, then kl ×42 from 154; reward flat.",
+        "  In general: Lower the learning rate or raise the KL penalty.",
+    ]
+    assert event_paragraphs(DIAGNOSED).splitlines() == [
+        "Step 157: KL 0.418 is 6.86σ above its rolling baseline.",
+        "Since step 153. In alert for 5 steps in a row.",
+        "Looks like learning rate raised: the learning rate went up and KL followed.",
+        "To do: Go back to a checkpoint from before the change.",
+        "Last checkpoint before the incident: out/checkpoint-150",
+        "Moved: learning_rate ×100 from 152, then kl ×42 from 154; reward flat.",
+        "In general: Lower the learning rate or raise the KL penalty.",
+    ]
+
+
+def test_a_panel_has_the_same_lines() -> None:
+    """Below a title with number, signal, severity and step."""
+    out = io.StringIO()
+    Console(file=out, width=100).print(event_panel(DIAGNOSED))
+    top, *lines, _ = out.getvalue().splitlines()
+    assert top.startswith("╭─ klarm incident 1 on kl opened, critical, step 157 ─")
+    first, *rest = event_text(DIAGNOSED).splitlines()
+    assert [line.strip("│ ") for line in lines] == [
+        first.partition(": ")[2],
+        *(line.strip().replace("->", "→") for line in rest),
+    ]
+
+
+def test_what_comes_of_it_is_told_in_short() -> None:
+    """That it got worse, with what to do; what became of it, in a line."""
+    assert event_text(msgspec.structs.replace(DIAGNOSED, event="escalated", reason="graver")) == (
+        "klarm INCIDENT 1 on kl escalated, critical, step 157: "
+        "KL 0.418 is 6.86σ above its rolling baseline.\n"
+        "  Since step 153. Now critical.\n"
+        "  -> Go back to a checkpoint from before the change.\n"
+        "  Last checkpoint before the incident: out/checkpoint-150"
+    )
+    place = "at step 200 (critical since step 153)."
+    for event, line in (
+        (changed("settled", "settled", level=0.5), f"settled {place} KL has settled at 0.5."),
+        (changed("reopened", "returned", rows=9), f"open again {place} Back 9 rows after it had"),
+        (changed("resolved", "closed", by="ada"), f"resolved {place} Closed by ada."),
+        (changed("resolved", "rolled_back"), f"resolved {place} Undone: training went back"),
+        (changed("ended", "finished"), f"ended with the run {place} The run ended with this"),
+        (changed("resolved", "20 quiet steps"), f"resolved {place} 20 quiet steps."),
+    ):
+        told = event_text(msgspec.structs.replace(event, step=200))
+        assert told.startswith(f"klarm INCIDENT 1 on kl {line}")
+        assert "\n" not in told
+
+
+def test_the_first_line_is_the_numbers_and_later_what_became_of_it() -> None:
+    """What a phone shows of a notification."""
+    assert headline(OPENED) == OPENED.message
+    assert headline(changed("escalated", "graver")) == OPENED.message
+    assert headline(changed("resolved", "closed", by="ada")) == "Closed by ada."
+
+
+def test_the_playbook_is_heard_before_the_detector() -> None:
+    """It knows what else moved; two pieces of advice side by side may disagree."""
+    remedy, general = DIAGNOSED.remedy, DIAGNOSED.recommendation
+    assert advice(DIAGNOSED) == [remedy, general]
+    assert advice(OPENED) == [general]
+    assert advice(changed("escalated", "graver"), DIAGNOSED) == [remedy, general]
+    assert advice(changed("settled", "settled"), DIAGNOSED) == [remedy, general]
+    assert advice(changed("ended", "finished"), DIAGNOSED) == [remedy, general]
+
+
+@pytest.mark.parametrize("reason", ["recovered", "accepted", "closed", "superseded", "rolled_back"])
+def test_nothing_is_left_to_do_once_it_is_resolved(reason: str) -> None:
+    """Whether or not its metric is back: a person or a newer incident has taken over."""
+    assert advice(changed("resolved", reason, recovered=False), DIAGNOSED) == []
+
+
+def test_what_only_went_quiet_in_an_old_journal_still_asks_for_something() -> None:
+    """Format 1 called that resolved."""
+    assert advice(changed("resolved", "20 quiet steps, but", recovered=False)) != []
+    assert advice(changed("resolved", "20 quiet steps")) == []
+
+
+def test_the_metric_is_the_events_own_or_that_of_its_first_detector() -> None:
+    """Events of format 1 have none; a detector may watch all alike, or be unknown here."""
+    bare = msgspec.structs.replace(OPENED, metric="")
+    assert metric_of(msgspec.structs.replace(OPENED, metric="toxicity")) == "toxicity"
+    assert metric_of(bare) == "kl"
+    assert metric_of(msgspec.structs.replace(bare, detectors=["loss_nan"])) == "loss"
+    assert metric_of(msgspec.structs.replace(bare, detectors=["metric_lost"])) == ""
+    assert metric_of(msgspec.structs.replace(bare, detectors=["from_the_future"])) == ""
+    assert metric_of(msgspec.structs.replace(bare, detectors=[])) == ""
+
+
+def test_every_short_title_fits_into_a_trackers_alert() -> None:
+    """W&B takes less than 64 characters, even for the 999th incident of the longest signal."""
+    assert short_title(OPENED) == "klarm: critical on kl (opened, incident 1)"
+    for signal in [kind.signal for kind in CATALOGUE] + ["a_custom_signal_with_a_long_name" * 2]:
+        event = changed("escalated", "graver", incident=999, signal=signal)
+        assert len(short_title(event)) < 64
+
+
+texts = st.text(max_size=20)
+numbers = st.none() | st.floats()
+
+
+@given(
+    kind=st.sampled_from(get_args(EventKind)),
+    reason=st.sampled_from(get_args(Reason)) | texts,
+    severity=st.sampled_from(SEVERITIES),
+    names=st.tuples(texts, texts, texts, st.lists(texts, max_size=2)),
+    level=numbers,
+    before=numbers,
+    peak=st.floats() | st.sampled_from(["NaN", "Infinity", "-Infinity"]),
+    notified=numbers | st.just("NaN"),
+    rows=st.none() | st.integers(0, 10**9),
+    worse=st.sampled_from(["higher", "lower"]),
+)
+def test_any_event_can_be_rendered(
+    kind: EventKind,
+    reason: str,
+    severity: str,
+    names: tuple[str, str, str, list[str]],
+    **numbers: object,
+) -> None:
+    """Of detectors, metrics and signals that nobody here has heard of, with any numbers."""
+    signal, metric, detector, detectors = names
+    event = changed(
+        kind,
+        reason,
+        severity=severity,
+        signal=signal,
+        metric=metric,
+        detector=detector,
+        detectors=detectors,
+        **numbers,
+    )
+    for render in (why, state, title, short_title, headline, event_text, event_paragraphs):
+        assert isinstance(render(event), str)
+    Console(file=io.StringIO()).print(event_panel(event))
+
+
+def test_a_run_in_sum_names_its_latest_incidents() -> None:
+    """With signal, severity and steps; how many there were in all."""
+    alert = Alert("kl_runaway", "critical", 3, "", {}, "")
+
+    def incident(number: int, **fields: object) -> Incident:
+        known = Incident("kl", "kl", number, "open", "warning", [], 1, 3, alert, 1.0, "higher")
+        return msgspec.structs.replace(known, opened=number + 4, **fields)
+
+    assert incidents_in_sum([]) == "no incident"
+    assert incidents_in_sum([msgspec.structs.replace(incident(1), opened=None)]) == "no incident"
+    assert incidents_in_sum([incident(7, severity="critical")]) == (
+        "1 incident (kl, critical, open since step 7)"
+    )
+    assert incidents_in_sum([incident(7, state="settled", level=0.5)]) == (
+        "1 incident (kl, warning, settled, open since step 7)"
+    )
+    many = [
+        incident(number, state="resolved", reason="recovered", ended=number + 30)
+        for number in range(7)
+    ]
+    assert incidents_in_sum(many) == (
+        "7 incidents (...; kl, warning, steps 2 to 32; kl, warning, steps 3 to 33; "
+        "kl, warning, steps 4 to 34; kl, warning, steps 5 to 35; kl, warning, steps 6 to 36)"
+    )
+
+
+def test_the_docs_quote_what_is_said() -> None:
+    """docs/incidents.md has a row for every reason, with a sentence that can be had."""
+    docs = (Path(__file__).parents[2] / "docs" / "incidents.md").read_text()
+    rows = re.findall(r"^\| \w* ?\| `(\w+)` \| (.+) \|$", docs, re.MULTILINE)
+    assert {reason for reason, _ in rows} == set(get_args(Reason))
+    said = {(event.reason, sentence) for event, sentence in SENTENCES}
+    assert [row for row in rows if row not in said] == []

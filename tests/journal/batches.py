@@ -1,0 +1,74 @@
+"""Journals for the tests: batches of records, as a monitor writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+from klarm.journal.file import FileJournal
+from klarm.journal.reading import read_journal
+from klarm.journal.records import Bound, Checkpoint, Finish, Record, Resume, Started, Step
+from klarm.types import Alert, Blip, Command, Event, EventKind
+
+FOLDER = Path("runs/a")
+JOURNAL = FOLDER / "journal.jsonl"
+RUN = Started("a", 1763200000.1, "0.2.0", "node", {"kl_explosion": {}}, format=2)
+ALERT = Alert("kl_explosion", "critical", 3, "boom", {"kl": 9.0}, "stop")
+BLIP = Blip("kl", "warning", 3, 4, ["kl_explosion"], 2.0)
+
+Batch = tuple[Record, Sequence[Record]]
+
+
+def event(kind: EventKind, number: int, step: int, reason: str = "", **more: str) -> Event:
+    return Event(
+        event=kind,
+        incident=number,
+        signal=more.get("signal", "kl"),
+        severity="warning",
+        step=step,
+        started=step,
+        detectors=["kl_explosion"],
+        peak=9.0,
+        reason=reason,
+        message="KL is high.",
+        recommendation="Stop.",
+        id=more.get("id", ""),
+    )
+
+
+FOLLOWING = st.lists(
+    st.sampled_from([ALERT, BLIP, event("opened", 1, 3, id="kaaaaaaa")]), max_size=3
+)
+BATCHES = st.lists(
+    st.one_of(
+        st.tuples(
+            st.builds(Step, st.integers(0, 9), st.just(1.5), st.just({"kl": 0.5})), FOLLOWING
+        ),
+        st.tuples(st.builds(Resume, st.integers(0, 9), st.just(1.5)), FOLLOWING),
+        st.tuples(st.just(Finish(1.5, 7)), FOLLOWING),
+        st.tuples(st.just(Command(command="ack", key="1", time=1.5, by="ada")), FOLLOWING),
+        st.tuples(
+            st.sampled_from([Checkpoint(3, 1.5, "out/3"), Bound({"kl": "k"}), RUN]), st.just([])
+        ),
+    ),
+    max_size=6,
+)
+
+
+def written(batches: Sequence[Batch]) -> bytes:
+    """Write a journal and return its bytes: one that is there already is replaced."""
+    JOURNAL.unlink(missing_ok=True)
+    journal = FileJournal(FOLDER, print)
+    for head, also in batches:
+        if isinstance(head, Step):
+            journal.step(head.step, head.time, head.metrics, also)
+        else:
+            journal.record(head, also)
+    journal.close(1.0)
+    return JOURNAL.read_bytes()
+
+
+def records() -> list[Record]:
+    return list(read_journal(JOURNAL))

@@ -1,0 +1,232 @@
+"""The fold: what a journal amounts to, in one reading or in many, in little memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from batches import ALERT, JOURNAL, RUN, Batch, event, written
+from hypothesis import given
+from hypothesis import strategies as st
+
+from klarm.journal.file import FileJournal, MemoryJournal
+from klarm.journal.fold import Fold, Rollback
+from klarm.journal.identity import derived_id
+from klarm.journal.records import Bound, Checkpoint, Finish, Record, Resume, Started, Step
+from klarm.journal.rows import surviving_rows
+from klarm.journal.search import steps_back
+from klarm.metrics import Origin
+from klarm.types import Command, EventKind
+
+
+def step(number: int, *also: Record) -> Batch:
+    return Step(number, 1.5, {"kl": float(number)}), also
+
+
+def folded(*batches: Batch) -> Fold:
+    written([(RUN, []), *batches])
+    fold = Fold(JOURNAL)
+    fold.update()
+    return fold
+
+
+def test_an_incident_is_what_its_events_say() -> None:
+    """From its opening to its last event, by id."""
+    fold = folded(
+        step(1, event("opened", 1, 1, id="kaaaaaaa")),
+        step(2, event("opened", 2, 2, id="kbbbbbbb", signal="loss")),
+        step(3, event("resolved", 1, 3, "recovered", id="kaaaaaaa")),
+    )
+    first, second = fold.incidents.values()
+    assert (first.id, first.number, first.signal, first.state) == ("kaaaaaaa", 1, "kl", "resolved")
+    assert (first.opened.step, first.last.step, first.recovered) == (1, 3, True)
+    assert (second.state, second.is_open, second.recovered) == ("open", True, False)
+    assert first.as_dict() == {
+        "id": "kaaaaaaa",
+        "incident": 1,
+        "signal": "kl",
+        "severity": "warning",
+        "state": "resolved",
+        "reason": "recovered",
+        "started": 3,
+        "opened": 1,
+        "resolved": 3,
+        "detectors": ["kl_explosion"],
+        "message": "KL is high.",
+        "recommendation": "Stop.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "state", "is_open", "recovered"),
+    [
+        ("escalated", "graver", "open", True, False),
+        ("settled", "settled", "settled", True, False),
+        ("reopened", "returned", "open", True, False),
+        ("ended", "crashed", "ended", True, False),
+        ("resolved", "recovered", "resolved", False, True),
+        ("resolved", "closed", "resolved", False, False),
+        ("resolved", "rolled_back", "resolved", False, False),
+    ],
+)
+def test_the_last_event_gives_the_state(
+    kind: EventKind, reason: str, state: str, *, is_open: bool, recovered: bool
+) -> None:
+    """An incident that the run ended with is not resolved."""
+    (incident,) = folded(
+        step(1, event("opened", 1, 1, id="ka")), step(2, event(kind, 1, 2, reason, id="ka"))
+    ).incidents.values()
+    assert (incident.state, incident.reason) == (state, reason)
+    assert (incident.is_open, incident.recovered) == (is_open, recovered)
+
+
+def test_an_incident_whose_opening_is_lost_is_known_by_what_followed() -> None:
+    """A damaged line does not hide it."""
+    (incident,) = folded(step(2, event("settled", 1, 2, id="ka"))).incidents.values()
+    assert (incident.opened.event, incident.state) == ("settled", "settled")
+
+
+def test_an_incident_without_an_id_gets_one_that_stays() -> None:
+    """It is derived from when the run began."""
+    assert list(folded(step(1, event("opened", 3, 1))).incidents) == [derived_id(RUN.started, 3)]
+
+
+def test_a_rollback_undoes_steps_and_checkpoints() -> None:
+    """Those at or after its step; a checkpoint of that very step is where training goes on from."""
+    fold = folded(
+        *(step(number) for number in range(1, 9)),
+        (Checkpoint(4, 1.5, "out/4"), ()),
+        (Checkpoint(8, 1.5, "out/8"), ()),
+        (Resume(5, 2.5), ()),
+        step(5),
+        step(5, ALERT),
+        step(6),
+        (Resume(7, 3.5), ()),
+    )
+    assert (fold.first_step, fold.last_step, fold.steps, fold.rolled_back) == (1, 6, 6, 4)
+    assert fold.rollbacks == [Rollback(5, 8)]
+    assert fold.checkpoints == [(4, "out/4")]
+    assert [found.step for found in steps_back(JOURNAL)] == [6, 5, 5, 4, 3, 2, 1]
+
+
+def test_a_run_that_starts_over_has_no_steps() -> None:
+    """Until it logs one."""
+    fold = folded(step(3), step(4), (Resume(0, 2.5), ()))
+    assert (fold.first_step, fold.last_step, fold.steps, fold.rolled_back) == (3, None, 0, 2)
+
+
+def test_what_people_told_the_run_is_known() -> None:
+    """A command is applied once; an acknowledgement has a name."""
+    ack = Command(command="ack", key="c1", time=1.5, by="ada", incident="ka", step=2)
+    fold = folded(step(1, event("opened", 1, 1, id="ka")), (ack, ()), (ack, ()))
+    assert fold.commands == {"c1"}
+    assert fold.incidents["ka"].acknowledged_by == ["ada"]
+
+
+def test_the_last_process_ended_well_or_it_did_not() -> None:
+    """A new one has not ended yet."""
+    assert not folded(step(1)).finished
+    assert folded(step(1), (Finish(1.5, 1), ())).finished
+    assert not folded(step(1), (Finish(1.5, 1), ()), (RUN, ())).finished
+
+
+def test_the_head_is_the_first_run_line() -> None:
+    """The run has its name, and began when it says."""
+    fold = folded((Bound({"kl": "objective/kl"}), ()), (Started("b", 9.0, "", "", {}), ()))
+    assert (fold.head, fold.run, fold.began) == (RUN, "a", RUN.started)
+    assert fold.origins == {"kl": Origin("objective/kl")}
+    assert Fold(Path("nowhere/journal.jsonl")).update() == []
+
+
+def test_damage_is_reported_with_its_line() -> None:
+    """The fold goes on with the rest."""
+    content = written([(RUN, []), step(1), step(2)])
+    JOURNAL.write_bytes(content.replace(b'"step":1', b'"step":7') + b'{"type":"checkpoint"}\n')
+    damage: list[tuple[int, str]] = []
+    fold = Fold(JOURNAL, lambda *found: damage.append(found))
+    fold.update()
+    assert (fold.steps, damage) == (1, [(2, "damaged"), (4, "not by klarm")])
+
+
+MOVES = st.lists(
+    st.one_of(
+        st.tuples(st.just("step"), st.integers(1, 3)),
+        st.tuples(st.just("again"), st.just(0)),
+        st.tuples(st.just("back"), st.integers(0, 6)),
+    ),
+    max_size=20,
+)
+
+
+def journeys(moves: list[tuple[str, int]]) -> list[Batch]:
+    """Return the batches of a run that goes forward and back."""
+    at, batches = 0, [step(0)]
+    for kind, by in moves:
+        if kind == "back":
+            at = max(0, at - by)
+            batches.append((Resume(at, 1.5), ()))
+        else:
+            at += by
+        batches.append(step(at, event("escalated", 1, at, id="ka")))
+    return batches
+
+
+@given(MOVES, st.data())
+def test_reading_piece_by_piece_is_reading_at_once(
+    moves: list[tuple[str, int]], data: st.DataObject
+) -> None:
+    """Wherever the journal was cut off when it was looked at."""
+    content = written([(RUN, []), *journeys(moves)])
+    growing, events = Fold(JOURNAL), []
+    for cut in sorted(data.draw(st.lists(st.integers(0, len(content)), max_size=5))):
+        JOURNAL.write_bytes(content[:cut])
+        events += growing.update()
+    JOURNAL.write_bytes(content)
+    events += growing.update()
+    once = Fold(JOURNAL)
+    assert once.update() == events
+    hidden = ("_verifier", "_read_to")
+    assert {k: v for k, v in vars(growing).items() if k not in hidden} == {
+        k: v for k, v in vars(once).items() if k not in hidden
+    }
+
+
+@given(MOVES)
+def test_a_rollback_undoes_the_same_wherever_it_is_asked(moves: list[tuple[str, int]]) -> None:
+    """Counting steps, reading rows and looking back agree, on disk and in memory."""
+    memory = MemoryJournal()
+    for head, also in journeys(moves):
+        if isinstance(head, Step):
+            memory.step(head.step, head.time, head.metrics, also)
+        else:
+            memory.record(head, also)
+    written([(RUN, []), *journeys(moves)])
+    for stored in (JOURNAL, memory.stored()):
+        fold = Fold(stored)
+        fold.update()
+        rows = [row[0] for row in surviving_rows(stored, ["kl"]) if not isinstance(row, Command)]
+        assert rows == sorted(rows)
+        assert rows == [found.step for found in steps_back(stored)][::-1]
+        assert fold.steps == len(set(rows))
+        assert (fold.first_step, fold.last_step) == (rows[0], rows[-1])
+
+
+def test_a_long_run_is_folded_in_little_memory() -> None:
+    """Rows are never held: a dict alone takes ten times as many bytes as there are for each."""
+    steps = 50_000
+    journal = FileJournal(Path("runs/a"), print)
+    journal.record(RUN)
+    for number in range(steps):
+        journal.step(number, 1.5, {"kl": 0.5, "reward": 1.25, "loss": 0.125})
+        if number == steps // 2:
+            journal.record(Resume(number - 100, 1.5))
+    journal.close(5.0)
+    tracemalloc.start()
+    fold = Fold(JOURNAL)
+    fold.update()
+    count = sum(1 for _ in surviving_rows(JOURNAL, ["kl"]))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert count == fold.steps == steps - 101
+    assert peak < 20 * steps
