@@ -59,6 +59,9 @@ class Incident(msgspec.Struct):
     reason: str = ""  # how it was resolved: a Reason
     level: float | None = None  # where its metric has settled
     follows: str = ""  # the id of the incident that it supersedes
+    by: str = ""  # who closed or accepted it
+    # If somebody closed it: the step at which its metric was back. Closing does not bring it back.
+    back: int | None = None
 
     @property
     def is_open(self) -> bool:
@@ -85,12 +88,14 @@ Reason = Literal[
     "returned",  # soon after its recovery
     "alert_while_settled",
     "resumed",  # the run goes on, and so does the incident
+    "back_in_time",  # training went back to before it had settled
     # how it is resolved
     "recovered",
     "accepted",  # its level is the new normal
     "closed",  # by a person
     "superseded",  # by the incident that follows it
     "rolled_back",  # training went back to before it; or, if it opens, to before its end
+    "lost",  # its detector is off by now, or its rows cannot be read
     # how a run ends that has it open
     "finished",
     "crashed",

@@ -15,6 +15,7 @@ from klarm.detectors import (
     KLBudgetDetector,
     KLExplosionDetector,
     LossNanDetector,
+    MetricLostDetector,
     RewardCollapseDetector,
     RewardHackingDetector,
     TrustRegionDetector,
@@ -442,3 +443,224 @@ def test_what_is_saved_before_recovery_or_acceptance_is_unsafe(how: str, good: b
     run.log(times=2)
     run.log(math.nan, "C")
     assert run.events()[-1].checkpoint == ("s3://b/late" if good else "s3://b/90")
+
+
+KL_AND_UPDATES = (KLExplosionDetector, KLBudgetDetector, TrustRegionDetector)
+
+
+def two_metrics() -> Run:
+    """A run of 40 normal rows with the KL to the reference and that of updates."""
+    kinds = [kind() for kind in KL_AND_UPDATES]
+    kinds[0].confirm_steps = 5
+    run = Run(kinds)
+    for _ in range(40):
+        run.say({"kl": NORMAL, "kl_old": 0.001})
+    return run
+
+
+def test_what_was_accepted_is_a_place_to_go_back_to() -> None:
+    """Somebody has said that this level is good; a level that was only closed is not."""
+    for kind, good in (("accept", (120, "s3://in")), ("close", (99, "s3://before"))):
+        run = settled()
+        run.tracker.checkpoints.add(99, "s3://before")
+        run.tracker.checkpoints.add(120, "s3://in")
+        run.command(kind)
+        run.log(HIGH, times=150)
+        run.log(50.0, "C", times=3)
+        (incident,) = run.tracker.critical
+        assert run.tracker.last_good_checkpoint(incident) == good
+
+
+def test_a_closed_incident_lasts_until_its_metric_is_back() -> None:
+    """What is saved in between is not good, though nobody wants to hear of it."""
+    run = Run()
+    run.log(times=40)
+    run.log(HIGH, "C", times=12)
+    run.command("close")
+    run.log(HIGH, "C", times=50)
+    run.tracker.checkpoints.add(101, "s3://broken")
+    run.log(times=40)
+    run.tracker.checkpoints.add(141, "s3://good")
+    (closed,) = run.tracker.incidents
+    assert closed.back is not None
+    assert 101 < closed.back <= 120
+    run.log(50.0, "C", times=3)
+    (incident,) = run.tracker.critical
+    assert run.tracker.last_good_checkpoint(incident) == (141, "s3://good")
+
+
+def test_what_supersedes_a_critical_incident_is_no_less_severe() -> None:
+    """Else a warning at a worse level would be accepted by itself."""
+    run = settled("c")
+    run.log(0.8, "w", times=5)
+    assert run.told() == [("resolved", "superseded", 129), ("opened", "confirmed", 129)]
+    run.log(0.8, times=300)
+    assert [(i.state, i.severity) for i in run.tracker.critical] == [("settled", "critical")]
+
+
+def test_what_supersedes_an_incident_is_over_when_both_are() -> None:
+    """Another metric of the signal takes over; the first is as broken as before."""
+    run = two_metrics()
+    for _ in range(3):
+        run.say({"kl": HIGH, "kl_old": 0.001}, run.alert("C", HIGH))
+    for _ in range(30):
+        run.say({"kl": HIGH, "kl_old": 0.001})
+    for _ in range(5):
+        run.say({"kl": HIGH, "kl_old": 0.5}, run.alert("w", 0.5, "trust_region", "kl_old"))
+    for _ in range(30):
+        run.say({"kl": HIGH, "kl_old": 0.001})
+    assert run.told()[-1][:2] == ("settled", "settled")
+    for _ in range(12):
+        run.say({"kl": NORMAL, "kl_old": 0.001})
+    assert run.told()[-1][:2] == ("resolved", "recovered")
+
+
+def test_what_became_critical_on_another_metric_recovers_with_that_metric() -> None:
+    """And its event is about the metric that is critical."""
+    run = two_metrics()
+    for _ in range(5):
+        run.say({"kl": HIGH, "kl_old": 0.001}, run.alert("w", HIGH))
+    updates = run.alert("c", 0.9, "trust_region", "kl_old")
+    for _ in range(5):
+        run.say({"kl": HIGH, "kl_old": 0.9}, run.alert("w", HIGH), updates)
+    graver = run.events()[-1]
+    assert (graver.event, graver.reason) == ("escalated", "graver")
+    assert (graver.metric, graver.peak) == ("kl_old", 0.9)
+    for _ in range(30):
+        run.say({"kl": NORMAL, "kl_old": 0.9})
+    assert run.told()[-1][:2] == ("settled", "settled")
+
+
+def test_an_accepted_level_is_the_usual_one_not_the_highest() -> None:
+    """One spike does not raise what is allowed from then on."""
+    run = Run()
+    run.log(times=40)
+    for level in [1.2] * 8 + [40.0] + [1.2] * 4:
+        run.say({"kl": level}, run.alert("C", level, "kl_budget"))
+    run.command("accept")
+    run.told()
+    run.say({"kl": 30.0}, run.alert("C", 30.0, "kl_budget"))
+    assert run.told()[-1][:2] == ("opened", "decisive")
+
+
+@pytest.mark.parametrize(("level", "then"), [(0.1, 0.0), (-1.2, -50.0), (0.1, -0.5)])
+def test_what_falls_below_an_accepted_level_is_new(level: float, then: float) -> None:
+    """At 0 and below, too, where proportions have no meaning."""
+    run = Run()
+    run.log(0.8, times=40)
+    for _ in range(12):
+        run.say({"kl": level}, run.alert("C", level, "kl_budget", worse="lower"))
+    run.command("accept")
+    run.told()
+    run.say({"kl": then}, run.alert("C", then, "kl_budget", worse="lower"))
+    assert run.told()[-1][:2] == ("opened", "decisive")
+
+
+def test_a_metric_that_is_logged_rarely_settles_too() -> None:
+    """What was normal is known from its values, however many steps those are apart."""
+    run = Run()
+    for step in range(3_000):
+        value = NORMAL if step < 2_000 else HIGH
+        said = [run.alert("C", value)] if step == 2_000 else []
+        run.say({"kl": value, "loss": 1.0} if step % 100 == 0 else {"loss": 1.0}, *said)
+    assert run.tracker.incidents[0].state == "open"  # 10 quiet rows of KL are not 20
+    for step in range(1_500):
+        run.say({"kl": HIGH, "loss": 1.0} if step % 100 == 0 else {"loss": 1.0})
+    assert run.told()[-1][:2] == ("settled", "settled")
+
+
+def test_metrics_that_take_turns_do_not_keep_each_other_from_confirmation() -> None:
+    """A row of another metric of the signal is no quiet row of this one."""
+    run = two_metrics()
+    for _ in range(4):
+        run.say({"kl": HIGH}, run.alert("c", HIGH))
+        run.say({"kl_old": 0.001})
+    assert run.told() == []
+    run.say({"kl": HIGH}, run.alert("c", HIGH))
+    assert run.told()[-1][:2] == ("opened", "confirmed")
+
+
+def test_what_comes_after_a_nan_can_be_worse() -> None:
+    """People know of the NaN, not that KL has exploded since."""
+    run = Run()
+    run.log(times=40)
+    run.log(math.nan, "C")
+    run.log(10.0, "C", times=2)
+    assert run.told() == [("opened", "not_finite", 40), ("escalated", "far_worse", 41)]
+    assert run.tracker.incidents[0].state == "open"
+
+
+def test_a_settled_level_with_alerts_in_between_is_not_accepted() -> None:
+    """200 quiet rows are wanted, and every second one is not."""
+    run = settled("w", confirm_steps=5)
+    for _ in range(150):
+        run.log(HIGH, "w")
+        run.log(HIGH)
+    assert all(kind == "blip" for kind, *_ in run.told())
+    run.log(HIGH, times=199)
+    assert run.told()[-1][:2] == ("resolved", "accepted")
+
+
+def test_closing_a_lost_metric_lasts_until_another_is_lost() -> None:
+    """How long it has been missing grows by itself and is no news."""
+    run = Run([MetricLostDetector()])
+
+    def lost(names: str, steps: float) -> Alert:
+        numbers: dict[str, float | str] = {"lost": names, "stuck": "", "steps": steps}
+        return Alert("metric_lost", "warning", 0, f"{names} lost", numbers, "look", True)
+
+    run.say({}, lost("length", 50.0))
+    run.command("close")
+    run.told()
+    for steps in range(51, 200):
+        run.say({}, lost("length", float(steps)))
+    assert run.told() == []
+    run.say({}, lost("kl, length", 200.0))
+    assert run.told()[-1][:2] == ("opened", "decisive")
+
+
+def test_after_a_close_confirmation_begins_anew() -> None:
+    """One alert of another metric does not open an incident by what was closed."""
+    run = two_metrics()
+    for _ in range(10):
+        run.say({"kl": HIGH, "kl_old": 0.001}, run.alert("w", HIGH))
+    run.command("close")
+    run.told()
+    run.say({"kl": HIGH, "kl_old": 0.2}, run.alert("w", 0.2, "trust_region", "kl_old"))
+    assert run.told() == []
+
+
+def test_what_was_closed_stays_closed_when_something_else_opens() -> None:
+    """The other metric's incident is about that metric alone."""
+    run = two_metrics()
+    for _ in range(5):
+        run.say({"kl": HIGH, "kl_old": 0.001}, run.alert("w", HIGH))
+    run.command("close")
+    run.told()
+    updates = run.alert("C", 0.9, "trust_region", "kl_old")
+    run.say({"kl": HIGH, "kl_old": 0.9}, run.alert("w", HIGH), updates)
+    for _ in range(10):
+        run.say({"kl": HIGH, "kl_old": 0.001}, run.alert("w", HIGH))
+    assert run.told() == [("opened", "decisive", 45)]
+
+
+def test_a_relapse_is_judged_by_its_worst_row() -> None:
+    """Not by the row that confirms it."""
+    run = settled("w")
+    run.log(1.4, "w", times=4)
+    run.log(0.7, "w")
+    assert run.told()[-1][:2] == ("opened", "confirmed")
+
+
+def test_a_negative_kl_is_far_too() -> None:
+    """The excuse looks at how far KL is, whichever sign its estimate has."""
+    run = Run([KLExplosionDetector(confirm_steps=0), KLBudgetDetector()])
+    run.log(times=100, reward=0.1, entropy=1.0)
+    run.log(-0.9, times=1, reward=0.9, entropy=1.0)
+    for _ in range(5):
+        run.say(
+            {"kl": -0.9, "reward": 0.9, "entropy": 1.0},
+            run.alert("c", -0.9, worse="lower"),
+        )
+    run.log(-0.9, times=300, reward=0.9, entropy=1.0)
+    assert [incident.state for incident in run.tracker.critical] == ["settled"]

@@ -160,6 +160,14 @@ SENTENCES: list[tuple[Event, str]] = [
     (changed("resolved", "closed"), "Closed."),
     (changed("resolved", "superseded"), "Superseded by a new incident."),
     (changed("resolved", "rolled_back", step=51), "Undone: training went back to step 51."),
+    (
+        changed("reopened", "back_in_time", step=51),
+        "Training went back to step 51, before it settled.",
+    ),
+    (
+        changed("resolved", "lost"),
+        "No longer watched: its detector is off now, or its record is damaged.",
+    ),
     (changed("ended", "finished"), "The run ended with this incident open."),
     (
         changed("ended", "crashed"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isfinite
 
 from klarm.incidents.confirmation import is_graver
@@ -19,15 +19,19 @@ class Allowances:
         self._quiet_rows = quiet_rows
         self._accepted: dict[Kind, float] = {}  # for detectors with a fixed limit
         self._closed: dict[Kind, float] = {}  # until it was quiet
+        self._closed_names: frozenset[str] = frozenset()  # of metrics that were lost
         self._closed_severity: Severity = "warning"
         self._quiet = 0
 
     def __bool__(self) -> bool:
         return bool(self._closed)
 
-    def close(self, levels: Mapping[Kind, float], severity: Severity) -> None:
+    def close(
+        self, levels: Mapping[Kind, float], severity: Severity, names: frozenset[str]
+    ) -> None:
         """Open nothing of these kinds that is not graver or clearly worse, until it is quiet."""
-        self._closed = dict(levels)
+        self._closed.update(levels)
+        self._closed_names |= names
         self._closed_severity = severity
         self._quiet = 0
 
@@ -39,6 +43,8 @@ class Allowances:
         """Tell whether an alert is about what somebody has closed or accepted."""
         if not self._closed and not self._accepted:
             return False
+        if said.names:  # its value is a count of steps, which grows by itself
+            return said.kind in self._closed and said.names <= self._closed_names
         if said.value is None or not isfinite(said.value):
             return False
         if said.detector.has_fixed_limit and self._is_within(said.kind, said.value, self._accepted):
@@ -50,11 +56,13 @@ class Allowances:
         """Count a row; what was closed may open again once it was quiet for long enough."""
         self._quiet = self._quiet + 1 if quiet else 0
         if self._quiet >= self._quiet_rows:
-            self._closed = {}
+            self._closed.clear()
+            self._closed_names = frozenset()
 
-    def lift(self) -> None:
-        """Forget what was closed: something else has opened."""
-        self._closed = {}
+    def lift(self, kinds: Iterable[Kind]) -> None:
+        """Forget that these were closed: they are clearly worse, or graver."""
+        for kind in kinds:
+            self._closed.pop(kind, None)
 
     def _is_within(self, kind: Kind, value: float, levels: Mapping[Kind, float]) -> bool:
         if kind not in levels:

@@ -22,7 +22,9 @@ class Believed(NamedTuple):
 class Confirmation:
     """Counts rows in alert: of a signal, of its critical alerts, of each of its detectors.
 
-    `confirm_steps` is how many each detector needs where it is not decisive.
+    `confirm_steps` is how many each detector needs where it is not decisive. A detector's own rows
+    are those at which its metric was logged: where metrics of one signal take turns, each of them
+    is quiet in the rows of the others.
     """
 
     def __init__(self, confirm_steps: Mapping[str, int]) -> None:
@@ -33,10 +35,12 @@ class Confirmation:
         """Count an alert."""
         for key in ("warning", alert.severity, alert.detector):
             self._streaks.add(key)
+        if alert.severity == "critical":
+            self._streaks.add(_critical(alert.detector))
 
     def end_row(self, looked: Collection[str]) -> None:
         """End a row at which these detectors had something to look at."""
-        self._streaks.end_row([*looked, *SEVERITIES])
+        self._streaks.end_row([*looked, *map(_critical, looked), *SEVERITIES])
 
     def believed(self, alerts: Sequence[Measured]) -> Believed | None:
         """Return what the alerts of a row amount to; None if that is to be seen."""
@@ -52,12 +56,23 @@ class Confirmation:
             rows = self._streaks[severity]
             if rows >= min(self._needed[said.alert.detector] for said in grave):
                 return Believed(severity, "confirmed", exact[0], rows)
+            for said in grave:
+                rows = self._own_rows(said.alert.detector, severity)
+                if rows >= self._needed[said.alert.detector]:
+                    return Believed(severity, "confirmed", said, rows)
         return None
 
     def is_sure(self, alert: Alert) -> bool:
         """Tell whether a detector has confirmed its own alert."""
         rows = self._streaks[alert.detector]
         return alert.decisive or rows >= self._needed[alert.detector]
+
+    def _own_rows(self, detector: str, severity: Severity) -> int:
+        return self._streaks[detector if severity == "warning" else _critical(detector)]
+
+
+def _critical(detector: str) -> str:
+    return f"{detector}, critical"
 
 
 def is_graver(severity: Severity, than: Severity) -> bool:

@@ -23,7 +23,10 @@ class Episode:
     # What people were notified of: kinds, detectors and the peak, and how many rows ago.
     told_kinds: set[Kind] = field(default_factory=set)
     told_detectors: set[str] = field(default_factory=set)
-    notified_peak: float = math.nan
+    told_names: set[str] = field(default_factory=set)  # of metrics that were lost
+    names: set[str] = field(default_factory=set)
+    notified_peak: float = math.nan  # finite: how much worse than NaN something is cannot be said
+    finite_peak: float = math.nan
     rows_since_notified: int = 0
     reopenings: int = 0
     excuse: Excuse | None = None
@@ -51,9 +54,21 @@ class Episode:
         """What it is about first of all."""
         return self.incident.metric, self.incident.worse
 
-    def add(self, said: Measured) -> None:
+    @property
+    def normal(self) -> float:
+        """What its metric was before; NaN if that is not known."""
+        course = self.courses.get(self.kind)
+        return math.nan if course is None else course.normal
+
+    @property
+    def notified(self) -> float:
+        """What people know the metric to be; what was normal, where they know of a NaN alone."""
+        return self.notified_peak if math.isfinite(self.notified_peak) else self.normal
+
+    def add(self, said: Measured, recent: RecentRows) -> None:
         """Take in one more alert."""
         incident, alert = self.incident, said.alert
+        self.names |= said.names
         if incident.state == "pending" and is_graver(alert.severity, incident.severity):
             incident.severity, incident.worst = alert.severity, alert
             self.turn_to(said)
@@ -64,7 +79,10 @@ class Episode:
         by_level = said.detector.recovery == "level"
         course = self.courses.get(said.kind)
         if course is None:
-            self.courses[said.kind] = Course(said.kind, alert.step, said.value or 0.0, by_level)
+            course = Course(said.kind, alert.step, said.value or 0.0, by_level)
+            self.courses[said.kind] = course
+            if incident.state != "pending":  # what is pending may be a blip
+                course.measure_normal(recent)
         else:
             course.by_level = course.by_level or by_level
             if said.value is not None and is_worse(said.value, course.worst, alert.worse):
@@ -74,25 +92,51 @@ class Episode:
             return
         if is_worse(said.value, incident.peak, incident.worse):
             incident.peak = said.value
+        known = math.isfinite(self.finite_peak)
+        if math.isfinite(said.value) and (
+            not known or is_worse(said.value, self.finite_peak, incident.worse)
+        ):
+            self.finite_peak = said.value
 
     def turn_to(self, said: Measured) -> None:
         """Let the other end of the metric's range be the trouble, if that is what was said."""
         metric, worse = said.kind
         if metric == self.incident.metric and worse != self.incident.worse:
             self.incident.worse, self.incident.peak = worse, said.value or 0.0
+            self.finite_peak = said.value if said.value is not None else math.nan
 
-    def merge(self, other: Episode) -> None:
+    def merge(self, other: Episode, recent: RecentRows) -> None:
         """Take in another episode of the same trouble, which never opened by itself."""
         mine, its = self.incident, other.incident
         mine.alerts += its.alerts
         mine.last_alert = its.last_alert
         mine.detectors += [name for name in its.detectors if name not in mine.detectors]
+        self.names |= other.names
         for kind, course in other.courses.items():
+            course.measure_normal(recent)
             known = self.courses.setdefault(kind, course)
             if is_worse(course.worst, known.worst, kind[1]):
                 known.worst = course.worst
-        if self.kind == other.kind and is_worse(its.peak, mine.peak, mine.worse):
+        if self.kind != other.kind:
+            return
+        if is_worse(its.peak, mine.peak, mine.worse):
             mine.peak = its.peak
+        known, its_known = self.finite_peak, other.finite_peak
+        if math.isnan(known) or (
+            math.isfinite(its_known) and is_worse(its_known, known, mine.worse)
+        ):
+            self.finite_peak = its_known
+
+    def supersede(self, other: Episode, recent: RecentRows) -> None:
+        """Go on from one that had settled: it is over only when both are, and no less severe."""
+        mine, its = self.incident, other.incident
+        for kind, course in other.courses.items():
+            if kind in self.courses:
+                self.courses[kind].follow(course, other.level(kind, recent))
+            else:
+                self.courses[kind] = course
+        if is_graver(its.severity, mine.severity):
+            mine.severity = its.severity
 
     def is_back(self, recent: RecentRows) -> bool:
         """Tell whether everything it is about is over, now that it is quiet."""
@@ -122,6 +166,8 @@ class Episode:
         """
         incident = self.incident
         (metric, worse), peak = self.kind, incident.peak
+        if reason == "far_worse":
+            peak = self.finite_peak
         if news is not None:
             (metric, worse), peak = news.kind, news.value or 0.0
         course = self.courses.get(self.kind)
@@ -131,8 +177,9 @@ class Episode:
             level = course.level(recent) if kind in ("settled", "resolved") else math.nan
         notified = self.notified_peak
         if kind in ("opened", "escalated"):
-            self.notified_peak, self.rows_since_notified = incident.peak, 0
+            self.notified_peak, self.rows_since_notified = self.finite_peak, 0
             self.told_detectors = set(incident.detectors)
+            self.told_names |= self.names
         return Event(
             event=kind,
             incident=incident.number,

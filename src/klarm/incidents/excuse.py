@@ -38,7 +38,7 @@ class Excuse:
         )
         return (
             reward > self._reward + _NOISE_UNITS * self._noise
-            and kl < _BUDGET_SHARE * self._budget
+            and abs(kl) < _BUDGET_SHARE * self._budget
             and math.isfinite(self._budget)
             and entropy >= _ENTROPY_SHARE * self._entropy
         )

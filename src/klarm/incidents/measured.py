@@ -18,13 +18,18 @@ class Measured(NamedTuple):
     detector: Detector
     kind: Kind  # the metric, and which of its values are the worse
     value: float | None  # of the metric; None if the alert does not say it
+    names: frozenset[str] = frozenset()  # of the metrics, if its detector watches all of them
 
     @classmethod
     def of(cls, alert: Alert, detector: Detector) -> Measured:
         """Return an alert of a detector, measured."""
         value = alert.metrics.get(detector.measures)
-        number = value if isinstance(value, float) else None
-        return cls(alert, detector, (detector.measures, alert.worse), number)
+        number = None if value is None or isinstance(value, str) else float(value)
+        names: frozenset[str] = frozenset()
+        if detector.watches_all:
+            listed = [said for said in alert.metrics.values() if isinstance(said, str)]
+            names = frozenset(name for said in listed for name in said.split(", ") if name)
+        return cls(alert, detector, (detector.measures, alert.worse), number, names)
 
     @property
     def is_finite(self) -> bool:

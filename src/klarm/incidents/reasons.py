@@ -146,11 +146,13 @@ SENTENCES: dict[str, Callable[[Event], str]] = {
     "returned": _returned,
     "alert_while_settled": lambda _: "In alert again at the level where it had settled.",
     "resumed": lambda _: "The run goes on, and so does this incident.",
+    "back_in_time": lambda event: f"Training went back to step {event.step}, before it settled.",
     "recovered": _recovered,
     "accepted": _accepted,
     "closed": _closed,
     "superseded": lambda _: "Superseded by a new incident.",
     "rolled_back": _rolled_back,
+    "lost": lambda _: "No longer watched: its detector is off now, or its record is damaged.",
     "finished": lambda _: "The run ended with this incident open.",
     "crashed": lambda _: "The run stopped without saying so, with this incident open.",
 }

@@ -82,15 +82,47 @@ def is_worse(value: float, than: float, worse: Worse) -> bool:
 
 
 def is_times_worse(value: float, than: float, worse: Worse, factor: float) -> bool:
-    """Tell whether a value is worse by a factor, which has a meaning for positive values only.
+    """Tell whether a value is worse by a factor.
+
+    Two negative values are compared by their size. Across 0 a factor has no meaning: whatever is
+    worse is worse by any factor.
 
     >>> is_times_worse(3.0, 2.0, "higher", 1.5), is_times_worse(0.1, 0.2, "lower", 1.5)
+    (True, True)
+    >>> is_times_worse(0.0, 0.1, "lower", 10.0), is_times_worse(-50.0, -1.2, "lower", 10.0)
     (True, True)
     """
     if not math.isfinite(value):
         return math.isfinite(than)
-    low, high = (than, value) if worse == "higher" else (value, than)
-    return 0.0 < low * factor <= high < math.inf
+    if not math.isfinite(than) or not is_worse(value, than, worse):
+        return False
+    if value > 0.0 and than > 0.0:
+        low, high = sorted((value, than))
+        return low * factor <= high
+    if value < 0.0 and than < 0.0:
+        low, high = sorted((-value, -than))
+        return low * factor <= high
+    return True
+
+
+def is_further(value: float, than: float, kind: Kind, factor: float, normal: float) -> bool:
+    """Tell whether a value is so many times as bad as another that people were notified of.
+
+    A fall, or a value across 0, is measured by the distance from what was normal: entropy that went
+    from 0.8 to 0.01 is not ten times worse at 0.001.
+
+    >>> is_further(0.001, 0.01, ("entropy", "lower"), 10.0, normal=0.8)
+    False
+    >>> is_further(5.0, 0.5, ("kl", "higher"), 10.0, normal=0.02)
+    True
+    """
+    worse = kind[1]
+    by_distance = worse == "lower" or min(value, than) <= 0.0
+    if by_distance and all(map(math.isfinite, (value, than, normal))):
+        return is_worse(value, than, worse) and (
+            abs(value - normal) >= factor * abs(than - normal) > 0.0
+        )
+    return is_times_worse(value, than, worse, factor)
 
 
 def _is_far(value: float, normal: float) -> bool:

@@ -8,7 +8,7 @@ is superseded by a new one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 
 from klarm.detectors import Detector, KLBudgetDetector
 from klarm.incidents.allowances import Allowances
@@ -16,7 +16,7 @@ from klarm.incidents.confirmation import Believed, Confirmation, is_graver
 from klarm.incidents.episode import Episode
 from klarm.incidents.excuse import Excuse
 from klarm.incidents.measured import Measured
-from klarm.incidents.recovery import is_times_worse
+from klarm.incidents.recovery import is_further, is_times_worse
 from klarm.incidents.rules import IncidentRules
 from klarm.incidents.trends import RecentRows
 from klarm.types import Alert, Blip, Event, Incident, Reason
@@ -38,7 +38,7 @@ class SignalTracker:
         identify: Identify,
         archive: Callable[[Episode], None],
     ) -> None:
-        self._signal = signal
+        self.name = signal
         self._detectors = {detector.name: detector for detector in detectors}
         self._rules = rules
         self._recent = recent
@@ -56,6 +56,7 @@ class SignalTracker:
         self.episode: Episode | None = None  # open or settled
         self.pending: Episode | None = None
         self._recovered: Episode | None = None  # and may reopen
+        self._closed: list[Episode] = []  # by people, and their metrics are not back yet
         self._rows_since_recovery = 0
         self._quiet = 0  # rows in a row
         self._alarmed = False  # in the row under way
@@ -66,7 +67,9 @@ class SignalTracker:
     @property
     def busy(self) -> bool:
         """Whether quiet rows must be counted."""
-        return bool(self.episode or self.pending or self._recovered or self._allowances)
+        return bool(
+            self.episode or self.pending or self._recovered or self._closed or self._allowances
+        )
 
     def alarm(self, step: int, alerts: Sequence[Alert]) -> list[Event]:
         """Take in what was said at a step; return what it changes."""
@@ -80,14 +83,14 @@ class SignalTracker:
             self._confirmation.add(one.alert)
         believed = self._confirmation.believed(counting)
         episode = self.episode
+        self._quiet = 0
         if episode is not None and episode.incident.state == "open":
-            self._quiet = 0
             for one in counting:
-                episode.add(one)
+                episode.add(one, self._recent)
             return self._escalate(episode, step, counting, believed)
-        pending = self.pending = self.pending or Episode.begin(self._signal, counting[0])
+        pending = self.pending = self.pending or Episode.begin(self.name, counting[0])
         for one in counting:
-            pending.add(one)
+            pending.add(one, self._recent)
         if believed is None:
             return []
         self.pending = None
@@ -95,11 +98,16 @@ class SignalTracker:
             return self._relapse(episode, pending, step, counting, believed)
         return self._open(pending, step, counting, believed)
 
-    def end_row(self, step: int, looked: Collection[str]) -> list[Event | Blip]:
+    def end_row(self, step: int, looked: Set[str]) -> list[Event | Blip]:
         """End a row at which these detectors had something to look at; return what changes."""
         self._confirmation.end_row(looked)
-        changes = [] if self._alarmed else self._calm(step)
-        self._allowances.end_row(quiet=not self._alarmed and not self._allowed)
+        if self.episode is not None and self.episode.excuse is not None:
+            self.episode.excuse.look()
+        changes = [] if self._alarmed else self._calm(step, looked)
+        quiet = not self._alarmed and not self._allowed
+        self._allowances.end_row(quiet=quiet)
+        if quiet and self._closed:
+            self._note_back(step)
         self._alarmed = self._allowed = False
         if self.episode is not None:
             self.episode.rows_since_notified += 1
@@ -114,12 +122,23 @@ class SignalTracker:
         episode = self.episode
         if episode is None:
             return []
-        levels = {kind: episode.level(kind, self._recent) for kind in episode.courses}
+        episode.incident.by = by
+        self._confirmation = Confirmation(self._confirm)
         if accept:
-            self._allowances.accept(levels)
-        else:
-            self._allowances.close(levels, episode.incident.severity)
-        return [self._end(episode, step, "accepted" if accept else "closed", by=by)]
+            self._allowances.accept(
+                {
+                    kind: _known_or(course.level(self._recent), course.worst)
+                    for kind, course in episode.courses.items()
+                }
+            )
+            return [self._end(episode, step, "accepted", by=by)]
+        self._allowances.close(
+            {kind: episode.level(kind, self._recent) for kind in episode.courses},
+            episode.incident.severity,
+            frozenset(episode.names),
+        )
+        self._closed.append(episode)
+        return [self._end(episode, step, "closed", by=by)]
 
     def forget_recovery(self) -> None:
         """Reopen nothing that recovered before."""
@@ -145,18 +164,22 @@ class SignalTracker:
             return episode.event("settled", step, "settled", self._recent)
         return episode.event("reopened", step, reason, self._recent)
 
-    def _calm(self, step: int) -> list[Event | Blip]:
+    def _note_back(self, step: int) -> None:
+        for episode in self._closed:
+            if episode.is_back(self._recent):
+                episode.incident.back = step
+        self._closed = [episode for episode in self._closed if episode.incident.back is None]
+
+    def _calm(self, step: int, looked: Set[str]) -> list[Event | Blip]:
         changes: list[Event | Blip] = []
-        if self.pending is not None:
+        if self.pending is not None and not looked.isdisjoint(self.pending.incident.detectors):
             changes.append(_blip(self.pending.incident, step))
             self.pending = None
         episode = self.episode
-        if episode is None:
-            return changes
+        if episode is None or looked.isdisjoint(episode.incident.detectors):
+            return changes  # a row of another metric of the signal says nothing of this one
         self._quiet += 1
         settled = episode.incident.state == "settled"
-        if episode.excuse is not None:
-            episode.excuse.look()
         if not settled and self._quiet < self._quiet_rows_needed(episode):
             return changes
         if episode.is_back(self._recent):
@@ -172,7 +195,7 @@ class SignalTracker:
         self, episode: Episode, step: int, alerts: Sequence[Measured], believed: Believed
     ) -> list[Event]:
         earlier, self._recovered = self._recovered, None
-        self._allowances.lift()
+        self._allowances.lift(episode.courses)
         if earlier is not None and earlier.kind == episode.kind:
             return self._reopen(earlier, episode, step, believed)
         return [self._opened(episode, step, alerts, believed)]
@@ -183,12 +206,15 @@ class SignalTracker:
         step: int,
         alerts: Sequence[Measured],
         believed: Believed,
-        follows: str = "",
+        follows: Episode | None = None,
     ) -> Event:
         incident = episode.incident
-        incident.id, incident.number = self._identify(self._signal, incident.started, step)
-        incident.state, incident.opened, incident.follows = "open", step, follows
+        incident.id, incident.number = self._identify(self.name, incident.started, step)
+        incident.state, incident.opened = "open", step
         incident.severity, incident.worst = believed.severity, believed.by.alert
+        if follows is not None:
+            incident.follows = follows.incident.id
+            episode.supersede(follows, self._recent)
         for course in episode.courses.values():
             course.measure_normal(self._recent)
         episode.told_kinds = {said.kind for said in alerts}
@@ -200,10 +226,14 @@ class SignalTracker:
     ) -> list[Event]:
         """Go on with an incident that had recovered a short while ago."""
         incident = episode.incident
-        far_worse = is_times_worse(
-            again.incident.peak, incident.peak, incident.worse, self._rules.reopen_factor
+        far_worse = is_further(
+            again.incident.peak,
+            incident.peak,
+            episode.kind,
+            self._rules.reopen_factor,
+            episode.normal,
         )
-        episode.merge(again)
+        episode.merge(again, self._recent)
         episode.reopenings += 1
         incident.state, incident.ended, incident.reason = "open", None, ""
         self.episode, self._quiet = episode, 0
@@ -226,23 +256,19 @@ class SignalTracker:
         believed: Believed,
     ) -> list[Event]:
         """Decide about a confirmed alert while settled: new trouble, or the same once more."""
-        kind, value = believed.by.kind, believed.by.value
+        kind = believed.by.kind
         new = kind not in episode.courses
         new = new or is_graver(believed.severity, episode.incident.severity)
-        if not new and value is not None:
-            level = episode.level(kind, self._recent)
-            new = is_times_worse(value, level, kind[1], self._rules.relapse_factor)
+        if not new and believed.by.value is not None:
+            worst, level = again.courses[kind].worst, episode.level(kind, self._recent)
+            new = is_times_worse(worst, level, kind[1], self._rules.relapse_factor)
         if not new:
-            self._quiet = 0
-            episode.merge(again)
+            episode.merge(again, self._recent)
             episode.excuse = None
             episode.incident.state, episode.incident.level = "open", None
             return [episode.event("reopened", step, "alert_while_settled", self._recent)]
-        for of, course in again.courses.items():
-            if of in episode.courses:
-                course.follow(episode.courses[of], episode.level(of, self._recent))
         end = self._end(episode, step, "superseded")
-        return [end, self._opened(again, step, alerts, believed, follows=episode.incident.id)]
+        return [end, self._opened(again, step, alerts, believed, follows=episode)]
 
     def _escalate(
         self, episode: Episode, step: int, alerts: Sequence[Measured], believed: Believed | None
@@ -252,11 +278,13 @@ class SignalTracker:
             episode.turn_to(believed.by)
             episode.told_kinds.add(believed.by.kind)
             incident.severity, incident.worst = believed.severity, believed.by.alert
-            return [episode.event("escalated", step, "graver", self._recent)]
+            news = believed.by if believed.by.kind != episode.kind else None
+            return [episode.event("escalated", step, "graver", self._recent, news=news)]
         late = episode.rows_since_notified >= rules.escalate_later_after
         factor = rules.escalate_later_factor if late else rules.escalate_factor
-        worse, before = incident.worse, episode.notified_peak
-        if not episode.counts_steps and is_times_worse(incident.peak, before, worse, factor):
+        if not episode.counts_steps and is_further(
+            episode.finite_peak, episode.notified, episode.kind, factor, episode.normal
+        ):
             as_bad = [s.alert for s in alerts if s.alert.severity == incident.severity]
             incident.worst = as_bad[0] if as_bad else incident.worst
             return [episode.event("escalated", step, "far_worse", self._recent)]
@@ -264,10 +292,10 @@ class SignalTracker:
             # Several detectors of one explosion are one explosion, unless a long time has passed.
             other = late and said.alert.detector not in episode.told_detectors
             is_news = said.kind not in episode.told_kinds or other
+            is_news = is_news or not said.names <= episode.told_names
             if is_news and self._confirmation.is_sure(said.alert):
                 incident.worst = said.alert
                 episode.told_kinds.add(said.kind)
-                episode.courses[said.kind].measure_normal(self._recent)
                 return [episode.event("escalated", step, "new_kind", self._recent, news=said)]
         return []
 
@@ -292,7 +320,7 @@ class SignalTracker:
     def _may_be_accepted(self, episode: Episode) -> bool:
         if episode.incident.severity == "warning":
             return True
-        return self._signal == "kl" and episode.excuse is not None and episode.excuse.held
+        return self.name == "kl" and episode.excuse is not None and episode.excuse.held
 
     def _quiet_rows_needed(self, episode: Episode) -> int:
         needed = max(self._resolve[name] for name in episode.incident.detectors)

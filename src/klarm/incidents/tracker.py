@@ -19,12 +19,13 @@ from klarm.incidents.rules import IncidentRules
 from klarm.incidents.signal_tracker import SignalTracker
 from klarm.incidents.trends import Direction, RecentRows
 from klarm.journal import IncidentRecord, NewId, new_id
-from klarm.types import SEVERITIES, Alert, Blip, Command, Event, Incident
+from klarm.types import SEVERITIES, Alert, Blip, Command, Event, Incident, Reason
 
 # What is kept in memory of incidents that are over; the journal has them all.
 _MAX_PAST = 1_000
 
 Change = Event | Blip
+_Place = tuple[str, int, int]  # of an incident: signal, first step, step of opening
 
 
 class Tracker:
@@ -40,8 +41,8 @@ class Tracker:
         self._signal_of = {detector.name: detector.signal for detector in self._detectors}
         self._new_id = ids
         self._last_number = 0
-        # Of a journal that is gone through again: (signal, first step, step of opening).
-        self._known: dict[tuple[str, int, int], tuple[str, int]] = {}
+        # Ids and numbers in a journal that is gone through again.
+        self._known: dict[_Place, tuple[str, int]] = {}
         self.recent = RecentRows()
         self.checkpoints = Checkpoints()
         self._signals = {
@@ -137,11 +138,17 @@ class Tracker:
     def recall(self, told: Iterable[IncidentRecord]) -> None:
         """Note which incidents a journal holds, before its rows are gone through again."""
         self._known = {}
+        places: dict[str, _Place] = {}
         for record in told:
             self._last_number = max(self._last_number, record.number)
-            if record.reason != "rolled_back":
-                opened = record.opened
-                place = (opened.signal, opened.started, opened.step)
+            opened = record.opened
+            place = (opened.signal, opened.started, opened.step)
+            if opened.reason == "rolled_back":
+                # It opened at the step that training went back to; its rows are those of the one
+                # that it follows.
+                place = places.get(opened.follows, place)
+            places[record.id] = place
+            if not record.was_rolled_back:
                 self._known[place] = (record.id, record.number)
 
     def reconcile(
@@ -166,20 +173,23 @@ class Tracker:
             for signal in self._signals.values()
             if signal.episode is not None
         }
+        told = list(told)
+        if not undone:
+            self._adopt(current, told, ends)
         news: list[Event] = []
         for record in told:
             signal = current.pop(record.id, None)
             if record.state == "resolved":
                 if signal is not None and record.reason != "rolled_back":
-                    news.append(self._opened_again(signal, step, record))
+                    news += self._ended_too_early(signal, step, record, undone=undone)
             elif signal is not None:
-                news += self._state_told(signal, step, record)
+                news += self._state_told(signal, step, record, undone=undone)
             elif record.id in ends:
                 # After a rollback as of now: that it ended may have been told, and undone, before.
                 end = ends[record.id]
                 news.append(replace(end, step=step) if undone else end)
             else:
-                news.append(_undone(record.last, step))
+                news.append(_resolved(record.last, step, "rolled_back" if undone else "lost"))
         news += [signal.restate(step, "confirmed") for signal in current.values()]
         return [self._complete(event) for event in news]
 
@@ -216,17 +226,45 @@ class Tracker:
                 return signal
         return None
 
-    def _opened_again(self, signal: SignalTracker, step: int, record: IncidentRecord) -> Event:
-        """Open anew what people take for over: training went back to before its end."""
+    def _adopt(
+        self,
+        current: dict[str, SignalTracker],
+        told: Iterable[IncidentRecord],
+        ends: Mapping[str, Event],
+    ) -> None:
+        """Give an incident the id that people know it by, where its rows were not read as before.
+
+        A line may be damaged, or a setting may have changed: then it opens at another step.
+        """
+        known = {record.id for record in told}
+        for record in told:
+            if record.state == "resolved" or record.id in current or record.id in ends:
+                continue
+            for id_, signal in tuple(current.items()):
+                episode = signal.episode
+                if id_ not in known and episode is not None and signal.name == record.signal:
+                    episode.incident.id, episode.incident.number = record.id, record.number
+                    current[record.id] = current.pop(id_)
+                    break
+
+    def _ended_too_early(
+        self, signal: SignalTracker, step: int, record: IncidentRecord, *, undone: bool
+    ) -> list[Event]:
+        """Make true what people take for over, and is not."""
+        if not undone:  # klarm has changed its mind, or its rules: nobody is rung for that
+            return [signal.restate(step, "resumed")]
+        # Training went back to before its end. It opens anew: whoever closed it must hear of it.
         assert signal.episode is not None
         incident = signal.episode.incident
         self._last_number += 1
         incident.id = self._new_id(incident.signal, incident.started, step)
         incident.number = self._last_number
         incident.follows = record.id
-        return signal.restate(step, "rolled_back")
+        return [signal.restate(step, "rolled_back")]
 
-    def _state_told(self, signal: SignalTracker, step: int, record: IncidentRecord) -> list[Event]:
+    def _state_told(
+        self, signal: SignalTracker, step: int, record: IncidentRecord, *, undone: bool
+    ) -> list[Event]:
         assert signal.episode is not None
         incident = signal.episode.incident
         if SEVERITIES.index(incident.severity) > SEVERITIES.index(record.severity):
@@ -234,14 +272,14 @@ class Tracker:
         if record.state == "ended":
             return [signal.restate(step, "resumed")]
         if record.state != incident.state:
-            return [signal.restate(step, "alert_while_settled")]
+            reason: Reason = "back_in_time" if undone else "alert_while_settled"
+            return [signal.restate(step, reason)]
         return []
 
     def _unsafe(self) -> list[Span]:
         """Return from which step to which the run was broken: what was saved there is no good."""
         incidents = {i.id: i for i in self.incidents if i.opened is not None}
         followers = {i.follows: i for i in incidents.values() if i.follows}
-        lasting = {e.incident.id for e in self._past if not e.is_back(self.recent)}
         spans: list[Span] = []
         for incident in incidents.values():
             if incident.severity == "critical":
@@ -249,8 +287,10 @@ class Tracker:
                 last = incident
                 while last.reason == "superseded" and last.id in followers:
                     last = followers[last.id]
-                lasts = last.reason == "closed" and last.id in lasting
-                spans.append((first, None if lasts else last.ended))
+                if last.reason == "accepted" and last.by:
+                    continue  # somebody has said that this is good
+                end = last.back if last.reason == "closed" else last.ended
+                spans.append((first, end if last.state == "resolved" else None))
         return spans
 
     def _completed(self, change: Change) -> Change:
@@ -279,13 +319,14 @@ class Tracker:
         return diagnosed(event, movements, own, min(budgets, default=inf))
 
 
-def _undone(event: Event, step: int) -> Event:
+def _resolved(event: Event, step: int, reason: Reason) -> Event:
+    """Return the end of an incident that is not followed any more."""
     return replace(
         event,
         event="resolved",
         step=step,
-        reason="rolled_back",
-        recovered=True,
+        reason=reason,
+        recovered=reason == "rolled_back",
         moved="",
         pattern="",
         cause="",

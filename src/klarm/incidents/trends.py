@@ -16,6 +16,8 @@ from klarm.types import Worse
 LOOK_BACK = 100
 # How many are kept: some detectors find a fall long after it, and what was before is asked for too.
 _KEPT = 300
+# Of a metric that is logged at few steps, so many values from before those.
+_KEPT_OF_SPARSE = 100
 # The first part of them is what was normal; fewer values say nothing.
 _NORMAL_SHARE = 0.5
 _FEWEST = 20
@@ -67,6 +69,8 @@ class RecentRows:
 
     def __init__(self) -> None:
         self._rows: deque[tuple[int, Mapping[str, float]]] = deque(maxlen=_KEPT)
+        # What rows held that had metrics which the one before does not: those are logged sparsely.
+        self._sparse: dict[str, deque[tuple[int, float]]] = {}
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
         """Take in what was new at a step: several dicts may make up one."""
@@ -74,11 +78,13 @@ class RecentRows:
         if rows and rows[-1][0] == step:
             rows[-1] = (step, {**rows[-1][1], **values})
         else:
+            if len(rows) == _KEPT and len(rows[0][1]) != len(rows[-1][1]):
+                self._keep_sparse(*rows[0], rows[-1][1])
             rows.append((step, values))
 
     def level(self, metric: str, until: float = math.inf, steps: int = _KEPT) -> float:
         """Return what a metric was over so many steps up to one; NaN if that is not known."""
-        found = [v[metric] for step, v in self._rows if step <= until and metric in v][-steps:]
+        found = [value for step, value in self._series(metric) if step <= until][-steps:]
         finite = [value for value in found if math.isfinite(value)]
         return median(finite) if len(finite) >= _FEWEST_OF_A_LEVEL else math.nan
 
@@ -91,17 +97,19 @@ class RecentRows:
                 found.append(value)
                 if len(found) == count:
                     break
+        if len(found) < _FEWEST_OF_A_LEVEL:
+            found = [value for _, value in self._series(metric) if math.isfinite(value)][-count:]
         return median(found) if len(found) >= _FEWEST_OF_A_LEVEL else math.nan
 
     def worst(self, metric: str, worse: Worse, count: int) -> float:
         """Return the worst of the latest finite values of a metric; NaN if there is none."""
-        found = [v[metric] for _, v in self._rows if metric in v and math.isfinite(v[metric])]
+        found = [value for _, value in self._series(metric) if math.isfinite(value)]
         return (max if worse == "higher" else min)(found[-count:], default=math.nan)
 
     def level_and_noise(self, metric: str, until: float) -> tuple[float, float]:
         """Return what a metric was up to a step, and how far it scattered about that."""
         level = self.level(metric, until)
-        found = [v[metric] for step, v in self._rows if step <= until and metric in v]
+        found = [value for step, value in self._series(metric) if step <= until]
         apart = [abs(value - level) for value in found if math.isfinite(value)]
         return level, 1.4826 * median(apart) if apart and math.isfinite(level) else math.nan
 
@@ -111,13 +119,26 @@ class RecentRows:
 
     def furthest(self, metric: str, since: int, normal: float) -> float:
         """Return the finite value from a step on that is furthest from another; NaN if none is."""
-        found = [v[metric] for step, v in self._rows if step >= since and metric in v]
+        found = [value for step, value in self._series(metric) if step >= since]
         finite = [value for value in found if math.isfinite(value)]
         return max(finite, key=lambda value: abs(value - normal), default=math.nan)
 
     def clear(self) -> None:
         """Forget them, as after a rollback."""
         self._rows.clear()
+        self._sparse.clear()
+
+    def _series(self, metric: str) -> list[tuple[int, float]]:
+        rows = [(step, values[metric]) for step, values in self._rows if metric in values]
+        return [*self._sparse.get(metric, ()), *rows]
+
+    def _keep_sparse(
+        self, step: int, values: Mapping[str, float], usual: Mapping[str, float]
+    ) -> None:
+        for metric, value in values.items():
+            if metric not in usual:
+                kept = self._sparse.setdefault(metric, deque(maxlen=_KEPT_OF_SPARSE))
+                kept.append((step, value))
 
     def movements(self) -> list[Movement]:
         """Return how every known metric moved: those that did in their order, then the others."""
