@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 from klarm.incidents.measured import Measured
@@ -33,14 +33,14 @@ class Confirmation:
 
     def add(self, alert: Alert) -> None:
         """Count an alert."""
-        for key in ("warning", alert.severity, alert.detector):
-            self._streaks.add(key)
-        if alert.severity == "critical":
-            self._streaks.add(_critical(alert.detector))
+        for who in ("", alert.detector):
+            self._streaks.add((who, "warning"))
+            if alert.severity == "critical":
+                self._streaks.add((who, "critical"))
 
-    def end_row(self, looked: Collection[str]) -> None:
+    def end_row(self, looked: Set[str]) -> None:
         """End a row at which these detectors had something to look at."""
-        self._streaks.end_row([*looked, *map(_critical, looked), *SEVERITIES])
+        self._streaks.end_row(looked)
 
     def believed(self, alerts: Sequence[Measured]) -> Believed | None:
         """Return what the alerts of a row amount to; None if that is to be seen."""
@@ -53,26 +53,19 @@ class Confirmation:
             if decisive is not None:
                 reason: Reason = "decisive" if decisive.is_finite else "not_finite"
                 return Believed(severity, reason, decisive, None)
-            rows = self._streaks[severity]
+            rows = self._streaks["", severity]
             if rows >= min(self._needed[said.alert.detector] for said in grave):
                 return Believed(severity, "confirmed", exact[0], rows)
             for said in grave:
-                rows = self._own_rows(said.alert.detector, severity)
+                rows = self._streaks[said.alert.detector, severity]
                 if rows >= self._needed[said.alert.detector]:
                     return Believed(severity, "confirmed", said, rows)
         return None
 
     def is_sure(self, alert: Alert) -> bool:
         """Tell whether a detector has confirmed its own alert."""
-        rows = self._streaks[alert.detector]
+        rows = self._streaks[alert.detector, "warning"]
         return alert.decisive or rows >= self._needed[alert.detector]
-
-    def _own_rows(self, detector: str, severity: Severity) -> int:
-        return self._streaks[detector if severity == "warning" else _critical(detector)]
-
-
-def _critical(detector: str) -> str:
-    return f"{detector}, critical"
 
 
 def is_graver(severity: Severity, than: Severity) -> bool:

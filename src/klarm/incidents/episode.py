@@ -92,11 +92,7 @@ class Episode:
             return
         if is_worse(said.value, incident.peak, incident.worse):
             incident.peak = said.value
-        known = math.isfinite(self.finite_peak)
-        if math.isfinite(said.value) and (
-            not known or is_worse(said.value, self.finite_peak, incident.worse)
-        ):
-            self.finite_peak = said.value
+        self._raise_finite_peak(said.value)
 
     def turn_to(self, said: Measured) -> None:
         """Let the other end of the metric's range be the trouble, if that is what was said."""
@@ -121,11 +117,7 @@ class Episode:
             return
         if is_worse(its.peak, mine.peak, mine.worse):
             mine.peak = its.peak
-        known, its_known = self.finite_peak, other.finite_peak
-        if math.isnan(known) or (
-            math.isfinite(its_known) and is_worse(its_known, known, mine.worse)
-        ):
-            self.finite_peak = its_known
+        self._raise_finite_peak(other.finite_peak)
 
     def supersede(self, other: Episode, recent: RecentRows) -> None:
         """Go on from one that had settled: it is over only when both are, and no less severe."""
@@ -137,6 +129,11 @@ class Episode:
                 self.courses[kind] = course
         if is_graver(its.severity, mine.severity):
             mine.severity = its.severity
+
+    def _raise_finite_peak(self, value: float) -> None:
+        peak = self.finite_peak
+        if value - value == 0.0 and (peak != peak or is_worse(value, peak, self.incident.worse)):  # noqa: PLR0124
+            self.finite_peak = value
 
     def is_back(self, recent: RecentRows) -> bool:
         """Tell whether everything it is about is over, now that it is quiet."""

@@ -8,7 +8,7 @@ is superseded by a new one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from klarm.detectors import Detector, KLBudgetDetector
 from klarm.incidents.allowances import Allowances
@@ -59,6 +59,7 @@ class SignalTracker:
         self._closed: list[Episode] = []  # by people, and their metrics are not back yet
         self._rows_since_recovery = 0
         self._quiet = 0  # rows in a row
+        self._looked: set[str] = set()  # detectors that had something to look at in this row
         self._alarmed = False  # in the row under way
         self._allowed = False  # in it, something was said about what somebody allows
         self._confirmation = Confirmation(self._confirm)
@@ -98,8 +99,17 @@ class SignalTracker:
             return self._relapse(episode, pending, step, counting, believed)
         return self._open(pending, step, counting, believed)
 
-    def end_row(self, step: int, looked: Set[str]) -> list[Event | Blip]:
-        """End a row at which these detectors had something to look at; return what changes."""
+    def look(self, values: Mapping[str, float]) -> None:
+        """Note who has something to look at in this row. Needed only while it is busy."""
+        for name, detector in self._detectors.items():
+            if detector.looks_at(values):
+                self._looked.add(name)
+
+    def end_row(self, step: int) -> list[Event | Blip]:
+        """End the row under way, if it was one of this signal; return what changes."""
+        if not self._looked:
+            return []
+        looked, self._looked = self._looked, set()
         self._confirmation.end_row(looked)
         if self.episode is not None and self.episode.excuse is not None:
             self.episode.excuse.look()

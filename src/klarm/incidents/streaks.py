@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Set
+
+# Who said it, and what. Nobody in particular is "": that counts in every row.
+Key = tuple[str, str]
 
 
 class Streaks:
     """Counts rows by key. Several dicts may make up a row, so a key counts once until it ends.
 
     >>> streaks = Streaks()
-    >>> for said in ("critical", "critical", ""):
-    ...     streaks.add(said)
-    ...     streaks.end_row(["critical"])
-    >>> streaks["critical"]
+    >>> for said in (True, True, False):
+    ...     if said:
+    ...         streaks.add(("kl_budget", "critical"))
+    ...     streaks.end_row({"kl_budget"})
+    >>> streaks["kl_budget", "critical"]
     0
     """
 
     def __init__(self) -> None:
-        self._rows: dict[str, int] = {}
-        self._now: set[str] = set()
+        self._rows: dict[Key, int] = {}
+        self._now: set[Key] = set()
 
-    def __getitem__(self, key: str) -> int:
+    def __getitem__(self, key: Key) -> int:
         return self._rows.get(key, 0)
 
-    def add(self, key: str) -> None:
+    def add(self, key: Key) -> None:
         """Note that something was said in this row."""
         if key not in self._now:
             self._now.add(key)
             self._rows[key] = self._rows.get(key, 0) + 1
 
-    def end_row(self, looked: Collection[str]) -> None:
+    def end_row(self, looked: Set[str]) -> None:
         """End the row: of those that could have spoken, who did not has no streak any more."""
-        for key in looked:
-            if key not in self._now:
-                self._rows.pop(key, None)
-        self._now.clear()
+        now = self._now
+        for key in [key for key in self._rows if key not in now]:
+            if not key[0] or key[0] in looked:
+                del self._rows[key]
+        now.clear()

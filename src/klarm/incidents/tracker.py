@@ -62,8 +62,7 @@ class Tracker:
         """Forget what happened, but not which numbers were given."""
         self._past: deque[Episode] = deque(maxlen=_MAX_PAST)
         self._step: int | None = None  # the step under way: several dicts may make up one
-        self._looked: set[str] = set()  # detectors that had something to look at in it
-        self._busy = False  # whether quiet rows must be counted
+        self._busy: list[SignalTracker] = []  # those whose quiet rows must be counted
         self.recent.clear()
         for signal in self._signals.values():
             signal.reset()
@@ -96,13 +95,16 @@ class Tracker:
         self._step = step
         self.recent.add(step, values)
         if alerts or self._busy:
-            self._looked.update(d.name for d in self._detectors if d.looks_at(values))
             by_signal: dict[str, list[Alert]] = {}
             for alert in alerts:
                 by_signal.setdefault(self._signal_of[alert.detector], []).append(alert)
-            for signal, said in by_signal.items():
-                changes += self._signals[signal].alarm(step, said)
-            self._busy = any(signal.busy for signal in self._signals.values())
+            for name, said in by_signal.items():
+                changes += self._signals[name].alarm(step, said)
+            busy = [signal for signal in self._busy if signal.busy]
+            busy += [s for name in by_signal if (s := self._signals[name]) not in busy and s.busy]
+            self._busy = busy if len(busy) == 1 else sorted(busy, key=lambda signal: signal.name)
+            for signal in busy:
+                signal.look(values)
         return [self._completed(change) for change in changes] if changes else changes
 
     def end_step(self) -> list[Change]:
@@ -201,12 +203,9 @@ class Tracker:
         return self.checkpoints.last_before(first, self._unsafe(), is_good)
 
     def _end_step(self) -> list[Change]:
-        looked, self._looked = self._looked, set()
-        if not looked:
-            return []
         changes: list[Change] = []
-        for signal in sorted({self._signal_of[name] for name in looked}):
-            changes += self._signals[signal].end_row(self._step or 0, looked)
+        for signal in self._busy:
+            changes += signal.end_row(self._step or 0)
         return changes
 
     def _identify(self, signal: str, started: int, opened: int) -> tuple[str, int]:

@@ -108,10 +108,13 @@ def encode(record: Record, lines: int = 0) -> bytes:
         if lines:
             record = msgspec.structs.replace(record, lines=lines)
     elif isinstance(record, Alert):
-        record = msgspec.structs.replace(record, metrics=spell_non_finite(record.metrics))
+        numbers = [value for value in record.metrics.values() if type(value) is float]
+        total = sum(numbers)
+        if total - total != 0.0:  # a NaN or an infinity is among them, or their sum overflows
+            record = msgspec.structs.replace(record, metrics=spell_non_finite(record.metrics))
     elif isinstance(record, Event):
-        numbers = spell_non_finite({"peak": record.peak, "notified": record.notified})
-        record = msgspec.structs.replace(record, **numbers)
+        spelt = spell_non_finite({"peak": record.peak, "notified": record.notified})
+        record = msgspec.structs.replace(record, **spelt)
     elif isinstance(record, Blip):
         record = msgspec.structs.replace(record, **spell_non_finite({"peak": record.peak}))
     return _encode(record)
