@@ -37,6 +37,9 @@ def main() -> None:
     started = perf_counter()
     RESULTS.mkdir(exist_ok=True)
     part = 10 if asked.quick else 1
+    if asked.only_real:
+        show_real_runs(asked)
+        return
     with ProcessPoolExecutor(asked.processes) as pool:
         results = over("synthetic runs", pool, watch, tasks(asked.seeds, part))
         healthy = seeded("calibration", HEALTHY, CALIBRATION_RUNS // part)
@@ -45,8 +48,9 @@ def main() -> None:
         verdicts = over("recorded runs", pool, real_runs.watch, files)
     summary = Summary(results, calibration)
     quiet, found, matched = summary.quiet(), summary.found(), summary.found_matched()
+    which, verdicts = asked_for(asked, verdicts)
     real = real_runs.rates(verdicts) if verdicts else []
-    mistakes = real_runs.mistakes(verdicts)
+    by_detector = real_runs.booked(verdicts)
     reached = tables.targets(quiet, found, real)
     plot.draw(summary, RESULTS / "quality.png")
     record = {
@@ -59,9 +63,9 @@ def main() -> None:
         "healthy": [asdict(row) for row in quiet],
         "found_at_defaults": [asdict(row) for row in found],
         "found_at_matched_rate": [asdict(row) for row in matched],
-        "recorded_runs_note": real_runs.TUNED_ON,
+        "recorded_runs_of_repositories": which,
         "recorded_runs": [asdict(row) for row in real],
-        "recorded_runs_mistaken": mistakes,
+        "recorded_runs_by_detector": [asdict(row) for row in by_detector],
         "targets": [{**asdict(row), "met": row.met} for row in reached],
     }
     text = json.dumps(without_infinities(record), indent=2, allow_nan=False)
@@ -71,11 +75,36 @@ def main() -> None:
     title = f"Failures, thresholds set to alarm on {100 * MATCHED_RATE:g} % of other healthy runs"
     tables.show_found(matched, title)
     if real:
-        tables.show_real(real, mistakes)
+        show_recorded(asked, which, verdicts)
     else:
         print(f"no recorded runs in {asked.real_runs}: nothing is said of them\n")
     tables.show_targets(reached, asked.seeds)
     print(f"{perf_counter() - started:.0f} s; {RESULTS}/quality.json, quality.png")
+
+
+def show_real_runs(asked: Namespace) -> None:
+    """Watch the recorded runs only, and show what was said of them."""
+    with ProcessPoolExecutor(asked.processes) as pool:
+        files = real_runs.recorded(asked.real_runs)
+        verdicts = over("recorded runs", pool, real_runs.watch, files)
+    show_recorded(asked, *asked_for(asked, verdicts))
+
+
+def asked_for(
+    asked: Namespace, verdicts: Sequence[real_runs.Verdict]
+) -> tuple[str, list[real_runs.Verdict]]:
+    """Return the runs of the repositories that go with the seeds, and what those are called."""
+    reporting = asked.seeds == "reporting"
+    kept = [v for v in verdicts if real_runs.is_left_out(v.repository) == reporting]
+    return "left out" if reporting else "to tune on", kept
+
+
+def show_recorded(asked: Namespace, which: str, verdicts: Sequence[real_runs.Verdict]) -> None:
+    """Print what was said of recorded runs."""
+    tables.show_real(real_runs.rates(verdicts), which)
+    tables.show_booked(real_runs.booked(verdicts), which)
+    if asked.seeds != "reporting":  # those left out are seen as a table only
+        tables.show_mistakes(real_runs.mistakes(verdicts))
 
 
 def arguments() -> Namespace:
@@ -86,9 +115,13 @@ def arguments() -> Namespace:
         "--seeds",
         choices=("reporting", "tuning"),
         default="reporting",
-        help="tuning: look at these while a detector is being changed, and quote the others",
+        help="tuning: look at these, and at the repositories to tune on, while a detector is being "
+        "changed; quote the others",
     )
     parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument(
+        "--only-real", action="store_true", help="only the recorded runs: half a minute"
+    )
     parser.add_argument("--real-runs", type=Path, default=real_runs.FOLDER, metavar="FOLDER")
     return parser.parse_args()
 

@@ -17,6 +17,7 @@ from klarm.config.layers import load
 from klarm.detectors import CATALOGUE, Detector, KLExplosionDetector
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
+from klarm.types import Event
 
 KLARM = "klarm, open incident on kl"
 # So low that rlwatch tells its z-score at every row; NaN passes no threshold.
@@ -35,6 +36,7 @@ class Watched:
     score: NDArray[np.float32] | None  # None: there is no one threshold to move
 
 
+Row = tuple[int, Mapping[str, float]]
 Contender = Callable[[NDArray[np.int64], NDArray[np.float64]], Watched]
 
 
@@ -88,12 +90,58 @@ def default_configuration(steps: NDArray[np.int64], kl: NDArray[np.float64]) -> 
     return Watched(np.array(alarm), None)
 
 
-def open_signals(rows: Iterable[tuple[int, Mapping[str, float]]]) -> Iterator[frozenset[str]]:
+def open_signals(rows: Iterable[Row]) -> Iterator[frozenset[str]]:
     """Run the monitor at its defaults; give the signals with an open incident, row by row."""
-    boundary.raise_failures = True  # a monitor that failed in silence would look quiet
-    config = load(recorded={})
-    monitor = Monitor("quality", config.detectors(), MemoryJournal(), rules=config.incident_rules())
+    monitor = _monitor()
     for step, metrics in rows:
         monitor.log(metrics, step)
         yield frozenset(known.signal for known in monitor.incidents if known.state == "open")
     monitor.finish()
+
+
+@dataclass(frozen=True)
+class Told:
+    """What people would have been notified of: an incident that opened or escalated."""
+
+    row: int
+    event: str
+    signal: str
+    severity: str
+    detector: str  # whose words they read
+    pattern: str  # of the playbook
+
+
+def watched_by_default(rows: Iterable[Row], framework: str = "") -> list[Told]:
+    """Run the monitor at its defaults; return what people would have been notified of."""
+    monitor, told, row = _monitor(framework), [], 0
+
+    def note(event: Event) -> None:
+        if event.event in ("opened", "escalated"):
+            told.append(
+                Told(
+                    row,
+                    event.event,
+                    event.signal,
+                    event.severity,
+                    event.detector,
+                    event.pattern,
+                )
+            )
+
+    monitor.on_event.append(note)
+    for row, (step, metrics) in enumerate(rows):  # noqa: B007  # `note` reads it
+        monitor.log(metrics, step)
+    monitor.finish()
+    return told
+
+
+def _monitor(framework: str = "") -> Monitor:
+    boundary.raise_failures = True  # a monitor that failed in silence would look quiet
+    config = load(recorded={})
+    return Monitor(
+        "quality",
+        config.detectors(),
+        MemoryJournal(),
+        rules=config.incident_rules(),
+        framework=framework,
+    )

@@ -2,12 +2,16 @@
 
 All columns go through the whole monitor at its defaults, under the names klarm knows. The label of
 a run says whether an engineer would have wanted an alarm, and from which step.
+
+Repositories are split once, by the hash of their name. Detectors may be chosen on 60 % of them;
+the others are left out and seen only as a table.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,19 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klarm.metrics.catalogue import meaning, to_number
-from quality.contenders import open_signals, specified
-from quality.scoring import Estimate, mean_by_group, share
+from quality.contenders import Told, specified, watched_by_default
+from quality.scoring import Estimate, bootstrap, mean_by_group, share
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "real-runs"
-TUNED_ON = (
-    "These recorded runs were at hand while the detectors were written: thresholds may have been "
-    "chosen on them."
-)
 
 ROWS_BEFORE, ROWS_AFTER = 30, 60
+_TUNING_SHARE = 60  # of 100 repositories
 _SIGMA_RULES = ("rolling", "frozen")
 # Columns of the files that are not called as klarm calls them.
 _COLUMNS = {"clip_ratio": "clip_fraction", "beta": "kl_coef"}
+# Logs of control tasks, whose `length` is that of an episode. A callback would not log it as the
+# length of completions.
+_CONTROL = ("sb3", "spinningup")
+_CONTROL_KEY = "train/approx_kl"
 
 
 @dataclass(frozen=True)
@@ -38,40 +43,43 @@ class Verdict:
     repository: str
     wanted: str  # an alarm: yes, no, maybe
     onset: int | None  # row
-    open_signals: list[frozenset[str]]  # by row
+    rows: int
+    told: list[Told]  # what people would have been notified of
     alerts: dict[str, NDArray[np.bool_]]  # by row, of the specified rule in each mode
 
-    def opened_on_kl(self) -> bool:
-        """Return whether an incident on KL was ever open."""
-        return any("kl" in signals for signals in self.open_signals)
+    def told_on_kl(self) -> bool:
+        """Return whether people were notified of an incident on KL."""
+        return any(told.signal == "kl" for told in self.told)
 
-    def opened_elsewhere(self) -> bool:
-        """Return whether an incident on another signal was ever open."""
-        return any(signals - {"kl"} for signals in self.open_signals)
+    def told_at_all(self) -> bool:
+        """Return whether people were notified of anything."""
+        return bool(self.told)
 
-    def open_at_onset(self) -> bool:
-        """Return whether an incident on any signal was open around the onset."""
-        return any(self.open_signals[self._around_onset()])
+    def told_critical(self) -> bool:
+        """Return whether people were woken."""
+        return any(told.severity == "critical" for told in self.told)
 
-    def opens_at_onset(self) -> bool:
-        """Return whether a signal's incident opened, and was not just open, around the onset."""
-        around = self._around_onset()
-        rows = range(len(self.open_signals))[around]
-        before = [self.open_signals[row - 1] if row else frozenset() for row in rows]
-        pairs = zip(self.open_signals[around], before, strict=True)
-        return any(now - earlier for now, earlier in pairs)
+    def told_in_time(self) -> bool:
+        """Return whether people were notified around the onset."""
+        return bool(self.around_onset())
+
+    def around_onset(self) -> list[Told]:
+        """Return what people were notified of around the onset."""
+        rows = self._window()
+        return [told for told in self.told if told.row in rows]
 
     def alerted(self, mode: str) -> bool:
         """Return whether the specified rule ever alerted."""
         return bool(self.alerts[mode].any())
 
-    def alerted_at_onset(self, mode: str) -> bool:
+    def alerted_in_time(self, mode: str) -> bool:
         """Return whether the specified rule alerted around the onset."""
-        return bool(self.alerts[mode][self._around_onset()].any())
+        rows = self._window()
+        return bool(self.alerts[mode][rows.start : rows.stop].any())
 
-    def _around_onset(self) -> slice:
+    def _window(self) -> range:
         onset = self.onset or 0
-        return slice(max(0, onset - ROWS_BEFORE), onset + ROWS_AFTER + 1)
+        return range(max(0, onset - ROWS_BEFORE), onset + ROWS_AFTER + 1)
 
 
 @dataclass(frozen=True)
@@ -85,11 +93,29 @@ class Rate:
     by_repository: Estimate
     at_most: float | None = None  # what the issue asks for
     at_least: float | None = None
+    unit: str = "%"
+
+
+@dataclass(frozen=True)
+class Booked:
+    """What is booked to one detector: the runs in which people were notified with its words."""
+
+    detector: str
+    true: int  # failing runs, in time
+    alone: int  # of them, with no other detector in time
+    false: int  # healthy runs
+    false_critical: int
+    maybe: int
 
 
 def recorded(folder: Path) -> list[Path]:
     """Return the files of the runs there are; none without the folder."""
     return sorted(folder.glob("runs/*.csv"))
+
+
+def is_left_out(repository: str) -> bool:
+    """Tell whether a repository is for reporting alone: fixed, whatever runs are added."""
+    return int(hashlib.sha256(repository.encode()).hexdigest(), 16) % 100 >= _TUNING_SHARE
 
 
 def watch(path: Path) -> Verdict:
@@ -100,11 +126,14 @@ def watch(path: Path) -> Verdict:
         lines = list(csv.DictReader(file))
     names = {column: _COLUMNS.get(column, column) for column in lines[0]}
     names["kl"] = kl_name(origin)
+    if _is_control(origin):
+        names.pop("length", None)
     steps = [int(float(line["step"])) for line in lines]
     rows = [_numbers(line, names) for line in lines]
-    onset = label["onset_step"] and next(
-        (row for row, step in enumerate(steps) if step >= float(label["onset_step"])), None
-    )
+    onset = None
+    if label["onset_step"]:
+        first = float(label["onset_step"])
+        onset = next((row for row, step in enumerate(steps) if step >= first), None)
     has_kl = np.array([names["kl"] in row for row in rows])
     kl = np.array([row[names["kl"]] for row in rows if names["kl"] in row])
     alerts = {}
@@ -115,8 +144,9 @@ def watch(path: Path) -> Verdict:
         slug=slug,
         repository=origin["repo"],
         wanted=label["alarm_expected"],
-        onset=onset if onset != "" else None,
-        open_signals=list(open_signals(zip(steps, rows, strict=True))),
+        onset=onset,
+        rows=len(rows),
+        told=watched_by_default(zip(steps, rows, strict=True)),
         alerts=alerts,
     )
 
@@ -135,34 +165,65 @@ def rates(verdicts: Sequence[Verdict]) -> list[Rate]:
     """Return the shares the issue sets targets for, with the specified rule beside them."""
     quiet = [verdict for verdict in verdicts if verdict.wanted == "no"]
     wanted = [verdict for verdict in verdicts if verdict.wanted == "yes"]
+    maybe = [verdict for verdict in verdicts if verdict.wanted == "maybe"]
     return [
-        _rate("no alarm wanted: open on kl", quiet, Verdict.opened_on_kl, at_most=0.04),
+        _rate("no alarm wanted: incident on kl", quiet, Verdict.told_on_kl, at_most=0.03),
+        _rate("no alarm wanted: any incident", quiet, Verdict.told_at_all, at_most=0.08),
+        _rate("no alarm wanted: a critical one", quiet, Verdict.told_critical, at_most=0.03),
+        _mean("no alarm wanted: messages per run", quiet, lambda v: len(v.told), at_most=0.15),
         *(
             _rate(f"  specified, {mode}: any alert", quiet, lambda v, m=mode: v.alerted(m))
             for mode in _SIGMA_RULES
         ),
-        _rate("no alarm wanted: open elsewhere", quiet, Verdict.opened_elsewhere, at_most=0.10),
-        _rate("alarm wanted: open near onset", wanted, Verdict.open_at_onset, at_least=0.85),
-        _rate("  opened there, not before", wanted, Verdict.opens_at_onset),
+        _rate("alarm wanted: notified in time", wanted, Verdict.told_in_time, at_least=0.90),
         *(
-            _rate(
-                f"  specified, {mode}: any alert", wanted, lambda v, m=mode: v.alerted_at_onset(m)
-            )
+            _rate(f"  specified, {mode}: any alert", wanted, lambda v, m=mode: v.alerted_in_time(m))
             for mode in _SIGMA_RULES
         ),
+        _rate("maybe wanted: any incident", maybe, Verdict.told_at_all),
     ]
 
 
-def mistakes(verdicts: Sequence[Verdict]) -> dict[str, list[str]]:
-    """Return which runs went wrong, each with the signals that were open."""
-    wrong: dict[str, list[str]] = {"open, none wanted": [], "wanted, not open near onset": []}
+def booked(verdicts: Iterable[Verdict]) -> list[Booked]:
+    """Return what each detector is right and wrong about, the most useful first."""
+    counts: dict[str, dict[str, int]] = {}
+
+    def count(detector: str, what: str) -> None:
+        counts.setdefault(detector, dict.fromkeys(("t", "a", "f", "c", "m"), 0))[what] += 1
+
     for verdict in verdicts:
-        signals = ", ".join(sorted(frozenset().union(*verdict.open_signals)))
-        if verdict.wanted == "no" and signals:
-            wrong["open, none wanted"].append(f"{verdict.slug} ({signals})")
-        elif verdict.wanted == "yes" and not verdict.open_at_onset():
-            elsewhere = f" (elsewhere: {signals})" if signals else ""
-            wrong["wanted, not open near onset"].append(verdict.slug + elsewhere)
+        if verdict.wanted == "yes":
+            right = {told.detector for told in verdict.around_onset()}
+            for detector in right:
+                count(detector, "t")
+                if len(right) == 1:
+                    count(detector, "a")
+        else:
+            for detector in {told.detector for told in verdict.told}:
+                count(detector, "f" if verdict.wanted == "no" else "m")
+            if verdict.wanted == "no":
+                woke = {told.detector for told in verdict.told if told.severity == "critical"}
+                for detector in woke:
+                    count(detector, "c")
+    rows = [
+        Booked(detector, found["t"], found["a"], found["f"], found["c"], found["m"])
+        for detector, found in counts.items()
+    ]
+    return sorted(rows, key=lambda row: (-row.true, row.false, row.detector))
+
+
+def mistakes(verdicts: Iterable[Verdict]) -> dict[str, list[str]]:
+    """Return which runs went wrong, each with what was said. For runs to tune on only."""
+    wrong: dict[str, list[str]] = {"notified, none wanted": [], "wanted, not notified in time": []}
+    for verdict in verdicts:
+        said = ", ".join(
+            f"{told.detector} {told.severity} at row {told.row}" for told in verdict.told
+        )
+        if verdict.wanted == "no" and said:
+            wrong["notified, none wanted"].append(f"{verdict.slug} ({said})")
+        elif verdict.wanted == "yes" and not verdict.told_in_time():
+            where = f"onset {verdict.onset}" + (f"; {said}" if said else "")
+            wrong["wanted, not notified in time"].append(f"{verdict.slug} ({where})")
     return wrong
 
 
@@ -180,11 +241,29 @@ def _rate(
     return Rate(what, len(hits), len(set(repositories)), by_run, by_repository, at_most, at_least)
 
 
+def _mean(
+    what: str,
+    verdicts: Sequence[Verdict],
+    number: Callable[[Verdict], int],
+    at_most: float | None = None,
+) -> Rate:
+    numbers = [float(number(verdict)) for verdict in verdicts]
+    repositories = [verdict.repository for verdict in verdicts]
+    by_run, by_repository = bootstrap(numbers, np.mean), mean_by_group(numbers, repositories)
+    groups = len(set(repositories))
+    return Rate(what, len(numbers), groups, by_run, by_repository, at_most, unit="")
+
+
+def _is_control(origin: Mapping[str, str]) -> bool:
+    kind = origin["source_kind"]
+    return any(name in kind for name in _CONTROL) or origin["kl_key"] == _CONTROL_KEY
+
+
 def _line(file: Path, slug: str) -> dict[str, str]:
     with file.open(newline="") as lines:
         return next(line for line in csv.DictReader(lines) if line["slug"] == slug)
 
 
 def _numbers(line: Mapping[str, str], names: Mapping[str, str]) -> dict[str, float]:
-    numbers = {names[column]: to_number(text) for column, text in line.items() if column != "step"}
+    numbers = {name: to_number(line[column]) for column, name in names.items() if column != "step"}
     return {name: number for name, number in numbers.items() if number is not None}
