@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from klarm.detectors.advantage_variance import AdvantageVarianceDetector
-from klarm.detectors.base import Detector
+from klarm.detectors.base import Detector, Excused
 from klarm.detectors.clip_saturation import ClipSaturationDetector
 from klarm.detectors.entropy_collapse import EntropyCollapseDetector
 from klarm.detectors.gradient_norm_spike import GradientNormSpikeDetector
 from klarm.detectors.kl_budget import KLBudgetDetector
 from klarm.detectors.kl_explosion import KLExplosionDetector
+from klarm.detectors.kl_negative import KLNegativeDetector
 from klarm.detectors.kl_runaway import KLRunawayDetector
 from klarm.detectors.length_blowup import LengthBlowupDetector
 from klarm.detectors.loss_nan import LossNanDetector
@@ -24,6 +25,7 @@ CATALOGUE: tuple[type[Detector], ...] = (
     KLExplosionDetector,
     KLRunawayDetector,
     KLBudgetDetector,
+    KLNegativeDetector,
     TrustRegionDetector,
     RolloutMismatchDetector,
     RewardHackingDetector,
@@ -45,9 +47,11 @@ __all__ = [
     "ClipSaturationDetector",
     "Detector",
     "EntropyCollapseDetector",
+    "Excused",
     "GradientNormSpikeDetector",
     "KLBudgetDetector",
     "KLExplosionDetector",
+    "KLNegativeDetector",
     "KLRunawayDetector",
     "LengthBlowupDetector",
     "LossNanDetector",

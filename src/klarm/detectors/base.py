@@ -14,6 +14,9 @@ from klarm.metrics import CLAMP_NATS, Kind
 from klarm.settings import check_settings, setting, settings_of
 from klarm.types import Alert, Severity, Worse
 
+# The reward is at its best; learning takes off; nothing else suffers; the reward pays for it.
+Excused = Literal["", "solved", "taking_off", "harmless", "paid_for"]
+
 _BROKEN_NUMERICS = (
     "Stop the run: nothing computed from this value can be trusted. Go back to the last good "
     "checkpoint, lower the learning rate, and look for an overflow: float16, advantages or ratios "
@@ -85,6 +88,9 @@ class Detector(ABC):
     recovery: ClassVar[Literal["level", "quiet"]] = "level"
     # Whether it measures by a limit that does not move with what it learns.
     has_fixed_limit: ClassVar[bool] = False
+    # When its alerts are recorded but open nothing, by what other signals say; see
+    # incidents/evidence.py. Empty: they always count.
+    excused_when: ClassVar[Excused] = ""
 
     enabled: bool = setting(True, "false switches this detector off")
     warmup_steps: int = setting(20, "the first values, from which it only learns", at_least=0)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from klarm.detectors.base import Detector
+from klarm.detectors.base import Detector, Excused
 from klarm.settings import setting
 from klarm.stats import SlidingMinimum
 from klarm.types import Alert, Severity
@@ -25,6 +25,7 @@ class ClipSaturationDetector(Detector):
     signal: ClassVar[str] = "gradient"
     watches: ClassVar[tuple[str, ...]] = ("clip_fraction",)
     has_fixed_limit: ClassVar[bool] = True
+    excused_when: ClassVar[Excused] = "harmless"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Much of each batch gives no gradient: lower the learning rate, or take fewer epochs "

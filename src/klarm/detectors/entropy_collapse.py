@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
-from klarm.detectors.base import Detector
+from klarm.detectors.base import Detector, Excused
 from klarm.settings import setting
 from klarm.types import Alert, Severity, Worse
 
@@ -39,6 +39,7 @@ class EntropyCollapseDetector(Detector):
     watches: ClassVar[tuple[str, ...]] = ("entropy",)
     has_fixed_limit: ClassVar[bool] = True
     worse: ClassVar[Worse] = "lower"
+    excused_when: ClassVar[Excused] = "solved"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Compare some samples of one prompt: do they still differ? If reward is not rising "

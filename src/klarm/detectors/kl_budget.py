@@ -19,6 +19,8 @@ _HALF_OF = 10
 _HALF = 5
 _NEARLY_ALL = 4
 _CRITICAL_FACTOR = 2.0
+# A policy is far from the start if its first value is at this share of the budget.
+_FAR_START = 0.5
 
 
 @dataclass(kw_only=True, eq=False)
@@ -26,8 +28,10 @@ class KLBudgetDetector(Detector):
     """Warns when the median of the last five KLs is above `budget_nats`, or below minus that.
 
     So it does when half of the last ten are. Critical beyond twice the budget. It needs no
-    baseline, and speaks from the third value on. The default is for a mean over tokens, so it is
-    idle where KL is a sum over the sequence, until a budget is set.
+    baseline, and speaks from the third value on. A policy that is far from its reference from the
+    first value on, as after fine-tuning, has the budget on top of its lowest level so far. The
+    default is for a mean over tokens, so it is idle where KL is a sum over the sequence, until a
+    budget is set.
 
     >>> detector = KLBudgetDetector()
     >>> [bool(detector.update(step, {"kl": 1.5})) for step in range(3)]
@@ -66,13 +70,18 @@ class KLBudgetDetector(Detector):
         self._five: deque[float] = deque(maxlen=_MEDIAN_OF)
         self._ten: deque[float] = deque(maxlen=_HALF_OF)
         self._inside = 0  # values since the last one that was beyond the budget
+        # The lowest level so far of a policy that started far away; 0 of any other.
+        self._start_level = 0.0
+        self._beyond_limit = self.budget_nats
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
         five, ten = self._five, self._ten
         five.append(value)
         ten.append(value)
-        self._inside = 0 if abs(value) > self.budget_nats else self._inside + 1
         level, half = median(five), False
+        if self._seen < _HALF_OF or self._start_level:
+            self._learn_start(abs(median(ten)))
+        self._inside = 0 if abs(value) > self._beyond_limit else self._inside + 1
         if self._inside < _HALF_OF and len(ten) >= _HALF:  # else none of them is beyond it
             ordered = sorted(ten)
             # What half of the ten are above, and what half are below.
@@ -81,7 +90,7 @@ class KLBudgetDetector(Detector):
                 level = above if above > -below else below
                 half = True
         self.score = abs(level)
-        if self.score <= self.budget_nats:
+        if self.score <= self._beyond_limit:
             return None
         severity: Severity = "critical" if self.score > self._limit("critical") else "warning"
         what = (
@@ -99,8 +108,17 @@ class KLBudgetDetector(Detector):
         worse: Worse = "higher" if level > 0 else "lower"
         return self._alert(severity, step, value, message, decisive=decisive, worse=worse)
 
+    def _learn_start(self, level: float) -> None:
+        """Follow the level of a policy that was far from its reference when it was first seen."""
+        if self._seen >= _HALF_OF:
+            level = min(level, self._start_level)
+        elif self._seen and not self._start_level:
+            return
+        self._start_level = level if level >= _FAR_START * self.budget_nats else 0.0
+        self._beyond_limit = self.budget_nats + self._start_level
+
     def _beyond(self, values: Iterable[float]) -> int:
-        return sum(abs(kl) > self.budget_nats for kl in values)
+        return sum(abs(kl) > self._beyond_limit for kl in values)
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
         return {
@@ -110,4 +128,5 @@ class KLBudgetDetector(Detector):
         }
 
     def _limit(self, severity: Severity) -> float:
-        return self.budget_nats * (_CRITICAL_FACTOR if severity == "critical" else 1.0)
+        factor = _CRITICAL_FACTOR if severity == "critical" else 1.0
+        return self._start_level + self.budget_nats * factor

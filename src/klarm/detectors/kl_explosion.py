@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from klarm.detectors.base import Excused
 from klarm.detectors.zscore import ZScoreDetector
 from klarm.settings import setting
 from klarm.types import Severity
@@ -29,6 +30,7 @@ class KLExplosionDetector(ZScoreDetector):
     signal: ClassVar[str] = "kl"
     watches: ClassVar[tuple[str, ...]] = ("kl",)
     called: ClassVar[str] = "KL"
+    excused_when: ClassVar[Excused] = "paid_for"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Watch the next steps closely and be ready to raise the KL penalty. "

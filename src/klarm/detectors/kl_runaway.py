@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from math import exp, log, sqrt
 from typing import ClassVar
 
-from klarm.detectors.base import Detector
+from klarm.detectors.base import Detector, Excused
 from klarm.settings import setting
-from klarm.types import Alert, Severity
+from klarm.types import Alert, Severity, Worse
 
 # Added to |KL| before its logarithm: below a thousandth of a nat nothing is worth an alarm.
 _SMALLEST = 1e-3
@@ -68,6 +68,7 @@ class KLRunawayDetector(Detector):
     name: ClassVar[str] = "kl_runaway"
     signal: ClassVar[str] = "kl"
     watches: ClassVar[tuple[str, ...]] = ("kl",)
+    excused_when: ClassVar[Excused] = "paid_for"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Compare with the reward: if it rises too and KL levels off, this is learning. If the "
@@ -130,17 +131,22 @@ class KLRunawayDetector(Detector):
             self._before = forecast.without_latest(), copy(self._records)
         self._since = 0
         severity: Severity = "critical" if self.score > _CRITICAL else "warning"
+        # A signed estimate counts by its size: it may run away downwards.
+        what = "KL" if value > 0.0 else "The size of KL, negative at"
         if quick >= slow:
             message = (
-                f"KL {value:.4g} keeps running ahead of its own growth, which predicts "
+                f"{what} {value:.4g} keeps running ahead of its own growth, which predicts "
                 f"{forecast.foreseen:.2g}."
             )
         else:
+            times = exp(min(rise, _LARGEST_LOG))
             message = (
-                f"KL is at {value:.4g}: since half-way through the run its level has risen x"
-                f"{exp(min(rise, _LARGEST_LOG)):.2g} more than in the doubling before."
+                f"KL is at {value:.4g}: since half-way through the run "
+                f"{'its level' if value > 0.0 else 'its size'} has grown ×{times:.2g} more than in "
+                "the doubling before."
             )
-        return self._alert(severity, step, value, message, decisive=True)
+        worse: Worse = "higher" if value > 0.0 else "lower"
+        return self._alert(severity, step, value, message, decisive=True, worse=worse)
 
     def _go_back_or_forget(self, forecast: _Forecast, records: _Records, logarithm: float) -> None:
         """Take up what was known before a runaway once KL is back, if that is not long ago."""

@@ -45,7 +45,7 @@ class LengthBlowupDetector(Detector):
     }
 
     growth: float = setting(
-        2.0,
+        3.0,
         "warning when completions are this many times as long as at first, critical at 1.5 times",
         above=1,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar, Literal
 
 from klarm.detectors.base import Detector
@@ -18,6 +19,12 @@ _NEVER_CONSTANT = ("kl", "entropy", "reward", "loss", "grad_norm")
 _KNOWN = METRICS.keys() - {"reward_dip_p"}
 # Logs round, and a policy loss is near 0 by nature: standing at 0 says nothing of it.
 _ZERO_IS_NORMAL = "loss"
+_ROUNDED_AWAY = 1e-3  # a loss below this, printed with four decimals, looks constant
+# A reward at its highest is one that cannot rise any more.
+_BEST_IS_NORMAL = "reward"
+# A log that fills values forward holds them all the time: stuck is what lasts so many times as long
+# as any value did before.
+_HOLDS = 10
 # A metric with gaps is missed when it stays away this many times as long as it ever did.
 _GAPS = 3
 
@@ -78,9 +85,7 @@ class MetricLostDetector(Detector):
                 trace.limit = max(trace.limit, _GAPS * (now - trace.last))
             trace.last = now
             if value != trace.value:
-                trace.value = value
-                trace.same = 1
-                trace.measured = True
+                trace.change_to(value)
             else:
                 trace.same += 1
                 if trace.same >= self.missing_steps and self._is_stuck(name, trace):
@@ -101,7 +106,11 @@ class MetricLostDetector(Detector):
     def _is_stuck(self, name: str, trace: _Trace) -> bool:
         if name not in _NEVER_CONSTANT or not trace.measured:
             return False
-        return trace.value != 0.0 or name != _ZERO_IS_NORMAL
+        if name == _ZERO_IS_NORMAL and abs(trace.value) < _ROUNDED_AWAY:
+            return False
+        if name == _BEST_IS_NORMAL and trace.value >= trace.highest:
+            return False  # as good as it ever was: saturated, not stuck
+        return trace.same >= _HOLDS * trace.longest_hold
 
     def _lost(self) -> list[str]:
         """Return what is missed, and put off looking until something else may be."""
@@ -159,3 +168,14 @@ class _Trace:
     measured: bool  # whether it was ever anything but 0
     times: int = 1  # how often it was there
     same: int = 1  # how often in a row with this value
+    highest: float = -inf  # before this value
+    longest_hold: int = 0  # the most times in a row with one value, before this one
+
+    def change_to(self, value: float) -> None:
+        """Take in another value than the last."""
+        if self.same > 1 and self.measured and self.same > self.longest_hold:
+            self.longest_hold = self.same
+        self.highest = max(self.highest, self.value)
+        self.value = value
+        self.same = 1
+        self.measured = True

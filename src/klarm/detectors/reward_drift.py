@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import ClassVar, NamedTuple
 
-from klarm.detectors.base import Detector
+from klarm.detectors.base import Detector, Excused
 from klarm.settings import setting
 from klarm.types import Alert, Severity, Worse
 
@@ -39,8 +39,8 @@ class _Move(NamedTuple):
 class RewardDriftDetector(Detector):
     """Warns when reward and another metric have moved together in a way that learning does not.
 
-    That is: reward falls while KL rises; reward rises while length multiplies; reward rises while
-    entropy collapses. A metric moves if, of the medians of the four blocks that make up the last
+    That is: reward falls while KL or entropy rises; reward rises while length multiplies; reward
+    rises while entropy collapses. A metric moves if, of the medians of the four blocks that make up the last
     `drift_steps` values, the oldest and the newest are the extremes, further apart than
     `noise_units` times the scatter within a block. Reward that only rises is learning. One look a
     block, and what it found stands until the next; it has lasted by then, so the alert is decisive.
@@ -57,6 +57,7 @@ class RewardDriftDetector(Detector):
     name: ClassVar[str] = "reward_drift"
     signal: ClassVar[str] = "reward"
     watches: ClassVar[tuple[str, ...]] = ("reward", "kl", "kl_old", "length", "entropy")
+    excused_when: ClassVar[Excused] = "taking_off"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Read samples from before and from now. If they are worse, go back to the checkpoint "
@@ -122,6 +123,8 @@ class RewardDriftDetector(Detector):
             kl, kl_old = self._move("kl"), self._move("kl_old")
             found.append((kl.units, "falls while KL rises", kl))
             found.append((kl_old.units, "falls while the KL of updates rises", kl_old))
+            entropy = self._move("entropy")
+            found.append((entropy.units, "falls while entropy rises", entropy))
         else:
             length, entropy = self._move("length"), self._move("entropy")
             if length.last >= self.length_factor * length.first:

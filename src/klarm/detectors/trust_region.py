@@ -13,14 +13,16 @@ from klarm.stats import median
 from klarm.types import Alert, Severity
 
 _CONFIRMING_VALUES = 3
+# So many times the limit need no confirmation.
+_AT_ONCE = 10.0
 
 
 @dataclass(kw_only=True, eq=False)
 class TrustRegionDetector(Detector):
     """Warns when an update moved the policy by more than `max_step_nats`.
 
-    Critical, and decisive, when the median of the last three updates did. A signed estimate counts
-    by its size.
+    Critical, and decisive, when the median of the last three updates did, or a single one by ten
+    times as much: short runs have no second. A signed estimate counts by its size.
 
     >>> detector = TrustRegionDetector()
     >>> [detector.update(step, {"kl_old": 0.3}).severity for step in range(3)]
@@ -66,6 +68,12 @@ class TrustRegionDetector(Detector):
             message = (
                 f"The last three updates moved the policy by {usual:.3g} nats in the median "
                 f"(critical above {self.max_step_nats:g})."
+            )
+            return self._alert("critical", step, value, message, decisive=True)
+        if size > _AT_ONCE * self.max_step_nats:
+            message = (
+                f"This update alone moved the policy by {size:.3g} nats (critical above "
+                f"{_AT_ONCE * self.max_step_nats:g})."
             )
             return self._alert("critical", step, value, message, decisive=True)
         message = (

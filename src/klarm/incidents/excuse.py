@@ -29,10 +29,12 @@ class Excuse:
 
     def look(self) -> None:
         """Take in one more row."""
-        self.held = self.held and self._holds()
+        self.held = self.held and self.holds()
 
-    def _holds(self) -> bool:
-        # What is not logged excuses nothing: comparisons with NaN are false.
+    def holds(self) -> bool:
+        """Tell whether it holds at this row."""
+        # A reward that is not logged excuses nothing: comparisons with NaN are false. Many trainers
+        # log no entropy; then there is none to hold.
         kl, reward, entropy = (
             self._recent.latest(metric, LEVEL_ROWS) for metric in (_KL, _REWARD, _ENTROPY)
         )
@@ -40,5 +42,5 @@ class Excuse:
             reward > self._reward + _NOISE_UNITS * self._noise
             and abs(kl) < _BUDGET_SHARE * self._budget
             and math.isfinite(self._budget)
-            and entropy >= _ENTROPY_SHARE * self._entropy
+            and (math.isnan(entropy) or entropy >= _ENTROPY_SHARE * self._entropy)
         )

@@ -14,6 +14,7 @@ from klarm.detectors import Detector, KLBudgetDetector
 from klarm.incidents.allowances import Allowances
 from klarm.incidents.confirmation import Believed, Confirmation, is_graver
 from klarm.incidents.episode import Episode
+from klarm.incidents.evidence import Evidence
 from klarm.incidents.excuse import Excuse
 from klarm.incidents.measured import Measured
 from klarm.incidents.recovery import is_further, is_times_worse
@@ -34,6 +35,7 @@ class SignalTracker:
         detectors: Iterable[Detector],
         rules: IncidentRules,
         recent: RecentRows,
+        evidence: Evidence,
         *,
         identify: Identify,
         archive: Callable[[Episode], None],
@@ -42,6 +44,7 @@ class SignalTracker:
         self._detectors = {detector.name: detector for detector in detectors}
         self._rules = rules
         self._recent = recent
+        self._evidence = evidence
         self._identify = identify
         self._archive = archive
         own = self._detectors.items()
@@ -75,7 +78,7 @@ class SignalTracker:
     def alarm(self, step: int, alerts: Sequence[Alert]) -> list[Event]:
         """Take in what was said at a step; return what it changes."""
         said = [Measured.of(alert, self._detectors[alert.detector]) for alert in alerts]
-        counting = [one for one in said if not self._allowances.allows(one)]
+        counting = [one for one in said if not self._is_allowed(one)]
         self._allowed = self._allowed or len(counting) < len(said)
         if not counting:
             return []
@@ -98,6 +101,9 @@ class SignalTracker:
         if episode is not None:
             return self._relapse(episode, pending, step, counting, believed)
         return self._open(pending, step, counting, believed)
+
+    def _is_allowed(self, said: Measured) -> bool:
+        return self._allowances.allows(said) or self._evidence.excuses(said)
 
     def look(self, values: Mapping[str, float]) -> None:
         """Note who has something to look at in this row. Needed only while it is busy."""

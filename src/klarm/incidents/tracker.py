@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from klarm.detectors import Detector, KLBudgetDetector
 from klarm.incidents.checkpoints import Checkpoints, Saved, Span
 from klarm.incidents.episode import Episode
+from klarm.incidents.evidence import Evidence
 from klarm.incidents.playbook import diagnosed
 from klarm.incidents.rules import IncidentRules
 from klarm.incidents.signal_tracker import SignalTracker
@@ -45,12 +46,16 @@ class Tracker:
         self._known: dict[_Place, tuple[str, int]] = {}
         self.recent = RecentRows()
         self.checkpoints = Checkpoints()
+        budgets = [d.budget_nats for d in self._detectors if isinstance(d, KLBudgetDetector)]
+        self._budget = min(budgets, default=inf)
+        self._evidence = Evidence(self.recent, self._budget, self._has_open)
         self._signals = {
             signal: SignalTracker(
                 signal,
                 [detector for detector in self._detectors if detector.signal == signal],
                 rules,
                 self.recent,
+                self._evidence,
                 identify=self._identify,
                 archive=self._archive,
             )
@@ -64,6 +69,7 @@ class Tracker:
         self._step: int | None = None  # the step under way: several dicts may make up one
         self._busy: list[SignalTracker] = []  # those whose quiet rows must be counted
         self.recent.clear()
+        self._evidence.reset()
         for signal in self._signals.values():
             signal.reset()
 
@@ -94,6 +100,7 @@ class Tracker:
         changes = self._end_step() if step != self._step else []
         self._step = step
         self.recent.add(step, values)
+        self._evidence.update(values)
         if alerts or self._busy:
             by_signal: dict[str, list[Alert]] = {}
             for alert in alerts:
@@ -219,6 +226,10 @@ class Tracker:
         kept = [other for other in self._past if other is not episode]  # it may have reopened
         self._past = deque([*kept, episode], maxlen=_MAX_PAST)
 
+    def _has_open(self, signal: str) -> bool:
+        tracker = self._signals.get(signal)
+        return tracker is not None and tracker.episode is not None
+
     def _signal_with(self, id_: str) -> SignalTracker | None:
         for signal in self._signals.values():
             if signal.episode is not None and signal.episode.incident.id == id_:
@@ -309,13 +320,12 @@ class Tracker:
     def _diagnosed(self, event: Event, incident: Incident) -> Event:
         went: Direction = "up" if event.worse == "higher" else "down"
         own = {d.measures: went for d in self._detectors if d.name in event.detectors}
-        budgets = [d.budget_nats for d in self._detectors if isinstance(d, KLBudgetDetector)]
         movements = self.recent.movements()
         left = [m.step for m in movements if m.metric in own and m.direction in (went, "broken")]
         known = [] if incident.onset is None else [incident.onset]
         incident.onset = min([event.started, *known, *left])
         event = replace(event, onset=incident.onset)
-        return diagnosed(event, movements, own, min(budgets, default=inf))
+        return diagnosed(event, movements, own, self._budget)
 
 
 def _resolved(event: Event, step: int, reason: Reason) -> Event:

@@ -1,0 +1,72 @@
+"""KL negative: the estimate of KL stays below 0, which no KL can."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from klarm.detectors.base import Detector
+from klarm.settings import setting
+from klarm.stats import SlidingMedian
+from klarm.types import Alert, Severity, Worse
+
+
+@dataclass(kw_only=True, eq=False)
+class KLNegativeDetector(Detector):
+    """Warns when the median of the last `recent_steps` KLs is below minus `limit_nats`.
+
+    An estimate from few samples (k1) scatters about its mean, so single values below 0 mean
+    nothing. A mean below 0 means that the samples are not those of the policy it is computed for.
+
+    >>> detector = KLNegativeDetector()
+    >>> alerts = [detector.update(step, {"kl": -0.25}) for step in range(20)]
+    >>> [alert.step for alert in alerts if alert]
+    [19]
+    """
+
+    name: ClassVar[str] = "kl_negative"
+    signal: ClassVar[str] = "kl"
+    watches: ClassVar[tuple[str, ...]] = ("kl",)
+    has_fixed_limit: ClassVar[bool] = True
+    limit_per_token: ClassVar[str] = "limit_nats"
+    worse: ClassVar[Worse] = "lower"
+    recommendations: ClassVar[Mapping[Severity, str]] = {
+        "warning": (
+            "Check what KL is computed from: samples of an older policy or of another engine, "
+            "other masks or padding for the two models, or their roles exchanged. Until then the "
+            "KL penalty pushes the wrong way."
+        ),
+    }
+
+    warmup_steps: int = setting(0, "the first values, from which it only learns", at_least=0)
+    limit_nats: float = setting(0.1, "warning when KL stays below minus this", above=0)
+    recent_steps: int = setting(20, "how many values the median is taken over", at_least=5)
+
+    def _start(self) -> None:
+        self._last = SlidingMedian(self.recent_steps)
+        self._since_negative = self.recent_steps  # values since the last one below 0
+
+    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+        self._since_negative = 0 if value < 0.0 else self._since_negative + 1
+        last = self._last
+        last.update(value)
+        self.score = 0.0
+        if self._since_negative >= self.recent_steps or len(last.values) < self.recent_steps:
+            return None
+        level = last.median
+        self.score = max(-level, 0.0)
+        if self.score <= self.limit_nats:
+            return None
+        message = (
+            f"KL has been {level:.3g} in the median of the last {self.recent_steps} steps: no KL "
+            f"is negative, so this estimate is wrong (warning below -{self.limit_nats:g})."
+        )
+        return self._alert("warning", step, value, message, decisive=True)
+
+    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
+        return {
+            **super()._details(value, score, severity),
+            "score": score,
+            "threshold": self.limit_nats,
+        }

@@ -1,0 +1,113 @@
+"""Evidence: what the other signals say of an alert that one signal cannot decide.
+
+A policy that has converged has low entropy; rewards spread when learning takes off; KL shifts when
+the reward pays for it. Such alerts are recorded, and count only when something else is wrong too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from klarm.detectors import Excused
+from klarm.incidents.excuse import Excuse
+from klarm.incidents.measured import Measured
+from klarm.incidents.recovery import LEVEL_ROWS
+from klarm.incidents.trends import RecentRows
+
+_KL, _REWARD, _ENTROPY = "kl", "reward", "entropy"
+# Beyond this share of its budget KL is far.
+_FAR_SHARE = 0.5
+# Reward is at its best within this share of the range it has covered, and has lost much of what
+# was learnt beyond that one.
+_BEST_SHARE, _LOST_SHARE = 0.15, 0.3
+# A range of fewer noise units than this shows no learning.
+_LEARNT_NOISE_UNITS = 2.0
+# What was paid for once is normal up to so many times that level.
+_PAID_FACTOR = 1.5
+# The reward's level: exponentially smoothed, this much by each value.
+_WEIGHT = 0.1
+
+
+class Evidence:
+    """Tells, from what is logged on other signals, which alerts count."""
+
+    def __init__(
+        self, recent: RecentRows, budget_nats: float, is_open: Callable[[str], bool]
+    ) -> None:
+        """Judge by recent rows, the budget of KL, and which signals have an incident."""
+        self._recent = recent
+        self._budget = budget_nats
+        self._is_open = is_open
+        self._excuses: dict[Excused, Callable[[Measured], bool]] = {
+            "solved": self._is_solved,
+            "taking_off": self._takes_off,
+            "harmless": self._is_harmless,
+            "paid_for": self._is_paid_for,
+        }
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._level = math.nan  # of the reward
+        self._best = -math.inf
+        self._lowest = math.inf
+        self._paid_level = 0.0  # of KL, that the reward has paid for
+
+    def update(self, values: Mapping[str, float]) -> None:
+        """Take in what was new at a step. Every step comes here."""
+        reward = values.get(_REWARD)
+        if reward is None or reward - reward != 0.0:
+            return
+        level = self._level
+        level = reward if level != level else level + _WEIGHT * (reward - level)  # noqa: PLR0124
+        self._level = level
+        self._best = max(self._best, level)
+        self._lowest = min(self._lowest, level)
+
+    def excuses(self, said: Measured) -> bool:
+        """Tell whether an alert does not count, given the rest. One that is not finite does."""
+        excuse = self._excuses.get(said.detector.excused_when)
+        return excuse is not None and said.is_finite and excuse(said)
+
+    def _is_solved(self, _: Measured) -> bool:
+        """The reward is at its best, and KL shows no sign that it is being gamed."""
+        return self._has_learnt() and self._below_best() <= _BEST_SHARE and not self._kl_is_far()
+
+    def _takes_off(self, said: Measured) -> bool:
+        """Rewards spread and rise when learning starts; KL would be far if they were gamed."""
+        if said.kind[1] == "lower" or "reward_dip_p" in said.alert.metrics:
+            return False  # that it falls, or that rewards have split, is another matter
+        return not self._kl_is_far()
+
+    def _is_harmless(self, _: Measured) -> bool:
+        """Much is clipped in many a healthy run; a harmful update shows elsewhere, too."""
+        return not self._is_open(_KL) and not (
+            self._has_learnt() and self._below_best() > _LOST_SHARE
+        )
+
+    def _is_paid_for(self, said: Measured) -> bool:
+        """The reward pays for a KL that is far from its budget, or has paid for one as high.
+
+        A slow test speaks of a level long after it was reached.
+        """
+        level = abs(self._recent.latest(_KL, LEVEL_ROWS))
+        if Excuse(self._recent, said.alert.step, self._budget).holds():
+            self._paid_level = max(self._paid_level, level)
+            return True
+        within = level < min(_PAID_FACTOR * self._paid_level, _FAR_SHARE * self._budget)
+        return within and said.kind[1] == "higher"
+
+    def _kl_is_far(self) -> bool:
+        if self._is_open(_KL):
+            return True
+        return abs(self._recent.latest(_KL, LEVEL_ROWS)) > _FAR_SHARE * self._budget
+
+    def _has_learnt(self) -> bool:
+        _, noise = self._recent.level_and_noise(_REWARD, math.inf)
+        return self._best - self._lowest > _LEARNT_NOISE_UNITS * noise * math.sqrt(_WEIGHT)
+
+    def _below_best(self) -> float:
+        """Return how far below its best the reward is, as a share of the range it has covered."""
+        covered = self._best - self._lowest
+        return (self._best - self._level) / covered if covered > 0.0 else 0.0
