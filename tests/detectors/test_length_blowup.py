@@ -35,9 +35,9 @@ def noisy(seed: int, level: float, spread: float, count: int) -> list[float]:
     return [level * rng.lognormvariate(0, spread) for _ in range(count)]
 
 
-def test_a_length_that_doubles_and_trebles_without_reward_is_told() -> None:
-    """100 tokens, 210 from step 50 and 310 from 100: when they are the most of twenty."""
-    alerts = feed([100.0] * 50 + [210.0] * 50 + [310.0] * 50, [0.5] * 150)
+def test_a_length_that_grows_without_reward_is_told() -> None:
+    """100 tokens, 310 from step 50 and 460 from 100: when they are the most of twenty."""
+    alerts = feed([100.0] * 50 + [310.0] * 50 + [460.0] * 50, [0.5] * 150)
     assert told(alerts) == {
         **dict.fromkeys(range(60, 110), "warning"),
         **dict.fromkeys(range(110, 150), "critical"),
@@ -45,7 +45,7 @@ def test_a_length_that_doubles_and_trebles_without_reward_is_told() -> None:
     assert alerts[60] is not None
     assert alerts[60].decisive
     assert alerts[60].message == (
-        "Completions are 2.1 times as long as before (in the median 210 tokens against 100) "
+        "Completions are 3.1 times as long as before (in the median 310 tokens against 100) "
         "and 0% are cut off (0% before), but the reward has not climbed (0.5, 0.5 before)."
     )
 
@@ -61,7 +61,7 @@ def test_growth_after_the_reward_has_stopped_is_told() -> None:
     """Both climb until step 200; then only the length goes on."""
     lengths = [100.0 * 2 ** (step / 100) for step in range(500)]
     rewards = [0.1 + 0.002 * min(step, 200) for step in range(500)]
-    assert min(told(feed(lengths, rewards))) == 322
+    assert min(told(feed(lengths, rewards))) == 496
 
 
 def test_one_long_batch_is_no_news() -> None:
@@ -80,7 +80,7 @@ def test_a_truncated_share_that_climbs_is_told_where_length_cannot() -> None:
 
 def test_without_a_reward_growth_alone_is_told() -> None:
     """And the message says that nothing could explain it."""
-    alert = feed([100.0] * 50 + [210.0] * 11)[-1]
+    alert = feed([100.0] * 50 + [310.0] * 11)[-1]
     assert alert is not None
     assert "no reward is logged that could explain it" in alert.message
 

@@ -43,10 +43,27 @@ def test_a_metric_that_comes_back_is_quiet_at_once() -> None:
 
 
 def test_a_metric_stuck_at_one_value_is_told_at_the_fiftieth() -> None:
-    """From step 100 on the reward is 0.25 exactly."""
-    said = told(lambda i: {"kl": noise(i), "reward": noise(i) if i < 100 else 0.25}, 152)
+    """From step 100 on the reward is -0.25 exactly."""
+    said = told(lambda i: {"kl": noise(i), "reward": noise(i) if i < 100 else -0.25}, 152)
     assert list(said) == [149, 150, 151]
-    assert said[149] == "reward has been exactly 0.25 50 times in a row."
+    assert said[149] == "reward has been stuck at -0.25 for 50 steps."
+
+
+def test_a_reward_at_its_best_is_saturated_and_not_stuck() -> None:
+    """It cannot rise any more."""
+    assert not told(lambda i: {"kl": noise(i), "reward": min(0.01 * i, 1.0)}, 300)
+
+
+def test_a_log_that_fills_values_forward_is_not_stuck() -> None:
+    """Each reward is held for six rows, and one for fifty."""
+    rewards = [float(-(i // 6)) for i in range(120)] + [-20.5] * 55
+    assert not told(lambda i: {"kl": noise(i), "reward": rewards[i]}, len(rewards))
+
+
+def test_a_loss_that_is_rounded_away_is_not_stuck() -> None:
+    """0.0001 fifty times is what four decimals leave of a small loss."""
+    losses = [0.01 * noise(i) for i in range(100)] + [0.0001] * 60
+    assert not told(lambda i: {"kl": noise(i), "loss": losses[i]}, len(losses))
 
 
 def test_what_falls_to_zero_and_stays_is_stuck() -> None:

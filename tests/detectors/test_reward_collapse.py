@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -33,8 +34,8 @@ def around(level: float, steps: int, seed: int = 1) -> list[float]:
 
 
 def test_a_fall_of_half_is_a_warning_while_it_is_news() -> None:
-    """From 1 to 0.4 at 300: told when half of the last twenty are down, until it is the norm."""
-    alerts = feed(learning(300) + around(0.4, 100))
+    """From 1 to 0.45 at 300: told when half of the last twenty are down, until it is the norm."""
+    alerts = feed(learning(300) + around(0.45, 100))
     assert [alerts[0].step, alerts[-1].step] == [309, 328]
     assert {alert.severity for alert in alerts} == {"warning"}
     assert all(alert.decisive for alert in alerts)
@@ -46,6 +47,36 @@ def test_a_fall_to_where_it_began_is_critical() -> None:
     """All that was learnt is gone."""
     alerts = feed(learning(300) + around(-0.1, 100))
     assert alerts[0].step == 309
+    assert "critical" in {alert.severity for alert in alerts}
+
+
+def test_most_of_what_was_learnt_lost_little_by_little_is_told() -> None:
+    """No twenty values are far below the fifty before them."""
+    rng = random.Random(3)
+    sinking = [1.0 - step / 500 + rng.gauss(0, 0.05) for step in range(500)]
+    alerts = feed(learning(300) + sinking)
+    assert {alert.severity for alert in alerts} == {"warning"}
+    assert 580 < alerts[0].step < 640
+    assert alerts[0].message.startswith("Reward has slowly lost 6")
+
+
+def test_a_reward_that_goes_to_and_fro_is_not_being_lost() -> None:
+    """By a quarter of what was learnt, again and again."""
+    waves = [0.85 + 0.15 * math.sin(step / 60) + x for step, x in enumerate(around(0, 900))]
+    assert not feed(learning(300) + waves)
+
+
+def test_a_saturated_reward_that_falls_a_little_has_not_collapsed() -> None:
+    """From 1.0 to 0.9875: its range is tiny, and so is the fall."""
+    assert not feed([1.0] * 200 + [0.9875] * 100)
+
+
+def test_a_short_run_is_told_too() -> None:
+    """Of 49 rows, in which a reward of 439 falls to 9 at the thirtieth."""
+    rng = random.Random(5)
+    rising = [20.0 + 14.0 * step + rng.gauss(0, 5) for step in range(30)]
+    alerts = feed(rising + [9.0 + rng.gauss(0, 1) for _ in range(19)])
+    assert 30 <= alerts[0].step <= 40
     assert "critical" in {alert.severity for alert in alerts}
 
 

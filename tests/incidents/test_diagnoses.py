@@ -68,7 +68,7 @@ def test_the_recorded_explosion_is_explained_by_its_learning_rate() -> None:
         ("advantage", ""),
     ]
     assert events[0].moved.startswith(
-        "learning_rate ×100 from 152, then loss ×4 from 153, then kl ×42 from 154, then entropy "
+        "learning_rate ×100 from 152, then loss ×4 from 153, then kl ×52 from 154, then entropy "
     )
     assert "grad_norm ×5.2 from 166, now ×0.56" in events[2].moved
     assert events[4].moved == ""
@@ -149,7 +149,7 @@ def test_completions_that_grow_for_nothing() -> None:
         grow(row, step)
         row["reward"] += min(0.5, 0.01 * max(0, step - 200))
 
-    assert patterns(run(grow))[0] == ("length", 228, "longer for nothing")
+    assert patterns(run(grow))[0] == ("length", 245, "longer for nothing")
     assert patterns(run(paid)) == [("reward", 249, "length hack")]
 
 

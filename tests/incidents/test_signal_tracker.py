@@ -175,7 +175,7 @@ def test_a_settled_critical_is_accepted_only_with_an_excuse_throughout() -> None
     for cost in (None, "reward", "entropy", "kl"):
         run = Run(relapse_factor=100.0)
         run.log(times=100, reward=0.4, entropy=1.0)
-        run.log(0.2, "c", times=5, reward=0.6, entropy=1.0)
+        run.log(0.2, "c", times=5, reward=0.4, entropy=1.0)
         run.log(0.2, times=100, reward=0.6, entropy=1.0)
         kl = 0.6 if cost == "kl" else 0.2
         reward = 0.4 if cost == "reward" else 0.6
@@ -308,9 +308,12 @@ def test_three_times_the_notified_peak_escalates_after_fifty_rows() -> None:
 
 def test_what_is_new_in_kind_on_an_open_signal_is_told() -> None:
     """An old warning about the spread of rewards must not mute their collapse."""
-    run = Run([RewardHackingDetector(), RewardCollapseDetector()])
+    run = Run([RewardHackingDetector(), RewardCollapseDetector(), KLBudgetDetector()])
     wide = run.alert("W", 3.0, "reward_hacking", "reward_std")
-    run.say({"reward_std": 3.0, "reward": 0.5}, wide)
+    far = {"kl": 2.0}  # or the spread would be taken for learning that takes off
+    for _ in range(5):
+        run.say({"reward_std": 0.1, "reward": 0.5, **far})
+    run.say({"reward_std": 3.0, "reward": 0.5, **far}, wide)
     low = run.alert("W", 0.1, "reward_collapse", "reward", "lower")
     run.say({"reward_std": 3.0, "reward": 0.1}, low)
     opened, escalated = run.events()
@@ -656,10 +659,10 @@ def test_a_negative_kl_is_far_too() -> None:
     """The excuse looks at how far KL is, whichever sign its estimate has."""
     run = Run([KLExplosionDetector(confirm_steps=0), KLBudgetDetector()])
     run.log(times=100, reward=0.1, entropy=1.0)
-    run.log(-0.9, times=1, reward=0.9, entropy=1.0)
+    run.log(-0.9, times=1, reward=0.1, entropy=1.0)
     for _ in range(5):
         run.say(
-            {"kl": -0.9, "reward": 0.9, "entropy": 1.0},
+            {"kl": -0.9, "reward": 0.1, "entropy": 1.0},
             run.alert("c", -0.9, worse="lower"),
         )
     run.log(-0.9, times=300, reward=0.9, entropy=1.0)

@@ -361,7 +361,7 @@ def test_a_count_of_steps_grows_without_being_far_worse() -> None:
     told: list[Event] = []
     watched.on_event.append(told.append)
     for step in range(900):
-        watched.log({"kl": 0.1 + step % 7, "reward": 0.5 if step > 50 else step / 100.0})
+        watched.log({"kl": 0.1 + step % 7, "reward": -0.5 if step > 50 else step / 100.0})
     assert [event.event for event in told] == ["opened"]
 
 

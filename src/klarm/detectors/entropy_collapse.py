@@ -17,6 +17,8 @@ _SMOOTHING = 5
 # A collapse is a fall: a policy that began near the floor must also be below this share of its
 # highest level.
 _COLLAPSED = 0.2
+# Where entropy is below 0, a fall is also this share of its size.
+_FALL_OF_SUMS = 1.0
 
 
 @dataclass(kw_only=True, eq=False)
@@ -26,6 +28,9 @@ class EntropyCollapseDetector(Detector):
     Also a warning: a fall by `fall_fraction` within `fall_steps`, and a value below
     `threshold` where one is set. A slow fall is what learning looks like and is left alone; so is
     a policy that was nearly deterministic before training, since nothing has collapsed.
+
+    The entropy of a continuous policy is differential: it goes through 0 and below, and shares of
+    it mean nothing. Once a value is below 0, only a fall by `fall_nats` counts.
 
     >>> detector = EntropyCollapseDetector()
     >>> entropy = [0.6] * 100 + [0.01] * 50
@@ -61,6 +66,9 @@ class EntropyCollapseDetector(Detector):
     fall_fraction: float = setting(
         0.8, "warning when this share of the entropy is lost within fall_steps; 1: never", above=0
     )
+    fall_nats: float = setting(
+        10.0, "the same, in nats, for a continuous policy, whose entropy goes below 0", above=0
+    )
     fall_steps: int = setting(100, "the steps within which such a fall is sudden", at_least=10)
     threshold: float = setting(
         0.0, "warning below this entropy; 0: no such limit, for it differs by model", at_least=0
@@ -74,10 +82,14 @@ class EntropyCollapseDetector(Detector):
         self._highest = -inf  # of the whole run
         self._floor = -inf
         self._below = 0  # values below the floor in a row
+        self._is_differential = False
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
         # Each rule's score is 1 at a warning; the floor's is 2 at critical.
-        self._below = self._below + 1 if 0.0 <= value < self._floor else 0
+        if value < 0.0:
+            self._is_differential = True
+        below = value < self._floor and not self._is_differential
+        self._below = self._below + 1 if below else 0
         stay = 2.0 * self._below / self.consecutive_steps
         limit = 2.0 - value / self.threshold if self.threshold > 0.0 else 0.0
         last = self._last
@@ -107,9 +119,11 @@ class EntropyCollapseDetector(Detector):
             self._highest = level
             self._floor = min(self.floor_nats, _COLLAPSED * level)
         recent = levels[0][1]
-        # Where so deep a fall ends below the floor, the floor decides; a negative value is no
-        # entropy of tokens.
-        if level < 0.0 or (1.0 - self.fall_fraction) * recent <= self.floor_nats:
+        if self._is_differential:
+            # A sum over a sequence is far below 0, and its noise is many nats.
+            return (recent - level) / max(self.fall_nats, _FALL_OF_SUMS * abs(recent))
+        # Where so deep a fall ends below the floor, the floor decides.
+        if (1.0 - self.fall_fraction) * recent <= self.floor_nats:
             return 0.0
         return (1.0 - level / recent) / self.fall_fraction
 
@@ -124,6 +138,12 @@ class EntropyCollapseDetector(Detector):
 
     def _fallen(self) -> str:
         (since, recent), (_, level) = self._levels[0], self._levels[-1]
+        if self._is_differential:
+            return (
+                f"Entropy has fallen from {recent:.3g} at step {since} to {level:.3g}, as medians "
+                f"of the last {_SMOOTHING}: {recent - level:.3g} nats (warning from "
+                f"{self.fall_nats:g})."
+            )
         return (
             f"Entropy has fallen from {recent:.3g} at step {since} to {level:.3g}, as medians of "
             f"the last {_SMOOTHING}: {1 - level / recent:.0%} (warning from "

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from klarm.detectors.base import Detector
-from klarm.settings import setting
+from klarm.settings import setting, settings_of
 from klarm.stats import median
 from klarm.types import Alert, Severity, Worse
 
@@ -19,8 +19,9 @@ _HALF_OF = 10
 _HALF = 5
 _NEARLY_ALL = 4
 _CRITICAL_FACTOR = 2.0
-# A policy is far from the start if its first value is at this share of the budget.
-_FAR_START = 0.5
+# A policy is far from the start if its first value is within these shares of the budget. What is
+# further away when it is first logged may have exploded before.
+_FAR_START = 0.5, 1.25
 
 
 @dataclass(kw_only=True, eq=False)
@@ -28,10 +29,10 @@ class KLBudgetDetector(Detector):
     """Warns when the median of the last five KLs is above `budget_nats`, or below minus that.
 
     So it does when half of the last ten are. Critical beyond twice the budget. It needs no
-    baseline, and speaks from the third value on. A policy that is far from its reference from the
-    first value on, as after fine-tuning, has the budget on top of its lowest level so far. The
-    default is for a mean over tokens, so it is idle where KL is a sum over the sequence, until a
-    budget is set.
+    baseline, and speaks from the third value on. A policy that is near its budget from the first
+    value on, as after fine-tuning, has the budget on top of its lowest level so far. The default is
+    for a mean over tokens, so it is idle where KL is a sum over the sequence, until a budget is
+    set.
 
     >>> detector = KLBudgetDetector()
     >>> [bool(detector.update(step, {"kl": 1.5})) for step in range(3)]
@@ -72,6 +73,9 @@ class KLBudgetDetector(Detector):
         self._inside = 0  # values since the last one that was beyond the budget
         # The lowest level so far of a policy that started far away; 0 of any other.
         self._start_level = 0.0
+        # Whoever sets a budget means it.
+        default = settings_of(type(self))["budget_nats"].default
+        self._start_may_be_far = self.budget_nats == default
         self._beyond_limit = self.budget_nats
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
@@ -79,7 +83,7 @@ class KLBudgetDetector(Detector):
         five.append(value)
         ten.append(value)
         level, half = median(five), False
-        if self._seen < _HALF_OF or self._start_level:
+        if self._start_may_be_far and (self._seen < _HALF_OF or self._start_level):
             self._learn_start(abs(median(ten)))
         self._inside = 0 if abs(value) > self._beyond_limit else self._inside + 1
         if self._inside < _HALF_OF and len(ten) >= _HALF:  # else none of them is beyond it
@@ -114,7 +118,8 @@ class KLBudgetDetector(Detector):
             level = min(level, self._start_level)
         elif self._seen and not self._start_level:
             return
-        self._start_level = level if level >= _FAR_START * self.budget_nats else 0.0
+        nearest, farthest = (share * self.budget_nats for share in _FAR_START)
+        self._start_level = level if nearest <= level <= farthest else 0.0
         self._beyond_limit = self.budget_nats + self._start_level
 
     def _beyond(self, values: Iterable[float]) -> int:

@@ -135,7 +135,7 @@ class MetricLostDetector(Detector):
         )
         parts = [f"{name} has not been logged for {steps} steps" for name, steps in gone.items()]
         parts += [
-            f"{name} has been exactly {traces[name].value:.6g} {steps} times in a row"
+            f"{name} has been stuck at {traces[name].value:.6g} for {steps} steps"
             for name, steps in still.items()
         ]
         return Alert(

@@ -18,6 +18,11 @@ _LOOK_EVERY = 5
 _TO_STD = 1.2533
 # A scatter below this share of the level is rounding, not noise.
 _LEAST_RELATIVE_NOISE = 1e-3
+# A smaller fall than this share of the level is none: a saturated reward has a tiny range.
+_LEAST_RELATIVE_FALL = 0.05
+# The first look, and in a short run how long a fall must last: a part of what there is.
+_FIRST_LOOK, _SHORTEST_FALL, _SHORT_RUN_PART = 15, 5, 3
+_MAX_SINCE_BEST = 200
 _LARGEST = 1e300  # beyond this, differences overflow
 
 
@@ -25,9 +30,10 @@ _LARGEST = 1e300  # beyond this, differences overflow
 class RewardCollapseDetector(Detector):
     """Warns when reward has lost `lost_share` of the range it has covered, in one go.
 
-    Compared are the median of the last `collapse_steps` values and that of the `before_steps`
-    before them. The fall must be more than `noise_units` times the scatter of those, too. Critical
-    when nothing is left: reward is at the lowest level it ever had. It has lasted by then, so an
+    Compared are the median of the last `collapse_steps` values (in a short run, of fewer) and that
+    of the `before_steps` before them. The fall must be more than `noise_units` times the scatter of
+    those, too. Critical when nothing is left: reward is at the lowest level it ever had. Also a
+    warning: `slow_share` of what was learnt is lost little by little. It has lasted by then, so an
     alert is decisive.
 
     >>> detector = RewardCollapseDetector()
@@ -59,14 +65,21 @@ class RewardCollapseDetector(Detector):
     lost_share: float = setting(
         0.4, "how much of the range reward has covered must be lost", above=0
     )
+    slow_share: float = setting(
+        0.6, "how much of what was learnt must be lost little by little, since the best", above=0
+    )
     noise_units: float = setting(
         4.0, "how far reward must fall, in standard deviations of its noise", above=0
     )
 
     def _start(self) -> None:
         self._values: deque[float] = deque(maxlen=self.collapse_steps + self.before_steps)
-        self._until_look = self._values.maxlen or 0
+        self._until_look = _FIRST_LOOK
         self._lowest, self._highest = inf, -inf  # levels
+        # The highest level of so many values as a fall must last, the lowest before it, and the
+        # levels since.
+        self._best, self._lowest_before_best = -inf, inf
+        self._since_best: deque[float] = deque(maxlen=_MAX_SINCE_BEST)
         self._severity: Severity | None = None
         self._fall = ""
         self._units = 0.0
@@ -85,24 +98,63 @@ class RewardCollapseDetector(Detector):
     def _look(self) -> None:
         """Set how far reward has fallen, and what to say if that is too far."""
         values = list(self._values)
-        before, latest = values[: self.before_steps], values[self.before_steps :]
+        # A short run has no time for a fall to last as long.
+        lasting = min(self.collapse_steps, max(_SHORTEST_FALL, len(values) // _SHORT_RUN_PART))
+        before, latest = values[:-lasting][-self.before_steps :], values[-lasting:]
         was, now = _level(before), _level(latest)
+        if len(before) < self.before_steps:  # levels of few values are noise: only the latest count
+            self._lowest, self._highest = inf, -inf
         self._highest = max(self._highest, was)
         self._lowest = min(self._lowest, was)
-        fall, covered = was - now, self._highest - min(self._lowest, now)
         self._units, self._severity = 0.0, None
-        if fall <= 0.0 or fall <= self.lost_share * covered:
-            return
         scatter = sum(abs(value - was) / len(before) for value in before)
+        if len(before) < self.before_steps:  # early on a reward climbs, which is no noise
+            scatter = min(scatter, _scatter_about_line(before))
         noise = max(_TO_STD * scatter, _LEAST_RELATIVE_NOISE * abs(was))
+        self._judge_sudden(was, now, noise, lasting)
+        self._judge_slow(now, noise, lasting)
+
+    def _judge_sudden(self, was: float, now: float, noise: float, lasting: int) -> None:
+        """Compare with the values just before."""
+        fall, covered = was - now, self._highest - min(self._lowest, now)
+        if fall <= _LEAST_RELATIVE_FALL * abs(was) or fall <= self.lost_share * covered:
+            return
         self._units = fall / noise if noise > 0.0 else inf
         if self._units > self.noise_units:
             self._severity = "critical" if now <= self._lowest else "warning"
             left = "where it began or lower" if self._severity == "critical" else "and stays there"
             self._fall = (
                 f"Reward fell from {was:.4g} to {now:.4g} (the median of the last "
-                f"{self.collapse_steps}), {self._units:.3g}σ of its noise, {left}."
+                f"{lasting}), {self._units:.3g}σ of its noise, {left}."
             )
+
+    def _judge_slow(self, now: float, noise: float, lasting: int) -> None:
+        """Compare with the best level of the run: little by little, much may have been lost."""
+        if now > self._best:
+            self._best = now
+            self._since_best.clear()
+            self._lowest_before_best = min(self._lowest_before_best, self._lowest)
+            return
+        levels = self._since_best
+        levels.append(now)
+        lost, learnt = self._best - now, self._best - self._lowest_before_best
+        if (
+            self._severity is not None
+            or len(levels) * _LOOK_EVERY < self.before_steps
+            or lost <= max(self.slow_share * learnt, _LEAST_RELATIVE_FALL * abs(self._best))
+            or lost <= self.noise_units * noise
+        ):
+            return
+        half = len(levels) // 2
+        if min(list(levels)[:half]) + noise < max(list(levels)[half:]):
+            return  # to and fro
+        self._units = lost / noise if noise > 0.0 else inf
+        self._severity = "warning"
+        share = lost / learnt if learnt > 0.0 else 1.0
+        self._fall = (
+            f"Reward has slowly lost {min(share, 1.0):.0%} of what was learnt: its best level was "
+            f"{self._best:.4g}, now it is {now:.4g} (the median of the last {lasting})."
+        )
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
         return {
@@ -110,6 +162,20 @@ class RewardCollapseDetector(Detector):
             "score": score,
             "threshold": self.noise_units,
         }
+
+
+def _scatter_about_line(values: list[float]) -> float:
+    """Return the mean distance from the line through the means of the two halves.
+
+    >>> _scatter_about_line([0.0, 1.0, 2.0, 3.0])
+    0.0
+    """
+    count, half = len(values), len(values) // 2
+    first, last = sum(values[:half]) / half, sum(values[-half:]) / half
+    slope = (last - first) / (count - half)
+    middle = (count - 1) / 2
+    centre = (first + last) / 2
+    return sum(abs(v - centre - slope * (i - middle)) for i, v in enumerate(values)) / count
 
 
 def _level(values: list[float]) -> float:

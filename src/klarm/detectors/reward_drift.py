@@ -40,8 +40,8 @@ class RewardDriftDetector(Detector):
     """Warns when reward and another metric have moved together in a way that learning does not.
 
     That is: reward falls while KL or entropy rises; reward rises while length multiplies; reward
-    rises while entropy collapses. A metric moves if, of the medians of the four blocks that make up the last
-    `drift_steps` values, the oldest and the newest are the extremes, further apart than
+    rises while entropy collapses. A metric moves if, of the medians of the four blocks that make up
+    the last `drift_steps` values, the oldest and the newest are the extremes, further apart than
     `noise_units` times the scatter within a block. Reward that only rises is learning. One look a
     block, and what it found stands until the next; it has lasted by then, so the alert is decisive.
 
@@ -88,6 +88,7 @@ class RewardDriftDetector(Detector):
         self._units = 0.0
         self._drift = ""
         self._worse: Worse = "higher"
+        self._other = ""  # the metric that moves as well
 
     def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
         """Learn from one step; return an alert if it looks wrong."""
@@ -121,21 +122,26 @@ class RewardDriftDetector(Detector):
         found = []
         if reward.units < 0:
             kl, kl_old = self._move("kl"), self._move("kl_old")
-            found.append((kl.units, "falls while KL rises", kl))
-            found.append((kl_old.units, "falls while the KL of updates rises", kl_old))
+            found.append((kl.units, "kl", "falls while KL rises", kl))
+            found.append((kl_old.units, "kl_old", "falls while the KL of updates rises", kl_old))
             entropy = self._move("entropy")
-            found.append((entropy.units, "falls while entropy rises", entropy))
+            found.append((entropy.units, "entropy", "falls while entropy rises", entropy))
         else:
             length, entropy = self._move("length"), self._move("entropy")
             if length.last >= self.length_factor * length.first:
-                found.append((length.units, "rises while length runs away", length))
-            if entropy.last <= self.entropy_share * entropy.first:
-                found.append((-entropy.units, "rises while entropy collapses", entropy))
-        units, words, other = max(found, default=(0.0, "", reward))
+                found.append((length.units, "length", "rises while length runs away", length))
+            # A differential entropy goes below 0: shares of it mean nothing.
+            if 0.0 <= entropy.last <= self.entropy_share * entropy.first:
+                words = "rises while entropy collapses"
+                found.append((-entropy.units, "entropy", words, entropy))
+        units, self._other, words, other = max(found, default=(0.0, "", "", reward))
         self._units = max(0.0, min(units, abs(reward.units)))
         if self._units > self.noise_units:
             self._worse = "lower" if reward.units < 0 else "higher"
             self._drift = f"Reward {words}: {reward} and {other}, medians of {self._size}."
+
+    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
+        return {**super()._details(value, score, severity), "score": score, "while": self._other}
 
     def _move(self, metric: str) -> _Move:
         place = self.watches.index(metric)

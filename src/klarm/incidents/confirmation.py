@@ -31,12 +31,13 @@ class Confirmation:
         self._needed = confirm_steps
         self._streaks = Streaks()
 
-    def add(self, alert: Alert) -> None:
-        """Count an alert."""
+    def add(self, alert: Alert, *, is_news: bool = True) -> None:
+        """Count an alert; one that is no news keeps a streak up and does not lengthen it."""
+        note = self._streaks.add if is_news else self._streaks.keep
         for who in ("", alert.detector):
-            self._streaks.add((who, "warning"))
+            note((who, "warning"))
             if alert.severity == "critical":
-                self._streaks.add((who, "critical"))
+                note((who, "critical"))
 
     def end_row(self, looked: Set[str]) -> None:
         """End a row at which these detectors had something to look at."""

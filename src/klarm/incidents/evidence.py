@@ -30,7 +30,10 @@ _WEIGHT = 0.1
 
 
 class Evidence:
-    """Tells, from what is logged on other signals, which alerts count."""
+    """Tells, from what is logged on other signals, which alerts count.
+
+    It looks at the steps before that of the alert: the dicts of one step may come in any order.
+    """
 
     def __init__(
         self, recent: RecentRows, budget_nats: float, is_open: Callable[[str], bool]
@@ -49,16 +52,24 @@ class Evidence:
 
     def reset(self) -> None:
         """Forget everything."""
-        self._level = math.nan  # of the reward
+        self._step: int | None = None  # the step under way, and its reward
+        self._reward = math.nan
+        self._level = math.nan  # of the reward, before that step
         self._best = -math.inf
         self._lowest = math.inf
         self._paid_level = 0.0  # of KL, that the reward has paid for
 
-    def update(self, values: Mapping[str, float]) -> None:
+    def update(self, step: int, values: Mapping[str, float]) -> None:
         """Take in what was new at a step. Every step comes here."""
+        if step != self._step:
+            if self._reward - self._reward == 0.0:
+                self._learn(self._reward)
+            self._step, self._reward = step, math.nan
         reward = values.get(_REWARD)
-        if reward is None or reward - reward != 0.0:
-            return
+        if reward is not None:
+            self._reward = reward
+
+    def _learn(self, reward: float) -> None:
         level = self._level
         level = reward if level != level else level + _WEIGHT * (reward - level)  # noqa: PLR0124
         self._level = level
@@ -72,12 +83,14 @@ class Evidence:
 
     def _is_solved(self, _: Measured) -> bool:
         """The reward is at its best, and KL shows no sign that it is being gamed."""
-        return self._has_learnt() and self._below_best() <= _BEST_SHARE and not self._kl_is_far()
+        at_best = self._has_learnt() and self._below_best() <= _BEST_SHARE
+        return at_best and not self._kl_is_far()
 
     def _takes_off(self, said: Measured) -> bool:
         """Rewards spread and rise when learning starts; KL would be far if they were gamed."""
-        if said.kind[1] == "lower" or "reward_dip_p" in said.alert.metrics:
-            return False  # that it falls, or that rewards have split, is another matter
+        told = said.alert.metrics
+        if said.kind[1] == "lower" or "reward_dip_p" in told or told.get("while") == "length":
+            return False  # that it falls, that rewards have split or buy length, is another matter
         return not self._kl_is_far()
 
     def _is_harmless(self, _: Measured) -> bool:
@@ -91,8 +104,11 @@ class Evidence:
 
         A slow test speaks of a level long after it was reached.
         """
-        level = abs(self._recent.latest(_KL, LEVEL_ROWS))
-        if Excuse(self._recent, said.alert.step, self._budget).holds():
+        step = said.alert.step
+        if said.value is None or abs(said.value) > _FAR_SHARE * self._budget:
+            return False  # it is far already, whatever its level of late
+        level = abs(self._recent.latest(_KL, LEVEL_ROWS, before=step))
+        if Excuse(self._recent, step, self._budget).holds(before=step):
             self._paid_level = max(self._paid_level, level)
             return True
         within = level < min(_PAID_FACTOR * self._paid_level, _FAR_SHARE * self._budget)
@@ -101,11 +117,16 @@ class Evidence:
     def _kl_is_far(self) -> bool:
         if self._is_open(_KL):
             return True
-        return abs(self._recent.latest(_KL, LEVEL_ROWS)) > _FAR_SHARE * self._budget
+        level = abs(self._recent.latest(_KL, LEVEL_ROWS, before=self._before))
+        return level > _FAR_SHARE * self._budget
 
     def _has_learnt(self) -> bool:
-        _, noise = self._recent.level_and_noise(_REWARD, math.inf)
+        _, noise = self._recent.level_and_noise(_REWARD, self._before - 1)
         return self._best - self._lowest > _LEARNT_NOISE_UNITS * noise * math.sqrt(_WEIGHT)
+
+    @property
+    def _before(self) -> float:
+        return math.inf if self._step is None else self._step
 
     def _below_best(self) -> float:
         """Return how far below its best the reward is, as a share of the range it has covered."""

@@ -31,12 +31,12 @@ class Excuse:
         """Take in one more row."""
         self.held = self.held and self.holds()
 
-    def holds(self) -> bool:
-        """Tell whether it holds at this row."""
+    def holds(self, before: float = math.inf) -> bool:
+        """Tell whether it holds at the last row, or at the last one before a step."""
         # A reward that is not logged excuses nothing: comparisons with NaN are false. Many trainers
         # log no entropy; then there is none to hold.
         kl, reward, entropy = (
-            self._recent.latest(metric, LEVEL_ROWS) for metric in (_KL, _REWARD, _ENTROPY)
+            self._recent.latest(metric, LEVEL_ROWS, before) for metric in (_KL, _REWARD, _ENTROPY)
         )
         return (
             reward > self._reward + _NOISE_UNITS * self._noise

@@ -75,7 +75,7 @@ class SignalTracker:
             self.episode or self.pending or self._recovered or self._closed or self._allowances
         )
 
-    def alarm(self, step: int, alerts: Sequence[Alert]) -> list[Event]:
+    def alarm(self, step: int, alerts: Sequence[Alert], *, same_batch: bool = False) -> list[Event]:
         """Take in what was said at a step; return what it changes."""
         said = [Measured.of(alert, self._detectors[alert.detector]) for alert in alerts]
         counting = [one for one in said if not self._is_allowed(one)]
@@ -84,7 +84,7 @@ class SignalTracker:
             return []
         self._alarmed = True
         for one in counting:
-            self._confirmation.add(one.alert)
+            self._confirmation.add(one.alert, is_news=not same_batch)
         believed = self._confirmation.believed(counting)
         episode = self.episode
         self._quiet = 0

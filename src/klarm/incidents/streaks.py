@@ -33,6 +33,13 @@ class Streaks:
             self._now.add(key)
             self._rows[key] = self._rows.get(key, 0) + 1
 
+    def keep(self, key: Key) -> None:
+        """Note that it was said again of what is known: that counts no further."""
+        if key in self._rows:
+            self._now.add(key)
+        else:
+            self.add(key)
+
     def end_row(self, looked: Set[str]) -> None:
         """End the row: of those that could have spoken, who did not has no streak any more."""
         now = self._now

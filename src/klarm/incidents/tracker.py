@@ -91,22 +91,29 @@ class Tracker:
         return [i for i in self.incidents if i.is_open and i.severity == "critical"]
 
     def update(
-        self, step: int, values: Mapping[str, float], alerts: Sequence[Alert]
+        self,
+        step: int,
+        values: Mapping[str, float],
+        alerts: Sequence[Alert],
+        *,
+        same_batch: bool = False,
     ) -> list[Change]:
         """Take in what was logged at a step and what the detectors said of it; return what changed.
 
+        `same_batch` says that the step is of the same samples as the one before: what is said of
+        it again confirms nothing.
         Whether a signal was quiet is known when the step is over, so it is told with the next.
         """
         changes = self._end_step() if step != self._step else []
         self._step = step
         self.recent.add(step, values)
-        self._evidence.update(values)
+        self._evidence.update(step, values)
         if alerts or self._busy:
             by_signal: dict[str, list[Alert]] = {}
             for alert in alerts:
                 by_signal.setdefault(self._signal_of[alert.detector], []).append(alert)
             for name, said in by_signal.items():
-                changes += self._signals[name].alarm(step, said)
+                changes += self._signals[name].alarm(step, said, same_batch=same_batch)
             busy = [signal for signal in self._busy if signal.busy]
             busy += [s for name in by_signal if (s := self._signals[name]) not in busy and s.busy]
             self._busy = busy if len(busy) == 1 else sorted(busy, key=lambda signal: signal.name)

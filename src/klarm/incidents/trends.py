@@ -88,12 +88,15 @@ class RecentRows:
         finite = [value for value in found if math.isfinite(value)]
         return median(finite) if len(finite) >= _FEWEST_OF_A_LEVEL else math.nan
 
-    def latest(self, metric: str, count: int) -> float:
-        """Return the median of the latest finite values of a metric; NaN if there are too few."""
+    def latest(self, metric: str, count: int, before: float = math.inf) -> float:
+        """Return the median of the latest finite values of a metric; NaN if there are too few.
+
+        `before` leaves out a step whose dicts have not all come yet.
+        """
         found: list[float] = []
-        for _, values in reversed(self._rows):
+        for step, values in reversed(self._rows):
             value = values.get(metric, math.nan)
-            if math.isfinite(value):
+            if math.isfinite(value) and step < before:
                 found.append(value)
                 if len(found) == count:
                     break

@@ -8,6 +8,7 @@ from klarm.detectors import Detector
 from klarm.incidents import Change, IncidentRules, Tracker
 from klarm.journal import IncidentRecord, NewId, Row, new_id
 from klarm.metrics import Origin
+from klarm.monitor.held import HeldValues
 from klarm.types import Alert, Command, Event
 
 _Update = Callable[[int, Mapping[str, float]], Alert | None]
@@ -24,6 +25,8 @@ class Evaluator:
         self._origins: dict[str, Origin] = {}  # by canonical name, as detectors were told
         self._active: list[Detector] = []  # on, and able to judge what this run logs
         self._updates: list[_Update] = []  # of those for which anything is logged at all
+        self._updates_of_all: list[_Update] = []  # of those that watch every metric as it comes
+        self._held = HeldValues()
         self.bind({})
 
     def bind(self, origins: Mapping[str, Origin]) -> dict[str, Origin]:
@@ -42,14 +45,17 @@ class Evaluator:
         self._updates = [
             detector.update
             for detector in self._active
-            if detector.watches_all or not origins.keys().isdisjoint(detector.watches)
+            if not detector.watches_all and not origins.keys().isdisjoint(detector.watches)
         ]
+        self._updates_of_all = [d.update for d in self._active if d.watches_all]
         return recording
 
     def look(self, step: int, values: Mapping[str, float]) -> tuple[list[Alert], Sequence[Change]]:
         """Return what the detectors say of a step, and what that changes."""
-        alerts = _ask(self._updates, step, values)
-        return alerts, self.tracker.update(step, values, alerts)
+        news = self._held.news(values)
+        alerts = _ask(self._updates, self._updates_of_all, step, values, news)
+        same_batch = self._held.same_batch
+        return alerts, self.tracker.update(step, news, alerts, same_batch=same_batch)
 
     def rebuild(
         self,
@@ -67,8 +73,10 @@ class Evaluator:
             detector.reset()
         tracker = self.tracker
         tracker.reset()
+        self._held.reset()
         tracker.recall(told)
-        updates = [detector.update for detector in self._active]
+        updates = [detector.update for detector in self._active if not detector.watches_all]
+        of_all = [detector.update for detector in self._active if detector.watches_all]
         ends: dict[str, Event] = {}
         for entry in history:
             if isinstance(entry, Command):
@@ -77,7 +85,9 @@ class Evaluator:
                 at, values = entry
                 if at >= step:
                     continue
-                changes = tracker.update(at, values, _ask(updates, at, values))
+                news = self._held.news(values)
+                said = _ask(updates, of_all, at, values, news)
+                changes = tracker.update(at, news, said, same_batch=self._held.same_batch)
             _note_ends(changes, ends)
         _note_ends(tracker.end_step(), ends)  # the last step is over too
         return tracker.reconcile(step, told, ends, undone=undone)
@@ -92,8 +102,15 @@ def _note_ends(changes: Iterable[Change], ends: dict[str, Event]) -> None:
                 ends.pop(change.id, None)  # it has reopened
 
 
-def _ask(updates: Iterable[_Update], step: int, values: Mapping[str, float]) -> list[Alert]:
-    alerts = [alert for update in updates if (alert := update(step, values)) is not None]
+def _ask(
+    updates: Iterable[_Update],
+    of_all: Iterable[_Update],
+    step: int,
+    values: Mapping[str, float],
+    news: Mapping[str, float],
+) -> list[Alert]:
+    alerts = [alert for update in updates if (alert := update(step, news)) is not None]
+    alerts += [alert for update in of_all if (alert := update(step, values)) is not None]
     if len(alerts) > 1:
         # Every detector of a metric says that it is not finite; once is enough.
         alerts = list({alert.message: alert for alert in reversed(alerts)}.values())[::-1]

@@ -1,0 +1,81 @@
+"""Held values: logs that fill a metric forward until it is measured again.
+
+Ten rows with one value are one observation: neither ten confirmations nor a metric that stands
+still. So are the rows of a batch that several updates are made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# Which metrics are held is learnt from the first rows.
+_LEARNING_ROWS = 60
+# A metric is held if so many of its values repeat the one before, and it changes at all.
+_FEWEST_ROWS, _REPEATED_SHARE, _FEWEST_CHANGES = 12, 0.6, 3
+# Shares and settings stay the same without being held.
+_OFTEN_THE_SAME = frozenset(
+    (
+        "clip_fraction",
+        "zero_std_fraction",
+        "truncated_fraction",
+        "learning_rate",
+        "kl_coef",
+        "reward_dip_p",
+    )
+)
+# What a batch of samples brings: where it is held, several rows are of one batch.
+_OF_THE_BATCH = "reward"
+
+
+class HeldValues:
+    """Takes out of each row what only repeats a value that is held.
+
+    >>> held = HeldValues()
+    >>> rows = [held.news({"kl": 1.0 + row // 5}) for row in range(30)]
+    >>> rows[25:]
+    [{'kl': 6.0}, {}, {}, {}, {}]
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._rows = 0
+        self._last: dict[str, float] = {}
+        self._counts: dict[str, tuple[int, int]] = {}  # rows and repeats of each metric
+        self._held: set[str] = set()
+        # Whether the last row is of the same batch of samples as the one before.
+        self.same_batch = False
+
+    def news(self, values: Mapping[str, float]) -> Mapping[str, float]:
+        """Return a row without what is held in it."""
+        self._rows += 1
+        if self._rows <= _LEARNING_ROWS:
+            self._learn(values)
+        elif not self._held:
+            return values
+        repeated = [n for n in self._held if n in values and values[n] == self._last.get(n)]
+        for name in self._held:
+            if name in values:
+                self._last[name] = values[name]
+        self.same_batch = _OF_THE_BATCH in repeated
+        if not repeated:
+            return values
+        return {name: value for name, value in values.items() if name not in repeated}
+
+    def _learn(self, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            if name in _OFTEN_THE_SAME or value == 0.0:
+                continue
+            rows, repeats = self._counts.get(name, (0, 0))
+            rows, repeats = rows + 1, repeats + (value == self._last.get(name))
+            self._counts[name] = rows, repeats
+            if name not in self._held:  # of those that are, `news` keeps the last value
+                self._last[name] = value
+                if rows >= _FEWEST_ROWS and _is_held(rows, repeats):
+                    self._held.add(name)
+
+
+def _is_held(rows: int, repeats: int) -> bool:
+    return repeats >= _REPEATED_SHARE * rows and rows - repeats > _FEWEST_CHANGES
