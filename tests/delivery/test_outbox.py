@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -95,6 +96,42 @@ def test_an_edit_overtakes_nothing(run: Run) -> None:
     settled = run.outbox.identified(run.tell("settled", step=40))
     run.outbox.settle("hook", [settled], "sent")
     assert run.outbox.unsettled("hook", [escalated, settled]) == [escalated]
+
+
+def test_a_critical_is_sent_where_a_warning_of_the_same_step_was(run: Run, server: Server) -> None:
+    """Training went back, or a step has several dicts: the second escalation is news."""
+    run.tell("opened")
+    run.tell("escalated", step=60, severity="warning")
+    run.settle()
+    run.tell("escalated", step=60, severity="critical")
+    assert [event.severity for event in pending(FOLDER, "hook")] == ["critical"]
+    run.settle()
+    assert [m["severity"] for m in server.messages] == ["warning", "critical"]
+    assert pending(FOLDER, "hook") == []
+
+
+def test_escalations_of_one_step_that_wait_are_one_message(run: Run, server: Server) -> None:
+    """With the worst of them."""
+    for severity in ("warning", "warning", "critical"):
+        run.tell("escalated", step=60, severity=severity)
+    run.settle()
+    (message,) = server.messages
+    assert (message["event"], message["severity"]) == ("escalated", "critical")
+    assert outcomes() == [(1, "escalated", "sent"), (1, "escalated", "sent")]
+
+
+def test_a_line_without_a_severity_is_about_the_first_such_event(run: Run) -> None:
+    """klarm 0.1 held the second for the same: a critical one is sent now."""
+    run.tell("escalated", step=60, severity="warning")
+    run.settle()
+    file = FOLDER / DELIVERIES
+    (line,) = file.read_bytes().splitlines()
+    entry = json.loads(line)
+    del entry["severity"], entry["id"], entry["crc"]
+    file.write_text(json.dumps(entry) + "\n")
+    assert pending(FOLDER, "hook") == []
+    run.tell("escalated", step=60, severity="critical")
+    assert [event.severity for event in pending(FOLDER, "hook")] == ["critical"]
 
 
 def test_the_ids_of_format_1_are_filled_in(clean_place: None) -> None:

@@ -27,7 +27,7 @@ from klarm.journal import (
     recorded_events,
     steps_back,
 )
-from klarm.types import RINGING, Event
+from klarm.types import RINGING, Event, Severity
 
 LOCK_NAME = "delivery.lock"
 
@@ -74,6 +74,7 @@ class Outbox:
         self._passed_over: set[tuple[str, Key]] = set()
         self._forgiven: set[tuple[str, Key]] = set()  # rejected, and pending again unasked
         self._over: set[str] | None = None  # ids of incidents, when this was first asked
+        self._severities: dict[Key, Severity] | None = None  # when this was first asked
         self._rejected: set[Place] = set()  # and nothing sent since
         self._receipts: dict[Place, Mapping[str, str]] = {}
 
@@ -118,8 +119,8 @@ class Outbox:
                 ):
                     if not isinstance(entry, Delivered):
                         self._orders.take_in(entry, began)
-                    elif not self._forgives(entry):
-                        self._take_in(entry)
+                    elif not self._forgives(known := self._with_severity(entry)):
+                        self._take_in(known)
                     self._deliveries_to = end
             except PermissionError as error:  # somebody else's: better sent twice than not at all
                 self._say_once(
@@ -240,6 +241,7 @@ class Outbox:
                 incident=event.incident,
                 event=event.event,
                 step=event.step,
+                severity=event.severity,
                 channel=channel,
                 time=now,
                 outcome=outcome,
@@ -275,6 +277,21 @@ class Outbox:
             last = {event.id: event for _, _, event in self.recorded()}
             self._over = {id_ for id_, event in last.items() if event.event == "resolved"}
         return self._over
+
+    def _with_severity(self, entry: Delivered) -> Delivered:
+        """Return an entry that says of which severity its event was.
+
+        klarm 0.1 does not write it. It sent the first of several events that differ in nothing
+        else, and held the others for the same.
+        """
+        if entry.severity:
+            return entry
+        if self._severities is None:
+            self._severities = {}
+            for _, _, event in self.recorded():
+                self._severities.setdefault((*key_of(event)[:3], ""), event.severity)
+        severity = self._severities.get(entry.key)
+        return entry if severity is None else replace(entry, severity=severity)
 
     def _take_in(self, entry: Delivered) -> None:
         place = (entry.channel, entry.id)
