@@ -30,6 +30,7 @@ from klarm.journal import (
     Finish,
     Journal,
     NewId,
+    Record,
     Resume,
     Source,
     ended_by_crash,
@@ -233,8 +234,7 @@ class Monitor(ReportsFailures):
             try:
                 changes = self._end()
             finally:
-                if self._journal is not None:
-                    self._journal.record(Finish(self._clock(), steps), changes)
+                self._record(Finish(self._clock(), steps), changes)
             self._publish(changes)
             if self._journal is not None:
                 self._journal.close(max(0.0, ends_at - time.monotonic()))
@@ -301,9 +301,8 @@ class Monitor(ReportsFailures):
         try:
             alerts, changes = self._evaluator.look(at, new)
         finally:  # a detector that fails does not cost the row
-            if self._journal is not None:
-                also = (*alerts, *changes) if alerts or changes else ()
-                self._journal.step(at, self._clock(), values, also)
+            also = (*alerts, *changes) if alerts or changes else ()
+            self._record_step(at, values, also)
         for alert in alerts:
             self.alert_counts[alert.severity] += 1
             self._console.alert(alert)
@@ -332,9 +331,19 @@ class Monitor(ReportsFailures):
         while self._commands:
             command = msgspec.structs.replace(self._commands.popleft(), step=step)
             changes = self._tracker.apply(command, step)
-            if self._journal is not None:
-                self._journal.record(command, changes)
+            self._record(command, changes)
             self._publish(changes)
+
+    # Guarded on their own: what cannot be recorded is told all the same.
+    @never_raises(lambda: None)
+    def _record_step(self, step: int, values: Mapping[str, float], also: Sequence[Record]) -> None:
+        if self._journal is not None:
+            self._journal.step(step, self._clock(), values, also)
+
+    @never_raises(lambda: None)
+    def _record(self, record: Record, also: Sequence[Record]) -> None:
+        if self._journal is not None:
+            self._journal.record(record, also)
 
     def _publish(self, changes: Sequence[Change]) -> None:
         """Tell console and listeners what the journal has by now."""
@@ -376,8 +385,7 @@ class Monitor(ReportsFailures):
         self._tracker.checkpoints.go_back_to(step)
         changes = self._evaluator.rebuild(before.rows, before.told, step, undone=before.undone)
         self._timeline.go_on_at(step)
-        if self._journal is not None:
-            self._journal.record(Resume(step, self._clock()), changes)
+        self._record(Resume(step, self._clock()), changes)
         self._console.say(f"run {self.run} {before.how}")
         self._publish(changes)
 
