@@ -1,4 +1,7 @@
-"""The fold: what a journal amounts to, in one reading or in many, in little memory."""
+"""The fold: what a journal amounts to, in one reading or in many, in little memory.
+
+That counting steps, reading rows and looking back agree on rollbacks.py is tested here, too.
+"""
 
 from __future__ import annotations
 

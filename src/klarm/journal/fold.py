@@ -17,6 +17,7 @@ from klarm.journal.records import (
     Step,
     decoded,
 )
+from klarm.journal.rollbacks import Limit
 from klarm.journal.search import identified, steps_back
 from klarm.metrics import Origin
 from klarm.types import Command, Event
@@ -36,7 +37,7 @@ class Fold:
     """Incidents, checkpoints, rollbacks and the number of steps of a journal.
 
     It holds no rows, so a run of any length fits in memory; `surviving_rows` has those. What a
-    rollback undoes no longer counts here, as in `surviving_rows` and `steps_back`.
+    rollback undoes no longer counts; `rollbacks` says what that is.
     """
 
     def __init__(self, journal: Stored, on_damage: OnDamage | None = None) -> None:
@@ -132,14 +133,15 @@ class Fold:
             known.acknowledged_by.append(command.by)
 
     def _go_back(self, resume: Resume, begin: int, file: IO[bytes]) -> None:
-        self.checkpoints = [saved for saved in self.checkpoints if saved[0] <= resume.step]
-        if self.last_step is None or (self._in_order and self.last_step < resume.step):
+        limit = Limit(resume.step)
+        self.checkpoints = [saved for saved in self.checkpoints if limit.keeps_checkpoint(saved[0])]
+        if self.last_step is None or (self._in_order and limit.keeps_step(self.last_step)):
             return
         undone = 0
         survivor: int | None = None
         later: int | None = None
         for step in steps_back(file, begin):
-            if step.step < resume.step:
+            if limit.keeps_step(step.step):
                 survivor = step.step if survivor is None else survivor
                 if self._in_order:
                     break

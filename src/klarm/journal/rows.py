@@ -7,6 +7,7 @@ from math import inf, isfinite
 
 from klarm.journal.lines import Stored, Verifier, lines_between, opened, whole_end
 from klarm.journal.records import Step, decoded
+from klarm.journal.rollbacks import limits_between
 from klarm.journal.search import resume_lines
 from klarm.metrics import to_number
 from klarm.types import Command
@@ -29,7 +30,7 @@ def surviving_rows(
     """
     with opened(journal) as file:
         resumes = [(begin, resume.step) for begin, resume in resume_lines(file)]
-        limits = _limits([step for _, step in resumes], inf if before is None else before)
+        limits = limits_between([step for _, step in resumes], inf if before is None else before)
         passed = 0  # resume lines
         last: int | None = None
         seen: set[str] = set()  # at the last step
@@ -43,24 +44,12 @@ def surviving_rows(
             elif isinstance(record, Step):
                 while passed < len(resumes) and resumes[passed][0] < begin:
                     passed += 1
-                if record.step >= limits[passed]:
+                if not limits[passed].keeps_step(record.step):
                     continue
                 if record.step != last:
                     last, seen = record.step, set()
                 yield record.step, (row := _new_in(record, metrics, seen))
                 seen.update(row)
-
-
-def _limits(resumes: list[int], before: float) -> list[float]:
-    """Return the step that rows must be below, after each number of resume lines.
-
-    >>> _limits([10, 5, 8], before=20)
-    [5, 5, 8, 20]
-    """
-    limits = [before]
-    for step in reversed(resumes):
-        limits.append(min(limits[-1], step))
-    return limits[::-1]
 
 
 def _new_in(record: Step, metrics: Collection[str], seen: set[str]) -> dict[str, float]:

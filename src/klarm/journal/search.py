@@ -15,6 +15,7 @@ from klarm.journal.checksum import checked
 from klarm.journal.identity import derived_id
 from klarm.journal.lines import RUN, Stored, opened, whole_end
 from klarm.journal.records import Record, Resume, Started, Step, decoded
+from klarm.journal.rollbacks import Limit
 from klarm.types import Event
 
 _PIECE = 2**17  # searched at once
@@ -90,16 +91,12 @@ def place_of(journal: Path, step: int, end: int | None = None) -> Place | None:
 
 
 def steps_back(journal: Stored, end: int | None = None) -> Iterator[Step]:
-    """Yield the steps before the end or an offset that no rollback before it undid, last first.
-
-    A resume line undoes the steps before it that are not lower than its own.
-    """
-    undone_from: int | None = None
+    """Yield the steps before the end or an offset that no rollback before it undid, last first."""
+    limit = Limit()
     for _, record in _records_back(journal, (_STEP, _RESUME), end):
         if isinstance(record, Resume):
-            lowest = record.step if undone_from is None else min(undone_from, record.step)
-            undone_from = lowest
-        elif isinstance(record, Step) and (undone_from is None or record.step < undone_from):
+            limit = limit.with_resume(record.step)
+        elif isinstance(record, Step) and limit.keeps_step(record.step):
             yield record
 
 
