@@ -20,11 +20,14 @@ from klarm.delivery.log import Delivered, Key, Outcome, key_of
 from klarm.delivery.silences import Orders, Silence
 from klarm.journal import (
     FILE_NAME,
+    IncidentRecord,
+    add_event,
+    claim,
     derived_id,
     head_of,
-    locks,
     read_commands,
     recorded_events,
+    release,
     steps_back,
 )
 from klarm.types import RINGING, Event, Severity
@@ -87,7 +90,7 @@ class Outbox:
                 file = os.open(self.folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
             except OSError:  # a full disk: better sent twice than not at all
                 return True
-            if not locks.claim(file):
+            if not claim(file):
                 os.close(file)
                 return False
             self._claim = file
@@ -98,7 +101,7 @@ class Outbox:
         with self._lock:
             file, self._claim = self._claim, None
             if file is not None:
-                locks.release(file)
+                release(file)
                 os.close(file)
 
     def abandon(self) -> None:
@@ -274,8 +277,10 @@ class Outbox:
 
     def _incidents_over(self) -> set[str]:
         if self._over is None:
-            last = {event.id: event for _, _, event in self.recorded()}
-            self._over = {id_ for id_, event in last.items() if event.event == "resolved"}
+            incidents: dict[str, IncidentRecord] = {}
+            for _, _, event in self.recorded():
+                add_event(incidents, event)
+            self._over = {id_ for id_, known in incidents.items() if not known.is_open}
         return self._over
 
     def _with_severity(self, entry: Delivered) -> Delivered:

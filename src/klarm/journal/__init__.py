@@ -18,9 +18,9 @@ from klarm.journal.file import (
 )
 from klarm.journal.fold import Fold, Rollback
 from klarm.journal.identity import NewId, counting_ids, derived_id, new_id, recorded_ids
-from klarm.journal.incident import IncidentRecord
+from klarm.journal.incident import IncidentRecord, add_event
 from klarm.journal.lines import Damage, OnDamage, Stored, whole_end
-from klarm.journal.locks import is_surely_free
+from klarm.journal.locks import claim, is_surely_free, release
 from klarm.journal.reading import head_of, is_journal, read_journal
 from klarm.journal.records import (
     FORMAT,
@@ -34,6 +34,7 @@ from klarm.journal.records import (
     Step,
     encode,
 )
+from klarm.journal.rollbacks import Limit
 from klarm.journal.rows import Row, surviving_rows
 from klarm.journal.search import began_at, opening_of, place_of, recorded_events, steps_back
 
@@ -50,6 +51,7 @@ __all__ = [
     "InUseError",
     "IncidentRecord",
     "Journal",
+    "Limit",
     "MemoryJournal",
     "NewId",
     "OnDamage",
@@ -61,10 +63,12 @@ __all__ = [
     "Started",
     "Step",
     "Stored",
+    "add_event",
     "append_command",
     "append_lines",
     "began_at",
     "checked",
+    "claim",
     "counting_ids",
     "derived_id",
     "encode",
@@ -84,6 +88,7 @@ __all__ = [
     "record_crash",
     "recorded_events",
     "recorded_ids",
+    "release",
     "run_folder",
     "sealed",
     "steps_back",

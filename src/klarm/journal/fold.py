@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from klarm.journal.incident import IncidentRecord
+from klarm.journal.incident import IncidentRecord, add_event
 from klarm.journal.lines import OnDamage, Stored, Verifier, lines_between, opened, whole_end
 from klarm.journal.records import (
     Bound,
@@ -85,7 +85,7 @@ class Fold:
     def _add(self, record: Record, begin: int, file: IO[bytes], new: list[Event]) -> None:
         if isinstance(record, Event):
             event = identified(record, self.began)
-            self._add_event(event)
+            add_event(self.incidents, event)
             new.append(event)
         elif isinstance(record, Step):
             self._add_step(record.step)
@@ -118,13 +118,6 @@ class Fold:
             self.steps += 1
             self.last_step = step
         self.finished = False
-
-    def _add_event(self, event: Event) -> None:
-        known = self.incidents.get(event.id)
-        if known is None or event.event == "opened":  # klarm 0.1 may give a number twice
-            self.incidents[event.id] = IncidentRecord.of(event)
-        else:
-            known.add(event)
 
     def _add_command(self, command: Command) -> None:
         self.commands.add(command.key)
