@@ -136,6 +136,28 @@ def test_an_incident_of_a_run_that_is_over_is_closed_in_its_journal() -> None:
     assert [(r.state, r.reason) for r in fold.incidents.values()] == [("resolved", "closed")]
 
 
+def test_a_trainer_that_brings_its_own_record_forgets_no_command() -> None:
+    """As TRL's does: the rows are its own, what people said is in the journal."""
+    rows = [{"kl": 3.0 if step >= 70 else 0.02 + step % 3 / 1000} for step in range(120)]
+    monitor = klarm.init("a", console=False, kl_budget={"enabled": True})
+    for step, row in enumerate(rows[:90]):
+        monitor.log(row, step)
+    (incident,) = monitor.incidents
+    accept = Command(command="accept", key="1", time=0.0, by="ada", incident=incident.id)
+    monitor.hand_over(accept)
+    for step, row in enumerate(rows[90:100], 90):
+        monitor.log(row, step)
+    klarm.finish()
+    told = events()
+    again = klarm.init("a", console=False, kl_budget={"enabled": True})
+    again.resume(100, list(enumerate(rows[:100])))
+    for step, row in enumerate(rows[100:], 100):
+        again.log(row, step)
+    klarm.finish()
+    assert [event.event for event in told] == ["opened", "resolved"]
+    assert events() == told
+
+
 def test_a_file_that_cannot_be_read_disturbs_nobody(tmp_path: Path) -> None:
     """The thread goes on, and so does training."""
     (tmp_path / "commands.jsonl").mkdir()

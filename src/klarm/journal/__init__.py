@@ -35,7 +35,7 @@ from klarm.journal.records import (
     encode,
 )
 from klarm.journal.rollbacks import Limit
-from klarm.journal.rows import Row, surviving_rows
+from klarm.journal.rows import Row, surviving_rows, with_commands
 from klarm.journal.search import began_at, opening_of, place_of, recorded_events, steps_back
 
 __all__ = [
@@ -94,4 +94,5 @@ __all__ = [
     "steps_back",
     "surviving_rows",
     "whole_end",
+    "with_commands",
 ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from math import inf, isfinite
 
 from klarm.journal.lines import Stored, Verifier, lines_between, opened, whole_end
 from klarm.journal.records import Step, decoded
 from klarm.journal.rollbacks import limits_between
-from klarm.journal.search import resume_lines
+from klarm.journal.search import command_lines, resume_lines
 from klarm.metrics import to_number
 from klarm.types import Command
 
@@ -50,6 +51,26 @@ def surviving_rows(
                     last, seen = record.step, set()
                 yield record.step, (row := _new_in(record, metrics, seen))
                 seen.update(row)
+
+
+def with_commands(rows: Iterable[Row], journal: Stored) -> Iterator[Row | Command]:
+    """Yield rows that somebody else has kept, and the commands of a journal between them.
+
+    A command takes effect before the row of its step, or where training went back to since.
+    """
+    with opened(journal) as file:
+        resumes = [(begin, resume.step) for begin, resume in resume_lines(file)]
+        limits = limits_between([step for _, step in resumes])
+        waiting: deque[tuple[float, Command]] = deque()
+        for begin, command in command_lines(file):
+            passed = sum(at < begin for at, _ in resumes)
+            waiting.append((min(command.step or 0, limits[passed].step), command))
+    for step, values in rows:
+        while waiting and waiting[0][0] <= step:
+            yield waiting.popleft()[1]
+        yield step, values
+    for _, command in waiting:
+        yield command
 
 
 def _new_in(record: Step, metrics: Collection[str], seen: set[str]) -> dict[str, float]:

@@ -16,12 +16,13 @@ from klarm.journal.identity import derived_id
 from klarm.journal.lines import RUN, Stored, opened, whole_end
 from klarm.journal.records import Record, Resume, Started, Step, decoded
 from klarm.journal.rollbacks import Limit
-from klarm.types import Event
+from klarm.types import Command, Event
 
 _PIECE = 2**17  # searched at once
 _FIRST_PIECE_BACK, _PIECE_BACK = 2**15, 2**18  # what is looked for from the end is mostly near it
 _FAR_BACK = 2**24  # a step that is not found so near the end is done without
 _EVENT, _STEP, _RESUME = b'{"type":"event"', b'{"type":"step"', b'{"type":"resume"'
+_COMMAND = b'{"type":"command"'
 _OPENED, _STEP_OF = b'{"type":"event","event":"opened","incident":%d,', b'{"type":"step","step":%d,'
 
 
@@ -66,6 +67,13 @@ def resume_lines(journal: Stored) -> Iterator[tuple[int, Resume]]:
     """Yield the resume lines of a journal, each with where it begins."""
     for begin, _, record in _records(journal, _RESUME):
         if isinstance(record, Resume):
+            yield begin, record
+
+
+def command_lines(journal: Stored) -> Iterator[tuple[int, Command]]:
+    """Yield the commands that a run has applied, each with where its line begins."""
+    for begin, _, record in _records(journal, _COMMAND):
+        if isinstance(record, Command):
             yield begin, record
 
 
