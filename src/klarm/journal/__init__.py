@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from klarm.journal.appender import InUseError
 from klarm.journal.checksum import checked, sealed
+from klarm.journal.closing import close_at_rest, record_command
 from klarm.journal.commands import FILE_NAME as COMMANDS_FILE
 from klarm.journal.commands import append_command, append_lines, new_key, read_commands, read_lines
 from klarm.journal.crash import ended_by_crash, record_crash
@@ -69,6 +70,7 @@ __all__ = [
     "began_at",
     "checked",
     "claim",
+    "close_at_rest",
     "counting_ids",
     "derived_id",
     "encode",
@@ -85,6 +87,7 @@ __all__ = [
     "read_commands",
     "read_journal",
     "read_lines",
+    "record_command",
     "record_crash",
     "recorded_events",
     "recorded_ids",

@@ -33,6 +33,7 @@ from klarm.journal import (
     Record,
     Resume,
     Source,
+    close_at_rest,
     ended_by_crash,
     new_id,
 )
@@ -182,6 +183,13 @@ class Monitor(ReportsFailures):
         """Have a command applied with the next step. For another thread than that of `log`."""
         self._commands.append(command)
 
+    @never_raises(lambda: None)
+    def apply(self, command: Command) -> None:
+        """Do now what a command of a journal says: for a replay, which knows the moment."""
+        with self._lock:
+            if not self._silent_because:
+                self._apply(command, command.step or 0)
+
     @property
     def applied_commands(self) -> Collection[str]:
         """The keys of those that earlier processes of the run have applied."""
@@ -321,18 +329,26 @@ class Monitor(ReportsFailures):
     def _end(self) -> Sequence[Change]:
         """Return what the end of the run changes."""
         recorded = self._past.recorded
+        self._apply_commands((self._timeline.step or 0) + 1)
         if self._timeline.from_earlier_process and recorded is not None:
             return ended_by_crash(recorded)  # this process never learnt where the run goes on
-        self._apply_commands((self._timeline.step or 0) + 1)
         return self._tracker.finish()
 
     def _apply_commands(self, step: int) -> None:
         """Do what people asked for since the last step, and record it."""
         while self._commands:
             command = msgspec.structs.replace(self._commands.popleft(), step=step)
+            self._apply(command, step)
+
+    def _apply(self, command: Command, step: int) -> None:
+        recorded = self._past.recorded
+        changes: Sequence[Change]
+        if self._timeline.from_earlier_process and recorded is not None:
+            changes = close_at_rest(recorded, command)  # no detector is rebuilt yet
+        else:
             changes = self._tracker.apply(command, step)
-            self._record(command, changes)
-            self._publish(changes)
+        self._record(command, changes)
+        self._publish(changes)
 
     # Guarded on their own: what cannot be recorded is told all the same.
     @never_raises(lambda: None)
