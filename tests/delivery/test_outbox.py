@@ -13,7 +13,7 @@ from one_channel import FOLDER, Run, outcomes, silence
 
 from klarm.delivery.log import FILE_NAME as DELIVERIES
 from klarm.delivery.outbox import Outbox
-from klarm.journal import FILE_NAME
+from klarm.journal import COMMANDS_FILE, FILE_NAME
 from klarm.types import Event
 
 FORMAT_1 = Path(__file__).parents[1] / "journal" / "format_1"
@@ -75,6 +75,21 @@ def test_a_damaged_line_is_said_once(run: Run) -> None:
         outbox.refresh()
     (line,) = said
     assert line.startswith("deliveries.jsonl is damaged at byte 0")
+
+
+def test_a_damaged_command_is_said_once(run: Run) -> None:
+    """Unless the run watches its commands, and says so itself."""
+    silence(until_step=1000)
+    file = FOLDER / COMMANDS_FILE
+    file.write_bytes(file.read_bytes().replace(b"1000", b"2000"))
+    said: list[str] = []
+    outbox = Outbox(FOLDER, say=said.append)
+    watched = Outbox(FOLDER, say=pytest.fail, commands_watched=True)
+    for _ in range(2):
+        outbox.refresh()
+        watched.refresh()
+    (line,) = said
+    assert line.startswith("commands.jsonl is damaged at byte 0: the line is skipped.")
 
 
 def test_what_was_overtaken_is_not_sent(run: Run) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import klarm
 from klarm.analysis.replay import ids_in, replay
 from klarm.cli.group import klarm as command
 from klarm.config.layers import load
-from klarm.journal.commands import append_command, new_key
+from klarm.journal.commands import append_command, new_key, read_commands
 from klarm.journal.fold import Fold
 from klarm.journal.reading import read_journal
 from klarm.monitor.command_watch import CommandWatch
@@ -156,6 +157,38 @@ def test_a_trainer_that_brings_its_own_record_forgets_no_command() -> None:
     klarm.finish()
     assert [event.event for event in told] == ["opened", "resolved"]
     assert events() == told
+
+
+def test_a_damaged_line_is_said_once_and_read_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread looks every second; the commands behind it count."""
+    from klarm.monitor import command_watch
+
+    file = tmp_path / "commands.jsonl"
+    file.write_bytes(b'{"type":"command","command":"close"}\n')
+    handed: list[Command] = []
+    readings: list[int] = []
+
+    def read(folder: Path, start: int, on_damage: object) -> Iterator[tuple[int, Command]]:
+        readings.append(start)
+        return read_commands(folder, start, on_damage)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(command_watch, "read_commands", read)
+    watch = CommandWatch(tmp_path, handed.append, Notices())
+    for _ in range(3):
+        watch.look()
+    assert readings == [0]
+    said = Command(command="close", key="1", time=1.0, by="ada", incident="kaaaaaaa")
+    append_command(tmp_path, said)
+    for _ in range(3):
+        watch.look()
+    assert handed == [said]
+    assert readings == [0, 0]
+    assert capsys.readouterr().err == (
+        "klarm: commands.jsonl is damaged at byte 0: the line is skipped. If a command had no "
+        "effect, give it again.\n"
+    )
 
 
 def test_a_file_that_cannot_be_read_disturbs_nobody(tmp_path: Path) -> None:

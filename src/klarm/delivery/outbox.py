@@ -19,10 +19,12 @@ from klarm.delivery import log as deliveries
 from klarm.delivery.log import Delivered, Key, Outcome, key_of
 from klarm.delivery.silences import Orders, Silence
 from klarm.journal import (
+    COMMANDS_FILE,
     FILE_NAME,
     IncidentRecord,
     add_event,
     claim,
+    damage_at,
     derived_id,
     head_of,
     read_commands,
@@ -61,7 +63,9 @@ class Outbox:
         again: Again = "none",
         clock: Callable[[], float] = time.time,
         say: Callable[[str], None] = lambda _: None,
+        commands_watched: bool = False,
     ) -> None:
+        """Prepare to read. `commands_watched` says that another part reports damaged commands."""
         self.folder = folder.absolute() if folder is not None else None
         self._again = again
         self._clock = clock
@@ -70,7 +74,7 @@ class Outbox:
         self._claim: int | None = None
         self._began: float | None = clock() if folder is None else None
         self._deliveries_to = self._commands_to = 0  # read
-        self._has_damage = False
+        self._damaged: set[str] = {COMMANDS_FILE} if commands_watched else set()  # and said
         self._said: set[str] = set()
         self._orders = Orders()
         self._settled: set[tuple[str, Key]] = set()  # with the channel's name
@@ -131,7 +135,9 @@ class Outbox:
                     "notified twice."
                 )
             try:
-                for end, command in read_commands(self.folder, self._commands_to):
+                for end, command in read_commands(
+                    self.folder, self._commands_to, self._on_damaged_command
+                ):
                     self._orders.take_in(command, began)
                     self._commands_to = end
             except PermissionError as error:
@@ -308,12 +314,17 @@ class Outbox:
             self._receipts[place] = {**self._receipts.get(place, {}), **entry.receipt}
 
     def _on_damage(self, offset: int) -> None:
-        if not self._has_damage:
-            self._has_damage = True
+        if deliveries.FILE_NAME not in self._damaged:
+            self._damaged.add(deliveries.FILE_NAME)
             self._say(
                 f"{deliveries.FILE_NAME} is damaged at byte {offset}: the line is skipped, and "
                 "people may be notified twice of what it recorded."
             )
+
+    def _on_damaged_command(self, offset: int) -> None:
+        if COMMANDS_FILE not in self._damaged:
+            self._damaged.add(COMMANDS_FILE)
+            self._say(damage_at(offset))
 
     def _say_once(self, message: str) -> None:
         if message not in self._said:

@@ -6,7 +6,14 @@ from klarm.journal.appender import InUseError
 from klarm.journal.checksum import checked, sealed
 from klarm.journal.closing import close_at_rest, record_command
 from klarm.journal.commands import FILE_NAME as COMMANDS_FILE
-from klarm.journal.commands import append_command, append_lines, new_key, read_commands, read_lines
+from klarm.journal.commands import (
+    append_command,
+    append_lines,
+    damage_at,
+    new_key,
+    read_commands,
+    read_lines,
+)
 from klarm.journal.crash import ended_by_crash, record_crash
 from klarm.journal.file import (
     FILE_NAME,
@@ -72,6 +79,7 @@ __all__ = [
     "claim",
     "close_at_rest",
     "counting_ids",
+    "damage_at",
     "derived_id",
     "encode",
     "ended_by_crash",
