@@ -25,7 +25,14 @@ from klarm.journal.file import (
     run_folder,
 )
 from klarm.journal.fold import Fold, Rollback
-from klarm.journal.identity import NewId, counting_ids, derived_id, new_id, recorded_ids
+from klarm.journal.identity import (
+    NewId,
+    counting_ids,
+    derived_id,
+    new_id,
+    recorded_ids,
+    unused_ids,
+)
 from klarm.journal.incident import IncidentRecord, add_event
 from klarm.journal.lines import Damage, OnDamage, Stored, whole_end
 from klarm.journal.locks import claim, is_surely_free, release
@@ -104,6 +111,7 @@ __all__ = [
     "sealed",
     "steps_back",
     "surviving_rows",
+    "unused_ids",
     "whole_end",
     "with_commands",
 ]

@@ -35,7 +35,7 @@ from klarm.journal import (
     Source,
     close_at_rest,
     ended_by_crash,
-    new_id,
+    unused_ids,
 )
 from klarm.metrics import Binding, Origin, UserKey, to_number
 from klarm.monitor.command_watch import CommandWatch
@@ -74,7 +74,7 @@ class Monitor(ReportsFailures):
         framework: str = "",
         user_keys: Mapping[str, UserKey] | None = None,
         of_journal: bool = False,
-        ids: NewId = new_id,
+        ids: NewId | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.run = run
@@ -85,6 +85,9 @@ class Monitor(ReportsFailures):
         self.on_event: list[Callable[[Event], object]] = []
         # Called at the end with the seconds that are left.
         self.on_finish: list[Callable[[float], object]] = []
+        self._past = Past(journal, clock)
+        earlier = self._past.recorded
+        ids = ids or unused_ids(() if earlier is None else earlier.incidents)
         self._evaluator = Evaluator(self.detectors, rules or IncidentRules(), ids=ids)
         self._tracker = self._evaluator.tracker
         self._bindings = 0  # how many of the binding's keys it was told of
@@ -101,8 +104,6 @@ class Monitor(ReportsFailures):
         self._postponed: list[tuple[Mapping[str, object], object]] = []
         self._silent_because = ""
         self._since = ""  # where a number of steps is not that of the whole run
-        self._past = Past(journal, clock)
-        earlier = self._past.recorded
         self._commands: deque[Command] = deque()  # handed over, and not applied yet
         self._command_watch: CommandWatch | None = None
         if earlier is not None:
