@@ -1,7 +1,7 @@
 """The outbox: the events of a run that people have yet to be notified of.
 
-An event is in the journal before anything is sent, and in the deliveries after it was. So what is
-pending is the one less the other, for this process and for any later one.
+An event is handed to the journal before anything is sent, and is in the deliveries after it was. So
+what is pending is the one less the other, for this process and for any later one.
 """
 
 from __future__ import annotations
