@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import importlib.util
 import re
 import subprocess
 import sys
@@ -37,6 +39,7 @@ LAYERS = [
     "cli",
 ]
 PACKAGES = [layer for layer in LAYERS if (SOURCE / layer).is_dir()]
+DOORS = {f"klarm.{package}" for package in PACKAGES}
 # Packages of like parts, one file each: a part may be imported by its own name.
 COLLECTIONS = {"detectors", "channels", "integrations", "sources", "analysis", "cli"}
 # Imported where they are used: numpy, or the threads of a run that has channels.
@@ -89,6 +92,17 @@ def test_packages_are_entered_by_the_door(path: Path) -> None:
             assert inside or is_door or node.module in LOADED_WHEN_USED, node.module
 
 
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_door_offers_what_others_take(path: Path) -> None:
+    """Nothing is taken from a package that its `__all__` does not name."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module in DOORS:
+            package = node.module.split(".")[1]
+            taken = {alias.name for alias in node.names}
+            if package != part_of(path) and package not in COLLECTIONS:
+                assert taken <= set(importlib.import_module(node.module).__all__), node.module
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_package_says_what_lives_there(package: str) -> None:
     """In the first line of its `__init__`."""
@@ -98,7 +112,7 @@ def test_a_package_says_what_lives_there(package: str) -> None:
 
 
 def modules() -> list[Path]:
-    return [path for path in files() if path.parent != SOURCE and path.stem != "__init__"]
+    return [path for path in files() if path.stem != "__init__"]
 
 
 def names(test_file: Path, module: Path) -> bool:
@@ -114,7 +128,7 @@ def names(test_file: Path, module: Path) -> bool:
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_every_module_has_its_tests(path: Path) -> None:
     """`tests/` mirrors `src/klarm`: a file of its own, or one of its package that names it."""
-    folders = [TESTS / part_of(path)]
+    folders = [TESTS if path.parent == SOURCE else TESTS / part_of(path)]
     if part_of(path) == "integrations":
         folders.append(TESTS / "frameworks")  # where the real ones are installed
     own = [folder / f"test_{path.stem}.py" for folder in folders]
@@ -126,7 +140,6 @@ def test_every_module_has_its_tests(path: Path) -> None:
 
 def test_import_paths_that_users_have_stay() -> None:
     """They stand in training scripts and in verl's plugin list."""
-    import importlib
     from importlib.metadata import entry_points
 
     from klarm.detectors import CATALOGUE, KLExplosionDetector

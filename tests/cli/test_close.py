@@ -6,6 +6,7 @@ Covers ack.py, which.py, runs.py and options.py too.
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,18 @@ def test_a_prefix_of_several_ids_lists_them() -> None:
         "  kaaaa333  run b, kl, critical, since step 3",
     ]
     assert "run b: incident 1 (kaaaa333)" in run("close", "KAAAA3").output
+
+
+def test_copies_of_a_run_are_told_apart_by_their_folders() -> None:
+    """The run and the id are the same in both."""
+    id_ = broken("a")
+    shutil.copytree("klarm_runs/a", "klarm_runs/a-copy")
+    assert run("close", id_[:5]).output.splitlines() == [
+        f"Error: {id_[:5]} could be any of these; name the folder with --run:",
+        f"  {id_}  run klarm_runs/a, kl, critical, since step 0",
+        f"  {id_}  run klarm_runs/a-copy, kl, critical, since step 0",
+    ]
+    assert "is closed" in run("close", id_, "--run", "klarm_runs/a-copy").output
 
 
 def test_what_is_too_short_or_unknown_is_said() -> None:

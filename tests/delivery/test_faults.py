@@ -68,7 +68,7 @@ KILLED = """
         entries = [e for _, e in deliveries.read(pathlib.Path("klarm_runs") / run)]
         later = child(deliver if number % 2 else next_start)
         _, status = os.waitpid(later, 0)
-        recorded = [(e.id, e.event, e.step) for e in entries]
+        recorded = [e.key for e in entries]
         print(json.dumps({"run": run, "pid": pid, "recorded": recorded, "status": status}))
 """
 
@@ -105,7 +105,7 @@ def test_killed_at_random_moments_every_event_is_delivered_in_the_end(server: Se
         assert result["status"] == 0
         assert sorted(sent(folder)) == sorted(events_of(folder))
         told = [
-            (message["pid"] == result["pid"], (m["id"], m["event"], m["step"]))
+            (message["pid"] == result["pid"], (m["id"], m["event"], m["step"], m["severity"]))
             for message in server.messages
             if (m := message)["path"] == f"/{result['run']}"
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from one_channel import FOLDER, Run, outcomes, silence
 
 from klarm.delivery.log import FILE_NAME as DELIVERIES
 from klarm.delivery.outbox import Outbox
-from klarm.journal import FILE_NAME
+from klarm.journal import COMMANDS_FILE, FILE_NAME
 from klarm.types import Event
 
 FORMAT_1 = Path(__file__).parents[1] / "journal" / "format_1"
@@ -76,6 +77,21 @@ def test_a_damaged_line_is_said_once(run: Run) -> None:
     assert line.startswith("deliveries.jsonl is damaged at byte 0")
 
 
+def test_a_damaged_command_is_said_once(run: Run) -> None:
+    """Unless the run watches its commands, and says so itself."""
+    silence(until_step=1000)
+    file = FOLDER / COMMANDS_FILE
+    file.write_bytes(file.read_bytes().replace(b"1000", b"2000"))
+    said: list[str] = []
+    outbox = Outbox(FOLDER, say=said.append)
+    watched = Outbox(FOLDER, say=pytest.fail, commands_watched=True)
+    for _ in range(2):
+        outbox.refresh()
+        watched.refresh()
+    (line,) = said
+    assert line.startswith("commands.jsonl is damaged at byte 0: the line is skipped.")
+
+
 def test_what_was_overtaken_is_not_sent(run: Run) -> None:
     """An escalation that was sent makes the opening old news, in the order of the journal."""
     opened = run.outbox.identified(run.tell("opened"))
@@ -95,6 +111,42 @@ def test_an_edit_overtakes_nothing(run: Run) -> None:
     settled = run.outbox.identified(run.tell("settled", step=40))
     run.outbox.settle("hook", [settled], "sent")
     assert run.outbox.unsettled("hook", [escalated, settled]) == [escalated]
+
+
+def test_a_critical_is_sent_where_a_warning_of_the_same_step_was(run: Run, server: Server) -> None:
+    """Training went back, or a step has several dicts: the second escalation is news."""
+    run.tell("opened")
+    run.tell("escalated", step=60, severity="warning")
+    run.settle()
+    run.tell("escalated", step=60, severity="critical")
+    assert [event.severity for event in pending(FOLDER, "hook")] == ["critical"]
+    run.settle()
+    assert [m["severity"] for m in server.messages] == ["warning", "critical"]
+    assert pending(FOLDER, "hook") == []
+
+
+def test_escalations_of_one_step_that_wait_are_one_message(run: Run, server: Server) -> None:
+    """With the worst of them."""
+    for severity in ("warning", "warning", "critical"):
+        run.tell("escalated", step=60, severity=severity)
+    run.settle()
+    (message,) = server.messages
+    assert (message["event"], message["severity"]) == ("escalated", "critical")
+    assert outcomes() == [(1, "escalated", "sent"), (1, "escalated", "sent")]
+
+
+def test_a_line_without_a_severity_is_about_the_first_such_event(run: Run) -> None:
+    """klarm 0.1 held the second for the same: a critical one is sent now."""
+    run.tell("escalated", step=60, severity="warning")
+    run.settle()
+    file = FOLDER / DELIVERIES
+    (line,) = file.read_bytes().splitlines()
+    entry = json.loads(line)
+    del entry["severity"], entry["id"], entry["crc"]
+    file.write_text(json.dumps(entry) + "\n")
+    assert pending(FOLDER, "hook") == []
+    run.tell("escalated", step=60, severity="critical")
+    assert [event.severity for event in pending(FOLDER, "hook")] == ["critical"]
 
 
 def test_the_ids_of_format_1_are_filled_in(clean_place: None) -> None:

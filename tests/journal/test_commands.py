@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from klarm.journal.checksum import sealed
 from klarm.journal.commands import (
     FILE_NAME,
     append_command,
@@ -23,8 +27,8 @@ def close(by: str) -> Command:
     return Command(command="close", key=by, time=1.5, by=by, incident="kaaaaaaa")
 
 
-def names(start: int = 0) -> list[str]:
-    return [command.by for _, command in read_commands(HERE, start)]
+def names(start: int = 0, on_damage: Callable[[int], None] | None = None) -> list[str]:
+    return [command.by for _, command in read_commands(HERE, start, on_damage)]
 
 
 def test_a_command_is_read_as_it_was_written() -> None:
@@ -56,14 +60,23 @@ def test_without_a_file_there_are_no_commands() -> None:
     assert names() == []
 
 
-def test_damaged_and_unknown_lines_are_passed_over() -> None:
-    """What was changed by hand, has no checksum, or comes from a later version."""
+def test_damaged_lines_are_skipped_and_reported() -> None:
+    """What was changed by hand, or has no checksum, with where it is; an empty line is nothing."""
     for by in ("ada", "bob", "eve"):
         append_command(HERE, close(by))
     changed = FILE.read_bytes().replace(b'"by":"bob"', b'"by":"rob"')
-    FILE.write_bytes(changed + b'{"type":"command","command":"close"}\n\xff\xfe\n')
+    FILE.write_bytes(changed + b'\n{"type":"command","command":"close"}\n\xff\xfe\n')
     append_command(HERE, close("joe"))
-    assert names() == ["ada", "eve", "joe"]
+    damaged: list[int] = []
+    assert names(on_damage=damaged.append) == ["ada", "eve", "joe"]
+    assert damaged == [len(changed) // 3, len(changed) + 1, len(changed) + 38]
+
+
+def test_a_command_of_a_later_version_is_no_damage() -> None:
+    """It is skipped without a word."""
+    append_lines(FILE, sealed(b'{"type":"command","command":"dance","key":"1"}'))
+    append_command(HERE, close("ada"))
+    assert names(on_damage=lambda offset: pytest.fail(str(offset))) == ["ada"]
 
 
 def test_a_line_that_is_being_written_waits_for_its_end() -> None:

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -172,14 +173,41 @@ def test_a_step_and_what_it_changed_are_one_write(monkeypatch: pytest.MonkeyPatc
     assert all(checked(line) == "good" for batch in written for line in batch.splitlines())
 
 
-def test_an_alert_that_is_no_json_does_not_cost_the_step() -> None:
-    """A detector of the user's own may put anything into its metrics."""
-    journal = FileJournal(Path("runs/a"), silence)
-    wrong = msgspec.structs.replace(ALERT, metrics={"kl": object()})  # type: ignore[dict-item]
-    with pytest.raises(TypeError):
-        journal.step(1, 1.0, {"kl": 0.1}, [ALERT, wrong, ALERT])
+def test_a_record_that_is_no_json_costs_neither_the_step_nor_the_others() -> None:
+    """A detector of the user's own may put anything into its alerts; it is said once."""
+    said: list[str] = []
+    journal = FileJournal(Path("runs/a"), said.append)
+    odd = {"kl": np.float64(math.nan), "loss": np.float32(0.5), "mood": object(), "half": "\ud800"}
+    wrong = msgspec.structs.replace(ALERT, metrics=odd)  # type: ignore[arg-type]
+    endless: list[object] = []
+    endless.append(endless)
+    hopeless = msgspec.structs.replace(ALERT, message=endless)  # type: ignore[arg-type]
+    for step in (1, 2):
+        journal.step(step, 1.0, {"kl": 0.1}, [wrong, hopeless, OPENED])
     journal.close(1.0)
-    assert list(read_journal(journal.path)) == [Step(1, 1.0, {"kl": 0.1}, lines=1), ALERT]
+    metrics = {"kl": "NaN", "loss": 0.5, "mood": "<object>", "half": "?"}
+    reduced = msgspec.structs.replace(ALERT, metrics=metrics)
+    assert list(read_journal(journal.path)) == [
+        *(Step(1, 1.0, {"kl": 0.1}, lines=2), reduced, OPENED),
+        *(Step(2, 1.0, {"kl": 0.1}, lines=2), reduced, OPENED),
+    ]
+    (line,) = said
+    assert "an alert by kl_explosion is recorded without what JSON cannot hold (TypeError" in line
+
+
+def test_a_name_that_is_no_text_costs_nothing_else() -> None:
+    """Half a character, as a file name may have."""
+    said: list[str] = []
+    journal = FileJournal(Path("runs/a"), said.append)
+    journal.step(1, 1.0, {"kl": math.inf, "half\ud800": 1.0}, [OPENED])
+    journal.record(Checkpoint(1, 2.0, "out/\ud800"))
+    journal.close(1.0)
+    assert list(read_journal(journal.path)) == [
+        Step(1, 1.0, {"kl": "Infinity", "half?": 1.0}, lines=1),
+        OPENED,
+        Checkpoint(1, 2.0, "out/?"),
+    ]
+    assert len(said) == 1
 
 
 def test_types_and_fields_of_a_later_version_are_passed_over() -> None:

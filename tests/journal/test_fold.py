@@ -1,19 +1,34 @@
-"""The fold: what a journal amounts to, in one reading or in many, in little memory."""
+"""The fold: what a journal amounts to, in one reading or in many, in little memory.
+
+That counting steps, reading rows and looking back agree on rollbacks.py is tested here, too.
+"""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
 import pytest
-from batches import ALERT, JOURNAL, RUN, Batch, event, written
+from batches import ALERT, FOLDER, JOURNAL, RUN, Batch, event, written
 from hypothesis import given
 from hypothesis import strategies as st
 
+from klarm.journal.checksum import sealed
 from klarm.journal.file import FileJournal, MemoryJournal
 from klarm.journal.fold import Fold, Rollback
 from klarm.journal.identity import derived_id
-from klarm.journal.records import Bound, Checkpoint, Finish, Record, Resume, Started, Step
+from klarm.journal.records import (
+    Bound,
+    Checkpoint,
+    Finish,
+    Record,
+    Resume,
+    Started,
+    Step,
+    encode_step,
+)
 from klarm.journal.rows import surviving_rows
 from klarm.journal.search import steps_back
 from klarm.metrics import Origin
@@ -230,3 +245,53 @@ def test_a_long_run_is_folded_in_little_memory() -> None:
     tracemalloc.stop()
     assert count == fold.steps == steps - 101
     assert peak < 20 * steps
+
+
+# Prints how many steps a journal has, by the fold and by its rows, and the peak of memory in kB.
+FOLDING = """
+import sys
+from pathlib import Path
+from klarm.journal import Fold, surviving_rows
+path = Path(sys.argv[1])
+fold = Fold(path)
+fold.update()
+rows = sum(1 for _ in surviving_rows(path, ["kl"]))
+(peak,) = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")]
+print(fold.steps, rows, peak)
+"""
+
+
+def write_long(steps: int) -> int:
+    """Write a journal with a checkpoint and a rollback of 101 steps in 10,000; return what counts.
+
+    Many steps are appended at once, which is faster; the lines are as a run writes them.
+    """
+    JOURNAL.unlink(missing_ok=True)
+    journal = FileJournal(FOLDER, print)
+    journal.record(RUN)
+    lines: list[bytes] = []
+    for number in range(steps):
+        values = {"kl": 0.5, "reward": 1.25, "loss": 0.125}
+        lines.append(sealed(encode_step(number, 1.5, values)))
+        if len(lines) == 10_000:
+            journal._append(b"".join(lines))
+            lines.clear()
+            journal.record(Checkpoint(number - 200, 1.5, "out"))
+            journal.record(Resume(number - 100, 1.5))
+    journal.close(60.0)
+    return steps - 101 * (steps // 10_000)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="it says how much memory it is")
+def test_the_memory_of_a_process_does_not_grow_with_the_run() -> None:
+    """Ten times the steps, at most 4 MB more; the numbers of the steps alone would take 6."""
+    peaks: dict[int, int] = {}
+    for steps in (20_000, 200_000):
+        count = write_long(steps)
+        done = subprocess.run(
+            [sys.executable, "-c", FOLDING, JOURNAL], capture_output=True, text=True, check=True
+        )
+        counted, rows, peak = map(int, done.stdout.split())
+        assert counted == rows == count
+        peaks[steps] = peak
+    assert peaks[200_000] < peaks[20_000] + 4_096

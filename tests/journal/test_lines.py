@@ -136,6 +136,7 @@ OLD_RUN, OLD_STEP = encode(Started("a", 1.0, "0.1.0", "node", {})), encode(STEP)
         ([OLD_RUN, OLD_STEP, SEALED_RUN, OLD_STEP], [1, 2, 3], [(4, "not by klarm")]),
         ([SEALED_RUN, SEALED_STEP, OLD_RUN, OLD_STEP, b""], [1, 2, 3, 4], []),
         ([encode(RUN), SEALED_STEP], [2], [(1, "damaged")]),
+        ([b"", SEALED_STEP, b"", SEALED_STEP], [2, 4], [(1, "damaged")]),
     ],
     ids=[
         "klarm 0.1",
@@ -145,6 +146,7 @@ OLD_RUN, OLD_STEP = encode(Started("a", 1.0, "0.1.0", "node", {})), encode(STEP)
         "klarm 0.2 goes on",
         "klarm 0.1 goes on",
         "the first line lost its checksum",
+        "the first line is empty",
     ],
 )
 def test_lines_without_a_checksum_count_only_where_klarm_0_1_wrote(

@@ -30,6 +30,17 @@ def test_a_damaged_first_line_does_not_cost_the_run() -> None:
     assert (head.run, head.started, head.config) == ("a", 0.0, {})
 
 
+def test_an_empty_first_line_does_not_cost_the_run() -> None:
+    """Whether it stands before the run line or in its place."""
+    content = written([(RUN, []), (STEP, []), (LATER, []), (STEP, [])])
+    for wiped in (b"\n" + content, b" " * 9 + content[content.index(b"\n") :]):
+        JOURNAL.write_bytes(wiped)
+        assert is_journal(JOURNAL)
+        head = head_of(JOURNAL)
+        assert head is not None
+        assert head.run == "a"
+
+
 def test_other_files_are_no_journals() -> None:
     """Neither logs of trainers nor the other files that klarm keeps beside a journal."""
     path = Path("a.jsonl")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from batches import JOURNAL, RUN, written
+from msgspec.structs import replace
 
 from klarm.journal.records import Resume, Step
-from klarm.journal.rows import surviving_rows
+from klarm.journal.rows import surviving_rows, with_commands
 from klarm.types import Command
 
 CLOSE = Command(command="close", key="c1", time=1.5, by="ada", incident="ka", step=3)
@@ -57,3 +58,31 @@ def test_a_command_stays_in_its_place_and_no_rollback_undoes_it() -> None:
         ]
     )
     assert list(surviving_rows(JOURNAL, ["kl"])) == [(1, {"kl": 1.0}), CLOSE, (2, {"kl": 2.5})]
+
+
+def test_rows_that_the_trainer_kept_get_the_commands_of_the_journal() -> None:
+    """Each before the row of its step, or where training went back to after it."""
+    late = replace(CLOSE, key="c2", step=9)
+    undone = replace(CLOSE, key="c0", step=8)
+    written(
+        [
+            (RUN, ()),
+            *(step(number, kl=1.0) for number in range(8)),
+            (undone, ()),
+            step(8, kl=1.0),
+            (Resume(2, 1.5), ()),
+            step(2, kl=1.0),
+            (CLOSE, ()),
+            *(step(number, kl=1.0) for number in range(3, 9)),
+            (late, ()),
+        ]
+    )
+    kept = [(number, {"kl": 2.0}) for number in range(5)]
+    assert list(with_commands(kept, JOURNAL)) == [
+        *kept[:2],
+        undone,
+        kept[2],
+        CLOSE,
+        *kept[3:],
+        late,
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import klarm
 from klarm.analysis.replay import ids_in, replay
 from klarm.cli.group import klarm as command
 from klarm.config.layers import load
-from klarm.journal.commands import append_command, new_key
+from klarm.journal.commands import append_command, new_key, read_commands
 from klarm.journal.fold import Fold
 from klarm.journal.reading import read_journal
 from klarm.monitor.command_watch import CommandWatch
@@ -134,6 +135,60 @@ def test_an_incident_of_a_run_that_is_over_is_closed_in_its_journal() -> None:
     klarm.finish()
     fold.update()
     assert [(r.state, r.reason) for r in fold.incidents.values()] == [("resolved", "closed")]
+
+
+def test_a_trainer_that_brings_its_own_record_forgets_no_command() -> None:
+    """As TRL's does: the rows are its own, what people said is in the journal."""
+    rows = [{"kl": 3.0 if step >= 70 else 0.02 + step % 3 / 1000} for step in range(120)]
+    monitor = klarm.init("a", console=False, kl_budget={"enabled": True})
+    for step, row in enumerate(rows[:90]):
+        monitor.log(row, step)
+    (incident,) = monitor.incidents
+    accept = Command(command="accept", key="1", time=0.0, by="ada", incident=incident.id)
+    monitor.hand_over(accept)
+    for step, row in enumerate(rows[90:100], 90):
+        monitor.log(row, step)
+    klarm.finish()
+    told = events()
+    again = klarm.init("a", console=False, kl_budget={"enabled": True})
+    again.resume(100, list(enumerate(rows[:100])))
+    for step, row in enumerate(rows[100:], 100):
+        again.log(row, step)
+    klarm.finish()
+    assert [event.event for event in told] == ["opened", "resolved"]
+    assert events() == told
+
+
+def test_a_damaged_line_is_said_once_and_read_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread looks every second; the commands behind it count."""
+    from klarm.monitor import command_watch
+
+    file = tmp_path / "commands.jsonl"
+    file.write_bytes(b'{"type":"command","command":"close"}\n')
+    handed: list[Command] = []
+    readings: list[int] = []
+
+    def read(folder: Path, start: int, on_damage: object) -> Iterator[tuple[int, Command]]:
+        readings.append(start)
+        return read_commands(folder, start, on_damage)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(command_watch, "read_commands", read)
+    watch = CommandWatch(tmp_path, handed.append, Notices())
+    for _ in range(3):
+        watch.look()
+    assert readings == [0]
+    said = Command(command="close", key="1", time=1.0, by="ada", incident="kaaaaaaa")
+    append_command(tmp_path, said)
+    for _ in range(3):
+        watch.look()
+    assert handed == [said]
+    assert readings == [0, 0]
+    assert capsys.readouterr().err == (
+        "klarm: commands.jsonl is damaged at byte 0: the line is skipped. If a command had no "
+        "effect, give it again.\n"
+    )
 
 
 def test_a_file_that_cannot_be_read_disturbs_nobody(tmp_path: Path) -> None:

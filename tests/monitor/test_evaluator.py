@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
 
 from klarm.detectors import KLExplosionDetector, LossNanDetector
 from klarm.incidents.rules import IncidentRules
@@ -11,7 +15,7 @@ from klarm.journal.identity import counting_ids
 from klarm.journal.incident import IncidentRecord
 from klarm.metrics.kl_kind import Kind, Origin
 from klarm.monitor.evaluator import Evaluator
-from klarm.types import Event
+from klarm.types import Alert, Event
 
 
 def watch() -> Evaluator:
@@ -27,6 +31,22 @@ def test_a_step_brings_alerts_and_what_they_change() -> None:
     assert (alert.detector, alert.step) == ("loss_nan", 3)
     assert isinstance(opened, Event)
     assert (opened.event, opened.moved) == ("opened", "loss not finite at 3")
+
+
+@pytest.mark.parametrize("cast", [int, np.float64, np.float32, np.int64, np.array])
+def test_numbers_of_any_kind_count_as_floats(cast: Callable[[float], object]) -> None:
+    """A detector of the user's own may compute with numpy; what is no number is left out."""
+    detector = LossNanDetector()
+    made = Evaluator([detector], IncidentRules())
+    metrics = {"loss": cast(3.0), "mode": "rolling", "odd": object()}
+    alert = Alert("loss_nan", "critical", 1, "bad", metrics, "stop", decisive=True)  # type: ignore[arg-type]
+    detector.update = lambda step, values: alert  # type: ignore[method-assign]
+    made.bind({"loss": Origin("loss")})
+    (said,), (opened,) = made.look(1, {"loss": 3.0})
+    assert said.metrics == {"loss": 3.0, "mode": "rolling"}
+    assert type(said.metrics["loss"]) is float
+    assert isinstance(opened, Event)
+    assert opened.peak == 3.0
 
 
 def test_detectors_without_anything_logged_are_not_asked() -> None:

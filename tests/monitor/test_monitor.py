@@ -526,6 +526,20 @@ def test_a_detector_that_raises_does_not_cost_the_row(monkeypatch: pytest.Monkey
     assert [record.step for record in journal.records if isinstance(record, Step)] == [7]
 
 
+def test_what_cannot_be_recorded_is_told_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever keeps the journal from taking a step."""
+    monkeypatch.setattr(boundary, "raise_failures", False)
+    journal = MemoryJournal()
+    watched, told = monitor(journal), []
+    watched.on_event.append(told.append)
+    monkeypatch.setattr(journal, "step", lambda *_: 1 / 0)
+    monkeypatch.setattr(journal, "record", lambda *_: 1 / 0)
+    (alert,) = [a for s, kl in enumerate([*SIGMA, math.nan]) for a in watched.log({"kl": kl}, s)]
+    assert alert.severity == "critical"
+    watched.finish()
+    assert [event.event for event in told] == ["opened", "ended"]
+
+
 def test_a_listener_that_raises_stops_neither_another_nor_the_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -52,13 +52,14 @@ def replay(
     """Run the monitor over a log and return what it says; nothing is written.
 
     A journal tells where a process took the run up and with which settings: there a new monitor
-    goes on from the record, as it did then. `configure` gives the configuration for the recorded
-    settings, or for none in a log of another kind. `ids` gives incidents the ids by which
-    commands in the journal name them: `ids_in`.
+    goes on from the record, as it did then. Commands are applied where the journal has them.
+    `configure` gives the configuration for the recorded settings, or for none in a log of another
+    kind. `ids` gives incidents the ids by which commands in the journal name them: `ids_in`.
     """
     ids = ids or counting_ids()
     journal = MemoryJournal()
     monitor: Monitor | None = None
+    watching: Monitor | None = None  # the last that was given a row: `klarm close` trains nothing
     origins: dict[str, Origin] = {}  # the trainer's keys, where the journal has other names
     alerts: list[Alert] = []
     of_journal = False
@@ -77,16 +78,18 @@ def replay(
         elif isinstance(row, Checkpoint):
             monitor.checkpoint(row.step, row.path)
         elif isinstance(row, Command):
-            monitor.hand_over(row)
+            monitor.apply(row)
         elif isinstance(row, Finish):
             monitor.finish()
         elif isinstance(row, LogRow):
             alerts += monitor.log(row.metrics, row.step)
+            watching = monitor
     if monitor is None:
         monitor = _monitor(configure(None), journal, ids)
     if not of_journal:
         monitor.finish()
-    detectors, binding = monitor.detectors, monitor.binding
+    watching = watching or monitor
+    detectors, binding = watching.detectors, watching.binding
     resting = idle(detectors, binding)
     fold = Fold(journal.stored())
     events = fold.update()

@@ -7,20 +7,13 @@ import time
 from pathlib import Path
 
 import click
-from msgspec.structs import replace
 
 from klarm.cli.options import config_option, run_option
 from klarm.cli.runs import tell_run
-from klarm.cli.which import Found, find_incident
+from klarm.cli.which import find_incident
 from klarm.config import load
-from klarm.journal import (
-    FILE_NAME,
-    FileJournal,
-    InUseError,
-    is_surely_free,
-    new_key,
-)
-from klarm.types import Command, Event
+from klarm.journal import new_key, record_command
+from klarm.types import Command
 
 
 @click.command()
@@ -54,43 +47,15 @@ def close(
     )
     done = "accepted" if accept else "closed"
     named = f"run {found.fold.run}: incident {record.number} ({record.id}) on {record.signal}"
-    try:
-        if is_surely_free(found.folder / FILE_NAME) and _write_to_journal(found, command):
-            click.echo(f"{named} is {done}; `klarm deliver {found.folder}` tells the channels")
-            return
-    except OSError as error:
-        raise click.ClickException(f"cannot write {found.folder}: {error.strerror}") from None
-    tell_run(found.folder, command)
-    click.echo(f"{named} will be {done} with the run's next step")
-
-
-def _write_to_journal(found: Found, command: Command) -> bool:
-    """Record it where no process is training; return whether that is so."""
     said: list[str] = []
     try:
-        journal = FileJournal(found.folder, said.append)
-    except InUseError:
-        return False
-    last = found.fold.last_step or 0
-    journal.record(replace(command, step=last + 1), [_resolved(found.incident.last, command, last)])
-    journal.close(timeout=5.0)
+        is_written = record_command(found.folder, command, said.append)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {found.folder}: {error.strerror}") from None
     if said:
         raise click.ClickException(said[0])
-    return True
-
-
-def _resolved(last: Event, command: Command, step: int) -> Event:
-    accepted = command.command == "accept"
-    return replace(
-        last,
-        event="resolved",
-        step=step,
-        reason="accepted" if accepted else "closed",
-        recovered=accepted,
-        by=command.by,
-        rows=None,
-        moved="",
-        pattern="",
-        cause="",
-        remedy="",
-    )
+    if is_written:
+        click.echo(f"{named} is {done}; `klarm deliver {found.folder}` tells the channels")
+        return
+    tell_run(found.folder, command)
+    click.echo(f"{named} will be {done} with the run's next step")

@@ -64,13 +64,16 @@ def _by_number(number: int, folder: Path) -> Found:
 def _the_one(found: list[Found], text: str) -> Found:
     if len(found) == 1:
         return found[0]
+    # Copies of a run's folder hold the same run, and the same ids.
+    copies = len({one.incident.id for one in found}) < len(found)
     lines = [
-        f"  {one.incident.id}  run {one.fold.run}, {one.incident.signal}, "
-        f"{one.incident.severity}, since step {one.incident.last.started}"
+        f"  {one.incident.id}  run {one.folder if copies else one.fold.run}, "
+        f"{one.incident.signal}, {one.incident.severity}, since step {one.incident.last.started}"
         for one in found
     ]
     listed = "\n".join(lines)
-    raise click.ClickException(f"{text} could be any of these; give the id:\n{listed}")
+    remedy = "name the folder with --run" if copies else "give the id"
+    raise click.ClickException(f"{text} could be any of these; {remedy}:\n{listed}")
 
 
 def _fold(folder: Path) -> Fold:

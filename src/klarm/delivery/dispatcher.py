@@ -34,6 +34,7 @@ class Delivery:
     With `behind`, the journal may hold events that earlier processes did not get to send: those
     are sent first; `again` says which of those that channels have rejected. Channels in `once` get
     a single try, and the rest is left to a later process; `outlook` is what is said of the others.
+    With `commands_watched`, the run itself reports damage in the file of commands.
     """
 
     def __init__(
@@ -47,8 +48,9 @@ class Delivery:
         again: Again = "none",
         once: Collection[str] = (),
         outlook: Outlook = LIVE,
+        commands_watched: bool = False,
     ) -> None:
-        self._outbox = Outbox(run.folder, again=again, say=say)
+        self._outbox = Outbox(run.folder, again=again, say=say, commands_watched=commands_watched)
         self._once = frozenset(once)
         self._workers = [
             Worker(

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from klarm.journal import append_lines, checked, derived_id, read_lines, sealed
-from klarm.types import Command, Event, EventKind
+from klarm.types import Command, Event, EventKind, Severity
 
 FILE_NAME = "deliveries.jsonl"
 
@@ -21,14 +21,15 @@ FILE_NAME = "deliveries.jsonl"
 # "refused" is what people are shown as rejected; the word in the file stays as it was.
 Outcome = Literal["sent", "refused", "silenced", "acknowledged"]
 
-# Which event this is, whichever process reads it: the incident's id, the kind, the step. Where
-# training goes back, an incident may escalate twice at one step: the same news, sent once.
-Key = tuple[str, EventKind, int]
+# Which event this is, whichever process reads it: the incident's id, the kind, the step and the
+# severity. Where training goes back, or a step has several dicts, an incident may escalate twice
+# at one step: of one severity that is the same news, sent once; of another it is news.
+Key = tuple[str, EventKind, int, Severity | Literal[""]]
 
 
 def key_of(event: Event) -> Key:
     """Return what identifies an event in any run."""
-    return event.id, event.event, event.step
+    return event.id, event.event, event.step, event.severity
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="delivery"):
@@ -45,11 +46,12 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
     reason: str = ""
     receipt: dict[str, str] = {}
     id: str = ""  # of the incident; derived on reading where a line of format 1 has none
+    severity: Severity | Literal[""] = ""  # of the event; klarm 0.1 does not write it
 
     @property
     def key(self) -> Key:
-        """Which event it is about."""
-        return self.id, self.event, self.step
+        """Which event it is about. Without a severity: the first such event of the journal."""
+        return self.id, self.event, self.step, self.severity
 
 
 class _Acknowledged(msgspec.Struct, tag_field="type", tag="ack"):

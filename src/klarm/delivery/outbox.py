@@ -1,7 +1,7 @@
 """The outbox: the events of a run that people have yet to be notified of.
 
-An event is in the journal before anything is sent, and in the deliveries after it was. So what is
-pending is the one less the other, for this process and for any later one.
+An event is handed to the journal before anything is sent, and is in the deliveries after it was. So
+what is pending is the one less the other, for this process and for any later one.
 """
 
 from __future__ import annotations
@@ -19,15 +19,20 @@ from klarm.delivery import log as deliveries
 from klarm.delivery.log import Delivered, Key, Outcome, key_of
 from klarm.delivery.silences import Orders, Silence
 from klarm.journal import (
+    COMMANDS_FILE,
     FILE_NAME,
+    IncidentRecord,
+    add_event,
+    claim,
+    damage_at,
     derived_id,
     head_of,
-    locks,
     read_commands,
     recorded_events,
+    release,
     steps_back,
 )
-from klarm.types import RINGING, Event
+from klarm.types import RINGING, Event, Severity
 
 LOCK_NAME = "delivery.lock"
 
@@ -58,7 +63,9 @@ class Outbox:
         again: Again = "none",
         clock: Callable[[], float] = time.time,
         say: Callable[[str], None] = lambda _: None,
+        commands_watched: bool = False,
     ) -> None:
+        """Prepare to read. `commands_watched` says that another part reports damaged commands."""
         self.folder = folder.absolute() if folder is not None else None
         self._again = again
         self._clock = clock
@@ -67,13 +74,14 @@ class Outbox:
         self._claim: int | None = None
         self._began: float | None = clock() if folder is None else None
         self._deliveries_to = self._commands_to = 0  # read
-        self._has_damage = False
+        self._damaged: set[str] = {COMMANDS_FILE} if commands_watched else set()  # and said
         self._said: set[str] = set()
         self._orders = Orders()
         self._settled: set[tuple[str, Key]] = set()  # with the channel's name
         self._passed_over: set[tuple[str, Key]] = set()
         self._forgiven: set[tuple[str, Key]] = set()  # rejected, and pending again unasked
         self._over: set[str] | None = None  # ids of incidents, when this was first asked
+        self._severities: dict[Key, Severity] | None = None  # when this was first asked
         self._rejected: set[Place] = set()  # and nothing sent since
         self._receipts: dict[Place, Mapping[str, str]] = {}
 
@@ -86,7 +94,7 @@ class Outbox:
                 file = os.open(self.folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
             except OSError:  # a full disk: better sent twice than not at all
                 return True
-            if not locks.claim(file):
+            if not claim(file):
                 os.close(file)
                 return False
             self._claim = file
@@ -97,7 +105,7 @@ class Outbox:
         with self._lock:
             file, self._claim = self._claim, None
             if file is not None:
-                locks.release(file)
+                release(file)
                 os.close(file)
 
     def abandon(self) -> None:
@@ -118,8 +126,8 @@ class Outbox:
                 ):
                     if not isinstance(entry, Delivered):
                         self._orders.take_in(entry, began)
-                    elif not self._forgives(entry):
-                        self._take_in(entry)
+                    elif not self._forgives(known := self._with_severity(entry)):
+                        self._take_in(known)
                     self._deliveries_to = end
             except PermissionError as error:  # somebody else's: better sent twice than not at all
                 self._say_once(
@@ -127,7 +135,9 @@ class Outbox:
                     "notified twice."
                 )
             try:
-                for end, command in read_commands(self.folder, self._commands_to):
+                for end, command in read_commands(
+                    self.folder, self._commands_to, self._on_damaged_command
+                ):
                     self._orders.take_in(command, began)
                     self._commands_to = end
             except PermissionError as error:
@@ -240,6 +250,7 @@ class Outbox:
                 incident=event.incident,
                 event=event.event,
                 step=event.step,
+                severity=event.severity,
                 channel=channel,
                 time=now,
                 outcome=outcome,
@@ -272,9 +283,26 @@ class Outbox:
 
     def _incidents_over(self) -> set[str]:
         if self._over is None:
-            last = {event.id: event for _, _, event in self.recorded()}
-            self._over = {id_ for id_, event in last.items() if event.event == "resolved"}
+            incidents: dict[str, IncidentRecord] = {}
+            for _, _, event in self.recorded():
+                add_event(incidents, event)
+            self._over = {id_ for id_, known in incidents.items() if not known.is_open}
         return self._over
+
+    def _with_severity(self, entry: Delivered) -> Delivered:
+        """Return an entry that says of which severity its event was.
+
+        klarm 0.1 does not write it. It sent the first of several events that differ in nothing
+        else, and held the others for the same.
+        """
+        if entry.severity:
+            return entry
+        if self._severities is None:
+            self._severities = {}
+            for _, _, event in self.recorded():
+                self._severities.setdefault((*key_of(event)[:3], ""), event.severity)
+        severity = self._severities.get(entry.key)
+        return entry if severity is None else replace(entry, severity=severity)
 
     def _take_in(self, entry: Delivered) -> None:
         place = (entry.channel, entry.id)
@@ -286,12 +314,17 @@ class Outbox:
             self._receipts[place] = {**self._receipts.get(place, {}), **entry.receipt}
 
     def _on_damage(self, offset: int) -> None:
-        if not self._has_damage:
-            self._has_damage = True
+        if deliveries.FILE_NAME not in self._damaged:
+            self._damaged.add(deliveries.FILE_NAME)
             self._say(
                 f"{deliveries.FILE_NAME} is damaged at byte {offset}: the line is skipped, and "
                 "people may be notified twice of what it recorded."
             )
+
+    def _on_damaged_command(self, offset: int) -> None:
+        if COMMANDS_FILE not in self._damaged:
+            self._damaged.add(COMMANDS_FILE)
+            self._say(damage_at(offset))
 
     def _say_once(self, message: str) -> None:
         if message not in self._said:

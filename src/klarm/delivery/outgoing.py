@@ -42,6 +42,7 @@ def deliver_events(
             behind=resumed,
             again="open" if resumed else "none",
             outlook=Outlook(command=command_to_deliver(folder, again=True) if folder else ""),
+            commands_watched=True,
         )
         if resumed:
             delivery.start()

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from klarm.journal.appender import InUseError
 from klarm.journal.checksum import checked, sealed
+from klarm.journal.closing import close_at_rest, record_command
 from klarm.journal.commands import FILE_NAME as COMMANDS_FILE
-from klarm.journal.commands import append_command, append_lines, new_key, read_commands, read_lines
+from klarm.journal.commands import (
+    append_command,
+    append_lines,
+    damage_at,
+    new_key,
+    read_commands,
+    read_lines,
+)
 from klarm.journal.crash import ended_by_crash, record_crash
 from klarm.journal.file import (
     FILE_NAME,
@@ -17,10 +25,17 @@ from klarm.journal.file import (
     run_folder,
 )
 from klarm.journal.fold import Fold, Rollback
-from klarm.journal.identity import NewId, counting_ids, derived_id, new_id, recorded_ids
-from klarm.journal.incident import IncidentRecord
+from klarm.journal.identity import (
+    NewId,
+    counting_ids,
+    derived_id,
+    new_id,
+    recorded_ids,
+    unused_ids,
+)
+from klarm.journal.incident import IncidentRecord, add_event
 from klarm.journal.lines import Damage, OnDamage, Stored, whole_end
-from klarm.journal.locks import is_surely_free
+from klarm.journal.locks import claim, is_surely_free, release
 from klarm.journal.reading import head_of, is_journal, read_journal
 from klarm.journal.records import (
     FORMAT,
@@ -34,7 +49,8 @@ from klarm.journal.records import (
     Step,
     encode,
 )
-from klarm.journal.rows import Row, surviving_rows
+from klarm.journal.rollbacks import Limit
+from klarm.journal.rows import Row, surviving_rows, with_commands
 from klarm.journal.search import began_at, opening_of, place_of, recorded_events, steps_back
 
 __all__ = [
@@ -50,6 +66,7 @@ __all__ = [
     "InUseError",
     "IncidentRecord",
     "Journal",
+    "Limit",
     "MemoryJournal",
     "NewId",
     "OnDamage",
@@ -61,11 +78,15 @@ __all__ = [
     "Started",
     "Step",
     "Stored",
+    "add_event",
     "append_command",
     "append_lines",
     "began_at",
     "checked",
+    "claim",
+    "close_at_rest",
     "counting_ids",
+    "damage_at",
     "derived_id",
     "encode",
     "ended_by_crash",
@@ -81,12 +102,16 @@ __all__ = [
     "read_commands",
     "read_journal",
     "read_lines",
+    "record_command",
     "record_crash",
     "recorded_events",
     "recorded_ids",
+    "release",
     "run_folder",
     "sealed",
     "steps_back",
     "surviving_rows",
+    "unused_ids",
     "whole_end",
+    "with_commands",
 ]

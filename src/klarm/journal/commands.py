@@ -6,8 +6,9 @@ it. The journal itself has one writer.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -32,17 +33,30 @@ def append_command(folder: Path, command: Command) -> None:
     append_lines(folder / FILE_NAME, sealed(_encode(command)))
 
 
-def read_commands(folder: Path, start: int = 0) -> Iterator[tuple[int, Command]]:
+def read_commands(
+    folder: Path, start: int = 0, on_damage: Callable[[int], None] | None = None
+) -> Iterator[tuple[int, Command]]:
     """Yield the commands from an offset on, each with the offset behind it.
 
-    What is damaged, or of a later version, is passed over.
+    A line that is damaged or not written by klarm is skipped, and `on_damage` is called with its
+    offset. A command that only a later version knows is skipped, too.
     """
+    begin = start
     for end, line in read_lines(folder / FILE_NAME, start):
-        try:
-            if checked(line) == "good":
+        if checked(line) == "good":
+            with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
                 yield end, _decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue
+        elif line.strip() and on_damage is not None:
+            on_damage(begin)
+        begin = end
+
+
+def damage_at(offset: int) -> str:
+    """Say that a line of the file is damaged, and what to do about it."""
+    return (
+        f"{FILE_NAME} is damaged at byte {offset}: the line is skipped. If a command had no "
+        "effect, give it again."
+    )
 
 
 def append_lines(path: Path, lines: bytes) -> None:

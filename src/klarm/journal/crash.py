@@ -12,7 +12,7 @@ from klarm.journal.appender import InUseError
 from klarm.journal.file import FILE_NAME, FileJournal, host_name
 from klarm.journal.fold import Fold
 from klarm.journal.locks import is_surely_free
-from klarm.journal.records import FORMAT, Finish
+from klarm.journal.records import FORMAT, Finish, Started
 from klarm.types import Event
 from klarm.version import __version__
 
@@ -53,8 +53,13 @@ def record_crash(folder: Path, say: Callable[[str], None]) -> list[Event]:
     except InUseError:
         return []
     now = time.time()
-    head = replace(fold.head, started=now, klarm=__version__, host=host_name(), format=FORMAT)
-    journal.record(head)
+    journal.record(taken_up(fold, now))
     journal.record(Finish(now, 0), ended)
     journal.close(timeout=5.0)
     return ended
+
+
+def taken_up(fold: Fold, now: float) -> Started:
+    """Return the run line of a process that takes a run up and trains nothing."""
+    head = fold.head or Started(fold.run, now, "", "", {})
+    return replace(head, started=now, klarm=__version__, host=host_name(), format=FORMAT)

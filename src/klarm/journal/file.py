@@ -5,6 +5,7 @@ The format is documented in docs/journal.md; users read it with jq.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -15,8 +16,16 @@ from klarm.journal.appender import Appender
 from klarm.journal.checksum import checked, sealed
 from klarm.journal.lines import RUN, Stored, whole_end
 from klarm.journal.reading import read_journal
-from klarm.journal.records import Record, encode, encode_step
+from klarm.journal.records import (
+    NOT_JSON,
+    Record,
+    Step,
+    encode,
+    encode_reduced,
+    encode_step,
+)
 from klarm.settings import ConfigError
+from klarm.types import Alert
 
 FILE_NAME = "journal.jsonl"
 _LONGEST_NAME = 200  # bytes; file systems take 255
@@ -53,30 +62,55 @@ class Journal(Protocol):
 
 
 class _Batches:
-    """Turns records into lines, and has those of a batch written at once."""
+    """Turns records into lines, and has those of a batch written at once.
+
+    What a detector of the user's own says may be no JSON. Such a record is reduced to what can be
+    written; it costs neither the step nor the other records.
+    """
 
     _append: Callable[[bytes], object]  # writes the lines of one batch
+    _say: Callable[[str], object]
+    _has_reduced = False
 
     def step(
         self, step: int, time: float, values: Mapping[str, float], also: Sequence[Record] = ()
     ) -> None:
         """Append one step, and what belongs to it."""
-        if also:
-            self._batch(lambda lines: encode_step(step, time, values, lines), also)
-        else:
-            self._append(sealed(encode_step(step, time, values)))
+        lines = self._lines(also) if also else []
+        try:
+            head = sealed(encode_step(step, time, values, len(lines)))
+        except NOT_JSON:
+            head = self._line(Step(step, time, values), len(lines))
+        self._append(b"".join([head, *lines]) if lines else head)
 
     def record(self, record: Record, also: Sequence[Record] = ()) -> None:
         """Append any other record, and what belongs to it."""
-        self._batch(lambda lines: encode(record, lines), also)
+        lines = self._lines(also)
+        self._append(b"".join([self._line(record, len(lines)), *lines]))
 
-    def _batch(self, head: Callable[[int], bytes], also: Sequence[Record]) -> None:
-        lines: list[bytes] = []
+    def _lines(self, records: Sequence[Record]) -> list[bytes]:
+        return [line for record in records if (line := self._line(record))]
+
+    def _line(self, record: Record, lines: int = 0) -> bytes:
+        """Return a record as a line; as none at all if nothing of it can be written."""
         try:
-            for record in also:
-                lines.append(sealed(encode(record)))  # noqa: PERF401  # one may fail
-        finally:  # what a detector of the user's own says may be no JSON; the row is not lost
-            self._append(b"".join([sealed(head(len(lines))), *lines]))
+            return sealed(encode(record, lines))
+        except NOT_JSON as error:
+            reason = f"{type(error).__name__}: {error}"
+        with contextlib.suppress(*NOT_JSON):
+            line = sealed(encode_reduced(record, lines))
+            self._report(record, f"is recorded without what JSON cannot hold ({reason})")
+            return line
+        self._report(record, f"cannot be recorded ({reason})")
+        return b""
+
+    def _report(self, record: Record, problem: str) -> None:
+        if not self._has_reduced:
+            self._has_reduced = True
+            what = f"a line of type {record.__struct_config__.tag}"
+            if isinstance(record, Alert):
+                what = f"an alert by {record.detector}"
+            self._say(f"{what} {problem:.300}. Training continues.")
 
 
 class FileJournal(_Batches):
@@ -134,6 +168,7 @@ class MemoryJournal(_Batches):
     def __init__(self) -> None:
         import tempfile
 
+        self._say = lambda _: None
         file = tempfile.SpooledTemporaryFile(max_size=_MOST_IN_MEMORY)  # noqa: SIM115
         self._file = cast("IO[bytes]", file)
         weakref.finalize(self, file.close)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from klarm.journal.incident import IncidentRecord
+from klarm.journal.incident import IncidentRecord, add_event
 from klarm.journal.lines import OnDamage, Stored, Verifier, lines_between, opened, whole_end
 from klarm.journal.records import (
     Bound,
@@ -17,6 +17,7 @@ from klarm.journal.records import (
     Step,
     decoded,
 )
+from klarm.journal.rollbacks import Limit
 from klarm.journal.search import identified, steps_back
 from klarm.metrics import Origin
 from klarm.types import Command, Event
@@ -36,7 +37,7 @@ class Fold:
     """Incidents, checkpoints, rollbacks and the number of steps of a journal.
 
     It holds no rows, so a run of any length fits in memory; `surviving_rows` has those. What a
-    rollback undoes no longer counts here, as in `surviving_rows` and `steps_back`.
+    rollback undoes no longer counts; `rollbacks` says what that is.
     """
 
     def __init__(self, journal: Stored, on_damage: OnDamage | None = None) -> None:
@@ -84,7 +85,7 @@ class Fold:
     def _add(self, record: Record, begin: int, file: IO[bytes], new: list[Event]) -> None:
         if isinstance(record, Event):
             event = identified(record, self.began)
-            self._add_event(event)
+            add_event(self.incidents, event)
             new.append(event)
         elif isinstance(record, Step):
             self._add_step(record.step)
@@ -118,13 +119,6 @@ class Fold:
             self.last_step = step
         self.finished = False
 
-    def _add_event(self, event: Event) -> None:
-        known = self.incidents.get(event.id)
-        if known is None or event.event == "opened":  # klarm 0.1 may give a number twice
-            self.incidents[event.id] = IncidentRecord.of(event)
-        else:
-            known.add(event)
-
     def _add_command(self, command: Command) -> None:
         self.commands.add(command.key)
         known = self.incidents.get(command.incident)
@@ -132,14 +126,15 @@ class Fold:
             known.acknowledged_by.append(command.by)
 
     def _go_back(self, resume: Resume, begin: int, file: IO[bytes]) -> None:
-        self.checkpoints = [saved for saved in self.checkpoints if saved[0] <= resume.step]
-        if self.last_step is None or (self._in_order and self.last_step < resume.step):
+        limit = Limit(resume.step)
+        self.checkpoints = [saved for saved in self.checkpoints if limit.keeps_checkpoint(saved[0])]
+        if self.last_step is None or (self._in_order and limit.keeps_step(self.last_step)):
             return
         undone = 0
         survivor: int | None = None
         later: int | None = None
         for step in steps_back(file, begin):
-            if step.step < resume.step:
+            if limit.keeps_step(step.step):
                 survivor = step.step if survivor is None else survivor
                 if self._in_order:
                     break

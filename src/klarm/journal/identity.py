@@ -6,7 +6,7 @@ import base64
 import hashlib
 import os
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from klarm.types import Event
 
@@ -16,8 +16,28 @@ NewId = Callable[[str, int, int], str]
 
 
 def new_id(signal: str = "", started: int = 0, opened: int = 0) -> str:  # noqa: ARG001
-    """Return an id that no incident has: `k` and 7 random characters of base32."""
+    """Return an id that hardly any incident has: `k` and 7 random characters of base32."""
     return _spelt(os.urandom(5))
+
+
+def unused_ids(taken: Container[str], new: NewId = new_id) -> NewId:
+    """Return what gives ids that a run does not have: neither these nor one it has given.
+
+    >>> made = iter(["kaaaaaaa", "kbbbbbbb", "kbbbbbbb", "kccccccc"])
+    >>> new = unused_ids(["kaaaaaaa"], lambda *_: next(made))
+    >>> new("kl", 10, 12), new("loss", 20, 20)
+    ('kbbbbbbb', 'kccccccc')
+    """
+    given: set[str] = set()
+
+    def unused(signal: str, started: int, opened: int) -> str:
+        id_ = new(signal, started, opened)
+        while id_ in given or id_ in taken:
+            id_ = new(signal, started, opened)
+        given.add(id_)
+        return id_
+
+    return unused
 
 
 def derived_id(began: float, number: int) -> str:

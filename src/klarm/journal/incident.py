@@ -97,3 +97,12 @@ class IncidentRecord:
             "message": self.last.message,
             "recommendation": self.last.recommendation,
         }
+
+
+def add_event(incidents: dict[str, IncidentRecord], event: Event) -> None:
+    """Take an event of a journal into its incident, which it may begin. It must have an id."""
+    known = incidents.get(event.id)
+    if known is None or event.event == "opened":  # klarm 0.1 may give a number twice
+        incidents[event.id] = IncidentRecord.of(event)
+    else:
+        known.add(event)

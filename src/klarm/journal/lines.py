@@ -122,8 +122,8 @@ class Verifier:
         if verdict == "good":
             self.sealed = True
             return True
-        if not line.strip():
-            return False
+        if not line.strip():  # no journal begins so: its first line was wiped out
+            return self._report("damaged") if self.number == 1 else False
         if verdict == "bad":
             self.sealed = True
             return self._report("damaged")

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from klarm.metrics import Kind, Origin
+from klarm.metrics import Kind, Origin, to_number
 from klarm.types import Alert, Blip, Command, Event
 
 FORMAT = 2  # what is written; journals of format 1 are read as well
@@ -126,6 +126,35 @@ def encode_step(step: int, time: float, values: Mapping[str, float], lines: int 
     if total - total != 0.0:  # a NaN or an infinity is among them
         return _encode(Step(step, time, spell_non_finite(values), lines))
     return _encode(Step(step, time, values, lines))
+
+
+def encode_reduced(record: Record, lines: int = 0) -> bytes:
+    """Return a record as JSON whatever it holds, with what JSON cannot hold named by its type.
+
+    A detector of the user's own may put anything into its alerts. May raise one of NOT_JSON where a
+    record contains itself.
+    """
+    fields = {"type": record.__struct_config__.tag, **msgspec.structs.asdict(record)}
+    return _encode(_reduced(fields | {"lines": lines} if lines else fields))
+
+
+# What encoding raises for what is no JSON.
+NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError, msgspec.EncodeError)
+
+
+def _reduced(value: object) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()  # half a character, as some file names have
+    if isinstance(value, Mapping):
+        return {_reduced(str(name)): _reduced(held) for name, held in value.items()}
+    if isinstance(value, list | tuple):
+        return [_reduced(held) for held in value]
+    if value is None or type(value) in (bool, int):
+        return value
+    number = to_number(value)
+    if number is not None:
+        return spell_non_finite({"": number})[""]
+    return f"<{type(value).__name__}>"
 
 
 def spell_non_finite(values: Mapping[str, Any]) -> dict[str, Any]:

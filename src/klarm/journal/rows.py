@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from math import inf, isfinite
 
 from klarm.journal.lines import Stored, Verifier, lines_between, opened, whole_end
 from klarm.journal.records import Step, decoded
-from klarm.journal.search import resume_lines
+from klarm.journal.rollbacks import limits_between
+from klarm.journal.search import command_lines, resume_lines
 from klarm.metrics import to_number
 from klarm.types import Command
 
@@ -29,7 +31,7 @@ def surviving_rows(
     """
     with opened(journal) as file:
         resumes = [(begin, resume.step) for begin, resume in resume_lines(file)]
-        limits = _limits([step for _, step in resumes], inf if before is None else before)
+        limits = limits_between([step for _, step in resumes], inf if before is None else before)
         passed = 0  # resume lines
         last: int | None = None
         seen: set[str] = set()  # at the last step
@@ -43,7 +45,7 @@ def surviving_rows(
             elif isinstance(record, Step):
                 while passed < len(resumes) and resumes[passed][0] < begin:
                     passed += 1
-                if record.step >= limits[passed]:
+                if not limits[passed].keeps_step(record.step):
                     continue
                 if record.step != last:
                     last, seen = record.step, set()
@@ -51,16 +53,24 @@ def surviving_rows(
                 seen.update(row)
 
 
-def _limits(resumes: list[int], before: float) -> list[float]:
-    """Return the step that rows must be below, after each number of resume lines.
+def with_commands(rows: Iterable[Row], journal: Stored) -> Iterator[Row | Command]:
+    """Yield rows that somebody else has kept, and the commands of a journal between them.
 
-    >>> _limits([10, 5, 8], before=20)
-    [5, 5, 8, 20]
+    A command takes effect before the row of its step, or where training went back to since.
     """
-    limits = [before]
-    for step in reversed(resumes):
-        limits.append(min(limits[-1], step))
-    return limits[::-1]
+    with opened(journal) as file:
+        resumes = [(begin, resume.step) for begin, resume in resume_lines(file)]
+        limits = limits_between([step for _, step in resumes])
+        waiting: deque[tuple[float, Command]] = deque()
+        for begin, command in command_lines(file):
+            passed = sum(at < begin for at, _ in resumes)
+            waiting.append((min(command.step or 0, limits[passed].step), command))
+    for step, values in rows:
+        while waiting and waiting[0][0] <= step:
+            yield waiting.popleft()[1]
+        yield step, values
+    for _, command in waiting:
+        yield command
 
 
 def _new_in(record: Step, metrics: Collection[str], seen: set[str]) -> dict[str, float]:

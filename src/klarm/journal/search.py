@@ -15,12 +15,14 @@ from klarm.journal.checksum import checked
 from klarm.journal.identity import derived_id
 from klarm.journal.lines import RUN, Stored, opened, whole_end
 from klarm.journal.records import Record, Resume, Started, Step, decoded
-from klarm.types import Event
+from klarm.journal.rollbacks import Limit
+from klarm.types import Command, Event
 
 _PIECE = 2**17  # searched at once
 _FIRST_PIECE_BACK, _PIECE_BACK = 2**15, 2**18  # what is looked for from the end is mostly near it
 _FAR_BACK = 2**24  # a step that is not found so near the end is done without
 _EVENT, _STEP, _RESUME = b'{"type":"event"', b'{"type":"step"', b'{"type":"resume"'
+_COMMAND = b'{"type":"command"'
 _OPENED, _STEP_OF = b'{"type":"event","event":"opened","incident":%d,', b'{"type":"step","step":%d,'
 
 
@@ -68,6 +70,13 @@ def resume_lines(journal: Stored) -> Iterator[tuple[int, Resume]]:
             yield begin, record
 
 
+def command_lines(journal: Stored) -> Iterator[tuple[int, Command]]:
+    """Yield the commands that a run has applied, each with where its line begins."""
+    for begin, _, record in _records(journal, _COMMAND):
+        if isinstance(record, Command):
+            yield begin, record
+
+
 def opening_of(journal: Path, incident: int, id_: str = "") -> Event | None:
     """Return the event that opened an incident: the last of its number, or the one of its id."""
     began: float | None = None
@@ -90,16 +99,12 @@ def place_of(journal: Path, step: int, end: int | None = None) -> Place | None:
 
 
 def steps_back(journal: Stored, end: int | None = None) -> Iterator[Step]:
-    """Yield the steps before the end or an offset that no rollback before it undid, last first.
-
-    A resume line undoes the steps before it that are not lower than its own.
-    """
-    undone_from: int | None = None
+    """Yield the steps before the end or an offset that no rollback before it undid, last first."""
+    limit = Limit()
     for _, record in _records_back(journal, (_STEP, _RESUME), end):
         if isinstance(record, Resume):
-            lowest = record.step if undone_from is None else min(undone_from, record.step)
-            undone_from = lowest
-        elif isinstance(record, Step) and (undone_from is None or record.step < undone_from):
+            limit = limit.with_resume(record.step)
+        elif isinstance(record, Step) and limit.keeps_step(record.step):
             yield record
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from klarm.boundary import never_raises
-from klarm.journal import COMMANDS_FILE, read_commands
+from klarm.journal import COMMANDS_FILE, damage_at, read_commands
 from klarm.notices import Notices, ReportsFailures
 from klarm.types import Command
 
@@ -36,7 +36,9 @@ class CommandWatch(ReportsFailures):
         self.notices = notices
         self._known = set(applied)
         self._interval = interval_seconds
-        self._read_to = 0
+        self._read_to = 0  # behind the last command that could be read
+        self._size = 0  # of the file when it was read last
+        self._has_damage = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._work, name="klarm-commands", daemon=True)
 
@@ -58,15 +60,22 @@ class CommandWatch(ReportsFailures):
     def look(self) -> None:
         """Hand over what was written since the last look."""
         try:
-            if os.path.getsize(self._folder / COMMANDS_FILE) <= self._read_to:  # noqa: PTH202
-                return
+            size = os.path.getsize(self._folder / COMMANDS_FILE)  # noqa: PTH202
         except OSError:  # there is none yet, or the disk does not answer
             return
-        for read_to, command in read_commands(self._folder, self._read_to):
+        if size == self._size:
+            return
+        for read_to, command in read_commands(self._folder, self._read_to, self._on_damage):
             self._read_to = read_to
             if command.key not in self._known:
                 self._known.add(command.key)
                 self._hand_over(command)
+        self._size = size  # only now: what could not be read is tried again
+
+    def _on_damage(self, offset: int) -> None:
+        if not self._has_damage:
+            self._has_damage = True
+            self.notices.warn(damage_at(offset))
 
     def _work(self) -> None:
         while not self._stopping.wait(self._interval):

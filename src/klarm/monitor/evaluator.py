@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from klarm.detectors import Detector
 from klarm.incidents import Change, IncidentRules, Tracker
 from klarm.journal import IncidentRecord, NewId, Row, new_id
-from klarm.metrics import Origin
+from klarm.metrics import Origin, to_number
 from klarm.monitor.held import HeldValues
 from klarm.types import Alert, Command, Event
 
@@ -111,7 +113,25 @@ def _ask(
 ) -> list[Alert]:
     alerts = [alert for update in updates if (alert := update(step, news)) is not None]
     alerts += [alert for update in of_all if (alert := update(step, values)) is not None]
+    if alerts:
+        alerts = [_with_plain_numbers(alert) for alert in alerts]
     if len(alerts) > 1:
         # Every detector of a metric says that it is not finite; once is enough.
         alerts = list({alert.message: alert for alert in reversed(alerts)}.values())[::-1]
     return alerts
+
+
+def _with_plain_numbers(alert: Alert) -> Alert:
+    """Return an alert whose metrics are floats and text, whatever a detector put into it.
+
+    A detector of the user's own may compute with numpy or torch, and an int is a number, too. What
+    is neither a number nor text is left out.
+    """
+    if all(type(value) in (float, str) for value in alert.metrics.values()):
+        return alert
+    metrics: dict[str, float | str] = {}
+    for name, value in alert.metrics.items():
+        known = value if isinstance(value, str) else to_number(value)
+        if known is not None:
+            metrics[name] = known
+    return replace(alert, metrics=metrics)

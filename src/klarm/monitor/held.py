@@ -66,7 +66,7 @@ class HeldValues:
 
     def _learn(self, values: Mapping[str, float]) -> None:
         for name, value in values.items():
-            if name in _OFTEN_THE_SAME or value == 0.0:
+            if name in _OFTEN_THE_SAME or value == 0.0 or value - value != 0.0:
                 continue
             rows, repeats = self._counts.get(name, (0, 0))
             rows, repeats = rows + 1, repeats + (value == self._last.get(name))

@@ -30,10 +30,12 @@ from klarm.journal import (
     Finish,
     Journal,
     NewId,
+    Record,
     Resume,
     Source,
+    close_at_rest,
     ended_by_crash,
-    new_id,
+    unused_ids,
 )
 from klarm.metrics import Binding, Origin, UserKey, to_number
 from klarm.monitor.command_watch import CommandWatch
@@ -72,7 +74,7 @@ class Monitor(ReportsFailures):
         framework: str = "",
         user_keys: Mapping[str, UserKey] | None = None,
         of_journal: bool = False,
-        ids: NewId = new_id,
+        ids: NewId | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.run = run
@@ -83,6 +85,9 @@ class Monitor(ReportsFailures):
         self.on_event: list[Callable[[Event], object]] = []
         # Called at the end with the seconds that are left.
         self.on_finish: list[Callable[[float], object]] = []
+        self._past = Past(journal, clock)
+        earlier = self._past.recorded
+        ids = ids or unused_ids(() if earlier is None else earlier.incidents)
         self._evaluator = Evaluator(self.detectors, rules or IncidentRules(), ids=ids)
         self._tracker = self._evaluator.tracker
         self._bindings = 0  # how many of the binding's keys it was told of
@@ -99,8 +104,6 @@ class Monitor(ReportsFailures):
         self._postponed: list[tuple[Mapping[str, object], object]] = []
         self._silent_because = ""
         self._since = ""  # where a number of steps is not that of the whole run
-        self._past = Past(journal, clock)
-        earlier = self._past.recorded
         self._commands: deque[Command] = deque()  # handed over, and not applied yet
         self._command_watch: CommandWatch | None = None
         if earlier is not None:
@@ -181,6 +184,13 @@ class Monitor(ReportsFailures):
         """Have a command applied with the next step. For another thread than that of `log`."""
         self._commands.append(command)
 
+    @never_raises(lambda: None)
+    def apply(self, command: Command) -> None:
+        """Do now what a command of a journal says: for a replay, which knows the moment."""
+        with self._lock:
+            if not self._silent_because:
+                self._apply(command, command.step or 0)
+
     @property
     def applied_commands(self) -> Collection[str]:
         """The keys of those that earlier processes of the run have applied."""
@@ -233,8 +243,7 @@ class Monitor(ReportsFailures):
             try:
                 changes = self._end()
             finally:
-                if self._journal is not None:
-                    self._journal.record(Finish(self._clock(), steps), changes)
+                self._record(Finish(self._clock(), steps), changes)
             self._publish(changes)
             if self._journal is not None:
                 self._journal.close(max(0.0, ends_at - time.monotonic()))
@@ -301,9 +310,8 @@ class Monitor(ReportsFailures):
         try:
             alerts, changes = self._evaluator.look(at, new)
         finally:  # a detector that fails does not cost the row
-            if self._journal is not None:
-                also = (*alerts, *changes) if alerts or changes else ()
-                self._journal.step(at, self._clock(), values, also)
+            also = (*alerts, *changes) if alerts or changes else ()
+            self._record_step(at, values, also)
         for alert in alerts:
             self.alert_counts[alert.severity] += 1
             self._console.alert(alert)
@@ -322,19 +330,37 @@ class Monitor(ReportsFailures):
     def _end(self) -> Sequence[Change]:
         """Return what the end of the run changes."""
         recorded = self._past.recorded
+        self._apply_commands((self._timeline.step or 0) + 1)
         if self._timeline.from_earlier_process and recorded is not None:
             return ended_by_crash(recorded)  # this process never learnt where the run goes on
-        self._apply_commands((self._timeline.step or 0) + 1)
         return self._tracker.finish()
 
     def _apply_commands(self, step: int) -> None:
         """Do what people asked for since the last step, and record it."""
         while self._commands:
             command = msgspec.structs.replace(self._commands.popleft(), step=step)
+            self._apply(command, step)
+
+    def _apply(self, command: Command, step: int) -> None:
+        recorded = self._past.recorded
+        changes: Sequence[Change]
+        if self._timeline.from_earlier_process and recorded is not None:
+            changes = close_at_rest(recorded, command)  # no detector is rebuilt yet
+        else:
             changes = self._tracker.apply(command, step)
-            if self._journal is not None:
-                self._journal.record(command, changes)
-            self._publish(changes)
+        self._record(command, changes)
+        self._publish(changes)
+
+    # Guarded on their own: what cannot be recorded is told all the same.
+    @never_raises(lambda: None)
+    def _record_step(self, step: int, values: Mapping[str, float], also: Sequence[Record]) -> None:
+        if self._journal is not None:
+            self._journal.step(step, self._clock(), values, also)
+
+    @never_raises(lambda: None)
+    def _record(self, record: Record, also: Sequence[Record]) -> None:
+        if self._journal is not None:
+            self._journal.record(record, also)
 
     def _publish(self, changes: Sequence[Change]) -> None:
         """Tell console and listeners what the journal has by now."""
@@ -376,8 +402,7 @@ class Monitor(ReportsFailures):
         self._tracker.checkpoints.go_back_to(step)
         changes = self._evaluator.rebuild(before.rows, before.told, step, undone=before.undone)
         self._timeline.go_on_at(step)
-        if self._journal is not None:
-            self._journal.record(Resume(step, self._clock()), changes)
+        self._record(Resume(step, self._clock()), changes)
         self._console.say(f"run {self.run} {before.how}")
         self._publish(changes)
 

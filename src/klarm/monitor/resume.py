@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from klarm.journal import Damage, Fold, IncidentRecord, Journal, Row, Stored, surviving_rows
+from klarm.journal import (
+    Damage,
+    Fold,
+    IncidentRecord,
+    Journal,
+    Row,
+    Stored,
+    surviving_rows,
+    with_commands,
+)
 from klarm.metrics import METRICS
 from klarm.monitor.steps import Timeline
 from klarm.types import Command
@@ -101,10 +110,14 @@ class Past:
         self._damaged += 1
         self._first_damaged = self._first_damaged or number
 
-    def _taken_over(self, kept: Rows, recorded: Fold | None) -> list[Row]:
-        """Return the trainer's record; a journal without any step takes it in."""
+    def _taken_over(self, kept: Rows, recorded: Fold | None) -> Iterable[Row | Command]:
+        """Return the trainer's record and what people told the run, which only the journal has.
+
+        A journal without any step takes the record in.
+        """
         if self._journal is not None and recorded is not None and not recorded.steps:
             for at, values in kept:
                 self._journal.step(at, self._clock(), values)
         timeline = Timeline()
-        return [(at, timeline.new_at(at, values)) for at, values in kept]
+        rows = [(at, timeline.new_at(at, values)) for at, values in kept]
+        return rows if self._stored is None else with_commands(rows, self._stored)

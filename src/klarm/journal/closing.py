@@ -1,0 +1,68 @@
+"""Closing: a person ends an incident of a run that no process trains."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from klarm.journal.appender import InUseError
+from klarm.journal.crash import ended_by_crash, taken_up
+from klarm.journal.file import FILE_NAME, FileJournal
+from klarm.journal.fold import Fold
+from klarm.journal.incident import add_event
+from klarm.journal.locks import is_surely_free
+from klarm.journal.records import Finish
+from klarm.types import Command, Event
+
+
+def close_at_rest(fold: Fold, command: Command) -> list[Event]:
+    """Do what a person told a run that does not train; return what that changes.
+
+    The fold takes it in at once. There are no detectors to ask, so the incident ends as it was
+    last recorded, at the last step.
+    """
+    record = fold.incidents.get(command.incident)
+    accepted = command.command == "accept"
+    if record is None or not record.is_open or not (accepted or command.command == "close"):
+        return []
+    closed = replace(
+        record.last,
+        event="resolved",
+        step=fold.last_step or 0,
+        reason="accepted" if accepted else "closed",
+        recovered=accepted,
+        by=command.by,
+        rows=None,
+        moved="",
+        pattern="",
+        cause="",
+        remedy="",
+    )
+    add_event(fold.incidents, closed)
+    return [closed]
+
+
+def record_command(folder: Path, command: Command, say: Callable[[str], None]) -> bool:
+    """Write a command and what it changes to the journal of a run, or raise OSError.
+
+    Returns False, and writes nothing, if a process trains the run: the command is for that process.
+    It is recorded as by a process that took the run up, did what it was told and ended.
+    """
+    if not is_surely_free(folder / FILE_NAME):
+        return False
+    try:
+        journal = FileJournal(folder, say)
+    except InUseError:
+        return False
+    fold = Fold(folder / FILE_NAME)
+    fold.update()
+    now = time.time()
+    journal.record(taken_up(fold, now))
+    applied = replace(command, step=(fold.last_step or 0) + 1)
+    journal.record(applied, close_at_rest(fold, command))
+    journal.record(Finish(now, 0), ended_by_crash(fold))
+    journal.close(timeout=5.0)
+    return True

@@ -1,0 +1,118 @@
+"""Evidence: what one signal cannot decide, others do. An alert that is excused opens nothing."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from klarm.config.layers import load
+from klarm.monitor.monitor import Monitor
+
+Row = dict[str, float]
+
+
+def opened(rows: list[Row]) -> list[tuple[str, str]]:
+    """Return signal and severity of every incident of a run at the default configuration."""
+    config = load(environment={})
+    monitor = Monitor("a", config.detectors(), rules=config.incident_rules())
+    for step, row in enumerate(rows):
+        monitor.log(row, step)
+    return [(i.signal, i.severity) for i in monitor.incidents if i.opened is not None]
+
+
+def learning(count: int, seed: int = 0) -> list[Row]:
+    """A run whose reward climbs from 0.1 to 0.9 over 200 rows and stays there."""
+    rng = random.Random(seed)
+    return [
+        {
+            "kl": 0.05 * (1 - math.exp(-step / 60)) * rng.lognormvariate(0, 0.15) + 1e-4,
+            "reward": min(0.1 + step / 250, 0.9) + rng.gauss(0, 0.03),
+            "reward_std": rng.uniform(0.18, 0.22),
+            "entropy": 0.8 * rng.lognormvariate(0, 0.05),
+        }
+        for step in range(count)
+    ]
+
+
+def test_the_run_itself_is_quiet() -> None:
+    """What follows is due to what is changed in it."""
+    assert opened(learning(500)) == []
+
+
+def test_a_solved_task_has_low_entropy_and_is_no_incident() -> None:
+    """The reward is at its best while entropy goes to 0; without a reward nobody can know."""
+    rows = learning(500)
+    for step, row in enumerate(rows):
+        row["entropy"] *= math.exp(-max(0, step - 250) / 15)
+    assert opened(rows) == []
+    for row in rows:
+        del row["reward"]
+    assert ("entropy", "critical") in opened(rows)
+
+
+def test_low_entropy_with_a_reward_that_was_lost_is_one() -> None:
+    """The same fall, and the reward falls with it."""
+    rows = learning(500)
+    for step, row in enumerate(rows):
+        fall = math.exp(-max(0, step - 250) / 15)
+        row["entropy"] *= fall
+        row["reward"] *= 0.3 + 0.7 * fall
+    assert ("entropy", "critical") in opened(rows)
+
+
+def test_low_entropy_far_from_the_reference_is_one() -> None:
+    """The reward is at its best because it is being gamed."""
+    rows = learning(500)
+    for step, row in enumerate(rows):
+        row["entropy"] *= math.exp(-max(0, step - 250) / 15)
+        row["kl"] += 0.7 * (1 - math.exp(-max(0, step - 250) / 40))
+    assert "entropy" in {signal for signal, _ in opened(rows)}
+
+
+def test_rewards_that_spread_as_learning_takes_off_open_nothing() -> None:
+    """Three times the spread of the first hundred rows; with KL far away it is another matter."""
+    rows = learning(500)
+    for step, row in enumerate(rows):
+        row["reward_std"] *= 3.0 if step > 150 else 1.0
+    assert opened(rows) == []
+    for step, row in enumerate(rows):
+        row["kl"] += 0.7 if step > 150 else 0.0
+    assert "reward" in {signal for signal, _ in opened(rows)}
+
+
+def test_a_level_shift_that_the_reward_pays_for_opens_nothing_then_or_later() -> None:
+    """KL jumps eightfold as the reward does; the slow test speaks of it hundreds of rows later."""
+    rows = learning(900)
+    for step, row in enumerate(rows):
+        late = step >= 300
+        row["reward"] = (1.9 if late else 0.3) + 0.1 * (row["reward"] - 0.5)
+        row["kl"] *= 5.0 if late else 1.0
+    assert opened(rows) == []
+    for row in rows:  # nothing pays for it
+        row["reward"] = 0.3
+    assert "kl" in {signal for signal, _ in opened(rows)}
+
+
+@pytest.mark.parametrize("cost", ["reward", "kl_old"])
+def test_clipping_counts_when_something_else_suffers(cost: str) -> None:
+    """A clipped share of a quarter is usual in control tasks."""
+    rows = learning(500)
+    for step, row in enumerate(rows):
+        row["clip_fraction"] = 0.28 if step > 300 else 0.05
+    assert opened(rows) == []
+    for step, row in enumerate(rows):
+        if cost == "reward":
+            row["reward"] *= math.exp(-max(0, step - 300) / 150)
+        else:
+            row["kl_old"] = 0.2 if step > 310 else 0.01
+    assert {"gradient", "kl"} & {signal for signal, _ in opened(rows)}
+
+
+def test_a_value_that_is_not_finite_is_never_excused() -> None:
+    """Whatever the reward says."""
+    rows = learning(300)
+    rows[250]["entropy"] = math.nan
+    rows[260]["kl"] = math.inf
+    assert opened(rows) == [("entropy", "critical"), ("kl", "critical")]
