@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from klarm.cli.demo import RECORDINGS, read_recording
 from klarm.detectors import LossNanDetector
+from klarm.monitor.monitor import Monitor
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -51,3 +52,14 @@ def test_the_recordings_have_a_finite_loss_throughout(recording: str) -> None:
     """Even the one that explodes."""
     detector = LossNanDetector()
     assert not any(detector.update(row["step"], row) for row in read_recording(recording))
+
+
+def test_any_loss_is_watched_whatever_it_is_called() -> None:
+    """The one of a critic, and one that klarm has never heard of; each is told by its name."""
+    for key, said in (("train/critic_loss", "critic_loss"), ("ent_coef_loss", "ent_coef_loss")):
+        monitor = Monitor("a", [LossNanDetector()])
+        assert monitor.log({key: 1.0, "reward": 0.5}) == []
+        (alert,) = monitor.log({key: math.inf, "reward": 0.5})
+        assert (alert.severity, alert.decisive) == ("critical", True)
+        assert alert.message == f"{said} is infinite: the numbers of this run have broken down."
+        assert [incident.signal for incident in monitor.critical] == ["loss"]

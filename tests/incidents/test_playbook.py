@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from klarm.incidents.playbook import PATTERNS, diagnose
+from klarm.incidents.playbook import PATTERNS, Circumstances, diagnose
 from klarm.incidents.trends import Movement, RecentRows, summary
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -101,10 +101,13 @@ def test_every_pattern_is_found_and_documented(pattern: object) -> None:
         Movement(metric, pattern.moved[metric][0], 600 + 10 * order.index(metric), 2.0, level=0.6)
         for metric in pattern.moved
     ]
+    if pattern.only == "far" and "kl" not in pattern.moved:
+        movements.append(Movement("kl", "flat", 600, 1.0, level=0.6))
     for signal in pattern.explains:
         far = pattern.only == "far"
         critical = pattern.only != "harmless"
-        found = diagnose(movements, signal, critical=critical, budget=1.0 if far else math.inf)
+        at = Circumstances(900, critical=critical, early=pattern.only == "early")
+        found = diagnose(movements, signal, at, budget=1.0 if far else math.inf)
         assert found is not None
         # On one of them, another may tell more.
         assert found == pattern or signal != pattern.explains[0]
@@ -156,6 +159,6 @@ def test_nothing_is_called_healthy_that_is_critical_or_far_out(
 ) -> None:
     """Far is beyond half the budget."""
     movements = [Movement("kl", "up", 612, 4.0, level=kl), Movement("reward", "up", 615, 2.0)]
-    found = diagnose(movements, "kl", critical=critical, budget=1.0)
+    found = diagnose(movements, "kl", Circumstances(critical=critical), budget=1.0)
     assert found is not None
     assert found.name == name

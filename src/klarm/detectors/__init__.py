@@ -11,7 +11,9 @@ from klarm.detectors.kl_budget import KLBudgetDetector
 from klarm.detectors.kl_explosion import KLExplosionDetector
 from klarm.detectors.kl_negative import KLNegativeDetector
 from klarm.detectors.kl_runaway import KLRunawayDetector
+from klarm.detectors.learning_rate_jump import LearningRateJumpDetector
 from klarm.detectors.length_blowup import LengthBlowupDetector
+from klarm.detectors.loss_explosion import LossExplosionDetector
 from klarm.detectors.loss_nan import LossNanDetector
 from klarm.detectors.metric_lost import MetricLostDetector
 from klarm.detectors.reward_collapse import RewardCollapseDetector
@@ -32,6 +34,8 @@ CATALOGUE: tuple[type[Detector], ...] = (
     EntropyCollapseDetector,
     AdvantageVarianceDetector,
     GradientNormSpikeDetector,
+    LearningRateJumpDetector,
+    LossExplosionDetector,
     LossNanDetector,
     RewardDriftDetector,
     RewardCollapseDetector,
@@ -53,7 +57,9 @@ __all__ = [
     "KLExplosionDetector",
     "KLNegativeDetector",
     "KLRunawayDetector",
+    "LearningRateJumpDetector",
     "LengthBlowupDetector",
+    "LossExplosionDetector",
     "LossNanDetector",
     "MetricLostDetector",
     "RewardCollapseDetector",

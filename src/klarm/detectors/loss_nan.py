@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar, Literal
+
+from msgspec.structs import replace
 
 from klarm.detectors.base import Detector, when_not_finite
 from klarm.types import SEVERITIES, Alert, Severity
@@ -12,10 +15,9 @@ from klarm.types import SEVERITIES, Alert, Severity
 
 @dataclass(kw_only=True, eq=False)
 class LossNanDetector(Detector):
-    """Critical at the first loss that is NaN or infinite, in warm-up too.
+    """Critical at the first loss that is NaN or infinite, in warm-up too: whichever loss it is.
 
-    The base class does all of that. A finite loss says nothing: in policy gradients its size and
-    sign mean little.
+    A finite loss says nothing here: in policy gradients its size and sign mean little.
 
     >>> LossNanDetector().update(0, {"loss": float("nan")}).message
     'loss is NaN: the numbers of this run have broken down.'
@@ -23,7 +25,8 @@ class LossNanDetector(Detector):
 
     name: ClassVar[str] = "loss_nan"
     signal: ClassVar[str] = "loss"
-    watches: ClassVar[tuple[str, ...]] = ("loss",)
+    watches: ClassVar[tuple[str, ...]] = ("loss", "critic_loss", "other_loss")
+    reads: ClassVar[tuple[str, ...]] = watches
     recovery: ClassVar[Literal["level", "quiet"]] = "quiet"
     recommendations: ClassVar[Mapping[Severity, str]] = dict.fromkeys(
         SEVERITIES, when_not_finite("loss")
@@ -32,6 +35,30 @@ class LossNanDetector(Detector):
     def _start(self) -> None:
         pass
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+    def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
+        """Return an alert if a loss is not finite."""
         self.score = 0.0  # an infinite one before it has passed
+        for metric in self.watches:
+            value = metrics.get(metric)
+            if value is not None and value - value != 0.0:
+                self.score = inf
+                alert = self._not_finite(step, value, _key(metric, metrics))
+                return replace(alert, metrics={"loss": value, **alert.metrics})
         return None
+
+    def looks_at(self, metrics: Mapping[str, object]) -> bool:
+        """Tell whether there is anything for it in what was logged."""
+        return any(name in metrics for name in self.watches)
+
+    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:
+        """Not asked: `update` looks at several losses."""
+        raise NotImplementedError
+
+
+def _key(metric: str, metrics: Mapping[str, float]) -> str:
+    """Return what the trainer calls the loss: one that is recorded as another is in the row too."""
+    if metric != "other_loss":
+        return metric
+    value = metrics[metric]
+    same = (k for k, v in metrics.items() if k != metric and repr(v) == repr(value) and "loss" in k)
+    return next(same, metric)

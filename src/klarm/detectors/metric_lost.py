@@ -15,8 +15,9 @@ from klarm.types import Alert, Severity
 # The metrics that noise keeps from ever repeating themselves. Others, such as a learning rate or a
 # share, are often the same for long in a healthy run.
 _NEVER_CONSTANT = ("kl", "entropy", "reward", "loss", "grad_norm")
-# Rewards that no longer differ have no p: that it is gone is no failure of logging.
-_KNOWN = METRICS.keys() - {"reward_dip_p"}
+# Rewards that no longer differ have no p, and other losses are named only when they are broken:
+# that these are gone is no failure of logging.
+_KNOWN = METRICS.keys() - {"reward_dip_p", "other_loss"}
 # Logs round, and a policy loss is near 0 by nature: standing at 0 says nothing of it.
 _ZERO_IS_NORMAL = "loss"
 _ROUNDED_AWAY = 1e-3  # a loss below this, printed with four decimals, looks constant

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from math import inf, sqrt
 from typing import TYPE_CHECKING, ClassVar
@@ -32,6 +33,8 @@ class ZScoreDetector(Detector):
 
     # What messages call the metric.
     called: ClassVar[str]
+    # A value this far out is judged but not learnt from: it would hide the next.
+    outlier_sigmas: ClassVar[float] = inf
     fewest_values: ClassVar[int] = 10
 
     sigma_multiplier: float = setting(
@@ -70,7 +73,9 @@ class ZScoreDetector(Detector):
             z = 0.0
         self.score = z
         alert = self._judge(step, value, z) if z > self.sigma_multiplier else None
-        if self._seen < self.rolling_window or self.baseline_mode == "rolling":
+        if (self._seen < self.rolling_window or self.baseline_mode == "rolling") and not (
+            z > self.outlier_sigmas and self._seen >= self._silent_values
+        ):
             moments.update(value)
         return alert
 
@@ -85,6 +90,15 @@ class ZScoreDetector(Detector):
         from klarm.stats.batch import sliding_moments
 
         series = np.asarray(values, dtype=np.float64)
+        if self.outlier_sigmas < inf:  # what is learnt depends on what was said: one by one
+            again = copy(self)
+            again.reset()
+            name = self._metric
+            scored = []
+            for step, value in enumerate(series.tolist()):
+                again.update(step, {name: value})
+                scored.append(again.score)
+            return np.array(scored)
         finite = np.isfinite(series)
         kept = series if finite.all() else series[finite]
         size = self.rolling_window

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import inf
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -17,6 +18,15 @@ from klarm.types import Event
 
 # Beyond this share of its budget KL is far: no longer small change.
 FAR = 0.5
+
+
+class Circumstances(NamedTuple):
+    """What a pattern may depend on besides what moved."""
+
+    started: float = inf  # the step of the incident's first alert
+    far: bool = False  # KL is beyond half its budget
+    critical: bool = False
+    early: bool = False  # the run had just begun, and the policy gave way
 
 
 @dataclass(frozen=True)
@@ -33,12 +43,17 @@ class Pattern:
     order: tuple[str, ...] = ()
     # How many times what was normal a metric has become at least.
     least: dict[str, float] = field(default_factory=dict)
-    # Only where KL is far, or where it is not and the incident is no more than a warning.
-    only: Literal["", "far", "harmless"] = ""
+    # Only where KL is far; where it is not and the incident is no more than a warning; where the
+    # incident is critical and the run has just begun.
+    only: Literal["", "far", "harmless", "early"] = ""
+    # This moved no later than the incident began.
+    cause_metric: str = ""
 
-    def fits(self, movements: Iterable[Movement], *, far: bool, critical: bool) -> bool:
+    def fits(self, movements: Iterable[Movement], at: Circumstances) -> bool:
         """Tell whether this is what happened."""
-        if (self.only == "far" and not far) or (self.only == "harmless" and (far or critical)):
+        if (self.only == "far" and not at.far) or (self.only == "early" and not at.early):
+            return False
+        if self.only == "harmless" and (at.far or at.critical):
             return False
         found = {movement.metric: movement for movement in movements}
         for metric, directions in self.moved.items():
@@ -48,8 +63,11 @@ class Pattern:
             where = movement.direction if metric in self.order[:-1] else movement.lately
             if where not in directions or movement.factor < self.least.get(metric, -inf):
                 return False
+        if self.cause_metric and found[self.cause_metric].step > at.started:
+            return False
         steps = [found[metric].step for metric in self.order if metric in found]
-        return steps == sorted(steps)
+        # What moves at the same step came first no more than the other did.
+        return all(earlier < later for earlier, later in pairwise(steps))
 
 
 _UP: tuple[Direction, ...] = ("up",)
@@ -59,6 +77,14 @@ _STILL_OR_DOWN: tuple[Direction, ...] = ("flat", "down")
 
 # The first that fits is told, so the more particular stand first.
 PATTERNS: tuple[Pattern, ...] = (
+    Pattern(
+        "learning rate raised",
+        ("kl", "gradient", "entropy", "reward", "loss", "advantage", "length", "liveness"),
+        {"learning_rate": _UP},
+        "the learning rate was raised, and the rest followed",
+        "Go back to a checkpoint from before the change, and lower the learning rate.",
+        cause_metric="learning_rate",
+    ),
     Pattern(
         "numbers broken",
         ("loss", "gradient", "kl"),
@@ -93,12 +119,13 @@ PATTERNS: tuple[Pattern, ...] = (
         "use bfloat16, and look for the batch where it began.",
     ),
     Pattern(
-        "learning rate raised",
+        "learning rate too high from the start",
         ("kl", "gradient", "entropy", "reward", "loss", "advantage"),
-        {"learning_rate": _UP, "kl": ("up", "broken")},
-        "the learning rate went up and KL followed",
-        "Go back to a checkpoint from before the change, and lower the learning rate.",
-        order=("learning_rate", "kl"),
+        {},
+        "the policy gave way within the first 30 rows",
+        "Start again with a learning rate ten times lower; if only KL gave way, a stronger KL "
+        "penalty may do.",
+        only="early",
     ),
     Pattern(
         "trainer and sampler disagree",
@@ -128,6 +155,7 @@ PATTERNS: tuple[Pattern, ...] = (
         {"reward": _UP, "entropy": _DOWN},
         "the policy has found what the reward likes and writes little else",
         "Stop; go back; read some samples; fix the reward or raise the KL penalty.",
+        only="far",
     ),
     Pattern(
         "longer for nothing",
@@ -211,19 +239,18 @@ PATTERNS: tuple[Pattern, ...] = (
 
 
 def diagnose(
-    movements: Iterable[Movement], signal: str, *, critical: bool = False, budget: float = inf
+    movements: Iterable[Movement],
+    signal: str,
+    at: Circumstances = Circumstances(),  # noqa: B008  # it cannot be changed
+    *,
+    budget: float = inf,
 ) -> Pattern | None:
     """Return the first pattern that fits what moved and explains an incident on this signal."""
     movements = list(movements)
     far = any(m.metric == "kl" and abs(m.level) > FAR * budget for m in movements)
-    return next(
-        (
-            pattern
-            for pattern in PATTERNS
-            if signal in pattern.explains and pattern.fits(movements, far=far, critical=critical)
-        ),
-        None,
-    )
+    at = at._replace(far=far)
+    explaining = (pattern for pattern in PATTERNS if signal in pattern.explains)
+    return next((pattern for pattern in explaining if pattern.fits(movements, at)), None)
 
 
 def diagnosed(
@@ -231,12 +258,14 @@ def diagnosed(
     movements: Iterable[Movement],
     own: Mapping[str, Direction],
     budget: float = inf,
+    *,
+    early: bool = False,
 ) -> Event:
     """Return an event that also says what else moved, and what that looks like.
 
     `own` are the metrics that were alarmed about, and which way they went. Where these steps do not
     show it the alert has looked further back, or closer: it is believed. Where they show nothing at
-    all, there is nothing to explain it by.
+    all, there is nothing to explain it by, unless the run has just begun (`early`).
     """
     seen, believed = [], []
     for movement in movements:
@@ -245,10 +274,12 @@ def diagnosed(
             believed.append(movement._replace(direction=direction, step=event.started))
         else:
             seen.append(movement)
-    if all(movement.direction == "flat" for movement in seen):
-        return event
     critical = event.severity == "critical"
-    pattern = diagnose([*seen, *believed], event.signal, critical=critical, budget=budget)
+    early = early and critical
+    if not early and all(movement.direction == "flat" for movement in seen):
+        return event
+    at = Circumstances(event.started, critical=critical, early=early)
+    pattern = diagnose([*seen, *believed], event.signal, at, budget=budget)
     return msgspec.structs.replace(
         event,
         moved=summary(seen),

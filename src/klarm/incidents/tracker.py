@@ -24,6 +24,9 @@ from klarm.types import SEVERITIES, Alert, Blip, Command, Event, Incident, Reaso
 
 # What is kept in memory of incidents that are over; the journal has them all.
 _MAX_PAST = 1_000
+# What goes wrong within so many rows was wrong from the start.
+_EARLY_ROWS = 30
+_EARLY_MEDIAN, _ENTROPY_GONE = 3, 0.5
 
 Change = Event | Blip
 _Place = tuple[str, int, int]  # of an incident: signal, first step, step of opening
@@ -332,7 +335,17 @@ class Tracker:
         known = [] if incident.onset is None else [incident.onset]
         incident.onset = min([event.started, *known, *left])
         event = replace(event, onset=incident.onset)
-        return diagnosed(event, movements, own, self._budget)
+        return diagnosed(event, movements, own, self._budget, early=self._is_early(event))
+
+    def _is_early(self, event: Event) -> bool:
+        """Tell whether the policy gave way when the run had just begun.
+
+        That all rewards of a group are equal may be the task's fault; then entropy has to show it.
+        """
+        if self.recent.rows_until(event.started) > _EARLY_ROWS:
+            return False
+        first, latest = self.recent.first_and_latest("entropy", _EARLY_MEDIAN)
+        return event.signal != "advantage" or latest < _ENTROPY_GONE * first
 
 
 def _resolved(event: Event, step: int, reason: Reason) -> Event:

@@ -34,6 +34,9 @@ _PASSED = 2.0
 _REWARD = "reward"
 _CLEARLY = 10
 
+# A learning rate that is this many times the one before was raised, not scheduled.
+_RATE, _RAISED = "learning_rate", 3.0
+
 Direction = Literal["up", "down", "flat", "broken"]
 
 
@@ -126,6 +129,19 @@ class RecentRows:
         finite = [value for value in found if math.isfinite(value)]
         return max(finite, key=lambda value: abs(value - normal), default=math.nan)
 
+    def rows_until(self, step: int) -> float:
+        """Return how many rows there were up to a step; infinite if not all of them are kept."""
+        if len(self._rows) == _KEPT:
+            return math.inf
+        return sum(at <= step for at, _ in self._rows)
+
+    def first_and_latest(self, metric: str, count: int) -> tuple[float, float]:
+        """Return the highest of the first values that are kept, and the median of the latest."""
+        found = [value for _, value in self._series(metric) if math.isfinite(value)]
+        if len(found) < 2 * count:
+            return math.nan, math.nan
+        return max(found[:count]), median(found[-count:])
+
     def clear(self) -> None:
         """Forget them, as after a rollback."""
         self._rows.clear()
@@ -169,7 +185,22 @@ def summary(movements: Iterable[Movement]) -> str:
     return "; ".join([*parts, f"{still} flat"] if still else parts)
 
 
+def _raised_rate(series: list[tuple[int, float]]) -> Movement | None:
+    """Return where a learning rate was last multiplied at a stroke; schedules do not do that.
+
+    It has no noise, so a few values before are enough, and it may stand anywhere among them.
+    """
+    for number in range(len(series) - 1, _FEWEST_OF_A_LEVEL - 1, -1):
+        (_, before), (step, after) = series[number - 1], series[number]
+        if 0.0 < _RAISED * before <= after < math.inf:
+            now = series[-1][1]
+            return Movement(_RATE, "up", step, after / before, level=now)
+    return None
+
+
 def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
+    if metric == _RATE and (raised := _raised_rate(series)) is not None:
+        return raised
     if not all(math.isfinite(value) for _, value in series[-_HEALED:]):
         first_broken = next(step for step, value in series if not math.isfinite(value))
         return Movement(metric, "broken", first_broken, math.nan)

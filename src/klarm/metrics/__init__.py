@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from klarm.metrics.binding import Binding
+from klarm.metrics.binding import OTHER_LOSS, Binding
 from klarm.metrics.catalogue import KLS, METRICS, meaning, to_number
 from klarm.metrics.frameworks import FRAMEWORKS, frameworks_with, tables
 from klarm.metrics.kl_kind import CLAMP_NATS, Kind, Origin
@@ -13,6 +13,7 @@ __all__ = [
     "FRAMEWORKS",
     "KLS",
     "METRICS",
+    "OTHER_LOSS",
     "SECTION",
     "Binding",
     "Kind",

@@ -14,6 +14,8 @@ from klarm.metrics.user_keys import UserKey
 # than this is not a step.
 _DEEPEST = 4
 _MOST_KEYS = 10_000
+# A loss by any other name matters when it is not finite.
+OTHER_LOSS = "other_loss"
 
 
 class Binding:
@@ -42,6 +44,7 @@ class Binding:
         self._said = {_bare(said.key): name for name, said in self.user_keys.items() if said.key}
         self._names: dict[str, str] = {}  # key -> the name it is recorded under
         self._bound: dict[str, Meaning] = {}  # canonical name -> what its key stands for
+        self._losses: list[str] = []  # names of losses that are no metric of klarm's
         self._negated: list[str] = []  # canonical names whose key holds minus their value
 
     def read(self, metrics: Mapping[str, object]) -> dict[str, float]:
@@ -74,6 +77,9 @@ class Binding:
         for name in self._negated:
             if name in values:
                 values[name] = 0.0 - values[name]  # which leaves 0 without a sign
+        for name in self._losses:
+            if name in values and values[name] - values[name] != 0.0:
+                values[OTHER_LOSS] = values[name]
         return values
 
     def kind(self, name: str) -> Kind | None:
@@ -138,7 +144,11 @@ class Binding:
             if key not in self._names:
                 # A canonical name that is not the source of its metric steps aside.
                 own = f"other/{key}" if _bare(key) in METRICS else key
-                self._names[key] = own.encode("utf-8", "replace").decode()
+                self._names[key] = name = own.encode("utf-8", "replace").decode()
+                if "loss" in key.lower() and not self._of_journal:
+                    self._losses.append(name)
+                    self.keys.setdefault(OTHER_LOSS, key)
+                    self._bound.setdefault(OTHER_LOSS, Meaning(OTHER_LOSS, 0, key))
 
     def _flat(self, metrics: Mapping[str, object]) -> dict[str, object]:
         """Return nested dicts as one, keys joined by a slash, and of samples their statistics."""

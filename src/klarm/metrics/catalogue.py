@@ -142,7 +142,24 @@ METRICS: dict[str, Metric] = {
                 "ppo_actor/update/actor_loss/avg",
                 "learners/*/total_loss",
                 "learners/*/policy_loss",
+                "actor_loss",
             ),
+        ),
+        Metric(
+            "critic_loss",
+            "loss of the critic or value function",
+            keys=(
+                "value_loss",
+                "critic/vf_loss",
+                "loss/value_avg",
+                "vf_loss",
+                "learners/*/vf_loss",
+                "learners/*/qf_loss",
+            ),
+        ),
+        Metric(
+            "other_loss",
+            "any other loss, recorded under this name when it is not finite",
         ),
         Metric(
             "grad_norm",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from klarm.detectors import Detector
-from klarm.metrics import METRICS, SECTION, Binding, frameworks_with
+from klarm.metrics import METRICS, OTHER_LOSS, SECTION, Binding, frameworks_with
 from klarm.settings import did_you_mean
 
 _NOTHING_WATCHED = (
@@ -184,7 +184,7 @@ def hints(detectors: Iterable[Detector], binding: Binding) -> list[str]:
             continue
         if detector.idle_because:
             found.append(f"{detector.name} is idle: {detector.idle_because}")
-        if binding.keys.keys().isdisjoint(detector.reads):
+        if (binding.keys.keys() - {OTHER_LOSS}).isdisjoint(detector.reads):
             missing[detector.watches[0]] = None
     for metric in missing:
         if metric not in binding.keys:

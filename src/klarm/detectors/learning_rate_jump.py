@@ -1,0 +1,138 @@
+"""Learning rate jump: the learning rate is many times what it ever was, and what that does."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from klarm.detectors.base import Detector
+from klarm.settings import setting
+from klarm.stats import median
+from klarm.types import Alert, Severity
+
+# What gives way first under updates that are too large.
+_ENTROPY, _REWARD = "entropy", "reward"
+# Their levels before the jump and now: medians of so many values.
+_BEFORE, _NOW = 20, 5
+_FEWEST = 3
+# Entropy has given way at this share of what it was; reward when it has fallen by this share of its
+# size and by so many times its scatter.
+_ENTROPY_SHARE = 0.5
+_REWARD_SHARE, _REWARD_SCATTERS = 0.2, 2.0
+
+
+@dataclass(kw_only=True, eq=False)
+class LearningRateJumpDetector(Detector):
+    """Warns when the learning rate is `factor` times the highest before. Decisive.
+
+    No schedule does that: a warm-up grows by less from row to row, a restart goes back to where it
+    was. Critical when entropy halves or reward falls within `watch_steps` of the jump, which is how
+    it shows where no KL is logged.
+
+    >>> detector = LearningRateJumpDetector()
+    >>> rates = [1e-5] * 30 + [1e-3] * 3
+    >>> alerts = [detector.update(step, {"learning_rate": rate}) for step, rate in enumerate(rates)]
+    >>> [alert.step for alert in alerts if alert]
+    [30, 31, 32]
+    """
+
+    name: ClassVar[str] = "learning_rate_jump"
+    signal: ClassVar[str] = "gradient"
+    watches: ClassVar[tuple[str, ...]] = ("learning_rate", _ENTROPY, _REWARD)
+    recommendations: ClassVar[Mapping[Severity, str]] = {
+        "warning": (
+            "See whether the jump is meant: a wrong exponent, or a schedule that began anew when "
+            "the run was resumed? If not, lower the learning rate now, before the policy follows."
+        ),
+        "critical": (
+            "Stop, and go back to a checkpoint from before the jump with the old learning rate: "
+            "lowering it in place rarely brings a policy back."
+        ),
+    }
+
+    warmup_steps: int = setting(10, "the first values, from which it only learns", at_least=0)
+    factor: float = setting(
+        5.0, "warning when the learning rate is this many times the highest before", above=1
+    )
+    watch_steps: int = setting(
+        50, "how many values after a jump it looks for what gives way", at_least=1
+    )
+
+    def _start(self) -> None:
+        self._highest = 0.0
+        self._jumped_from = 0.0
+        self._left = 0  # values for which it still looks
+        self._step: int | None = None
+        self._before: dict[str, deque[float]] = {}
+        self._now: dict[str, deque[float]] = {}
+        self._latest: dict[str, float] = {}  # of the step under way
+        self._gave_way = ""
+
+    def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
+        """Learn from one step; return an alert if it looks wrong."""
+        # The others may come in another dict of the step than the learning rate, before or after:
+        # they are looked at with the next step.
+        if step != self._step:
+            self._step = step
+            for name, value in self._latest.items():
+                self._now.setdefault(name, deque(maxlen=_NOW)).append(value)
+            self._latest.clear()
+        for name in (_ENTROPY, _REWARD):
+            found = metrics.get(name)
+            if found is not None and found - found == 0.0:
+                self._latest[name] = found
+        return super().update(step, metrics)
+
+    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+        highest = self._highest
+        if value > highest:
+            self._highest = value
+        self.score = value / highest if highest > 0.0 else 0.0
+        if self._seen >= self._silent_values and highest > 0.0 and self.score >= self.factor:
+            self._jumped_from, self._left, self._gave_way = highest, self.watch_steps, ""
+            for latest in self._now.values():
+                latest.clear()  # what is there is from before
+        if not self._left or value < self.factor * self._jumped_from:
+            self._left = 0
+            self._learn()
+            return None
+        self._left -= 1
+        self.score = value / self._jumped_from
+        self._gave_way = self._gave_way or self._what_gives_way()
+        message = (
+            f"The learning rate has jumped from {self._jumped_from:.3g} to {value:.3g}, ×"
+            f"{self.score:.3g} (warning from ×{self.factor:g})."
+        )
+        if not self._gave_way:
+            return self._alert("warning", step, value, message, decisive=True)
+        message = f"{message[:-1]}, and since then {self._gave_way}."
+        return self._alert("critical", step, value, message, decisive=True)
+
+    def _learn(self) -> None:
+        for name, latest in self._now.items():
+            if latest:
+                self._before.setdefault(name, deque(maxlen=_BEFORE)).append(latest[-1])
+
+    def _what_gives_way(self) -> str:
+        for name, latest in self._now.items():
+            before = self._before.get(name, ())
+            if len(latest) < _FEWEST or len(before) < _FEWEST:
+                continue
+            was, now = median(before), median(latest)
+            if name == _ENTROPY and 0.0 < now <= _ENTROPY_SHARE * was:
+                return f"entropy has fallen from {was:.3g} to {now:.3g}"
+            scatter = median([abs(value - was) for value in before])
+            if name == _REWARD and was - now > max(
+                _REWARD_SHARE * abs(was), _REWARD_SCATTERS * scatter
+            ):
+                return f"reward has fallen from {was:.3g} to {now:.3g}"
+        return ""
+
+    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
+        return {
+            **super()._details(value, score, severity),
+            "score": score,
+            "threshold": self.factor,
+        }

@@ -1,0 +1,109 @@
+"""Loss explosion: a loss is many times what it ever was, and stays there."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from klarm.detectors.base import Detector
+from klarm.settings import setting
+from klarm.types import Alert, Severity
+
+_LASTING = 5  # values in a row: a spike is none
+_BEFORE, _FEWEST_BEFORE = 50, 10
+_CRITICAL_FACTOR = 10.0
+
+
+@dataclass(kw_only=True, eq=False)
+class LossExplosionDetector(Detector):
+    """Warns when the last five losses are all above `factor` times the largest of those before.
+
+    Critical above ten times that. By size, for a policy's loss has either sign, and only above
+    `least_loss`: many a policy's loss is 0 but for rounding. The loss of a critic counts alike.
+
+    >>> detector = LossExplosionDetector()
+    >>> losses = [0.3, -0.2, 0.4] * 5 + [40.0] * 5
+    >>> alerts = [detector.update(step, {"loss": loss}) for step, loss in enumerate(losses)]
+    >>> [alert.step for alert in alerts if alert]
+    [19]
+    """
+
+    name: ClassVar[str] = "loss_explosion"
+    signal: ClassVar[str] = "loss"
+    watches: ClassVar[tuple[str, ...]] = ("loss", "critic_loss")
+    reads: ClassVar[tuple[str, ...]] = watches
+    recommendations: ClassVar[Mapping[Severity, str]] = {
+        "warning": (
+            "Look at gradient norms and at what the loss is made of: targets that grow without "
+            "bound, ratios that are not clamped, a learning rate that is too high."
+        ),
+        "critical": (
+            "Stop, and go back to a checkpoint from before the rise with a lower learning rate; "
+            "clamp ratios and targets."
+        ),
+    }
+
+    warmup_steps: int = setting(0, "the first values, from which it only learns", at_least=0)
+    factor: float = setting(
+        10.0,
+        "warning above this many times the largest of the last fifty losses before, critical at "
+        "ten times that",
+        above=1,
+    )
+    least_loss: float = setting(1.0, "a smaller loss than this has not exploded", above=0)
+
+    def _start(self) -> None:
+        self._latest: dict[str, deque[float]] = {}
+        self._before: dict[str, deque[float]] = {}
+
+    def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
+        """Learn from one step; return an alert if a loss has exploded."""
+        alerts = []
+        self.score = 0.0
+        for name in self.watches:
+            value = metrics.get(name)
+            if value is not None and value - value == 0.0:  # loss_nan speaks of the others
+                alerts.append(self._judge(step, name, abs(value)))
+        return max((a for a in alerts if a), key=lambda alert: alert.severity, default=None)
+
+    def looks_at(self, metrics: Mapping[str, object]) -> bool:
+        """Tell whether there is anything for it in what was logged."""
+        return any(name in metrics for name in self.watches)
+
+    def _judge(self, step: int, name: str, size: float) -> Alert | None:
+        latest = self._latest.setdefault(name, deque())
+        before = self._before.setdefault(name, deque(maxlen=_BEFORE))
+        latest.append(size)
+        if len(latest) <= _LASTING:
+            if len(latest) < _LASTING:
+                return None
+        else:
+            before.append(latest.popleft())
+        # Nearly every step ends here.
+        if size <= self.least_loss or len(before) < max(_FEWEST_BEFORE, self.warmup_steps):
+            return None
+        largest, least = max(before), min(latest)
+        score = least / largest if largest > 0.0 else least
+        self.score = max(self.score, score)
+        if score <= self.factor or least <= self.least_loss:
+            return None
+        severity: Severity = "critical" if score > _CRITICAL_FACTOR * self.factor else "warning"
+        limit = self.factor * (_CRITICAL_FACTOR if severity == "critical" else 1.0)
+        return Alert(
+            detector=self.name,
+            severity=severity,
+            step=step,
+            message=(
+                f"The last {_LASTING} values of {name} are {least:.3g} or more, {score:.3g} times "
+                f"the largest of the {len(before)} before ({severity} above {limit:g} times)."
+            ),
+            metrics={"loss": size, "score": score, "threshold": limit},
+            recommendation=self.recommendations[severity],
+            decisive=True,
+        )
+
+    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:
+        """Not asked: `update` looks at several losses."""
+        raise NotImplementedError
