@@ -26,7 +26,7 @@ from klarm.types import SEVERITIES, Alert, Blip, Command, Event, Incident, Reaso
 _MAX_PAST = 1_000
 # What goes wrong within so many rows was wrong from the start.
 _EARLY_ROWS = 30
-_EARLY_MEDIAN, _ENTROPY_GONE = 3, 0.5
+_EARLY_MEDIAN, _ENTROPY_FACTOR = 3, 2.0
 
 Change = Event | Blip
 _Place = tuple[str, int, int]  # of an incident: signal, first step, step of opening
@@ -345,7 +345,8 @@ class Tracker:
         if self.recent.rows_until(event.started) > _EARLY_ROWS:
             return False
         first, latest = self.recent.first_and_latest("entropy", _EARLY_MEDIAN)
-        return event.signal != "advantage" or latest < _ENTROPY_GONE * first
+        gave_way = latest < first / _ENTROPY_FACTOR or latest > first * _ENTROPY_FACTOR
+        return event.signal != "advantage" or gave_way
 
 
 def _resolved(event: Event, step: int, reason: Reason) -> Event:

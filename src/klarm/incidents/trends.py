@@ -136,11 +136,11 @@ class RecentRows:
         return sum(at <= step for at, _ in self._rows)
 
     def first_and_latest(self, metric: str, count: int) -> tuple[float, float]:
-        """Return the highest of the first values that are kept, and the median of the latest."""
+        """Return the first value that is kept, and the median of the latest."""
         found = [value for _, value in self._series(metric) if math.isfinite(value)]
-        if len(found) < 2 * count:
+        if len(found) <= count:
             return math.nan, math.nan
-        return max(found[:count]), median(found[-count:])
+        return found[0], median(found[-count:])
 
     def clear(self) -> None:
         """Forget them, as after a rollback."""
