@@ -93,12 +93,12 @@ def write_manifest(runs: list[Run]) -> list[dict[str, object]]:
     for run in runs:
         if run.name not in recordings:
             continue
-        healthy = [
+        unchanged = [
             recordings[other.name]
             for other in runs
             if other.family == run.family and other.change == "none" and other.name in recordings
         ]
-        entries.append(entry(run, recordings[run.name], healthy))
+        entries.append(entry(run, recordings[run.name], unchanged))
     manifest = {
         "versions": {package: version(package) for package in PACKAGES},
         "rule": verdict.RULE,
@@ -110,7 +110,7 @@ def write_manifest(runs: list[Run]) -> list[dict[str, object]]:
     return entries
 
 
-def entry(run: Run, recording: Recording, healthy: list[Recording]) -> dict[str, object]:
+def entry(run: Run, recording: Recording, unchanged: list[Recording]) -> dict[str, object]:
     """Return what the manifest says of a run."""
     columns = sorted({key for row in recording.rows for key in row} - {"step"})
     old = {"train/approx_kl", "learners/default_policy/mean_kl_loss"}
@@ -127,7 +127,7 @@ def entry(run: Run, recording: Recording, healthy: list[Recording]) -> dict[str,
         "kl_to_old_policy": bool(old & set(columns)),
         "rows": len(recording.rows),
         "columns": columns,
-        **asdict(verdict.judge(run, recording, healthy)),
+        **asdict(verdict.judge(run, recording, unchanged)),
         "options": dict(run.options) | {"learning_rate": run.learning_rate},
     }
 

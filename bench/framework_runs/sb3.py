@@ -36,6 +36,11 @@ _DISCRETE = [
         healthy=(0, 1), jump=(2, 3),
     ),
     *runs_of(
+        "sb3", "PPO", "cartpole-200", rows=200, learning_rate=3e-4, env="CartPole-v1", n_envs=8,
+        per_row=512, n_epochs=4, batch_size=128, gamma=0.98,
+        healthy=(0, 1), jump=(2, 3),
+    ),
+    *runs_of(
         "sb3", "PPO", "acrobot", rows=40, learning_rate=1e-3, env="Acrobot-v1", n_envs=8,
         per_row=2048, n_epochs=4, batch_size=256, gae_lambda=0.94,
         healthy=(0, 1, 2, 3), jump=(0, 1), start=(2, 3),
