@@ -51,8 +51,8 @@ RULE = {
     "label": (
         "Changed runs: 'failing' if any of not_finite, gave_up, score_fell, never_learnt, "
         "kl_exploded, step_kl_exploded or loss_exploded holds; else 'unclear' if entropy_collapsed "
-        "holds, if a fall does not count, or if the run gains less than half of what the setting's "
-        "unchanged runs gain; else 'unharmed'. "
+        "holds, if a fall does not count, if final is clearly (20 %) below that of the setting's "
+        "unchanged runs, or if the run gains less than half of what they gain; else 'unharmed'. "
         "Unchanged runs: 'healthy', but 'unclear' if not_finite, gave_up or "
         "entropy_collapsed holds, if the KL to the reference ends above 1 nat or the KL to the old "
         "policy above 0.1, if final is clearly (40 %) below the best smoothed score, or if the "
@@ -160,7 +160,9 @@ class _Comparison:
         return self.run.change == "start" and self._can_learn() and gained < 0.1 * self.gain
 
     def stalled(self) -> bool:
-        return self._can_learn() and self.score.final - self.first < 0.5 * self.gain
+        gained = self.score.final - self.first
+        behind = self._clear(self.gain - gained, 0.2)
+        return behind or (self._can_learn() and gained < 0.5 * self.gain)
 
     def drawdown(self) -> float:
         """Return how far the smoothed score was ever below its best before, in scales."""
