@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-frameworks lint format bench bench-against bench-frameworks quality recordings clean
+.PHONY: help demo test test-frameworks lint format bench bench-against bench-frameworks framework-runs quality recordings clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 25
@@ -33,6 +33,9 @@ bench-against: .venv/.core ## measure `log` beside an earlier commit: make bench
 
 bench-frameworks: .venv-frameworks/.installed ## measure klarm's share of a training step; writes bench/results/framework_share.json
 	@PYTHONPATH=recordings:tests/frameworks .venv-frameworks/bin/python bench/framework_share.py
+
+framework-runs: .venv-frameworks/.installed ## train 144 tiny runs in TRL, SB3 and RLlib; writes bench/results/framework_runs (CPU, about 40 minutes)
+	@PYTHONPATH=bench:recordings OMP_NUM_THREADS=1 .venv-frameworks/bin/python -m framework_runs $(OPTIONS)
 
 quality: .venv-bench/.installed ## measure how good the detectors are; writes bench/results/quality.json (OPTIONS=--quick: a tenth)
 	@PYTHONPATH=bench .venv-bench/bin/python -m quality $(OPTIONS)
