@@ -62,7 +62,7 @@ def test_single_alerts_are_shown_only_if_they_are_wanted(
     line = "klarm WARNING at step 4096, trust_region: "
     for wanted in (False, True):
         with klarm.init("a", dir=str(wanted), console_alerts=wanted) as monitor:
-            alerts = [monitor.log({"kl_old": kl}, 2048 * i) for i, kl in enumerate([0, 0, 9, 0])]
+            alerts = [monitor.log({"kl_old": kl}, 2048 * i) for i, kl in enumerate([0, 0, 0.9, 0])]
         assert [len(said) for said in alerts] == [0, 0, 1, 0]
         shown = capsys.readouterr().err
         assert shown.count(line) == shown.count("at step 4096") == wanted

@@ -20,7 +20,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
 
-from quality import plot, real_runs, tables
+from quality import framework_runs, plot, real_runs, tables
 from quality.generators import FAILURES, HEALTHY, SEEDS
 from quality.summary import MATCHED_RATE, Summary, watch
 
@@ -46,12 +46,14 @@ def main() -> None:
         calibration = over("healthy runs to set thresholds on", pool, watch, list(healthy))
         files = real_runs.recorded(asked.real_runs)
         verdicts = over("recorded runs", pool, real_runs.watch, files)
+        outcomes = over("framework runs", pool, framework_runs.watch, trained(asked))
     summary = Summary(results, calibration)
     quiet, found, matched = summary.quiet(), summary.found(), summary.found_matched()
     which, verdicts = asked_for(asked, verdicts)
     real = real_runs.rates(verdicts) if verdicts else []
     by_detector = real_runs.booked(verdicts)
-    reached = tables.targets(quiet, found, real)
+    in_frameworks = framework_runs.rates(outcomes) if outcomes else []
+    reached = tables.targets(quiet, found, real, in_frameworks)
     plot.draw(summary, RESULTS / "quality.png")
     record = {
         "klarm": version("klarm"),
@@ -66,6 +68,7 @@ def main() -> None:
         "recorded_runs_of_repositories": which,
         "recorded_runs": [asdict(row) for row in real],
         "recorded_runs_by_detector": [asdict(row) for row in by_detector],
+        "framework_runs": [asdict(row) for row in in_frameworks],
         "targets": [{**asdict(row), "met": row.met} for row in reached],
     }
     text = json.dumps(without_infinities(record), indent=2, allow_nan=False)
@@ -78,6 +81,7 @@ def main() -> None:
         show_recorded(asked, which, verdicts)
     else:
         print(f"no recorded runs in {asked.real_runs}: nothing is said of them\n")
+    show_trained(outcomes)
     tables.show_targets(reached, asked.seeds)
     print(f"{perf_counter() - started:.0f} s; {RESULTS}/quality.json, quality.png")
 
@@ -87,7 +91,22 @@ def show_real_runs(asked: Namespace) -> None:
     with ProcessPoolExecutor(asked.processes) as pool:
         files = real_runs.recorded(asked.real_runs)
         verdicts = over("recorded runs", pool, real_runs.watch, files)
+        outcomes = over("framework runs", pool, framework_runs.watch, trained(asked))
     show_recorded(asked, *asked_for(asked, verdicts))
+    show_trained(outcomes)
+
+
+def trained(asked: Namespace) -> list[dict[str, object]]:
+    """Return the runs in real frameworks that go with the seeds."""
+    return framework_runs.recorded(asked.seeds)
+
+
+def show_trained(outcomes: Sequence[framework_runs.Outcome]) -> None:
+    """Print what was said of runs in real frameworks."""
+    if outcomes:
+        tables.show_trained(framework_runs.rates(outcomes))
+    else:
+        print("no runs in real frameworks: `make framework-runs` records them\n")
 
 
 def asked_for(

@@ -36,7 +36,12 @@ class Target:
         return self.value.value <= self.limit if self.at_most else self.value.value >= self.limit
 
 
-def targets(quiet: Sequence[Quiet], found: Sequence[Found], real: Sequence[Rate]) -> list[Target]:
+def targets(
+    quiet: Sequence[Quiet],
+    found: Sequence[Found],
+    real: Sequence[Rate],
+    in_frameworks: Sequence[Rate],
+) -> list[Target]:
     """Return the issue's targets for the default configuration."""
     ours = {row.kind: row for row in found if row.contender == KLARM}
     healthy = next(row.runs for row in quiet if row.contender == KLARM)
@@ -57,6 +62,11 @@ def targets(quiet: Sequence[Quiet], found: Sequence[Found], real: Sequence[Rate]
                 at_most = rate.at_most is not None
                 source = f"real, by {by}"
                 reached.append(Target(rate.what, value, limit, at_most, rate.unit, source))
+    for rate in in_frameworks:
+        limit = rate.at_least if rate.at_most is None else rate.at_most
+        if limit is not None:
+            at_most = rate.at_most is not None
+            reached.append(Target(rate.what, rate.by_run, limit, at_most, "%", "frameworks"))
     return reached
 
 
@@ -133,6 +143,16 @@ def show_booked(rows: Sequence[Booked], which: str) -> None:
     for row in rows:
         counts = (row.true, row.alone, row.false, row.false_critical, row.maybe)
         table.add_row(row.detector, *map(str, counts))
+    _print(table)
+
+
+def show_trained(rows: Sequence[Rate]) -> None:
+    """Print what was said of runs in real frameworks."""
+    table = _table("Runs in TRL, SB3 and RLlib, default configuration")
+    for heading in ("runs", "share \\[95 %]"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(row.what, str(row.runs), _share(row.by_run))
     _print(table)
 
 

@@ -43,9 +43,9 @@ def test_demo_without_a_terminal_is_plain_lines() -> None:
     done = run("demo")
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout
-    opened = re.search(r"^klarm INCIDENT 1 on kl opened, warning, step (\d+)", done.stdout, re.M)
+    opened = re.search(r"^klarm INCIDENT 2 on kl opened, warning, step (\d+)", done.stdout, re.M)
     assert opened is not None
-    assert "klarm INCIDENT 1 on kl escalated, critical, step " in done.stdout
+    assert "klarm INCIDENT 2 on kl escalated, critical, step " in done.stdout
     assert 150 < int(opened[1]) < 165  # the learning rate jumps after step 150
     assert f"The one on KL opened at step {opened[1]}" in done.stdout
     assert "  Looks like learning rate raised" in done.stdout
@@ -78,7 +78,7 @@ def test_demo_on_a_terminal_draws_the_curve() -> None:
     """With baseline band, thresholds, the alert, and what to do at the end."""
     shown, returncode = on_terminal("demo")
     assert returncode == 0
-    for sign in ("●", "░", "─", "klarm incident 1 on kl opened", "What to type next"):
+    for sign in ("●", "░", "─", "klarm incident 2 on kl opened", "What to type next"):
         assert sign in shown
 
 

@@ -1,0 +1,107 @@
+"""Real training runs in TRL, SB3 and RLlib, if `make framework-runs` has recorded them.
+
+Some train as they should; in the others the learning rate was multiplied by 100, or absurd from the
+start. Runs with even seeds are for tuning, those with odd ones for reporting.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from quality.contenders import Told, watched_by_default
+from quality.real_runs import Rate
+from quality.scoring import share
+
+FOLDER = Path(__file__).resolve().parents[1] / "results" / "framework_runs"
+# Within so many rows of the change people are to be notified, and woken.
+TOLD_ROWS, CRITICAL_ROWS = 25, 40
+_CAUSE = "learning rate"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was said of one run, and what became of it."""
+
+    name: str
+    label: str  # healthy, failing, unharmed, unclear
+    has_kl: bool
+    onset: int  # row
+    told: list[Told]
+
+    def told_in_time(self) -> bool:
+        """Return whether people were notified soon after the change."""
+        return any(told.row <= self.onset + TOLD_ROWS for told in self._since_onset())
+
+    def critical_in_time(self) -> bool:
+        """Return whether people were woken soon after the change."""
+        critical = [told for told in self._since_onset() if told.severity == "critical"]
+        return any(told.row <= self.onset + CRITICAL_ROWS for told in critical)
+
+    def cause_found(self) -> bool:
+        """Return whether people read what was done to the run."""
+        return any(told.pattern.startswith(_CAUSE) for told in self._since_onset())
+
+    def _since_onset(self) -> list[Told]:
+        return [told for told in self.told if told.row >= self.onset - 1]
+
+
+def recorded(split: str) -> list[dict[str, object]]:
+    """Return the entries of the runs there are, of one half: `tuning` or `reporting`."""
+    manifest = FOLDER / "manifest.json"
+    if not manifest.is_file():
+        return []
+    runs = json.loads(manifest.read_text())["runs"]
+    return [run for run in runs if run["split"] == split]
+
+
+def watch(entry: dict[str, object]) -> Outcome:
+    """Run the monitor over one of them."""
+    lines = (FOLDER / f"{entry['name']}.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    onset_step = entry.get("onset_step") or 0
+    onset = next((row for row, values in enumerate(rows) if values["step"] >= onset_step), 0)
+    steps = [(row.pop("step"), row) for row in rows]
+    return Outcome(
+        name=str(entry["name"]),
+        label=str(entry["label"]),
+        has_kl=bool(entry["kl_to_reference"]),
+        onset=onset,
+        told=watched_by_default(steps, str(entry["framework"])),
+    )
+
+
+def rates(outcomes: Sequence[Outcome]) -> list[Rate]:
+    """Return the shares the issue sets targets for."""
+    healthy = [outcome for outcome in outcomes if outcome.label == "healthy"]
+    failing = [outcome for outcome in outcomes if outcome.label == "failing"]
+    without_kl = [outcome for outcome in failing if not outcome.has_kl]
+    return [
+        _rate("healthy: any incident", [bool(o.told) for o in healthy], at_most=0.05),
+        _rate(
+            f"failing: notified within {TOLD_ROWS} rows",
+            [o.told_in_time() for o in failing],
+            at_least=0.90,
+        ),
+        _rate("  without a KL", [o.told_in_time() for o in without_kl]),
+        _rate(
+            f"failing: critical within {CRITICAL_ROWS} rows",
+            [o.critical_in_time() for o in failing],
+            at_least=0.85,
+        ),
+        _rate("  without a KL", [o.critical_in_time() for o in without_kl]),
+        _rate("failing: cause named", [o.cause_found() for o in failing], at_least=0.85),
+        _rate("  without a KL", [o.cause_found() for o in without_kl]),
+    ]
+
+
+def _rate(
+    what: str,
+    hits: Sequence[bool],
+    at_most: float | None = None,
+    at_least: float | None = None,
+) -> Rate:
+    estimate = share(sum(hits), len(hits))
+    return Rate(what, len(hits), 0, estimate, estimate, at_most, at_least)
