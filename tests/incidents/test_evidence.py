@@ -8,6 +8,8 @@ import random
 import pytest
 
 from klarm.config.layers import load
+from klarm.incidents.evidence import Evidence
+from klarm.incidents.trends import RecentRows
 from klarm.monitor.monitor import Monitor
 
 Row = dict[str, float]
@@ -116,3 +118,17 @@ def test_a_value_that_is_not_finite_is_never_excused() -> None:
     rows[250]["entropy"] = math.nan
     rows[260]["kl"] = math.inf
     assert opened(rows) == [("entropy", "critical"), ("kl", "critical")]
+
+
+@pytest.mark.parametrize("missing", [(), (0, 1, 2), (400,), range(0, 900, 7)], ids=str)
+def test_the_noise_of_the_reward_is_that_of_the_recent_rows(missing: tuple[int, ...]) -> None:
+    """Rewards that are kept in order are a quicker way to the same number, to the last bit."""
+    recent, rng = RecentRows(), random.Random(1)
+    evidence = Evidence(recent, 1.0, lambda _: False)
+    for step in [*range(900), *range(800, 900)]:
+        row = {"kl": 0.1} if step in missing else {"kl": 0.1, "reward": rng.gauss(0.5, 0.1)}
+        recent.add(step, row)
+        evidence.update(step, row)
+        if step % 3 == 0:
+            expected = recent.level_and_noise("reward", step - 1)[1]
+            assert evidence._reward_noise() == pytest.approx(expected, rel=0, abs=0, nan_ok=True)

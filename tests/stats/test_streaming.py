@@ -125,6 +125,7 @@ def test_median_and_minimum_are_those_of_the_last_values(values: list[float], si
         assert middle.median == median(window) == pytest.approx(statistics.median(window))
         assert lowest.update(value) == min(window)
         assert list(middle.values) == window
+        assert middle.scatter == median([abs(value - median(window)) for value in window])
 
 
 @given(st.lists(finite, min_size=1, max_size=8))

@@ -63,7 +63,8 @@ class AdvantageVarianceDetector(Detector):
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
         moments = self._moments
-        mean = self.mean = max(moments.mean, self.min_mean)
+        mean = moments.mean
+        mean = self.mean = self.min_mean if mean < self.min_mean else mean
         ratio = value / mean
         if ratio != ratio:  # noqa: PLR0124  # NaN: values near the largest float overflowed
             ratio = 0.0

@@ -88,15 +88,21 @@ class EntropyCollapseDetector(Detector):
         # Each rule's score is 1 at a warning; the floor's is 2 at critical.
         if value < 0.0:
             self._is_differential = True
-        below = value < self._floor and not self._is_differential
-        self._below = self._below + 1 if below else 0
-        stay = 2.0 * self._below / self.consecutive_steps
-        limit = 2.0 - value / self.threshold if self.threshold > 0.0 else 0.0
+        stay = limit = fall = 0.0
+        if value < self._floor and not self._is_differential:
+            self._below += 1
+            stay = 2.0 * self._below / self.consecutive_steps
+        else:
+            self._below = 0
+        if self.threshold > 0.0:
+            limit = 2.0 - value / self.threshold
         last = self._last
         last.append(value)
-        fall = self._fall(step, sorted(last)[_SMOOTHING // 2]) if len(last) == _SMOOTHING else 0.0
-        self.score = max(stay, limit, fall)
-        if self.score < 1.0:
+        if len(last) == _SMOOTHING:
+            fall = self._fall(step, sorted(last)[_SMOOTHING // 2])
+        score = limit if limit > stay else stay
+        score = self.score = fall if fall > score else score
+        if score < 1.0:
             return None
         if stay >= 1.0:
             return self._near_floor(step, value)
@@ -113,12 +119,13 @@ class EntropyCollapseDetector(Detector):
         while levels and levels[-1][1] <= level:
             levels.pop()
         levels.append((step, level))
-        while not 0 <= step - levels[0][0] <= self.fall_steps:
+        first, recent = levels[0]
+        while not 0 <= step - first <= self.fall_steps:
             levels.popleft()
+            first, recent = levels[0]
         if level > self._highest:
             self._highest = level
             self._floor = min(self.floor_nats, _COLLAPSED * level)
-        recent = levels[0][1]
         if self._is_differential:
             # A sum over a sequence is far below 0, and its noise is many nats.
             return (recent - level) / max(self.fall_nats, _FALL_OF_SUMS * abs(recent))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from klarm.detectors.base import Detector
 from klarm.settings import setting
-from klarm.stats import SlidingMedian
+from klarm.stats import median
 from klarm.types import Alert, Severity, Worse
 
 
@@ -44,17 +45,17 @@ class KLNegativeDetector(Detector):
     recent_steps: int = setting(20, "how many values the median is taken over", at_least=5)
 
     def _start(self) -> None:
-        self._last = SlidingMedian(self.recent_steps)
+        self._last: deque[float] = deque(maxlen=self.recent_steps)
         self._since_negative = self.recent_steps  # values since the last one below 0
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
         self._since_negative = 0 if value < 0.0 else self._since_negative + 1
         last = self._last
-        last.update(value)
+        last.append(value)
         self.score = 0.0
-        if self._since_negative >= self.recent_steps or len(last.values) < self.recent_steps:
+        if self._since_negative >= self.recent_steps or len(last) < self.recent_steps:
             return None
-        level = last.median
+        level = median(last)
         self.score = max(-level, 0.0)
         if self.score <= self.limit_nats:
             return None

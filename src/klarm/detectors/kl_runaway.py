@@ -117,20 +117,21 @@ class KLRunawayDetector(Detector):
             early = _TAKE_OFF_STEPS / (rows + 1)
             floor = _SMALLEST + early * early * early
             ahead = log((size + floor) / (forecast.expected + floor)) / forecast.noise
-            step_up = forecast.surprise(ahead) - self.allowance
-            self._sum = _within(self._sum + step_up, 0.0, 2.0 * self.patience)
+            total = self._sum + (forecast.surprise(ahead) - self.allowance)
+            most = 2.0 * self.patience
+            self._sum = 0.0 if total < 0.0 else most if total > most else total
         forecast.update(logarithm)
         rise = self._records.update(forecast.learnt, forecast.level, forecast.recent)
         # At or below the forecast nothing runs ahead of it, whatever has added up.
         quick = self._sum / self.patience if ahead > 0.0 and rows >= _FIRST_CUSUM_STEP else 0.0
         slow = rise / (self._drift + forecast.level_noise()) if rise > 0.0 else 0.0
-        self.score = max(quick, slow)
-        if self.score <= 1.0:
+        score = self.score = slow if slow > quick else quick
+        if score <= 1.0:
             return None
         if self._before is None:
             self._before = forecast.without_latest(), copy(self._records)
         self._since = 0
-        severity: Severity = "critical" if self.score > _CRITICAL else "warning"
+        severity: Severity = "critical" if score > _CRITICAL else "warning"
         # A signed estimate counts by its size: it may run away downwards.
         what = "KL" if value > 0.0 else "The size of KL, negative at"
         if quick >= slow:
@@ -201,47 +202,67 @@ class _Forecast:
 
         Deviations that come in runs prove less than ones that come alone.
         """
-        ahead = _within(ahead, -_MOST_LEFT_OVER, _MOST_LEFT_OVER)
+        if ahead > _MOST_LEFT_OVER:
+            ahead = _MOST_LEFT_OVER
+        elif ahead < -_MOST_LEFT_OVER:
+            ahead = -_MOST_LEFT_OVER
         news = (ahead - self._together * self._left_over) / self._own
         self._left_over = ahead
-        return _within(news, -_MOST_A_STEP, _MOST_A_STEP)
+        if news > _MOST_A_STEP:
+            return _MOST_A_STEP
+        return news if news >= -_MOST_A_STEP else -_MOST_A_STEP
 
     def update(self, logarithm: float) -> None:
         """Take in the logarithm of one value."""
-        self.rows += 1
-        self.foreseen = max(self.expected - _SMALLEST, 0.0)
+        rows = self.rows = self.rows + 1
+        foreseen = self.expected - _SMALLEST
+        self.foreseen = foreseen if foreseen > 0.0 else 0.0
         latest = self._latest
         latest.append(logarithm)
         if not self.learnt:
             self.learnt = 1
             self.level = self._slower = self._predicted = self.recent = latest.popleft()
         self.recent += _RECENT_WEIGHT * (logarithm - self.recent)
-        for _ in range(len(latest) - min(_LEARN_LATER_STEPS, self.rows // _LEARN_LATER_PART)):
+        part = rows // _LEARN_LATER_PART
+        later = part if part < _LEARN_LATER_STEPS else _LEARN_LATER_STEPS
+        while len(latest) > later:
             self._learn(latest.popleft())
-        self.expected = exp(min(self._predicted + self._trend * len(latest), _LARGEST_LOG))
+        next_log = self._predicted + self._trend * len(latest)
+        self.expected = exp(next_log if next_log < _LARGEST_LOG else _LARGEST_LOG)
 
     def _learn(self, logarithm: float) -> None:
-        """Take a value into level, trend, noise and correlation."""
-        self.learnt += 1
-        weight = min(_EARLY_WEIGHT / (self.learnt + 1), _MOST_EARLY_WEIGHT)
-        weight = max(self._least_weight, weight)
-        deviation = (logarithm - self._predicted) / self.noise
-        deviation = _within(deviation, -_MOST_A_STEP, _MOST_A_STEP)
-        self._variance += weight * (deviation * deviation - self._variance)
-        self._covariance += weight * (deviation * self._last - self._covariance)
-        self._last = deviation
+        """Take a value into level, trend, noise and correlation.
+
+        Every step comes here, so each attribute is read and written once.
+        """
+        learnt = self.learnt = self.learnt + 1
+        weight = _EARLY_WEIGHT / (learnt + 1)
+        weight = self._weight = _within(weight, self._least_weight, _MOST_EARLY_WEIGHT)
+        predicted, noise = self._predicted, self.noise
+        deviation = (logarithm - predicted) / noise
+        if deviation > _MOST_A_STEP:
+            deviation = _MOST_A_STEP
+        elif deviation < -_MOST_A_STEP:
+            deviation = -_MOST_A_STEP
+        variance, covariance = self._variance, self._covariance
+        variance += weight * (deviation * deviation - variance)
+        covariance += weight * (deviation * self._last - covariance)
+        self._variance, self._covariance, self._last = variance, covariance, deviation
         # 1.2533 turns the mean absolute deviation of a normal into its standard deviation.
-        self._scale += weight * (1.2533 * abs(deviation) * self.noise - self._scale)
-        self.level += weight * (self._predicted + deviation * self.noise - self.level)
-        self._slower += weight * (self.level - self._slower)
-        trend = (self.level - self._slower) * weight / (1.0 - weight)
-        trend = self._trend = _within(trend, 0.0, 1.0 / self.learnt)
-        self._predicted = self.level + trend / weight
-        self.noise = max(self._scale, _LEAST_NOISE)
-        together = self._covariance / self._variance if self._variance > 0.0 else 0.0
+        scale = self._scale
+        scale += weight * (1.2533 * abs(deviation) * noise - scale)
+        self._scale = scale
+        self.noise = scale if scale > _LEAST_NOISE else _LEAST_NOISE
+        level, slower = self.level, self._slower
+        level += weight * (predicted + deviation * noise - level)
+        slower += weight * (level - slower)
+        self.level, self._slower = level, slower
+        trend = _within((level - slower) * weight / (1.0 - weight), 0.0, 1.0 / learnt)
+        self._trend = trend
+        self._predicted = level + trend / weight
+        together = covariance / variance if variance > 0.0 else 0.0
         together = self._together = _within(together, 0.0, _MOST_CORRELATED)
         self._own = sqrt(1.0 - together * together)
-        self._weight = weight
 
     def without_latest(self) -> _Forecast:
         """Return a copy that will not learn from the values that have yet to prove normal."""
@@ -273,7 +294,7 @@ class _Records:
         """
         if rows < _FIRST_RECORD_STEP:
             return 0.0
-        self._highest = max(self._highest, level)
+        self._highest = level if level > self._highest else self._highest
         if rows >= self._next:
             self._noted = [*self._noted[-2 * _RECORDS_A_DOUBLING :], self._highest]
             self._next *= 2.0 ** (1.0 / _RECORDS_A_DOUBLING)

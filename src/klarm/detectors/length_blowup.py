@@ -70,12 +70,11 @@ class LengthBlowupDetector(Detector):
     def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
         """Learn from one step; return an alert if it looks wrong."""
         # Reward and truncation may come in another dict of the step than the length.
-        _, reward, truncated = self.watches
-        if (found := metrics.get(reward)) is not None and found - found == 0.0:
+        if (found := metrics.get("reward")) is not None and found - found == 0.0:
             self._rewards.append(found)
-        if (found := metrics.get(truncated)) is not None and found - found == 0.0:
+        if (found := metrics.get("truncated_fraction")) is not None and found - found == 0.0:
             self._truncated.update(found)
-        return super().update(step, metrics)
+        return self._update_metric(step, metrics)
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
         self._lengths.update(value)
@@ -86,14 +85,15 @@ class LengthBlowupDetector(Detector):
         length = self._lengths.median
         longer = length / self._length
         cut = self._truncated.median
-        self.score = max(longer / self.growth, (cut - self._cut) / self.truncated_rise)
-        if self.score <= 1.0:
+        grown, more_cut = longer / self.growth, (cut - self._cut) / self.truncated_rise
+        score = self.score = more_cut if more_cut > grown else grown
+        if score <= 1.0:
             return None
         if self._reward_climbed():
             self._accept()
             self.score = 1.0
             return None
-        severity: Severity = "critical" if self.score > _CRITICAL_FACTOR else "warning"
+        severity: Severity = "critical" if score > _CRITICAL_FACTOR else "warning"
         message = (
             f"Completions are {longer:.3g} times as long as before (in the median {length:.4g} "
             f"tokens against {self._length:.4g}) and {cut:.0%} are cut off "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from math import inf
 from typing import ClassVar, Literal
@@ -61,6 +61,11 @@ class MetricLostDetector(Detector):
         self._steps = 0
         self._step: int | None = None  # several dicts may make up one
         self._traces: dict[str, _Trace] = {}
+        self._stills: dict[str, _Still] = {}  # of those that never repeat themselves
+        # Most rows hold the same metrics as the one before. Those are only counted, until traces
+        # are asked for or a row is different.
+        self._names: Set[str] = frozenset()  # what the last row held
+        self._uncounted = 0  # rows like it, which traces do not know of yet
         self._due = 0  # nothing can be missed before this many steps
 
     def looks_at(self, metrics: Mapping[str, object]) -> bool:  # noqa: ARG002
@@ -73,48 +78,71 @@ class MetricLostDetector(Detector):
         if is_new:
             self._step = step
             self._steps += 1
+        if metrics.keys() == self._names:
+            self._uncounted += 1
+        else:
+            self._count(self._steps - is_new)  # as of the row before
+            self._trace(metrics)
+            self._names = frozenset(metrics)
+        stuck = self._stuck(metrics)
+        lost = self._lost() if is_new and self._steps >= self._due else []
+        self.score = 0.0
+        return self._say(step, lost, stuck) if lost or stuck else None
+
+    def _trace(self, metrics: Iterable[str]) -> None:
+        """Note that these were there at this step."""
         now = self._steps
-        stuck: list[str] = []
-        for name, value in metrics.items():
+        for name in metrics:
             trace = self._traces.get(name)
             if trace is None:
                 if name in _KNOWN:
-                    self._begin(name, value)
+                    self._traces[name] = _Trace(now, self.missing_steps)
+                    self._due = min(self._due, now + self.missing_steps)
                 continue
             trace.times += 1
             if now - trace.last > 1:
                 trace.limit = max(trace.limit, _GAPS * (now - trace.last))
             trace.last = now
-            if value != trace.value:
-                trace.change_to(value)
+
+    def _count(self, until: int) -> None:
+        """Tell traces of the rows that were only counted, the last of them at this step."""
+        if self._uncounted:
+            for name in self._names & self._traces.keys():
+                self._traces[name].times += self._uncounted
+                self._traces[name].last = until
+            self._uncounted = 0
+
+    def _stuck(self, metrics: Mapping[str, float]) -> list[str]:
+        """Compare with the values before; return what stands still."""
+        stuck: list[str] = []
+        stills = self._stills
+        for name in _NEVER_CONSTANT:
+            value = metrics.get(name)
+            if value is None:
+                continue
+            still = stills.get(name)
+            if still is None:
+                stills[name] = _Still(value, measured=value != 0.0)
+            elif value != still.value:
+                still.change_to(value)
             else:
-                trace.same += 1
-                if trace.same >= self.missing_steps and self._is_stuck(name, trace):
+                still.same += 1
+                if still.same >= self.missing_steps and self._is_stuck(name, still):
                     stuck.append(name)
-        lost = self._lost() if is_new and now >= self._due else []
-        self.score = 0.0
-        return self._say(step, lost, stuck) if lost or stuck else None
+        return stuck
 
-    def _begin(self, name: str, value: float) -> None:
-        self._traces[name] = _Trace(
-            last=self._steps,
-            limit=self.missing_steps,
-            value=value,
-            measured=value != 0.0,
-        )
-        self._due = min(self._due, self._steps + self.missing_steps)
-
-    def _is_stuck(self, name: str, trace: _Trace) -> bool:
-        if name not in _NEVER_CONSTANT or not trace.measured:
+    def _is_stuck(self, name: str, still: _Still) -> bool:
+        if not still.measured:
             return False
-        if name == _ZERO_IS_NORMAL and abs(trace.value) < _ROUNDED_AWAY:
+        if name == _ZERO_IS_NORMAL and abs(still.value) < _ROUNDED_AWAY:
             return False
-        if name == _BEST_IS_NORMAL and trace.value >= trace.highest:
+        if name == _BEST_IS_NORMAL and still.value >= still.highest:
             return False  # as good as it ever was: saturated, not stuck
-        return trace.same >= _HOLDS * trace.longest_hold
+        return still.same >= _HOLDS * still.longest_hold
 
     def _lost(self) -> list[str]:
         """Return what is missed, and put off looking until something else may be."""
+        self._count(self._steps)
         traces = self._traces
         self._due = min((t.last + t.limit for t in traces.values()), default=0)
         return [
@@ -124,11 +152,11 @@ class MetricLostDetector(Detector):
         ]
 
     def _say(self, step: int, lost: list[str], stuck: list[str]) -> Alert:
-        traces = self._traces
+        traces, stills = self._traces, self._stills
         # In one order, whatever that of the dicts: a replay must say the same.
         lost, stuck = sorted(lost), sorted(stuck)
         gone = {name: self._steps - traces[name].last for name in lost}
-        still = {name: traces[name].same for name in stuck}
+        still = {name: stills[name].same for name in stuck}
         self.score = max(
             *(steps / traces[name].limit for name, steps in gone.items()),
             *(steps / self.missing_steps for steps in still.values()),
@@ -136,7 +164,7 @@ class MetricLostDetector(Detector):
         )
         parts = [f"{name} has not been logged for {steps} steps" for name, steps in gone.items()]
         parts += [
-            f"{name} has been stuck at {traces[name].value:.6g} for {steps} steps"
+            f"{name} has been stuck at {stills[name].value:.6g} for {steps} steps"
             for name, steps in still.items()
         ]
         return Alert(
@@ -161,13 +189,19 @@ class MetricLostDetector(Detector):
 
 @dataclass(slots=True)
 class _Trace:
-    """What is known of one metric."""
+    """When one metric was there."""
 
     last: int  # the count of steps when it was there last
     limit: int  # after how many steps without it, it is missed
+    times: int = 1  # how often it was there
+
+
+@dataclass(slots=True)
+class _Still:
+    """How long one metric has had its value."""
+
     value: float
     measured: bool  # whether it was ever anything but 0
-    times: int = 1  # how often it was there
     same: int = 1  # how often in a row with this value
     highest: float = -inf  # before this value
     longest_hold: int = 0  # the most times in a row with one value, before this one
@@ -176,7 +210,7 @@ class _Trace:
         """Take in another value than the last."""
         if self.same > 1 and self.measured and self.same > self.longest_hold:
             self.longest_hold = self.same
-        self.highest = max(self.highest, self.value)
+        self.highest = self.value if self.value > self.highest else self.highest
         self.value = value
         self.same = 1
         self.measured = True

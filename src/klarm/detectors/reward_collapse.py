@@ -107,7 +107,8 @@ class RewardCollapseDetector(Detector):
         self._highest = max(self._highest, was)
         self._lowest = min(self._lowest, was)
         self._units, self._severity = 0.0, None
-        scatter = sum(abs(value - was) / len(before) for value in before)
+        count = len(before)
+        scatter = sum([abs(value - was) / count for value in before])
         if len(before) < self.before_steps:  # early on a reward climbs, which is no noise
             scatter = min(scatter, _scatter_about_line(before))
         noise = max(_TO_STD * scatter, _LEAST_RELATIVE_NOISE * abs(was))

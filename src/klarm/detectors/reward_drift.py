@@ -100,7 +100,7 @@ class RewardDriftDetector(Detector):
         else:
             for place, name in enumerate(self.watches):
                 self._row[place] = get(name, self._row[place])
-        return super().update(step, metrics)
+        return self._update_metric(step, metrics)
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
         self._rows.append(self._row)

@@ -79,19 +79,18 @@ class RewardHackingDetector(Detector):
         """Learn from one step; return an alert if the rewards spread too wide, or have split."""
         p = metrics.get(_DIP_P)
         if p is None:
-            return self._update_spread(step, metrics)
-        said = (self._update_spread(step, metrics), self._observe_shape(step, p, metrics))
+            return self._update_metric(step, metrics)
+        said = (self._update_metric(step, metrics), self._observe_shape(step, p, metrics))
         alerts = [alert for alert in said if alert is not None]
         return max(alerts, key=lambda alert: alert.decisive, default=None)
-
-    _update_spread = Detector.update  # quicker to call than super()
 
     def looks_at(self, metrics: Mapping[str, object]) -> bool:
         """Tell whether there is anything for it in what was logged."""
         return self._metric in metrics or _DIP_P in metrics
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
-        variance = min(value * value, _LARGEST)
+        square = value * value
+        variance = square if square < _LARGEST else _LARGEST
         ratio = self.score = variance / self.mean
         alert = self._judge(step, value, ratio) if ratio > self.variance_multiplier else None
         if self._learnt < self.baseline_window:

@@ -9,6 +9,8 @@ from klarm.incidents.measured import Measured
 from klarm.incidents.streaks import Streaks
 from klarm.types import SEVERITIES, Alert, Reason, Severity
 
+_RANKS: Mapping[Severity, int] = {severity: rank for rank, severity in enumerate(SEVERITIES)}
+
 
 class Believed(NamedTuple):
     """The highest severity that is confirmed or decisive, and by which alert."""
@@ -75,4 +77,4 @@ def is_graver(severity: Severity, than: Severity) -> bool:
     >>> is_graver("critical", "warning"), is_graver("warning", "warning")
     (True, False)
     """
-    return SEVERITIES.index(severity) > SEVERITIES.index(than)
+    return _RANKS[severity] > _RANKS[than]

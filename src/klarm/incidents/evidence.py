@@ -7,6 +7,7 @@ the reward pays for it. Such alerts are recorded, and count only when something 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Mapping
 
 from klarm.detectors import Excused
@@ -14,6 +15,7 @@ from klarm.incidents.excuse import Excuse
 from klarm.incidents.measured import Measured
 from klarm.incidents.recovery import LEVEL_ROWS
 from klarm.incidents.trends import RecentRows
+from klarm.stats import SlidingMedian
 
 _KL, _REWARD, _ENTROPY = "kl", "reward", "entropy"
 # Beyond this share of its budget KL is far.
@@ -25,6 +27,8 @@ _BEST_SHARE, _LOST_SHARE = 0.15, 0.3
 _LEARNT_NOISE_UNITS = 2.0
 # What was paid for once is normal up to so many times that level.
 _PAID_FACTOR = 1.5
+# What recent rows hold before the step under way, and how many values make a level there.
+_STEPS_BEFORE, _FEWEST_OF_A_LEVEL = 299, 5
 # The reward's level: exponentially smoothed, this much by each value.
 _WEIGHT = 0.1
 
@@ -58,12 +62,21 @@ class Evidence:
         self._best = -math.inf
         self._lowest = math.inf
         self._paid_level = 0.0  # of KL, that the reward has paid for
+        # The scatter of rewards is asked for at every alert of a long incident: they are kept in
+        # order, for as long as every step since the first reward has had one.
+        self._every_step = True
+        self._rewards = SlidingMedian(_STEPS_BEFORE)
+        self._unordered: deque[float] = deque(maxlen=_STEPS_BEFORE)  # until it is asked for
 
     def update(self, step: int, values: Mapping[str, float]) -> None:
         """Take in what was new at a step. Every step comes here."""
         if step != self._step:
             if self._reward - self._reward == 0.0:
                 self._learn(self._reward)
+            elif self._unordered or self._rewards.values:
+                self._every_step = False
+            if self._step is not None and step < self._step:
+                self._every_step = False  # what lies before it is not what came before it
             self._step, self._reward = step, math.nan
         reward = values.get(_REWARD)
         if reward is not None:
@@ -73,6 +86,7 @@ class Evidence:
         level = self._level
         level = reward if level != level else level + _WEIGHT * (reward - level)  # noqa: PLR0124
         self._level = level
+        self._unordered.append(reward)
         self._best = max(self._best, level)
         self._lowest = min(self._lowest, level)
 
@@ -83,7 +97,7 @@ class Evidence:
 
     def _is_solved(self, _: Measured) -> bool:
         """The reward is at its best, and KL shows no sign that it is being gamed."""
-        at_best = self._has_learnt() and self._below_best() <= _BEST_SHARE
+        at_best = self._below_best() <= _BEST_SHARE and self._has_learnt()
         return at_best and not self._kl_is_far()
 
     def _takes_off(self, said: Measured) -> bool:
@@ -96,7 +110,7 @@ class Evidence:
     def _is_harmless(self, _: Measured) -> bool:
         """Much is clipped in many a healthy run; a harmful update shows elsewhere, too."""
         return not self._is_open(_KL) and not (
-            self._has_learnt() and self._below_best() > _LOST_SHARE
+            self._below_best() > _LOST_SHARE and self._has_learnt()
         )
 
     def _is_paid_for(self, said: Measured) -> bool:
@@ -121,8 +135,21 @@ class Evidence:
         return level > _FAR_SHARE * self._budget
 
     def _has_learnt(self) -> bool:
-        _, noise = self._recent.level_and_noise(_REWARD, self._before - 1)
+        noise = self._reward_noise()
         return self._best - self._lowest > _LEARNT_NOISE_UNITS * noise * math.sqrt(_WEIGHT)
+
+    def _reward_noise(self) -> float:
+        """Return how far the reward scattered before this step; NaN if that is not known.
+
+        Where every step has a reward, those in order hold what the recent rows do.
+        """
+        rewards = self._rewards
+        if not self._every_step:
+            return self._recent.level_and_noise(_REWARD, self._before - 1)[1]
+        for reward in self._unordered:
+            rewards.update(reward)
+        self._unordered.clear()
+        return 1.4826 * rewards.scatter if len(rewards.values) >= _FEWEST_OF_A_LEVEL else math.nan
 
     @property
     def _before(self) -> float:

@@ -34,5 +34,7 @@ class Measured(NamedTuple):
     @property
     def is_finite(self) -> bool:
         """Whether all the metrics it names are finite."""
-        values = [value for name, value in self.alert.metrics.items() if name in METRICS]
-        return all(not isinstance(value, float) or math.isfinite(value) for value in values)
+        for name, value in self.alert.metrics.items():
+            if isinstance(value, float) and name in METRICS and not math.isfinite(value):
+                return False
+        return True

@@ -13,6 +13,7 @@ from klarm.metrics import Origin, to_number
 from klarm.monitor.held import HeldValues
 from klarm.types import Alert, Command, Event
 
+_PLAIN = frozenset((float, str))
 _Update = Callable[[int, Mapping[str, float]], Alert | None]
 
 
@@ -127,7 +128,7 @@ def _with_plain_numbers(alert: Alert) -> Alert:
     A detector of the user's own may compute with numpy or torch, and an int is a number, too. What
     is neither a number nor text is left out.
     """
-    if all(type(value) in (float, str) for value in alert.metrics.values()):
+    if _PLAIN.issuperset(map(type, alert.metrics.values())):
         return alert
     metrics: dict[str, float | str] = {}
     for name, value in alert.metrics.items():

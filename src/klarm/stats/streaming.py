@@ -58,6 +58,30 @@ class SlidingMedian:
         # Halves, since a sum could overflow.
         return ordered[middle - 1] / 2 + ordered[middle] / 2 if ordered else 0.0
 
+    @property
+    def scatter(self) -> float:
+        """The median distance from the median, 0 if nothing is there."""
+        count = len(self._ordered)
+        if not count:
+            return 0.0
+        upper = self._distance(count // 2 + 1)
+        return upper if count % 2 else self._distance(count // 2) / 2 + upper / 2
+
+    def _distance(self, count: int) -> float:
+        """Return how far from the median the furthest of so many nearest values is.
+
+        They are neighbours in order, so that halving finds where they begin.
+        """
+        ordered, level = self._ordered, self.median
+        first, last = 0, len(ordered) - count
+        while first < last:
+            middle = (first + last) // 2
+            if level - ordered[middle] > ordered[middle + count] - level:
+                first = middle + 1
+            else:
+                last = middle
+        return max(level - ordered[first], ordered[first + count - 1] - level)
+
 
 class SlidingMinimum:
     """The lowest of the last `size` values, at the same cost for every size.
