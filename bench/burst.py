@@ -122,7 +122,9 @@ def burst(port: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(
         dir=Path.cwd(), ignore_cleanup_errors=True
     ) as folder:  # a thread may still write
-        monitor = klarm.init("burst", console=False, dir=folder, **settings)
+        # Each is an incident of its own: none reopens the one before.
+        rules = {"reopen_within": 0}
+        monitor = klarm.init("burst", console=False, dir=folder, incidents=rules, **settings)
         monitor.log({"kl": 0.1}, 0)
         before = resident_mib()
         times = []

@@ -16,7 +16,7 @@ def feed(values: list[float]) -> list[Alert | None]:
 def test_a_level_below_zero_is_told_when_it_is_most_of_twenty() -> None:
     """From step 30 on, KL is about -0.25."""
     alerts = feed([0.02] * 30 + [-0.25] * 30)
-    assert next(alert.step for alert in alerts if alert) == 39
+    assert next(alert.step for alert in alerts if alert) == 40
     assert alerts[-1] is not None
     assert alerts[-1].decisive
     assert alerts[-1].message == (
@@ -29,6 +29,12 @@ def test_a_signed_estimate_that_scatters_about_zero_is_left_alone() -> None:
     """However far single values go."""
     rng = random.Random(1)
     assert not any(feed([rng.gauss(0.001, 0.1) for _ in range(2_000)]))
+
+
+def test_a_noisy_estimate_is_not_below_zero_by_chance() -> None:
+    """Its values are about ±0.6, and so is a median of twenty at times -0.15."""
+    rng = random.Random(2)
+    assert not any(feed([rng.gauss(0.02, 0.6) for _ in range(2_000)]))
 
 
 def test_a_few_negative_values_are_no_level() -> None:

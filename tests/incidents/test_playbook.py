@@ -101,6 +101,8 @@ def test_every_pattern_is_found_and_documented(pattern: object) -> None:
         Movement(metric, pattern.moved[metric][0], 600 + 10 * order.index(metric), 2.0, level=0.6)
         for metric in pattern.moved
     ]
+    if pattern.cause_metric:
+        movements.append(Movement("entropy", "down", 640, 0.5))
     if pattern.only == "far" and "kl" not in pattern.moved:
         movements.append(Movement("kl", "flat", 600, 1.0, level=0.6))
     for signal in pattern.explains:

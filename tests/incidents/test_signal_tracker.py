@@ -593,6 +593,14 @@ def test_what_comes_after_a_nan_can_be_worse() -> None:
     assert run.tracker.incidents[0].state == "open"
 
 
+def test_a_nan_that_stays_is_told_once() -> None:
+    """Forty rows of it are no worse than one."""
+    run = Run()
+    run.log(times=40)
+    run.log(math.nan, "C", times=40)
+    assert run.told() == [("opened", "not_finite", 40)]
+
+
 def test_a_settled_level_with_alerts_in_between_is_not_accepted() -> None:
     """200 quiet rows are wanted, and every second one is not."""
     run = settled("w", confirm_steps=5)

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import sqrt
 from typing import ClassVar
 
 from klarm.detectors.base import Detector
 from klarm.settings import setting
 from klarm.stats import median
 from klarm.types import Alert, Severity, Worse
+
+# How many standard errors of the median it must be below 0; the median distance from the median of
+# normal noise, times the second, is its standard error times the root of their number.
+_STANDARD_ERRORS, _TO_ERROR = 4.0, 1.4826 * 1.2533
 
 
 @dataclass(kw_only=True, eq=False)
@@ -59,6 +64,9 @@ class KLNegativeDetector(Detector):
         self.score = max(-level, 0.0)
         if self.score <= self.limit_nats:
             return None
+        scatter = median([abs(kl - level) for kl in last])
+        if self.score <= _STANDARD_ERRORS * _TO_ERROR * scatter / sqrt(self.recent_steps):
+            return None  # so noisy an estimate may be below 0 by chance
         message = (
             f"KL has been {level:.3g} in the median of the last {self.recent_steps} steps: no KL "
             f"is negative, so this estimate is wrong (warning below -{self.limit_nats:g})."

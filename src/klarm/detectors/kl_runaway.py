@@ -133,11 +133,10 @@ class KLRunawayDetector(Detector):
         self._since = 0
         severity: Severity = "critical" if score > _CRITICAL else "warning"
         # A signed estimate counts by its size: it may run away downwards.
-        what = "KL" if value > 0.0 else "The size of KL, negative at"
         if quick >= slow:
+            sign = "" if value > 0.0 else "±"
             message = (
-                f"{what} {value:.4g} keeps running ahead of its own growth, which predicts "
-                f"{forecast.foreseen:.2g}."
+                f"KL is {value:.4g}, where its trend so far predicts {sign}{forecast.foreseen:.2g}."
             )
         else:
             times = exp(min(rise, _LARGEST_LOG))

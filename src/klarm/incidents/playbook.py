@@ -63,8 +63,11 @@ class Pattern:
             where = movement.direction if metric in self.order[:-1] else movement.lately
             if where not in directions or movement.factor < self.least.get(metric, -inf):
                 return False
-        if self.cause_metric and found[self.cause_metric].step > at.started:
-            return False
+        if self.cause_metric:
+            others = [m for m in found.values() if m.metric != self.cause_metric]
+            followed = any(m.direction != "flat" for m in others)
+            if not followed or found[self.cause_metric].step > at.started:
+                return False
         steps = [found[metric].step for metric in self.order if metric in found]
         # What moves at the same step came first no more than the other did.
         return all(earlier < later for earlier, later in pairwise(steps))
@@ -78,8 +81,17 @@ _STILL_OR_DOWN: tuple[Direction, ...] = ("flat", "down")
 # The first that fits is told, so the more particular stand first.
 PATTERNS: tuple[Pattern, ...] = (
     Pattern(
+        "reward broken",
+        ("reward",),
+        {"reward": _BROKEN},
+        "the reward function returned something that is not finite",
+        "Find the samples it gave that to: a division by 0, a logarithm of 0, an answer that could "
+        "not be parsed. Go back to a checkpoint from before them: updates with such a reward are "
+        "unsafe.",
+    ),
+    Pattern(
         "learning rate raised",
-        ("kl", "gradient", "entropy", "reward", "loss", "advantage", "length", "liveness"),
+        ("kl", "gradient", "entropy", "reward", "loss", "advantage", "length"),
         {"learning_rate": _UP},
         "the learning rate was raised, and the rest followed",
         "Go back to a checkpoint from before the change, and lower the learning rate.",
@@ -100,15 +112,6 @@ PATTERNS: tuple[Pattern, ...] = (
         "an overflow in the estimate of KL",
         "Stop; go back to the last good checkpoint; clamp log-ratios before they are "
         "exponentiated.",
-    ),
-    Pattern(
-        "reward broken",
-        ("reward",),
-        {"reward": _BROKEN},
-        "the reward function returned something that is not finite",
-        "Find the samples it gave that to: a division by 0, a logarithm of 0, an answer that could "
-        "not be parsed. Go back to a checkpoint from before them: updates with such a reward are "
-        "unsafe.",
     ),
     Pattern(
         "gradients broken",

@@ -88,6 +88,9 @@ def _recovered(event: Event) -> str:
         quiet = "" if event.rows is None else f": no alert for {counted(event.rows, 'row')}"
         return f"Recovered{quiet}."
     before = "" if event.before is None else f" (before the incident {number(event.before)})"
+    if event.before is not None and abs(event.level - event.before) > abs(event.before) / 2:
+        quiet = "" if event.rows is None else f" for {counted(event.rows, 'row')}"
+        return f"Over: no alert{quiet}. {_subject(event)} is at {number(event.level)}{before}."
     return f"Recovered: {_subject(event)} is back at {number(event.level)}{before}."
 
 

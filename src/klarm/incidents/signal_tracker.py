@@ -298,8 +298,13 @@ class SignalTracker:
             return [episode.event("escalated", step, "graver", self._recent, news=news)]
         late = episode.rows_since_notified >= rules.escalate_later_after
         factor = rules.escalate_later_factor if late else rules.escalate_factor
-        if not episode.counts_steps and is_further(
-            episode.finite_peak, episode.notified, episode.kind, factor, episode.normal
+        is_known = math.isfinite(episode.finite_peak)  # a NaN after a NaN is no worse
+        if (
+            is_known
+            and not episode.counts_steps
+            and is_further(
+                episode.finite_peak, episode.notified, episode.kind, factor, episode.normal
+            )
         ):
             as_bad = [s.alert for s in alerts if s.alert.severity == incident.severity]
             incident.worst = as_bad[0] if as_bad else incident.worst

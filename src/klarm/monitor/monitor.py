@@ -383,7 +383,7 @@ class Monitor(ReportsFailures):
         path = self._journal.path if self._journal is not None else None
         if path is None or not any(incident.number for incident in self.incidents):
             return told
-        return f"{told}; see klarm replay {shlex.quote(str(path.parent))}"
+        return f"{told}; see klarm incidents {shlex.quote(str(path.parent))}"
 
     def _resume(
         self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None = None
