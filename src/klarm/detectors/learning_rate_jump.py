@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,6 +21,9 @@ _FEWEST = 3
 # size and by so many times its scatter.
 _ENTROPY_SHARE = 0.5
 _REWARD_SHARE, _REWARD_SCATTERS = 0.2, 2.0
+
+
+_Row = tuple[float | None, float | None]  # entropy and reward
 
 
 @dataclass(kw_only=True, eq=False)
@@ -64,26 +67,35 @@ class LearningRateJumpDetector(Detector):
         self._highest = 0.0
         self._jumped_from = 0.0
         self._left = 0  # values for which it still looks
-        self._step: int | None = None
-        self._before: dict[str, deque[float]] = {}
-        self._now: dict[str, deque[float]] = {}
-        self._latest: dict[str, float] = {}  # of the step under way
         self._gave_way = ""
+        # Entropy and reward of the step under way and of those before it, back to a jump.
+        self._step: int | None = None
+        self._row: _Row = (None, None)
+        self._rows: deque[_Row] = deque(maxlen=_BEFORE)
+        self._before: list[_Row] = []
 
     def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
         """Learn from one step; return an alert if it looks wrong."""
         # The others may come in another dict of the step than the learning rate, before or after:
         # they are looked at with the next step.
+        get = metrics.get
         if step != self._step:
             self._step = step
-            for name, value in self._latest.items():
-                self._now.setdefault(name, deque(maxlen=_NOW)).append(value)
-            self._latest.clear()
-        for name in (_ENTROPY, _REWARD):
-            found = metrics.get(name)
-            if found is not None and found - found == 0.0:
-                self._latest[name] = found
-        return super().update(step, metrics)
+            self._rows.append(self._row)
+            self._row = get(_ENTROPY), get(_REWARD)
+        else:
+            entropy, reward = self._row
+            self._row = get(_ENTROPY, entropy), get(_REWARD, reward)
+        rate = get(self._metric)
+        if rate is None:
+            return None
+        if rate <= self._highest and not self._left:  # nearly every step
+            self._seen += 1
+            self.score = rate / self._highest if self._highest else 0.0
+            return None
+        return self._update_metric(step, metrics)
+
+    _update_metric = Detector.update  # quicker to call than super()
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
         highest = self._highest
@@ -92,11 +104,10 @@ class LearningRateJumpDetector(Detector):
         self.score = value / highest if highest > 0.0 else 0.0
         if self._seen >= self._silent_values and highest > 0.0 and self.score >= self.factor:
             self._jumped_from, self._left, self._gave_way = highest, self.watch_steps, ""
-            for latest in self._now.values():
-                latest.clear()  # what is there is from before
+            self._before = list(self._rows)
+            self._rows.clear()
         if not self._left or value < self.factor * self._jumped_from:
             self._left = 0
-            self._learn()
             return None
         self._left -= 1
         self.score = value / self._jumped_from
@@ -110,14 +121,10 @@ class LearningRateJumpDetector(Detector):
         message = f"{message[:-1]}, and since then {self._gave_way}."
         return self._alert("critical", step, value, message, decisive=True)
 
-    def _learn(self) -> None:
-        for name, latest in self._now.items():
-            if latest:
-                self._before.setdefault(name, deque(maxlen=_BEFORE)).append(latest[-1])
-
     def _what_gives_way(self) -> str:
-        for name, latest in self._now.items():
-            before = self._before.get(name, ())
+        for place, name in enumerate((_ENTROPY, _REWARD)):
+            before = _finite(self._before, place)
+            latest = _finite(self._rows, place)[-_NOW:]
             if len(latest) < _FEWEST or len(before) < _FEWEST:
                 continue
             was, now = median(before), median(latest)
@@ -136,3 +143,8 @@ class LearningRateJumpDetector(Detector):
             "score": score,
             "threshold": self.factor,
         }
+
+
+def _finite(rows: Iterable[_Row], place: int) -> list[float]:
+    found = (row[place] for row in rows)
+    return [value for value in found if value is not None and value - value == 0.0]

@@ -55,36 +55,34 @@ class LossExplosionDetector(Detector):
     least_loss: float = setting(1.0, "a smaller loss than this has not exploded", above=0)
 
     def _start(self) -> None:
-        self._latest: dict[str, deque[float]] = {}
-        self._before: dict[str, deque[float]] = {}
+        # The sizes of the last losses, by metric.
+        self._sizes = {name: deque[float](maxlen=_BEFORE + _LASTING) for name in self.watches}
 
     def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
         """Learn from one step; return an alert if a loss has exploded."""
-        alerts = []
+        worst: Alert | None = None
         self.score = 0.0
-        for name in self.watches:
+        for name, sizes in self._sizes.items():
             value = metrics.get(name)
-            if value is not None and value - value == 0.0:  # loss_nan speaks of the others
-                alerts.append(self._judge(step, name, abs(value)))
-        return max((a for a in alerts if a), key=lambda alert: alert.severity, default=None)
+            if value is None or value - value != 0.0:  # loss_nan speaks of those
+                continue
+            size = abs(value)
+            sizes.append(size)
+            if size > self.least_loss:
+                alert = self._judge(step, name, list(sizes))
+                if worst is None or (alert is not None and alert.severity == "critical"):
+                    worst = alert
+        return worst
 
     def looks_at(self, metrics: Mapping[str, object]) -> bool:
         """Tell whether there is anything for it in what was logged."""
         return any(name in metrics for name in self.watches)
 
-    def _judge(self, step: int, name: str, size: float) -> Alert | None:
-        latest = self._latest.setdefault(name, deque())
-        before = self._before.setdefault(name, deque(maxlen=_BEFORE))
-        latest.append(size)
-        if len(latest) <= _LASTING:
-            if len(latest) < _LASTING:
-                return None
-        else:
-            before.append(latest.popleft())
-        # Nearly every step ends here.
-        if size <= self.least_loss or len(before) < max(_FEWEST_BEFORE, self.warmup_steps):
+    def _judge(self, step: int, name: str, sizes: list[float]) -> Alert | None:
+        before, latest = sizes[:-_LASTING], sizes[-_LASTING:]
+        if len(before) < max(_FEWEST_BEFORE, self.warmup_steps):
             return None
-        largest, least = max(before), min(latest)
+        size, largest, least = latest[-1], max(before), min(latest)
         score = least / largest if largest > 0.0 else least
         self.score = max(self.score, score)
         if score <= self.factor or least <= self.least_loss:
