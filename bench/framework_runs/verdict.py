@@ -56,7 +56,7 @@ RULE = {
         "Unchanged runs: 'healthy', but 'unclear' if not_finite, gave_up or "
         "entropy_collapsed holds, if the KL to the reference ends above 1 nat or the KL to the old "
         "policy above 0.1, if final is clearly (40 %) below the best smoothed score, or if the "
-        "smoothed score was ever 60 % of the scale below its best before."
+        "smoothed score was ever clearly (60 %) below its best before."
     ),
 }
 _LOSSES = ("loss", "train/value_loss", "train/critic_loss", "train/actor_loss", "train/policy_loss")
@@ -107,7 +107,7 @@ def judge(run: Run, recording: Recording, unchanged: Sequence[Recording]) -> Ver
     if "score_fell" not in evidence and _entropy_collapsed(run, rows, last):
         evidence.append("entropy_collapsed")
     if run.change == "none":
-        label = "unclear" if evidence or score.drawdown() > 0.6 else "healthy"
+        label = "unclear" if evidence or score.dipped() else "healthy"
     elif failed:
         label = "failing"
     else:
@@ -161,8 +161,7 @@ class _Comparison:
 
     def stalled(self) -> bool:
         gained = self.score.final - self.first
-        behind = self._clear(self.gain - gained, 0.2)
-        return behind or (self._can_learn() and gained < 0.5 * self.gain)
+        return self._clear(self.gain - gained, 0.2) or gained < 0.5 * self.gain
 
     def drawdown(self) -> float:
         """Return how far the smoothed score was ever below its best before, in scales."""
@@ -171,6 +170,10 @@ class _Comparison:
             best = max(best, value)
             deepest = max(deepest, best - value)
         return deepest / self.scale if self.scale > 0 else 0.0
+
+    def dipped(self) -> bool:
+        error = self.noise * (2 / self.score.width) ** 0.5
+        return self.drawdown() * self.scale > max(4 * error, 0.6 * self.scale)
 
     def measured(self) -> dict[str, float]:
         return {
