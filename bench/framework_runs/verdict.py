@@ -22,7 +22,7 @@ RULE = {
         "scale. The standard error comes from the noise of one row: 1.48 × the median absolute "
         "row-to-row change / √2, before the onset (from the start: in the first fifth of the "
         "setting's unchanged runs). The scale is the absolute score, or, for negative returns, "
-        "what the setting's unchanged runs gain."
+        "what the setting's unchanged runs gain, at least a fifth of first."
     ),
     "not_finite": "NaN or infinity in a loss, KL, gradient norm or entropy of the last fifth.",
     "gave_up": "The framework raised an error and the log ends early.",
@@ -146,7 +146,7 @@ class _Comparison:
             self.expected, self.rows_before = self.score.best(share_before), self.score.width
             self.noise = self.score.noise(share_before)
         costs = run.framework != "trl" and self.expected < 0
-        self.scale = self.gain if costs else abs(self.expected)
+        self.scale = max(self.gain, 0.2 * abs(self.first)) if costs else abs(self.expected)
 
     def fell(self) -> bool:
         share = 0.4 if self.run.change == "none" else 0.2
@@ -169,7 +169,7 @@ class _Comparison:
         for value in self.score.smoothed():
             best = max(best, value)
             deepest = max(deepest, best - value)
-        return deepest / self.scale if self.scale > 0 else 0.0
+        return deepest / self.scale if self.scale else 0.0
 
     def dipped(self) -> bool:
         error = self.noise * (2 / self.score.width) ** 0.5
