@@ -22,7 +22,7 @@ RULE = {
         "scale. The standard error comes from the noise of one row: 1.48 × the median absolute "
         "row-to-row change / √2, before the onset (from the start: in the first fifth of the "
         "setting's unchanged runs). The scale is the absolute score, or, for negative returns, "
-        "what the setting's unchanged runs gain."
+        "what the setting's unchanged runs gain, at least a fifth of first."
     ),
     "not_finite": "NaN or infinity in a loss, KL, gradient norm or entropy of the last fifth.",
     "gave_up": "The framework raised an error and the log ends early.",
@@ -56,7 +56,7 @@ RULE = {
         "Unchanged runs: 'healthy', but 'unclear' if not_finite, gave_up or "
         "entropy_collapsed holds, if the KL to the reference ends above 1 nat or the KL to the old "
         "policy above 0.1, if final is clearly (40 %) below the best smoothed score, or if the "
-        "smoothed score was ever 60 % of the scale below its best before."
+        "smoothed score was ever clearly (60 %) below its best before."
     ),
 }
 _LOSSES = ("loss", "train/value_loss", "train/critic_loss", "train/actor_loss", "train/policy_loss")
@@ -107,7 +107,7 @@ def judge(run: Run, recording: Recording, unchanged: Sequence[Recording]) -> Ver
     if "score_fell" not in evidence and _entropy_collapsed(run, rows, last):
         evidence.append("entropy_collapsed")
     if run.change == "none":
-        label = "unclear" if evidence or score.drawdown() > 0.6 else "healthy"
+        label = "unclear" if evidence or score.dipped() else "healthy"
     elif failed:
         label = "failing"
     else:
@@ -146,7 +146,7 @@ class _Comparison:
             self.expected, self.rows_before = self.score.best(share_before), self.score.width
             self.noise = self.score.noise(share_before)
         costs = run.framework != "trl" and self.expected < 0
-        self.scale = self.gain if costs else abs(self.expected)
+        self.scale = max(self.gain, 0.2 * abs(self.first)) if costs else abs(self.expected)
 
     def fell(self) -> bool:
         share = 0.4 if self.run.change == "none" else 0.2
@@ -161,8 +161,7 @@ class _Comparison:
 
     def stalled(self) -> bool:
         gained = self.score.final - self.first
-        behind = self._clear(self.gain - gained, 0.2)
-        return behind or (self._can_learn() and gained < 0.5 * self.gain)
+        return self._clear(self.gain - gained, 0.2) or gained < 0.5 * self.gain
 
     def drawdown(self) -> float:
         """Return how far the smoothed score was ever below its best before, in scales."""
@@ -170,7 +169,11 @@ class _Comparison:
         for value in self.score.smoothed():
             best = max(best, value)
             deepest = max(deepest, best - value)
-        return deepest / self.scale if self.scale > 0 else 0.0
+        return deepest / self.scale if self.scale else 0.0
+
+    def dipped(self) -> bool:
+        error = self.noise * (2 / self.score.width) ** 0.5
+        return self.drawdown() * self.scale > max(4 * error, 0.6 * self.scale)
 
     def measured(self) -> dict[str, float]:
         return {
