@@ -162,6 +162,7 @@ def test_on_critical_checkpoint_saves_once_and_goes_on(
         klarm={
             "on_critical": "checkpoint",
             "gradient_norm_spike": {"enabled": False},
+            "learning_rate_jump": {"enabled": False},
         },
         save_strategy="steps",
         save_steps=JUMP,
