@@ -16,7 +16,7 @@ from quality.generators import HEALTHY, Run, log_uniform
 
 # The noise of the others is not log-normal.
 _FAMILIES = ("plain", "s_shaped", "spiky")
-_LONGEST_ROWS = 500
+_MAX_ROWS = 500
 
 
 def knows(run: Run) -> bool:
@@ -35,7 +35,7 @@ def scores(run: Run, seed: int) -> NDArray[np.float64]:
     count = len(innovation)
     best, since = np.full(count, -inf), np.zeros(count)
     last_shift = 0.0
-    for age in range(min(int(10 * doubling), count, _LONGEST_ROWS)):
+    for age in range(min(int(10 * doubling), count, _MAX_ROWS)):
         shift = log(2) * (age + 1) / doubling
         expected = (shift - run.phi * last_shift) / spread
         last_shift = shift

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 _logger = logging.getLogger("klarm")
 _logger.propagate = False  # once: a program that wants the records in its root logger sets it back
 
-_LONGEST_WAIT_SECONDS = 0.1  # for the lock of a handler that is not ours
+_MAX_WAIT_SECONDS = 0.1  # for the lock of a handler that is not ours
 _RLOCK = type(threading.RLock())
 # Clears a progress bar from the line; it redraws itself.
 _CLEAR_LINE = "\r\x1b[K"
@@ -165,7 +165,7 @@ def _hand_over(handler: logging.Handler, record: logging.LogRecord) -> None:
     lock = handler.lock
     if not isinstance(lock, _RLOCK):  # another kind may not be taken twice
         handler.handle(record)
-    elif lock.acquire(timeout=_LONGEST_WAIT_SECONDS):
+    elif lock.acquire(timeout=_MAX_WAIT_SECONDS):
         try:
             handler.handle(record)
         finally:

@@ -101,7 +101,7 @@ Reason = Literal[
     "crashed",
 ]
 # Why an incident of journal format 1 escalates, and why one is over that never was.
-GRAVER = "the severity rose"
+SEVERITY_RAISED = "the severity rose"
 ROLLED_BACK = "rolled back"
 
 

@@ -14,7 +14,7 @@ from klarm.channels.discord import discord_payload
 from klarm.channels.message import Context, Message, message_of, one_line
 from klarm.channels.slack import slack_payload
 from klarm.channels.sparkline import sparkline
-from klarm.types import GRAVER, ROLLED_BACK, Event
+from klarm.types import ROLLED_BACK, SEVERITY_RAISED, Event
 
 OPENED = Event(
     event="opened",
@@ -79,7 +79,9 @@ def test_an_opened_incident_is_told_in_full() -> None:
 
 def test_an_escalation_still_says_what_else_moved() -> None:
     """Its event does not; the one that opened the incident did."""
-    message = message_of(msgspec.structs.replace(PLAIN, event="escalated", reason=GRAVER), CONTEXT)
+    message = message_of(
+        msgspec.structs.replace(PLAIN, event="escalated", reason=SEVERITY_RAISED), CONTEXT
+    )
     assert message.title == "grpo-7b: kl critical since step 148 (escalated)"
     assert message.fields["Looks like"] == "gradients first: updates that are too large"
     assert message.fields["To do"] == "Lower the learning rate or the gradient clip."

@@ -72,7 +72,7 @@ def test_what_is_more_than_memory_should_hold_is_dropped_and_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Both while the disk is full and while the thread is behind."""
-    monkeypatch.setattr(module, "_MOST_WAITING_BYTES", 30)
+    monkeypatch.setattr(module, "_MAX_WAITING_BYTES", 30)
     said: list[str] = []
     appender = Appender(Path("/dev/full"), said.append)
     for line in LINES[:10]:

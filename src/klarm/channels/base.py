@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from klarm.channels.message import Message
 from klarm.settings import ConfigError, Secret, check_settings, setting, settings_of
 
-_LONGEST_REASON = 300
+_MAX_REASON = 300
 
 # What a service gave back that is needed to change or follow up what was sent: a thread, an id.
 Receipt = dict[str, str]
@@ -109,7 +109,7 @@ class Channel(ABC):
         """Return the failure to raise, its reason on one line, short and without secrets."""
         printable = "".join(c if c.isprintable() else " " for c in self.hide_secrets(reason))
         line = " ".join(printable.split())
-        return NotDelivered(line[:_LONGEST_REASON], retry=retry, after_seconds=after_seconds)
+        return NotDelivered(line[:_MAX_REASON], retry=retry, after_seconds=after_seconds)
 
     def __repr__(self) -> str:
         return f"<{self.type} channel {self.name}>"  # no setting: some are secrets

@@ -10,8 +10,8 @@ from klarm.stats import median
 
 FILE_NAME = "curve.png"
 _COLOURS = {"warning": "#d98e04", "critical": "#c62828"}
-_FEWEST = 3
-_LONGEST_NAME = 80
+_MIN_VALUES = 3
+_MAX_NAME = 80
 _WIDE = 30.0  # so many times the usual hides it on a linear scale
 
 
@@ -21,7 +21,7 @@ def curve_png(message: Message) -> bytes | None:
     A picture is a courtesy: whatever fails here must not keep the message from being sent.
     """
     points = [(step, value) for step, value in message.curve if math.isfinite(value)]
-    if len(points) < _FEWEST:
+    if len(points) < _MIN_VALUES:
         return None
     try:
         return _draw(message, points)
@@ -62,7 +62,7 @@ def _draw(message: Message, points: list[tuple[int, float]]) -> bytes:
         axes.set_yscale("log")
     axes.set_xlabel("step", fontsize=8)
     # A dollar sign would begin a formula, and the font has not every letter.
-    title = f"{message.metric}, {one_line(message.run, _LONGEST_NAME)}".replace("$", r"\$")
+    title = f"{message.metric}, {one_line(message.run, _MAX_NAME)}".replace("$", r"\$")
     known = title.encode("latin-1", "replace").decode("latin-1")
     axes.set_title(known, loc="left", fontsize=9)
     axes.tick_params(labelsize=8)

@@ -13,7 +13,7 @@ from typing import ClassVar
 from klarm.channels.base import Channel, Receipt
 from klarm.channels.message import Message, one_line
 
-_MOST_TEXT = 300
+_MAX_TEXT = 300
 # The text comes as arguments, so that nothing in it is taken for a script.
 _SCRIPT = (
     "on run argv",
@@ -30,8 +30,8 @@ class DesktopChannel(Channel):
 
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:  # noqa: ARG002
         """Show the message on this machine."""
-        title = one_line(f"klarm: {'Test: ' if message.test else ''}{message.title}", _MOST_TEXT)
-        text = one_line(message.summary or message.body, _MOST_TEXT)
+        title = one_line(f"klarm: {'Test: ' if message.test else ''}{message.title}", _MAX_TEXT)
+        text = one_line(message.summary or message.body, _MAX_TEXT)
         urgent = message.severity == "critical" and message.event != "resolved"
         for command in _commands(title, text, urgent):
             if self._run(command):

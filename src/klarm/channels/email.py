@@ -22,7 +22,7 @@ from klarm.channels.sockets import NotResolvedError, connector, end_by, tls_cont
 from klarm.settings import SHORTEST_PIECE, ConfigError, Names, Secret, as_given, hide, setting
 
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}
-_MOST_SUBJECT = 200
+_MAX_SUBJECT = 200
 _COLOURS = {"warning": "#d98e04", "critical": "#c62828", "good": "#2e7d32"}
 
 
@@ -169,7 +169,7 @@ def compose(
     """Return a message as a mail, with nothing of it in a header but one line."""
     mail = EmailMessage(policy=SMTP)
     test = "Test: " if message.test else ""
-    mail["Subject"] = one_line(f"[klarm] {test}{message.title}", _MOST_SUBJECT)
+    mail["Subject"] = one_line(f"[klarm] {test}{message.title}", _MAX_SUBJECT)
     mail["From"] = formataddr(parseaddr(sender))
     mail["To"] = ", ".join(formataddr(parseaddr(address)) for address in recipients)
     mail["Date"] = formatdate()

@@ -30,7 +30,7 @@ _LARGEST_TOLD = 200
 _WORTH_A_RETRY = {408, 425, 429}
 # That nobody is let in, or that there is nothing at the address.
 _NOT_LET_IN = {401, 403, 404, 410}
-_LONGEST_WAIT = 24 * 3600.0
+_MAX_WAIT = 24 * 3600.0
 
 
 class Answer(NamedTuple):
@@ -139,7 +139,7 @@ def retry_after(value: str | None, now: float) -> float | None:
             return None
     if math.isnan(seconds):
         return None
-    return min(max(seconds, 0.0), _LONGEST_WAIT)
+    return min(max(seconds, 0.0), _MAX_WAIT)
 
 
 def _exchange(

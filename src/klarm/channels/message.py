@@ -11,8 +11,8 @@ from klarm.channels.sparkline import sparkline
 from klarm.incidents import advice, headline, is_alarm, is_undone, metric_of, number, title, why
 from klarm.types import Event, EventKind, Reason, Severity
 
-_LONGEST_LINE = 1000  # of what others wrote: a run's name, a path, a detector's sentence
-_LONGEST_NAME = 80  # of a run in a title, where the rest must be seen too
+_MAX_LINE = 1000  # of what others wrote: a run's name, a path, a detector's sentence
+_MAX_NAME = 80  # of a run in a title, where the rest must be seen too
 MOST_POINTS = 200  # of a curve
 
 # How an incident is resolved since journal format 2; before, one could end without recovery.
@@ -112,7 +112,7 @@ def message_of(event: Event, context: Context) -> Message:
         signal=event.signal,
         severity=event.severity,
         step=event.step,
-        title=f"{one_line(context.run, _LONGEST_NAME)}: {one_line(title(event))}",
+        title=f"{one_line(context.run, _MAX_NAME)}: {one_line(title(event))}",
         body="\n".join(part for part in parts if part),
         fields=fields,
         sparkline=line,
@@ -130,7 +130,7 @@ def message_of(event: Event, context: Context) -> Message:
     )
 
 
-def one_line(text: str, limit: int = _LONGEST_LINE) -> str:
+def one_line(text: str, limit: int = _MAX_LINE) -> str:
     """Return a text without line breaks and control characters, not too long.
 
     >>> one_line("a run\\r\\nBcc: everybody")

@@ -16,7 +16,7 @@ from klarm.settings import ConfigError, Secret, setting
 
 # https://developer.pagerduty.com/docs/send-alert-event; the whole may have 512 KB.
 MOST_SUMMARY, MOST_KEY = 1_024, 255
-_MOST_DETAIL, _MOST_DETAILS = 4_096, 40
+_MAX_DETAIL, _MAX_DETAILS = 4_096, 40
 _SEVERITIES = ("critical", "error", "warning", "info")
 
 
@@ -90,8 +90,8 @@ def pagerduty_event(message: Message, severity: str, key: str) -> dict[str, Any]
             "component": message.signal,
             "group": fit(message.run, MOST_KEY),
             "custom_details": {
-                fit(name, 256): fit(value, _MOST_DETAIL)
-                for name, value in list(message.fields.items())[:_MOST_DETAILS]
+                fit(name, 256): fit(value, _MAX_DETAIL)
+                for name, value in list(message.fields.items())[:_MAX_DETAILS]
             },
         },
     }
@@ -99,7 +99,7 @@ def pagerduty_event(message: Message, severity: str, key: str) -> dict[str, Any]
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(message.time))
         event["payload"]["timestamp"] = at
     if message.link and not is_link(message.link):
-        event["payload"]["custom_details"]["Link"] = fit(message.link, _MOST_DETAIL)
+        event["payload"]["custom_details"]["Link"] = fit(message.link, _MAX_DETAIL)
     elif message.link:
         event["client_url"] = message.link
         event["links"] = [{"href": message.link, "text": "the run"}]

@@ -19,7 +19,7 @@ from klarm.types import RINGING
 # https://docs.slack.dev/reference/block-kit/blocks and /reference/methods/chat.postMessage
 MOST_TEXT, MOST_HEADER, MOST_SECTION = 40_000, 150, 3_000
 MOST_FIELDS, MOST_FIELD, MOST_LINK = 10, 2_000, 3_000
-_MOST_TOLD = 20
+_MAX_TOLD = 20
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _MARKS = {"warning": "🟠", "critical": "🔴", "good": "✅"}
 # Errors of the service's own; all others are mistakes that stay.
@@ -156,7 +156,7 @@ def slack_payload(message: Message) -> dict[str, Any]:
         marked = f"```{_fit(drawn, MOST_SECTION - 6)}```"
         blocks.append({"type": "section", "text": _marked(marked)})
     told = [(name, value) for name, value in message.fields.items() if name and value]
-    for at in range(0, min(len(told), _MOST_TOLD), MOST_FIELDS // 2):
+    for at in range(0, min(len(told), _MAX_TOLD), MOST_FIELDS // 2):
         # Two columns: only what others wrote must not be taken for markup.
         columns = [
             column

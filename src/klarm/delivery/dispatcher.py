@@ -23,7 +23,7 @@ from klarm.types import Event
 # Delivering takes turns with training on the interpreter. So a thread rests for so many times what
 # it has worked, a picture being some work; and between two messages, of which many services take
 # one a second.
-_REST, _LONGEST_REST_SECONDS = 10.0, 3.0
+_REST, _MAX_REST_SECONDS = 10.0, 3.0
 _BETWEEN_MESSAGES_SECONDS = 0.25
 _NO_RETRIES = "not retrying now"
 
@@ -159,7 +159,7 @@ class Delivery:
                 break
             if worker.retry.is_failing and worker.name in self._once:
                 break
-            rest = min(_REST * (time.thread_time() - worked), _LONGEST_REST_SECONDS)
+            rest = min(_REST * (time.thread_time() - worked), _MAX_REST_SECONDS)
             if worker.sent > sent:
                 rest = max(rest, _BETWEEN_MESSAGES_SECONDS)
             self._hurry.wait(rest)

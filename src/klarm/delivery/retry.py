@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 _FIRST_PAUSE_SECONDS = 1.0
-_LONGEST_PAUSE_SECONDS = 300.0
-_LONGEST_WISH_SECONDS = 3_600.0  # of a service that asks for patience
+_MAX_PAUSE_SECONDS = 300.0
+_MAX_WISH_SECONDS = 3_600.0  # of a service that asks for patience
 # In a row. After them the channel is at fault, not the messages.
 MAX_REJECTIONS = 3
 # How often a channel is tried that rejects everything: it may be repaired while a run goes on.
@@ -47,10 +47,10 @@ class Retry:
 
     def failed(self, wish: float | None = None) -> None:
         """Wait longer every time, or as long as the service asks for."""
-        pause = min(_FIRST_PAUSE_SECONDS * 2.0 ** min(self.failures, 30), _LONGEST_PAUSE_SECONDS)
+        pause = min(_FIRST_PAUSE_SECONDS * 2.0 ** min(self.failures, 30), _MAX_PAUSE_SECONDS)
         pause *= 0.5 + 0.5 * self._jitter()  # runs that failed together must not return together
         if wish is not None:
-            pause = max(pause, min(wish, _LONGEST_WISH_SECONDS))
+            pause = max(pause, min(wish, _MAX_WISH_SECONDS))
         self.failures += 1
         self._due = self._monotonic() + pause
 

@@ -16,7 +16,7 @@ from klarm.journal import FILE_NAME, head_of, opening_of, place_of, steps_back
 from klarm.metrics import to_number
 from klarm.types import Event
 
-_MOST_LOOKED_AT = 5_000  # steps, for a curve of a metric that is not in all, or was rolled back
+_MAX_LOOKED_AT = 5_000  # steps, for a curve of a metric that is not in all, or was rolled back
 
 
 class MessageWriter:
@@ -75,7 +75,7 @@ def _with_journal(known: Context, journal: Path, event: Event) -> Context:
 def _values(journal: Path, event: Event, end: int | None) -> list[tuple[int, float]]:
     metric = metric_of(event)
     values: list[tuple[int, float]] = []
-    steps = islice(steps_back(journal, end), _MOST_LOOKED_AT if metric else 0)
+    steps = islice(steps_back(journal, end), _MAX_LOOKED_AT if metric else 0)
     for step in steps:
         value = to_number(step.metrics.get(metric))
         if value is not None and step.step <= event.step:

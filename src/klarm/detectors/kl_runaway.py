@@ -19,12 +19,12 @@ _SMALLEST = 1e-3
 # by a floor that falls with the cube of time. This did more against false alarms than any test.
 _TAKE_OFF_STEPS = 25.0
 # A single step counts for this many noise units at most, so that one spike is not an explosion.
-_MOST_A_STEP = 2.5
+_MAX_A_STEP = 2.5
 # What a step leaves over for the next one to differ from; a spike beyond this is no measure.
-_MOST_LEFT_OVER = 20.0
+_MAX_LEFT_OVER = 20.0
 _LEAST_NOISE = 0.05
 _LARGEST_LOG = 700.0  # beyond this, exp overflows
-_MOST_CORRELATED = 0.95
+_MAX_CORRELATED = 0.95
 _FIRST_CUSUM_STEP = 10
 # The forecast learns from a value only when it is so old: else the first steps of a runaway would
 # teach it that this is normal. Early in a run everything is new, and an eighth of the run it is.
@@ -32,7 +32,7 @@ _LEARN_LATER_STEPS, _LEARN_LATER_PART = 20, 8
 # Early on the forecast forgets faster, so that it follows the take-off: a step then weighs as much
 # as a third of the run so far.
 _EARLY_WEIGHT = 3.0
-_MOST_EARLY_WEIGHT = 0.9
+_MAX_EARLY_WEIGHT = 0.9
 # The slow test compares with the first half of the run: too short a half shows healthy growth.
 _FIRST_SLOW_STEP = 400
 _FIRST_RECORD_STEP = 40
@@ -201,15 +201,15 @@ class _Forecast:
 
         Deviations that come in runs prove less than ones that come alone.
         """
-        if ahead > _MOST_LEFT_OVER:
-            ahead = _MOST_LEFT_OVER
-        elif ahead < -_MOST_LEFT_OVER:
-            ahead = -_MOST_LEFT_OVER
+        if ahead > _MAX_LEFT_OVER:
+            ahead = _MAX_LEFT_OVER
+        elif ahead < -_MAX_LEFT_OVER:
+            ahead = -_MAX_LEFT_OVER
         news = (ahead - self._together * self._left_over) / self._own
         self._left_over = ahead
-        if news > _MOST_A_STEP:
-            return _MOST_A_STEP
-        return news if news >= -_MOST_A_STEP else -_MOST_A_STEP
+        if news > _MAX_A_STEP:
+            return _MAX_A_STEP
+        return news if news >= -_MAX_A_STEP else -_MAX_A_STEP
 
     def update(self, logarithm: float) -> None:
         """Take in the logarithm of one value."""
@@ -236,13 +236,13 @@ class _Forecast:
         """
         learnt = self.learnt = self.learnt + 1
         weight = _EARLY_WEIGHT / (learnt + 1)
-        weight = self._weight = _within(weight, self._least_weight, _MOST_EARLY_WEIGHT)
+        weight = self._weight = _within(weight, self._least_weight, _MAX_EARLY_WEIGHT)
         predicted, noise = self._predicted, self.noise
         deviation = (logarithm - predicted) / noise
-        if deviation > _MOST_A_STEP:
-            deviation = _MOST_A_STEP
-        elif deviation < -_MOST_A_STEP:
-            deviation = -_MOST_A_STEP
+        if deviation > _MAX_A_STEP:
+            deviation = _MAX_A_STEP
+        elif deviation < -_MAX_A_STEP:
+            deviation = -_MAX_A_STEP
         variance, covariance = self._variance, self._covariance
         variance += weight * (deviation * deviation - variance)
         covariance += weight * (deviation * self._last - covariance)
@@ -260,7 +260,7 @@ class _Forecast:
         self._trend = trend
         self._predicted = level + trend / weight
         together = covariance / variance if variance > 0.0 else 0.0
-        together = self._together = _within(together, 0.0, _MOST_CORRELATED)
+        together = self._together = _within(together, 0.0, _MAX_CORRELATED)
         self._own = sqrt(1.0 - together * together)
 
     def without_latest(self) -> _Forecast:

@@ -16,7 +16,7 @@ from klarm.types import Alert, Severity
 _ENTROPY, _REWARD = "entropy", "reward"
 # Their levels before the jump and now: medians of so many values.
 _BEFORE, _NOW = 20, 5
-_FEWEST = 3
+_MIN_VALUES = 3
 # Entropy has given way at this share of what it was; reward when it has fallen by this share of its
 # size and by so many times its scatter.
 _ENTROPY_SHARE = 0.5
@@ -125,7 +125,7 @@ class LearningRateJumpDetector(Detector):
         for place, name in enumerate((_ENTROPY, _REWARD)):
             before = _finite(self._before, place)
             latest = _finite(self._rows, place)[-_NOW:]
-            if len(latest) < _FEWEST or len(before) < _FEWEST:
+            if len(latest) < _MIN_VALUES or len(before) < _MIN_VALUES:
                 continue
             was, now = median(before), median(latest)
             if name == _ENTROPY and 0.0 < now <= _ENTROPY_SHARE * was:

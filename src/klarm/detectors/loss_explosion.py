@@ -12,7 +12,7 @@ from klarm.settings import setting
 from klarm.types import Alert, Severity
 
 _LASTING = 5  # values in a row: a spike is none
-_BEFORE, _FEWEST_BEFORE = 50, 10
+_BEFORE, _MIN_BEFORE = 50, 10
 _CRITICAL_FACTOR = 10.0
 
 
@@ -80,7 +80,7 @@ class LossExplosionDetector(Detector):
 
     def _judge(self, step: int, name: str, sizes: list[float]) -> Alert | None:
         before, latest = sizes[:-_LASTING], sizes[-_LASTING:]
-        if len(before) < max(_FEWEST_BEFORE, self.warmup_steps):
+        if len(before) < max(_MIN_BEFORE, self.warmup_steps):
             return None
         size, largest, least = latest[-1], max(before), min(latest)
         score = least / largest if largest > 0.0 else least

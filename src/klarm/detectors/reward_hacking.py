@@ -13,7 +13,7 @@ from klarm.types import Alert, Severity
 _CRITICAL_FACTOR = 2.0
 # A baseline of which a larger share looked bimodal was so from the start. By chance, at most
 # `dip_significance` of the steps do.
-_MOST_BIMODAL = 0.1
+_MAX_BIMODAL = 0.1
 _DIP_P = "reward_dip_p"
 # Beyond this, sums overflow.
 _LARGEST = 1e300
@@ -106,7 +106,7 @@ class RewardHackingDetector(Detector):
         if tested < self.baseline_window:
             self._tested += 1
             self._bimodal += is_bimodal
-        if not is_bimodal or tested < self._silent_values or bimodal > _MOST_BIMODAL * tested:
+        if not is_bimodal or tested < self._silent_values or bimodal > _MAX_BIMODAL * tested:
             return None
         numbers: dict[str, float | str] = {_DIP_P: p, "threshold": self.dip_significance}
         if self._metric in metrics:

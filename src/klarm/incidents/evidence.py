@@ -28,7 +28,7 @@ _LEARNT_NOISE_UNITS = 2.0
 # What was paid for once is normal up to so many times that level.
 _PAID_FACTOR = 1.5
 # What recent rows hold before the step under way, and how many values make a level there.
-_STEPS_BEFORE, _FEWEST_OF_A_LEVEL = 299, 5
+_STEPS_BEFORE, _MIN_OF_A_LEVEL = 299, 5
 # The reward's level: exponentially smoothed, this much by each value.
 _WEIGHT = 0.1
 
@@ -149,7 +149,7 @@ class Evidence:
         for reward in self._unordered:
             rewards.update(reward)
         self._unordered.clear()
-        return 1.4826 * rewards.scatter if len(rewards.values) >= _FEWEST_OF_A_LEVEL else math.nan
+        return 1.4826 * rewards.scatter if len(rewards.values) >= _MIN_OF_A_LEVEL else math.nan
 
     @property
     def _before(self) -> float:

@@ -12,14 +12,14 @@ from collections.abc import Callable
 
 from klarm.detectors import CATALOGUE
 from klarm.incidents.numbers import counted, number, share, times
-from klarm.types import GRAVER, ROLLED_BACK, Event
+from klarm.types import ROLLED_BACK, SEVERITY_RAISED, Event
 
 _NAMES = {"kl": "KL"}
 
 
 def why(event: Event) -> str:
     """Say in a sentence why an incident changed."""
-    reason = {GRAVER: "graver", ROLLED_BACK: "rolled_back"}.get(event.reason, event.reason)
+    reason = {SEVERITY_RAISED: "graver", ROLLED_BACK: "rolled_back"}.get(event.reason, event.reason)
     sentence = SENTENCES.get(reason)
     if sentence is not None:
         return sentence(event)

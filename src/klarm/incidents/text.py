@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 COLOURS: dict[Severity, str] = {"warning": "yellow", "critical": "red"}
 # The end of a run names so many incidents; the journal has them all.
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 # What W&B takes as the title of an alert.
-_LONGEST_TITLE = 63
+_MAX_TITLE = 63
 _STATES: dict[EventKind, str] = {"reopened": "open again", "ended": "ended with the run"}
 
 
@@ -53,7 +53,7 @@ def title(event: Event) -> str:
 def short_title(event: Event) -> str:
     """Return a line within the 63 characters that a tracker's alert has for it."""
     text = f"klarm: {event.severity} on {event.signal} ({state(event)}, incident {event.incident})"
-    return text if len(text) <= _LONGEST_TITLE else text[: _LONGEST_TITLE - 1] + "…"
+    return text if len(text) <= _MAX_TITLE else text[: _MAX_TITLE - 1] + "…"
 
 
 def headline(event: Event) -> str:
@@ -115,7 +115,7 @@ def incidents_in_sum(incidents: Iterable[Incident]) -> str:
     opened = [incident for incident in incidents if incident.opened is not None]
     if not opened:
         return "no incident"
-    named = [_in_short(incident) for incident in opened[-_MOST_NAMED:]]
+    named = [_in_short(incident) for incident in opened[-_MAX_NAMED:]]
     more = ["..."] if len(opened) > len(named) else []
     return f"{counted(len(opened), 'incident')} ({'; '.join([*more, *named])})"
 

@@ -20,8 +20,8 @@ _KEPT = 300
 _KEPT_OF_SPARSE = 100
 # The first part of them is what was normal; fewer values say nothing.
 _NORMAL_SHARE = 0.5
-_FEWEST = 20
-_FEWEST_OF_A_LEVEL = 5
+_MIN_VALUES = 20
+_MIN_OF_A_LEVEL = 5
 # A value that was not finite is past when so many finite ones have come since.
 _HEALED = 20
 # A value has moved when the median of three is this many spreads and this share away from normal.
@@ -89,7 +89,7 @@ class RecentRows:
         """Return what a metric was over so many steps up to one; NaN if that is not known."""
         found = [value for step, value in self._series(metric) if step <= until][-steps:]
         finite = [value for value in found if math.isfinite(value)]
-        return median(finite) if len(finite) >= _FEWEST_OF_A_LEVEL else math.nan
+        return median(finite) if len(finite) >= _MIN_OF_A_LEVEL else math.nan
 
     def latest(self, metric: str, count: int, before: float = math.inf) -> float:
         """Return the median of the latest finite values of a metric; NaN if there are too few.
@@ -103,9 +103,9 @@ class RecentRows:
                 found.append(value)
                 if len(found) == count:
                     break
-        if len(found) < _FEWEST_OF_A_LEVEL:
+        if len(found) < _MIN_OF_A_LEVEL:
             found = [value for _, value in self._series(metric) if math.isfinite(value)][-count:]
-        return median(found) if len(found) >= _FEWEST_OF_A_LEVEL else math.nan
+        return median(found) if len(found) >= _MIN_OF_A_LEVEL else math.nan
 
     def worst(self, metric: str, worse: Worse, count: int) -> float:
         """Return the worst of the latest finite values of a metric; NaN if there is none."""
@@ -190,7 +190,7 @@ def _raised_rate(series: list[tuple[int, float]]) -> Movement | None:
 
     It has no noise, so a few values before are enough, and it may stand anywhere among them.
     """
-    for number in range(len(series) - 1, _FEWEST_OF_A_LEVEL - 1, -1):
+    for number in range(len(series) - 1, _MIN_OF_A_LEVEL - 1, -1):
         (_, before), (step, after) = series[number - 1], series[number]
         if 0.0 < _RAISED * before <= after < math.inf:
             now = series[-1][1]
@@ -205,7 +205,7 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
         first_broken = next(step for step, value in series if not math.isfinite(value))
         return Movement(metric, "broken", first_broken, math.nan)
     series = [(step, value) for step, value in series if math.isfinite(value)]
-    if len(series) < _FEWEST:
+    if len(series) < _MIN_VALUES:
         return None
     values = [value for _, value in series]
     split = int(len(values) * _NORMAL_SHARE)

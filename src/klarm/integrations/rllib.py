@@ -20,7 +20,7 @@ from klarm.notices import Notices, ReportsFailures
 
 _FRAMEWORK = "rllib"
 # Of a trial's folder name; it begins with the algorithm, the environment and the id.
-_LONGEST_TRIAL = 80
+_MAX_TRIAL = 80
 
 
 class KlarmCallback(ReportsFailures, RLlibCallback):
@@ -89,7 +89,7 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
         self._config = settings
         # Tune runs many trials with the same settings; RLlib itself does not know the trial's id.
         trial = getattr(getattr(algorithm, "_storage", None), "trial_dir_name", None)
-        names = [settings.run, (trial or "")[:_LONGEST_TRIAL]]
+        names = [settings.run, (trial or "")[:_MAX_TRIAL]]
         chosen = replace(
             settings,
             run="-".join(name for name in names if name),

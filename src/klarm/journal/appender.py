@@ -15,8 +15,8 @@ from klarm.journal import locks
 _SLOW_SECONDS = 0.020
 _SLOW_IN_A_ROW = 3
 # What may wait in memory while the disk is full or slow: hours of training.
-_MOST_WAITING_BYTES = 32 * 2**20
-_MOST_WAITING_BATCHES = 100_000
+_MAX_WAITING_BYTES = 32 * 2**20
+_MAX_WAITING_BATCHES = 100_000
 _PIECE = 65_536
 
 
@@ -63,7 +63,7 @@ class Appender:
         if self._closed:
             return
         if self._queue is not None:
-            if self._queued - self._taken < _MOST_WAITING_BATCHES:
+            if self._queued - self._taken < _MAX_WAITING_BATCHES:
                 self._queued += 1
                 self._queue.put(lines)
             else:
@@ -128,7 +128,7 @@ class Appender:
 
     def _write(self, lines: bytes) -> None:
         if self._waiting:
-            if len(self._waiting) + len(lines) > _MOST_WAITING_BYTES:
+            if len(self._waiting) + len(lines) > _MAX_WAITING_BYTES:
                 self._dropped += 1
             else:
                 self._waiting += lines

@@ -28,9 +28,9 @@ from klarm.settings import ConfigError
 from klarm.types import Alert
 
 FILE_NAME = "journal.jsonl"
-_LONGEST_NAME = 200  # bytes; file systems take 255
-_MOST_IN_MEMORY = 16 * 2**20  # bytes of a replay's journal; the rest goes to a temporary file
-_LONGEST_LINE = 2**20
+_MAX_NAME = 200  # bytes; file systems take 255
+_MAX_IN_MEMORY = 16 * 2**20  # bytes of a replay's journal; the rest goes to a temporary file
+_MAX_LINE = 2**20
 
 
 class Journal(Protocol):
@@ -151,9 +151,9 @@ class FileJournal(_Batches):
         if end == size:
             return
         with self._absolute.open("rb") as file:
-            file.seek(max(0, end - _LONGEST_LINE))
-            last = file.read(min(end, _LONGEST_LINE)).rstrip(b"\n").rpartition(b"\n")[2]
-            torn = file.read(_LONGEST_LINE).partition(b"\n")[0]
+            file.seek(max(0, end - _MAX_LINE))
+            last = file.read(min(end, _MAX_LINE)).rstrip(b"\n").rpartition(b"\n")[2]
+            torn = file.read(_MAX_LINE).partition(b"\n")[0]
         if checked(last) != "none" or checked(torn) != "none" or (not end and torn[:13] == RUN):
             self._appender.cut(end)
         else:
@@ -169,7 +169,7 @@ class MemoryJournal(_Batches):
         import tempfile
 
         self._say = lambda _: None
-        file = tempfile.SpooledTemporaryFile(max_size=_MOST_IN_MEMORY)  # noqa: SIM115
+        file = tempfile.SpooledTemporaryFile(max_size=_MAX_IN_MEMORY)  # noqa: SIM115
         self._file = cast("IO[bytes]", file)
         weakref.finalize(self, file.close)
 
@@ -215,7 +215,7 @@ def folder_name(run: str) -> str:
     name = "".join(c if c.isprintable() and c not in "/\\" else "-" for c in run).lstrip(".")
     if name != run:  # what is suggested should not look like an option either
         name = name.lstrip(".-")
-    return name.encode()[:_LONGEST_NAME].decode(errors="ignore") or "my-run"
+    return name.encode()[:_MAX_NAME].decode(errors="ignore") or "my-run"
 
 
 def host_name() -> str:

@@ -25,7 +25,7 @@ _HEADS = (b'{"type":"step"', b'{"type":"resume"', b'{"type":"finish"', b'{"type"
 _PIECE = 2**17
 _FIRST_PIECE_BACK = 2**13
 # No batch is longer than this; where no head is found within it, every line counts.
-_LONGEST_BATCH = 2**24
+_MAX_BATCH = 2**24
 
 
 class _Head(msgspec.Struct):
@@ -56,7 +56,7 @@ def whole_end(journal: Stored) -> int:
     with opened(journal) as file:
         start = size = file.seek(0, os.SEEK_END)
         tail, piece = b"", _FIRST_PIECE_BACK
-        while start > 0 and size - start < _LONGEST_BATCH:
+        while start > 0 and size - start < _MAX_BATCH:
             piece = min(2 * piece, start)
             start -= piece
             file.seek(start)

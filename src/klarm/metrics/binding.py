@@ -13,7 +13,7 @@ from klarm.metrics.user_keys import UserKey
 # Metrics may come in dicts within dicts (RLlib's do); deeper than this is not a metric, and more
 # than this is not a step.
 _DEEPEST = 4
-_MOST_KEYS = 10_000
+_MAX_KEYS = 10_000
 # A loss by any other name matters when it is not finite.
 OTHER_LOSS = "other_loss"
 
@@ -69,7 +69,7 @@ class Binding:
             elif isinstance(key, str):
                 new[key] = number
         if new:
-            if len(names) > _MOST_KEYS:
+            if len(names) > _MAX_KEYS:
                 # Keys that never come again, such as one a step, would fill the memory.
                 self._names = names = {key: names[key] for key in self.keys.values()}
             self._learn(new)
@@ -154,7 +154,7 @@ class Binding:
         """Return nested dicts as one, keys joined by a slash, and of samples their statistics."""
         flat: dict[str, object] = {}
         waiting: list[tuple[str, Mapping[str, object], int]] = [("", metrics, 1)]
-        while waiting and len(flat) < _MOST_KEYS and len(waiting) < _MOST_KEYS:
+        while waiting and len(flat) < _MAX_KEYS and len(waiting) < _MAX_KEYS:
             prefix, level, depth = waiting.pop()
             for key, value in tuple(level.items()):
                 path = f"{prefix}{key}" if prefix else key

@@ -16,11 +16,11 @@ STATISTICS = ("mean", "std", "dip_p")
 
 # However many there are, a step stays cheap. Of more, evenly spaced ones are taken: all that are
 # read, those of them that are sorted, and those of the sorted that are tested.
-_MOST_READ = 4_096
-_MOST_SORTED = 512
-_MOST_TESTED = 128
+_MAX_READ = 4_096
+_MAX_SORTED = 512
+_MAX_TESTED = 128
 # Fewer are a grade, not a scale: right or wrong is always two groups.
-_FEWEST_DISTINCT = 10
+_MIN_DISTINCT = 10
 # Beyond this, products overflow in the dip test.
 _LARGEST = 1e300
 
@@ -80,13 +80,13 @@ def _numbers(samples: object) -> list[float] | None:
 
 
 def _stride(samples: Sized) -> int:
-    return max(1, ceil(len(samples) / _MOST_READ))
+    return max(1, ceil(len(samples) / _MAX_READ))
 
 
 def _dip_p(values: list[float]) -> float | None:
     finite = [value for value in values if abs(value) < _LARGEST]  # and no NaN
-    tested = _spaced(sorted(_spaced(finite, _MOST_SORTED)), _MOST_TESTED)
-    if len(set(tested)) < _FEWEST_DISTINCT:
+    tested = _spaced(sorted(_spaced(finite, _MAX_SORTED)), _MAX_TESTED)
+    if len(set(tested)) < _MIN_DISTINCT:
         return None
     return dip_p_value(dip(tested), len(tested))
 

@@ -14,7 +14,7 @@ _NOTHING_WATCHED = (
     f"(docs/metrics.md has the names; {SECTION} in klarm.yaml says which key is which)"
 )
 # There, so many keys of the run are named.
-_MOST_KEYS_NAMED = 10
+_MAX_KEYS_NAMED = 10
 
 
 class BindingReport:
@@ -197,8 +197,8 @@ def hints(detectors: Iterable[Detector], binding: Binding) -> list[str]:
 def nothing_known(binding: Binding) -> str:
     """Say that a run logs nothing that any detector reads, and what it does log."""
     names = binding.names()
-    held = ", ".join(names[:_MOST_KEYS_NAMED]) or "no numbers"
-    more = ", ..." if len(names) > _MOST_KEYS_NAMED else ""
+    held = ", ".join(names[:_MAX_KEYS_NAMED]) or "no numbers"
+    more = ", ..." if len(names) > _MAX_KEYS_NAMED else ""
     return f"nothing that is logged is known to a detector; it holds {held}{more}"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 # Which metrics are held is learnt from the first rows.
 _LEARNING_ROWS = 60
 # A metric is held if so many of its values repeat the one before, and it changes at all.
-_FEWEST_ROWS, _REPEATED_SHARE, _FEWEST_CHANGES = 12, 0.6, 3
+_MIN_ROWS, _REPEATED_SHARE, _MIN_CHANGES = 12, 0.6, 3
 # Shares and settings stay the same without being held.
 _OFTEN_THE_SAME = frozenset(
     (
@@ -73,9 +73,9 @@ class HeldValues:
             self._counts[name] = rows, repeats
             if name not in self._held:  # of those that are, `news` keeps the last value
                 self._last[name] = value
-                if rows >= _FEWEST_ROWS and _is_held(rows, repeats):
+                if rows >= _MIN_ROWS and _is_held(rows, repeats):
                     self._held.add(name)
 
 
 def _is_held(rows: int, repeats: int) -> bool:
-    return repeats >= _REPEATED_SHARE * rows and rows - repeats > _FEWEST_CHANGES
+    return repeats >= _REPEATED_SHARE * rows and rows - repeats > _MIN_CHANGES

@@ -20,7 +20,7 @@ from klarm.monitor.steps import Timeline
 from klarm.types import Command
 
 # A log whose steps keep going back is not that of one run; its rows are then taken as they come.
-_MOST_RESUMES = 100
+_MAX_RESUMES = 100
 
 Rows = Sequence[tuple[int, Mapping[str, float]]]
 
@@ -65,7 +65,7 @@ class Past:
     def is_no_past(self) -> bool:
         """Count a step back; return whether there were too many for it to mean anything."""
         self._resumes += 1
-        return self._resumes > _MOST_RESUMES
+        return self._resumes > _MAX_RESUMES
 
     def before(self, step: int, kept: Rows | None) -> Before | None:
         """Return what came before a step: what the trainer has kept, else the journal.

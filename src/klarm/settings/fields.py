@@ -101,7 +101,7 @@ class Names(tuple[str, ...]):
 
 
 _LARGEST = 1e300
-_LONGEST_SHOWN = 24  # of a wrong value
+_MAX_SHOWN = 24  # of a wrong value
 # What may be given for a type: numpy's numbers too.
 _FITTING: dict[type, type] = {
     bool: bool,
@@ -124,7 +124,7 @@ def as_given(value: object) -> str:
     ("'frozn'", 'a list', 'text that is not shown')
     """
     if isinstance(value, str):
-        fits = len(value) <= _LONGEST_SHOWN and "://" not in value
+        fits = len(value) <= _MAX_SHOWN and "://" not in value
         return repr(value) if fits else "text that is not shown"
     if isinstance(value, list | tuple | set):
         return "a list"

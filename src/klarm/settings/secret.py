@@ -17,8 +17,8 @@ _OR_OFF = "or switch the channel off (enabled: false)"
 # tokens are long, of one piece or in lower case.
 _VARIABLE = re.compile(r"(?=.{1,60}$)([A-Z][A-Z0-9]{0,19}|[A-Z][A-Z0-9]*_[A-Z0-9_]*)")
 _ADDRESS = re.compile(r".*://|//|[\w-]+(\.[\w-]+)+[:/]")
-_LONGEST_FILE_NAME = 20  # without a folder
-_LONGEST_KEY = 30
+_MAX_FILE_NAME = 20  # without a folder
+_MAX_KEY = 30
 # What shells and other tools take for a variable, and klarm does not.
 _REFERENCE = re.compile(r"\$\{(\w+)\}|\$([A-Z][A-Z0-9_]*)|env:\s*(\w+)")
 
@@ -105,7 +105,7 @@ class Secret:
     @property
     def _shown_file(self) -> str:
         in_folder = "/" in self.file or os.sep in self.file
-        likely = in_folder or len(self.file) <= _LONGEST_FILE_NAME
+        likely = in_folder or len(self.file) <= _MAX_FILE_NAME
         return self.file if likely and not _ADDRESS.match(self.file) else HIDDEN
 
     def reveal(self) -> str:
@@ -197,5 +197,5 @@ def shown_name(name: object) -> str:
     if "://" in text and ":" not in text.partition("://")[0]:
         return shown(text)
     key = re.match(r"[A-Za-z_][\w.-]*", text)
-    told = key[0] if key is not None and len(key[0]) <= _LONGEST_KEY else ""
+    told = key[0] if key is not None and len(key[0]) <= _MAX_KEY else ""
     return told if told == text else told * text.startswith(f"{told}:") + "…"

@@ -8,7 +8,7 @@ from klarm.sources.lines import NotARow
 from klarm.sources.row import LogRow
 
 # A cell with line breaks in it is put together again; more of them than this is a stray quote.
-_MOST_BREAKS = 1000
+_MAX_BREAKS = 1000
 
 
 class Parser:
@@ -22,7 +22,7 @@ class Parser:
         """Return the row that ends with this line, if one does and it is not the header."""
         self._begun.append(line)
         whole = "\n".join(self._begun) if len(self._begun) > 1 else line
-        if whole.count('"') % 2 and len(self._begun) < _MOST_BREAKS:
+        if whole.count('"') % 2 and len(self._begun) < _MAX_BREAKS:
             return None
         self._begun.clear()
         try:

@@ -19,7 +19,7 @@ from klarm.journal import (
 from klarm.sources.row import LogRow
 from klarm.types import Command
 
-_MOST_SAID = 10
+_MAX_SAID = 10
 _WHAT: dict[Damage, str] = {
     "damaged": "damaged",
     "not by klarm": "not written by klarm",
@@ -57,6 +57,6 @@ class Damages:
     def __call__(self, number: int, why: Damage) -> None:
         """Say it of one line."""
         self._said += 1
-        if self._said <= _MOST_SAID:
-            more = "; further ones are not listed" if self._said == _MOST_SAID else ""
+        if self._said <= _MAX_SAID:
+            more = "; further ones are not listed" if self._said == _MAX_SAID else ""
             self._say(f"{self._journal} line {number} is {_WHAT[why]} and ignored{more}")

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from klarm.sources.row import LogRow
 
 # A row of ten thousand metrics has a hundredth of this; a longer line is never held in memory.
-_LONGEST_LINE = 16 * 2**20
+_MAX_LINE = 16 * 2**20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # A file of another kind has nothing but lines that cannot be read.
-_MOST_SAID = 5
+_MAX_SAID = 5
 
 # Returns the row of a line, or None if it holds none.
 Parse = Callable[[str], LogRow | None]
@@ -52,11 +52,11 @@ class LineReader:
         """Yield the last line, which may have no end, and say how many were no rows."""
         if self._begun or self._too_long:
             yield from self._line()
-        if self._unread > _MOST_SAID:
+        if self._unread > _MAX_SAID:
             self._say(f"{self._name}: {self._unread} lines could not be read; passed over")
 
     def _add(self, part: bytes) -> None:
-        if self._too_long or len(self._begun) + len(part) > _LONGEST_LINE:
+        if self._too_long or len(self._begun) + len(part) > _MAX_LINE:
             self._too_long = True
             self._begun.clear()
         else:
@@ -68,7 +68,7 @@ class LineReader:
         self._begun.clear()
         self._too_long = False
         if too_long:
-            self._pass_over(f"is longer than {_LONGEST_LINE // 2**20} MiB; passed over")
+            self._pass_over(f"is longer than {_MAX_LINE // 2**20} MiB; passed over")
             return
         if self._number == 1:
             line = line.removeprefix(_BYTE_ORDER_MARK)
@@ -85,5 +85,5 @@ class LineReader:
 
     def _pass_over(self, why: str) -> None:
         self._unread += 1
-        if self._unread <= _MOST_SAID:
+        if self._unread <= _MAX_SAID:
             self._say(f"{self._name} line {self._number} {why}")
