@@ -107,19 +107,23 @@ class RewardCollapseDetector(Detector):
         self._highest = max(self._highest, was)
         self._lowest = min(self._lowest, was)
         self._units, self._severity = 0.0, None
+        self._judge_sudden(was, now, before, lasting)
+        self._judge_slow(was, now, before, lasting)
+
+    def _noise(self, before: list[float], was: float) -> float:
+        """Return the noise of the values before; asked for only when there is a fall."""
         count = len(before)
         scatter = sum([abs(value - was) / count for value in before])
-        if len(before) < self.before_steps:  # early on a reward climbs, which is no noise
+        if count < self.before_steps:  # early on a reward climbs, which is no noise
             scatter = min(scatter, _scatter_about_line(before))
-        noise = max(_TO_STD * scatter, _LEAST_RELATIVE_NOISE * abs(was))
-        self._judge_sudden(was, now, noise, lasting)
-        self._judge_slow(now, noise, lasting)
+        return max(_TO_STD * scatter, _LEAST_RELATIVE_NOISE * abs(was))
 
-    def _judge_sudden(self, was: float, now: float, noise: float, lasting: int) -> None:
+    def _judge_sudden(self, was: float, now: float, before: list[float], lasting: int) -> None:
         """Compare with the values just before."""
         fall, covered = was - now, self._highest - min(self._lowest, now)
         if fall <= _LEAST_RELATIVE_FALL * abs(was) or fall <= self.lost_share * covered:
             return
+        noise = self._noise(before, was)
         self._units = fall / noise if noise > 0.0 else inf
         if self._units > self.noise_units:
             self._severity = "critical" if now <= self._lowest else "warning"
@@ -129,7 +133,7 @@ class RewardCollapseDetector(Detector):
                 f"{lasting}), {self._units:.3g}σ of its noise, {left}."
             )
 
-    def _judge_slow(self, now: float, noise: float, lasting: int) -> None:
+    def _judge_slow(self, was: float, now: float, before: list[float], lasting: int) -> None:
         """Compare with the best level of the run: little by little, much may have been lost."""
         if now > self._best:
             self._best = now
@@ -143,8 +147,10 @@ class RewardCollapseDetector(Detector):
             self._severity is not None
             or len(levels) * _LOOK_EVERY < self.before_steps
             or lost <= max(self.slow_share * learnt, _LEAST_RELATIVE_FALL * abs(self._best))
-            or lost <= self.noise_units * noise
         ):
+            return
+        noise = self._noise(before, was)
+        if lost <= self.noise_units * noise:
             return
         half = len(levels) // 2
         if min(list(levels)[:half]) + noise < max(list(levels)[half:]):
