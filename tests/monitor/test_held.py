@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import random
 
-from klarm.detectors import GradientNormSpikeDetector, TrustRegionDetector
+from klarm.detectors import (
+    GradientNormSpikeDetector,
+    KLExplosionDetector,
+    RewardHackingDetector,
+    TrustRegionDetector,
+)
 from klarm.monitor.held import HeldValues
 from klarm.monitor.monitor import Monitor
 
@@ -59,3 +64,30 @@ def test_several_updates_from_one_batch_confirm_nothing() -> None:
 
     assert incidents(batches=1) == 0
     assert incidents(batches=6) == 1
+
+
+def held_rows(metric: str, spike_at: int) -> list[dict[str, float]]:
+    """Return rows that hold each value of a metric for ten rows, one of them far out."""
+    rng = random.Random(6)
+    values = [rng.gauss(0.02, 0.002) + (1.0 if n == spike_at // 10 else 0.0) for n in range(40)]
+    return [{metric: values[row // 10], "loss": rng.random()} for row in range(400)]
+
+
+def test_the_specified_rules_judge_every_row() -> None:
+    """They alert in the rows that repeat a value exactly as they do when they are fed by hand."""
+    for kind, metric in ((KLExplosionDetector, "kl"), (RewardHackingDetector, "reward_std")):
+        rows = held_rows(metric, spike_at=300)
+        monitor, alone = Monitor("a", [kind()]), kind()
+        said = [monitor.log(row, step) for step, row in enumerate(rows)]
+        expected = [alone.update(step, row) for step, row in enumerate(rows)]
+        assert [alerts[0] if alerts else None for alerts in said] == expected
+        assert any(expected)
+
+
+def test_a_value_that_is_held_confirms_nothing() -> None:
+    """Ten rows in alert are one observation."""
+    monitor = Monitor("a", [KLExplosionDetector()])
+    for step, row in enumerate(held_rows("kl", spike_at=300)):
+        monitor.log(row, step)
+    assert monitor.alert_counts["critical"] > 1
+    assert not any(incident.number for incident in monitor.incidents)

@@ -88,6 +88,9 @@ class Detector(ABC):
     recovery: ClassVar[Literal["level", "quiet"]] = "level"
     # Whether it measures by a limit that does not move with what it learns.
     has_fixed_limit: ClassVar[bool] = False
+    # Whether it sees every row of a value that a log holds, and not only the first; see
+    # monitor/held.py. Such alerts are recorded, and confirm nothing.
+    counts_held_values: ClassVar[bool] = False
     # When its alerts are recorded but open nothing, by what other signals say; see
     # incidents/evidence.py. Empty: they always count.
     excused_when: ClassVar[Excused] = ""

@@ -28,6 +28,7 @@ class KLExplosionDetector(ZScoreDetector):
 
     name: ClassVar[str] = "kl_explosion"
     signal: ClassVar[str] = "kl"
+    counts_held_values: ClassVar[bool] = True  # as specified
     watches: ClassVar[tuple[str, ...]] = ("kl",)
     called: ClassVar[str] = "KL"
     excused_when: ClassVar[Excused] = "paid_for"

@@ -61,6 +61,7 @@ class LengthBlowupDetector(Detector):
         self._lengths = SlidingMedian(size)
         self._rewards: deque[float] = deque(maxlen=size)  # asked for rarely
         self._truncated = SlidingMedian(size)
+        self._cut_now = 0.0  # its median
         # What growth is measured from; made when the warm-up is over.
         self._length = 0.0
         self._reward = 0.0
@@ -74,6 +75,7 @@ class LengthBlowupDetector(Detector):
             self._rewards.append(found)
         if (found := metrics.get("truncated_fraction")) is not None and found - found == 0.0:
             self._truncated.update(found)
+            self._cut_now = self._truncated.median
         return self._update_metric(step, metrics)
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
@@ -84,7 +86,7 @@ class LengthBlowupDetector(Detector):
             return None
         length = self._lengths.median
         longer = length / self._length
-        cut = self._truncated.median
+        cut = self._cut_now
         grown, more_cut = longer / self.growth, (cut - self._cut) / self.truncated_rise
         score = self.score = more_cut if more_cut > grown else grown
         if score <= 1.0:
@@ -104,7 +106,7 @@ class LengthBlowupDetector(Detector):
     def _accept(self) -> None:
         """Take the present levels as normal."""
         self._length = max(self._lengths.median, _LEAST_LENGTH)
-        self._cut = self._truncated.median
+        self._cut = self._cut_now
         if self._rewards:
             level = self._reward = median(self._rewards)
             # The median distance to the median: one odd batch does not widen it.

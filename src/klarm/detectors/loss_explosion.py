@@ -55,8 +55,8 @@ class LossExplosionDetector(Detector):
     least_loss: float = setting(1.0, "a smaller loss than this has not exploded", above=0)
 
     def _start(self) -> None:
-        # The sizes of the last losses, by metric.
-        self._sizes = {name: deque[float](maxlen=_BEFORE + _LASTING) for name in self.watches}
+        self._sizes = {name: _Sizes() for name in self.watches}
+        self._fewest = max(_MIN_BEFORE, self.warmup_steps)
 
     def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
         """Learn from one step; return an alert if a loss has exploded."""
@@ -67,9 +67,9 @@ class LossExplosionDetector(Detector):
             if value is None or value - value != 0.0:  # loss_nan speaks of those
                 continue
             size = abs(value)
-            sizes.append(size)
-            if size > self.least_loss:
-                alert = self._judge(step, name, list(sizes))
+            sizes.update(size)
+            if size > self.least_loss and len(sizes.before) >= self._fewest:
+                alert = self._judge(step, name, sizes)
                 if worst is None or (alert is not None and alert.severity == "critical"):
                     worst = alert
         return worst
@@ -78,13 +78,11 @@ class LossExplosionDetector(Detector):
         """Tell whether there is anything for it in what was logged."""
         return any(name in metrics for name in self.watches)
 
-    def _judge(self, step: int, name: str, sizes: list[float]) -> Alert | None:
-        before, latest = sizes[:-_LASTING], sizes[-_LASTING:]
-        if len(before) < max(_MIN_BEFORE, self.warmup_steps):
-            return None
-        size, largest, least = latest[-1], max(before), min(latest)
+    def _judge(self, step: int, name: str, sizes: _Sizes) -> Alert | None:
+        least, largest = min(sizes.latest), sizes.largest_before
         score = least / largest if largest > 0.0 else least
-        self.score = max(self.score, score)
+        if score > self.score:  # noqa: PLR1730  # quicker than max
+            self.score = score
         if score <= self.factor or least <= self.least_loss:
             return None
         severity: Severity = "critical" if score > _CRITICAL_FACTOR * self.factor else "warning"
@@ -95,9 +93,9 @@ class LossExplosionDetector(Detector):
             step=step,
             message=(
                 f"The last {_LASTING} values of {name} are {least:.3g} or more, {score:.3g} times "
-                f"the largest of the {len(before)} before ({severity} above {limit:g} times)."
+                f"the largest of the {len(sizes.before)} before ({severity} above {limit:g} times)."
             ),
-            metrics={"loss": size, "score": score, "threshold": limit},
+            metrics={"loss": sizes.latest[-1], "score": score, "threshold": limit},
             recommendation=self.recommendations[severity],
             decisive=True,
         )
@@ -105,3 +103,27 @@ class LossExplosionDetector(Detector):
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:
         """Not asked: `update` looks at several losses."""
         raise NotImplementedError
+
+
+class _Sizes:
+    """The sizes of the latest losses, and those before them with the largest at hand."""
+
+    __slots__ = ("before", "largest_before", "latest")
+
+    def __init__(self) -> None:
+        self.latest: deque[float] = deque(maxlen=_LASTING)
+        self.before: deque[float] = deque(maxlen=_BEFORE)
+        self.largest_before = 0.0
+
+    def update(self, size: float) -> None:
+        """Take in one more."""
+        latest, before = self.latest, self.before
+        if len(latest) == _LASTING:
+            older = latest[0]
+            leaving = before[0] if len(before) == _BEFORE else 0.0
+            before.append(older)
+            if older >= self.largest_before:
+                self.largest_before = older
+            elif leaving == self.largest_before:
+                self.largest_before = max(before)
+        latest.append(size)

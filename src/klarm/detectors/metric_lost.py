@@ -44,6 +44,7 @@ class MetricLostDetector(Detector):
     watches: ClassVar[tuple[str, ...]] = tuple(METRICS)
     recovery: ClassVar[Literal["level", "quiet"]] = "quiet"
     watches_all: ClassVar[bool] = True
+    counts_held_values: ClassVar[bool] = True
     measures: ClassVar[str] = "steps"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
@@ -61,7 +62,11 @@ class MetricLostDetector(Detector):
         self._steps = 0
         self._step: int | None = None  # several dicts may make up one
         self._traces: dict[str, _Trace] = {}
-        self._stills: dict[str, _Still] = {}  # of those that never repeat themselves
+        # Of those that never repeat themselves: the last value, and how long it has been the same.
+        self._last: dict[str, float] = {}
+        self._holds: dict[str, _Hold] = {}
+        self._holding: set[str] = set()  # those whose hold has yet to be ended
+        self._best = -inf  # reward before its present value
         # Most rows hold the same metrics as the one before. Those are only counted, until traces
         # are asked for or a row is different.
         self._names: Set[str] = frozenset()  # what the last row held
@@ -115,30 +120,38 @@ class MetricLostDetector(Detector):
     def _stuck(self, metrics: Mapping[str, float]) -> list[str]:
         """Compare with the values before; return what stands still."""
         stuck: list[str] = []
-        stills = self._stills
+        last = self._last
         for name in _NEVER_CONSTANT:
             value = metrics.get(name)
             if value is None:
                 continue
-            still = stills.get(name)
-            if still is None:
-                stills[name] = _Still(value, measured=value != 0.0)
-            elif value != still.value:
-                still.change_to(value)
+            before = last.get(name)
+            if value != before:  # nearly every time
+                last[name] = value
+                if before is None:
+                    self._holds[name] = _Hold(measured=value != 0.0)
+                    self._holding.add(name)
+                elif name in self._holding:
+                    self._holding.remove(name)
+                    self._holds[name].end()
+                if name == _BEST_IS_NORMAL and before is not None and before > self._best:
+                    self._best = before
             else:
-                still.same += 1
-                if still.same >= self.missing_steps and self._is_stuck(name, still):
+                hold = self._holds[name]
+                hold.same += 1
+                self._holding.add(name)
+                if hold.same >= self.missing_steps and self._is_stuck(name, value, hold):
                     stuck.append(name)
         return stuck
 
-    def _is_stuck(self, name: str, still: _Still) -> bool:
-        if not still.measured:
+    def _is_stuck(self, name: str, value: float, hold: _Hold) -> bool:
+        if not hold.measured:
             return False
-        if name == _ZERO_IS_NORMAL and abs(still.value) < _ROUNDED_AWAY:
+        if name == _ZERO_IS_NORMAL and abs(value) < _ROUNDED_AWAY:
             return False
-        if name == _BEST_IS_NORMAL and still.value >= still.highest:
+        if name == _BEST_IS_NORMAL and value >= self._best:
             return False  # as good as it ever was: saturated, not stuck
-        return still.same >= _HOLDS * still.longest_hold
+        return hold.same >= _HOLDS * hold.longest
 
     def _lost(self) -> list[str]:
         """Return what is missed, and put off looking until something else may be."""
@@ -152,11 +165,11 @@ class MetricLostDetector(Detector):
         ]
 
     def _say(self, step: int, lost: list[str], stuck: list[str]) -> Alert:
-        traces, stills = self._traces, self._stills
+        traces, holds = self._traces, self._holds
         # In one order, whatever that of the dicts: a replay must say the same.
         lost, stuck = sorted(lost), sorted(stuck)
         gone = {name: self._steps - traces[name].last for name in lost}
-        still = {name: stills[name].same for name in stuck}
+        still = {name: holds[name].same for name in stuck}
         self.score = max(
             *(steps / traces[name].limit for name, steps in gone.items()),
             *(steps / self.missing_steps for steps in still.values()),
@@ -164,7 +177,7 @@ class MetricLostDetector(Detector):
         )
         parts = [f"{name} has not been logged for {steps} steps" for name, steps in gone.items()]
         parts += [
-            f"{name} has been stuck at {stills[name].value:.6g} for {steps} steps"
+            f"{name} has been stuck at {self._last[name]:.6g} for {steps} steps"
             for name, steps in still.items()
         ]
         return Alert(
@@ -197,20 +210,16 @@ class _Trace:
 
 
 @dataclass(slots=True)
-class _Still:
+class _Hold:
     """How long one metric has had its value."""
 
-    value: float
     measured: bool  # whether it was ever anything but 0
     same: int = 1  # how often in a row with this value
-    highest: float = -inf  # before this value
-    longest_hold: int = 0  # the most times in a row with one value, before this one
+    longest: int = 0  # the most times in a row with one value, before this one
 
-    def change_to(self, value: float) -> None:
-        """Take in another value than the last."""
-        if self.same > 1 and self.measured and self.same > self.longest_hold:
-            self.longest_hold = self.same
-        self.highest = self.value if self.value > self.highest else self.highest
-        self.value = value
+    def end(self) -> None:
+        """Note that the value is another one now."""
+        if self.measured and self.same > max(self.longest, 1):
+            self.longest = self.same
         self.same = 1
         self.measured = True

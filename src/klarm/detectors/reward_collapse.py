@@ -100,30 +100,26 @@ class RewardCollapseDetector(Detector):
         values = list(self._values)
         # A short run has no time for a fall to last as long.
         lasting = min(self.collapse_steps, max(_SHORTEST_FALL, len(values) // _SHORT_RUN_PART))
-        before, latest = values[:-lasting][-self.before_steps :], values[-lasting:]
-        was, now = _level(before), _level(latest)
+        before = values[:-lasting][-self.before_steps :]
+        ordered = sorted(before)
+        was, now = _level(ordered), _level(sorted(values[-lasting:]))
         if len(before) < self.before_steps:  # levels of few values are noise: only the latest count
             self._lowest, self._highest = inf, -inf
         self._highest = max(self._highest, was)
         self._lowest = min(self._lowest, was)
         self._units, self._severity = 0.0, None
-        self._judge_sudden(was, now, before, lasting)
-        self._judge_slow(was, now, before, lasting)
-
-    def _noise(self, before: list[float], was: float) -> float:
-        """Return the noise of the values before; asked for only when there is a fall."""
-        count = len(before)
-        scatter = sum([abs(value - was) / count for value in before])
-        if count < self.before_steps:  # early on a reward climbs, which is no noise
+        scatter = _scatter(ordered)
+        if len(before) < self.before_steps:  # early on a reward climbs, which is no noise
             scatter = min(scatter, _scatter_about_line(before))
-        return max(_TO_STD * scatter, _LEAST_RELATIVE_NOISE * abs(was))
+        noise = max(_TO_STD * scatter, _LEAST_RELATIVE_NOISE * abs(was))
+        self._judge_sudden(was, now, noise, lasting)
+        self._judge_slow(now, noise, lasting)
 
-    def _judge_sudden(self, was: float, now: float, before: list[float], lasting: int) -> None:
+    def _judge_sudden(self, was: float, now: float, noise: float, lasting: int) -> None:
         """Compare with the values just before."""
         fall, covered = was - now, self._highest - min(self._lowest, now)
         if fall <= _LEAST_RELATIVE_FALL * abs(was) or fall <= self.lost_share * covered:
             return
-        noise = self._noise(before, was)
         self._units = fall / noise if noise > 0.0 else inf
         if self._units > self.noise_units:
             self._severity = "critical" if now <= self._lowest else "warning"
@@ -133,7 +129,7 @@ class RewardCollapseDetector(Detector):
                 f"{lasting}), {self._units:.3g}σ of its noise, {left}."
             )
 
-    def _judge_slow(self, was: float, now: float, before: list[float], lasting: int) -> None:
+    def _judge_slow(self, now: float, noise: float, lasting: int) -> None:
         """Compare with the best level of the run: little by little, much may have been lost."""
         if now > self._best:
             self._best = now
@@ -146,11 +142,9 @@ class RewardCollapseDetector(Detector):
         if (
             self._severity is not None
             or len(levels) * _LOOK_EVERY < self.before_steps
+            or lost <= self.noise_units * noise
             or lost <= max(self.slow_share * learnt, _LEAST_RELATIVE_FALL * abs(self._best))
         ):
-            return
-        noise = self._noise(before, was)
-        if lost <= self.noise_units * noise:
             return
         half = len(levels) // 2
         if min(list(levels)[:half]) + noise < max(list(levels)[half:]):
@@ -185,6 +179,18 @@ def _scatter_about_line(values: list[float]) -> float:
     return sum(abs(v - centre - slope * (i - middle)) for i, v in enumerate(values)) / count
 
 
-def _level(values: list[float]) -> float:
+def _scatter(ordered: list[float]) -> float:
+    """Return the mean distance from the median: what the upper half has more than the lower.
+
+    >>> _scatter([1.0, 2.0, 6.0])
+    1.6666666666666667
+    """
+    count, half = len(ordered), len(ordered) // 2
+    scatter = sum(ordered[-half:]) / count - sum(ordered[:half]) / count
+    return scatter if scatter == scatter else inf  # noqa: PLR0124  # the sums overflow
+
+
+def _level(ordered: list[float]) -> float:
     """Return the lower median, held within what differences can be taken of."""
-    return min(max(sorted(values)[(len(values) - 1) // 2], -_LARGEST), _LARGEST)
+    level = ordered[(len(ordered) - 1) // 2]
+    return level if -_LARGEST < level < _LARGEST else _LARGEST if level > 0.0 else -_LARGEST

@@ -36,6 +36,7 @@ class RewardHackingDetector(Detector):
 
     name: ClassVar[str] = "reward_hacking"
     signal: ClassVar[str] = "reward"
+    counts_held_values: ClassVar[bool] = True  # as specified
     watches: ClassVar[tuple[str, ...]] = ("reward_std", _DIP_P)
     reads: ClassVar[tuple[str, ...]] = watches
     excused_when: ClassVar[Excused] = "taking_off"

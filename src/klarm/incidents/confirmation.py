@@ -36,10 +36,10 @@ class Confirmation:
     def add(self, alert: Alert, *, is_news: bool = True) -> None:
         """Count an alert; one that is no news keeps a streak up and does not lengthen it."""
         note = self._streaks.add if is_news else self._streaks.keep
-        for who in ("", alert.detector):
-            note((who, "warning"))
-            if alert.severity == "critical":
-                note((who, "critical"))
+        who = alert.detector
+        note(("", "warning"), (who, "warning"))
+        if alert.severity == "critical":
+            note(("", "critical"), (who, "critical"))
 
     def end_row(self, looked: Set[str]) -> None:
         """End a row at which these detectors had something to look at."""

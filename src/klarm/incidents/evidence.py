@@ -7,7 +7,6 @@ the reward pays for it. Such alerts are recorded, and count only when something 
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Mapping
 
 from klarm.detectors import Excused
@@ -15,7 +14,6 @@ from klarm.incidents.excuse import Excuse
 from klarm.incidents.measured import Measured
 from klarm.incidents.recovery import LEVEL_ROWS
 from klarm.incidents.trends import RecentRows
-from klarm.stats import SlidingMedian
 
 _KL, _REWARD, _ENTROPY = "kl", "reward", "entropy"
 # Beyond this share of its budget KL is far.
@@ -27,10 +25,11 @@ _BEST_SHARE, _LOST_SHARE = 0.15, 0.3
 _LEARNT_NOISE_UNITS = 2.0
 # What was paid for once is normal up to so many times that level.
 _PAID_FACTOR = 1.5
-# What recent rows hold before the step under way, and how many values make a level there.
-_STEPS_BEFORE, _MIN_OF_A_LEVEL = 299, 5
-# The reward's level: exponentially smoothed, this much by each value.
-_WEIGHT = 0.1
+# The reward's level and its scatter about that: exponentially smoothed, so much by each value.
+_WEIGHT, _SCATTER_WEIGHT = 0.1, 0.01
+# So many rewards show how far they scatter. The mean distance of normal noise from its level, times
+# this, is its standard deviation.
+_MIN_REWARDS, _TO_STD = 5, 1.2533
 
 
 class Evidence:
@@ -62,33 +61,29 @@ class Evidence:
         self._best = -math.inf
         self._lowest = math.inf
         self._paid_level = 0.0  # of KL, that the reward has paid for
-        # The scatter of rewards is asked for at every alert of a long incident: they are kept in
-        # order, for as long as every step since the first reward has had one.
-        self._every_step = True
-        self._rewards = SlidingMedian(_STEPS_BEFORE)
-        self._unordered: deque[float] = deque(maxlen=_STEPS_BEFORE)  # until it is asked for
+        self._rewards = 0  # so many so far
+        self._scatter = 0.0  # their mean distance from the level before them
 
     def update(self, step: int, values: Mapping[str, float]) -> None:
         """Take in what was new at a step. Every step comes here."""
         if step != self._step:
             if self._reward - self._reward == 0.0:
                 self._learn(self._reward)
-            elif self._unordered or self._rewards.values:
-                self._every_step = False
-            if self._step is not None and step < self._step:
-                self._every_step = False  # what lies before it is not what came before it
             self._step, self._reward = step, math.nan
         reward = values.get(_REWARD)
         if reward is not None:
             self._reward = reward
 
     def _learn(self, reward: float) -> None:
-        level = self._level
-        level = reward if level != level else level + _WEIGHT * (reward - level)  # noqa: PLR0124
-        self._level = level
-        self._unordered.append(reward)
-        self._best = max(self._best, level)
-        self._lowest = min(self._lowest, level)
+        count = self._rewards = self._rewards + 1
+        away = reward - self._level if count > 1 else 0.0
+        weight = 1.0 / count if count * _SCATTER_WEIGHT < 1.0 else _SCATTER_WEIGHT
+        self._scatter += weight * (abs(away) - self._scatter)
+        level = self._level = self._level + _WEIGHT * away if count > 1 else reward
+        if level > self._best:  # noqa: PLR1730  # quicker than max
+            self._best = level
+        if level < self._lowest:  # noqa: PLR1730
+            self._lowest = level
 
     def excuses(self, said: Measured) -> bool:
         """Tell whether an alert does not count, given the rest. One that is not finite does."""
@@ -135,21 +130,9 @@ class Evidence:
         return level > _FAR_SHARE * self._budget
 
     def _has_learnt(self) -> bool:
-        noise = self._reward_noise()
-        return self._best - self._lowest > _LEARNT_NOISE_UNITS * noise * math.sqrt(_WEIGHT)
-
-    def _reward_noise(self) -> float:
-        """Return how far the reward scattered before this step; NaN if that is not known.
-
-        Where every step has a reward, those in order hold what the recent rows do.
-        """
-        rewards = self._rewards
-        if not self._every_step:
-            return self._recent.level_and_noise(_REWARD, self._before - 1)[1]
-        for reward in self._unordered:
-            rewards.update(reward)
-        self._unordered.clear()
-        return 1.4826 * rewards.scatter if len(rewards.values) >= _MIN_OF_A_LEVEL else math.nan
+        noise = _TO_STD * self._scatter * math.sqrt(_WEIGHT)  # that of the level
+        range_covered = self._best - self._lowest
+        return self._rewards >= _MIN_REWARDS and range_covered > _LEARNT_NOISE_UNITS * noise
 
     @property
     def _before(self) -> float:

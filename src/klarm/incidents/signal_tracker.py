@@ -85,16 +85,16 @@ class SignalTracker:
         self._alarmed = True
         for one in counting:
             self._confirmation.add(one.alert, is_news=not same_batch)
-        believed = self._confirmation.believed(counting)
         episode = self.episode
         self._quiet = 0
         if episode is not None and episode.incident.state == "open":
             for one in counting:
                 episode.add(one, self._recent)
-            return self._escalate(episode, step, counting, believed)
+            return self._escalate(episode, step, counting)
         pending = self.pending = self.pending or Episode.begin(self.name, counting[0])
         for one in counting:
             pending.add(one, self._recent)
+        believed = self._confirmation.believed(counting)
         if believed is None:
             return []
         self.pending = None
@@ -286,10 +286,11 @@ class SignalTracker:
         end = self._end(episode, step, "superseded")
         return [end, self._opened(again, step, alerts, believed, follows=episode)]
 
-    def _escalate(
-        self, episode: Episode, step: int, alerts: Sequence[Measured], believed: Believed | None
-    ) -> list[Event]:
+    def _escalate(self, episode: Episode, step: int, alerts: Sequence[Measured]) -> list[Event]:
         incident, rules = episode.incident, self._rules
+        believed: Believed | None = None
+        if incident.severity != "critical":  # else nothing is graver
+            believed = self._confirmation.believed(alerts)
         if believed is not None and is_graver(believed.severity, incident.severity):
             episode.turn_to(believed.by)
             episode.told_kinds.add(believed.by.kind)

@@ -27,18 +27,21 @@ class Streaks:
     def __getitem__(self, key: Key) -> int:
         return self._rows.get(key, 0)
 
-    def add(self, key: Key) -> None:
+    def add(self, *keys: Key) -> None:
         """Note that something was said in this row."""
-        if key not in self._now:
-            self._now.add(key)
-            self._rows[key] = self._rows.get(key, 0) + 1
+        now, rows = self._now, self._rows
+        for key in keys:
+            if key not in now:
+                now.add(key)
+                rows[key] = rows.get(key, 0) + 1
 
-    def keep(self, key: Key) -> None:
+    def keep(self, *keys: Key) -> None:
         """Note that it was said again of what is known: that counts no further."""
-        if key in self._rows:
-            self._now.add(key)
-        else:
-            self.add(key)
+        for key in keys:
+            if key in self._rows:
+                self._now.add(key)
+            else:
+                self.add(key)
 
     def end_row(self, looked: Set[str]) -> None:
         """End the row: of those that could have spoken, who did not has no streak any more."""

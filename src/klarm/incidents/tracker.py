@@ -117,10 +117,11 @@ class Tracker:
                 by_signal.setdefault(self._signal_of[alert.detector], []).append(alert)
             for name, said in by_signal.items():
                 changes += self._signals[name].alarm(step, said, same_batch=same_batch)
-            busy = [signal for signal in self._busy if signal.busy]
-            busy += [s for name in by_signal if (s := self._signals[name]) not in busy and s.busy]
-            self._busy = busy if len(busy) == 1 else sorted(busy, key=lambda signal: signal.name)
-            for signal in busy:
+            for name in by_signal:
+                if self._signals[name] not in self._busy:
+                    self._busy = sorted([*self._busy, self._signals[name]], key=_name)
+            self._busy = [signal for signal in self._busy if signal.busy]
+            for signal in self._busy:
                 signal.look(values)
         return [self._completed(change) for change in changes] if changes else changes
 
@@ -363,3 +364,7 @@ def _resolved(event: Event, step: int, reason: Reason) -> Event:
         remedy="",
         checkpoint="",
     )
+
+
+def _name(signal: SignalTracker) -> str:
+    return signal.name

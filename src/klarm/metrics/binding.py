@@ -49,6 +49,24 @@ class Binding:
 
     def read(self, metrics: Mapping[str, object]) -> dict[str, float]:
         """Return what in `metrics` is a number, by name; learn the keys not met before."""
+        names = self._names
+        values: dict[str, float]
+        try:  # nearly every row has keys that are known, and numbers
+            values = {
+                names[key]: raw if type(raw) is float else _plain_number(key, raw)
+                for key, raw in metrics.items()
+            }
+        except (KeyError, ValueError, RuntimeError):  # RuntimeError: another thread is changing it
+            values = self._read_one_by_one(metrics)
+        for name in self._negated:
+            if name in values:
+                values[name] = 0.0 - values[name]  # which leaves 0 without a sign
+        for name in self._losses:
+            if name in values and values[name] - values[name] != 0.0:
+                values[OTHER_LOSS] = values[name]
+        return values
+
+    def _read_one_by_one(self, metrics: Mapping[str, object]) -> dict[str, float]:
         values: dict[str, float] = {}
         names = self._names
         new: dict[str, float] = {}
@@ -56,12 +74,12 @@ class Binding:
             if type(raw) is float:
                 number: float | None = raw
             elif key in SAMPLES:
-                return self.read(self._flat(metrics))
+                return self._read_one_by_one(self._flat(metrics))
             else:
                 number = to_number(raw)
             if number is None:
                 if isinstance(raw, Mapping):
-                    return self.read(self._flat(metrics))
+                    return self._read_one_by_one(self._flat(metrics))
                 if raw is not None and isinstance(key, str) and (known := self._meaning(key)):
                     self._cannot_read(key, raw, "one number", known.metric)
             elif key in names:
@@ -74,12 +92,6 @@ class Binding:
                 self._names = names = {key: names[key] for key in self.keys.values()}
             self._learn(new)
             values.update((names[key], number) for key, number in new.items())
-        for name in self._negated:
-            if name in values:
-                values[name] = 0.0 - values[name]  # which leaves 0 without a sign
-        for name in self._losses:
-            if name in values and values[name] - values[name] != 0.0:
-                values[OTHER_LOSS] = values[name]
         return values
 
     def kind(self, name: str) -> Kind | None:
@@ -183,6 +195,13 @@ class Binding:
     def _cannot_read(self, key: str, raw: object, wanted: str, *names: str) -> None:
         why = f"what is logged as {key} is not {wanted} but a {type(raw).__name__}"
         self.unreadable.update(dict.fromkeys(names, why))
+
+
+def _plain_number(key: str, raw: object) -> float:
+    number = None if key in SAMPLES else to_number(raw)
+    if number is None:
+        raise ValueError(key)
+    return number
 
 
 def _bare(key: str) -> str:

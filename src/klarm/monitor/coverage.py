@@ -50,7 +50,7 @@ class BindingReport:
         if step != self._step:
             self._steps += 1
             self._step = step
-        if self._zeros:
+        if not values.keys().isdisjoint(self._zeros):
             self._count_zeros(values)
         bound = self._binding.keys
         new = len(bound) != self._bound

@@ -27,8 +27,8 @@ class Evaluator:
         self.tracker = Tracker(self.detectors, rules, ids=ids)
         self._origins: dict[str, Origin] = {}  # by canonical name, as detectors were told
         self._active: list[Detector] = []  # on, and able to judge what this run logs
-        self._updates: list[_Update] = []  # of those for which anything is logged at all
-        self._updates_of_all: list[_Update] = []  # of those that watch every metric as it comes
+        self._asked: list[Detector] = []  # of them, those for which anything is logged at all
+        self._updates: list[_Update] = []  # theirs
         self._held = HeldValues()
         self.bind({})
 
@@ -45,20 +45,26 @@ class Evaluator:
             if detector.watches[0] in new:
                 detector.bound(*new[detector.watches[0]])
         self._active = [d for d in self.detectors if d.enabled and not d.idle_because]
-        self._updates = [
-            detector.update
-            for detector in self._active
-            if not detector.watches_all and not origins.keys().isdisjoint(detector.watches)
-        ]
-        self._updates_of_all = [d.update for d in self._active if d.watches_all]
+        self._ask(
+            d for d in self._active if d.watches_all or not origins.keys().isdisjoint(d.watches)
+        )
         return recording
 
     def look(self, step: int, values: Mapping[str, float]) -> tuple[list[Alert], Sequence[Change]]:
         """Return what the detectors say of a step, and what that changes."""
         news = self._held.news(values)
-        alerts = _ask(self._updates, self._updates_of_all, step, values, news)
+        if news is values:
+            alerts = [a for update in self._updates if (a := update(step, values)) is not None]
+        else:
+            alerts = self._said_of_held(step, values, news)
+        if alerts:
+            alerts = _once([_with_plain_numbers(alert) for alert in alerts])
+        counting = alerts
+        if alerts and news is not values:
+            known = {detector.name: detector for detector in self._asked}
+            counting = [alert for alert in alerts if known[alert.detector].looks_at(news)]
         same_batch = self._held.same_batch
-        return alerts, self.tracker.update(step, news, alerts, same_batch=same_batch)
+        return alerts, self.tracker.update(step, news, counting, same_batch=same_batch)
 
     def rebuild(
         self,
@@ -78,9 +84,10 @@ class Evaluator:
         tracker.reset()
         self._held.reset()
         tracker.recall(told)
-        updates = [detector.update for detector in self._active if not detector.watches_all]
-        of_all = [detector.update for detector in self._active if detector.watches_all]
+        asked = self._asked
+        self._ask(self._active)  # the rows may hold what was not logged since
         ends: dict[str, Event] = {}
+        changes: Sequence[Change]
         for entry in history:
             if isinstance(entry, Command):
                 changes = tracker.apply(entry, entry.step or 0)
@@ -88,12 +95,26 @@ class Evaluator:
                 at, values = entry
                 if at >= step:
                     continue
-                news = self._held.news(values)
-                said = _ask(updates, of_all, at, values, news)
-                changes = tracker.update(at, news, said, same_batch=self._held.same_batch)
+                _, changes = self.look(at, values)
             _note_ends(changes, ends)
+        self._ask(asked)
         _note_ends(tracker.end_step(), ends)  # the last step is over too
         return tracker.reconcile(step, told, ends, undone=undone)
+
+    def _ask(self, detectors: Iterable[Detector]) -> None:
+        """Have these see every step from now on."""
+        self._asked = list(detectors)
+        self._updates = [detector.update for detector in self._asked]
+
+    def _said_of_held(
+        self, step: int, values: Mapping[str, float], news: Mapping[str, float]
+    ) -> list[Alert]:
+        """Return what is said of a row in which values are held: most see only what is new."""
+        said = [
+            detector.update(step, values if detector.counts_held_values else news)
+            for detector in self._asked
+        ]
+        return [alert for alert in said if alert is not None]
 
 
 def _note_ends(changes: Iterable[Change], ends: dict[str, Event]) -> None:
@@ -105,21 +126,11 @@ def _note_ends(changes: Iterable[Change], ends: dict[str, Event]) -> None:
                 ends.pop(change.id, None)  # it has reopened
 
 
-def _ask(
-    updates: Iterable[_Update],
-    of_all: Iterable[_Update],
-    step: int,
-    values: Mapping[str, float],
-    news: Mapping[str, float],
-) -> list[Alert]:
-    alerts = [alert for update in updates if (alert := update(step, news)) is not None]
-    alerts += [alert for update in of_all if (alert := update(step, values)) is not None]
-    if alerts:
-        alerts = [_with_plain_numbers(alert) for alert in alerts]
-    if len(alerts) > 1:
-        # Every detector of a metric says that it is not finite; once is enough.
-        alerts = list({alert.message: alert for alert in reversed(alerts)}.values())[::-1]
-    return alerts
+def _once(alerts: list[Alert]) -> list[Alert]:
+    """Every detector of a metric says that it is not finite; once is enough."""
+    if len(alerts) == 1:
+        return alerts
+    return list({alert.message: alert for alert in reversed(alerts)}.values())[::-1]
 
 
 def _with_plain_numbers(alert: Alert) -> Alert:

@@ -37,7 +37,7 @@ from klarm.journal import (
     ended_by_crash,
     unused_ids,
 )
-from klarm.metrics import Binding, Origin, UserKey, to_number
+from klarm.metrics import Binding, Origin, UserKey
 from klarm.monitor.command_watch import CommandWatch
 from klarm.monitor.coverage import BindingReport, nothing_known, watched
 from klarm.monitor.evaluator import Evaluator
@@ -290,8 +290,8 @@ class Monitor(ReportsFailures):
     def _step(self, metrics: Mapping[str, object], step: object) -> list[Alert]:
         """Take a step all the way: names, place in the run, detectors, incidents, journal."""
         values = self.binding.read(metrics)
-        given = to_number(step)
-        if step is not None and whole_step(given) is None:
+        given = whole_step(step)
+        if given is None and step is not None:
             self._say_once(
                 f"step {step!r:.80} is not a whole number from 0 on: klarm takes such a step "
                 "as the one after the previous",

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from klarm.metrics import to_number
+
 # Beyond this a float cannot count steps any more.
-_LARGEST_STEP = 2.0**53
+_LARGEST_STEP = 2**53
 
 
-def whole_step(step: float | None) -> int | None:
-    """Return the step that a number means, or None: a step is a whole number, from 0 on.
+def whole_step(step: object) -> int | None:
+    """Return the step that something means, or None: a step is a whole number, from 0 on.
 
-    >>> whole_step(5.0), whole_step(-5.0), whole_step(0.5)
-    (5, None, None)
+    >>> whole_step(5), whole_step(5.0), whole_step("5"), whole_step(-5.0), whole_step(0.5)
+    (5, 5, 5, None, None)
     """
-    if step is None or not 0 <= step < _LARGEST_STEP or step != int(step):
+    if type(step) is int:  # nearly always
+        return step if 0 <= step < _LARGEST_STEP else None
+    number = to_number(step)
+    if number is None or not 0 <= number < _LARGEST_STEP or number != int(number):
         return None
-    return int(step)
+    return int(number)
 
 
 class Timeline:
@@ -36,12 +41,11 @@ class Timeline:
         self._goes_on_at: int | None = None  # nothing before this counts any more
         self.from_earlier_process = False  # and nothing was logged since
 
-    def place(self, step: float | None) -> tuple[int, bool]:
+    def place(self, at: int | None) -> tuple[int, bool]:
         """Return the step meant, and whether the run goes on there from an earlier state.
 
-        No step, or one that cannot be, means the previous plus one.
+        No step means the previous plus one.
         """
-        at = whole_step(step)
         if at is None:
             at = 0 if self.step is None else self.step + 1
         if self.from_earlier_process:

@@ -60,8 +60,8 @@ class PassingOver:
         """Return the rows to be logged now."""
         if self._done:
             return [row]
-        step = whole_step(to_number(row.step))
-        if self._rows and (step is None or step != whole_step(to_number(self._rows[-1].step))):
+        step = whole_step(row.step)
+        if self._rows and (step is None or step != whole_step(self._rows[-1].step)):
             if not self._is_recorded():
                 return [*self._give_up(), row]
             self.kept += 1
@@ -79,7 +79,7 @@ class PassingOver:
 
     def _is_recorded(self) -> bool:
         assert self._recorded is not None
-        step = whole_step(to_number(self._rows[0].step))
+        step = whole_step(self._rows[0].step)
         return self._recorded.sums[self.kept] == self._sum and (
             step is None or step == self._recorded.steps[self.kept]
         )
