@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from klarm.journal import Limit
+
 Saved = tuple[int, str]  # the step and the path
 Span = tuple[int, int | None]  # from a step to another, or without an end
 # What is kept in memory; the journal has them all.
@@ -31,8 +33,9 @@ class Checkpoints:
         self._saved = deque([*kept, (step, path)], maxlen=_MAX_KEPT)
 
     def go_back_to(self, step: int) -> None:
-        """Forget those from after a step: training goes on there."""
-        kept = [saved for saved in self._saved if saved[0] <= step]
+        """Forget those that no longer count when training goes on at a step."""
+        limit = Limit(step)
+        kept = [saved for saved in self._saved if limit.keeps_checkpoint(saved[0])]
         self._saved = deque(kept, maxlen=_MAX_KEPT)
 
     def last_before(

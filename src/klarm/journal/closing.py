@@ -15,7 +15,7 @@ from klarm.journal.fold import Fold
 from klarm.journal.incident import add_event
 from klarm.journal.locks import is_surely_free
 from klarm.journal.records import Finish
-from klarm.types import Command, Event
+from klarm.types import Command, Event, Reason
 
 
 def close_at_rest(fold: Fold, command: Command) -> list[Event]:
@@ -28,19 +28,8 @@ def close_at_rest(fold: Fold, command: Command) -> list[Event]:
     accepted = command.command == "accept"
     if record is None or not record.is_open or not (accepted or command.command == "close"):
         return []
-    closed = replace(
-        record.last,
-        event="resolved",
-        step=fold.last_step or 0,
-        reason="accepted" if accepted else "closed",
-        recovered=accepted,
-        by=command.by,
-        rows=None,
-        moved="",
-        pattern="",
-        cause="",
-        remedy="",
-    )
+    reason: Reason = "accepted" if accepted else "closed"
+    closed = record.ending("resolved", fold.last_step or 0, reason, command.by)
     add_event(fold.incidents, closed)
     return [closed]
 

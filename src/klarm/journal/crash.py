@@ -20,18 +20,8 @@ from klarm.version import __version__
 def ended_by_crash(fold: Fold) -> list[Event]:
     """Return the events that end the incidents of a run whose last process died."""
     return [
-        replace(
-            record.last,
-            event="ended",
-            reason="crashed",
-            step=record.last.step if fold.last_step is None else fold.last_step,
-            rows=None,
-            level=None,
-            notified=None,
-            moved="",
-            pattern="",
-            cause="",
-            remedy="",
+        record.ending(
+            "ended", record.last.step if fold.last_step is None else fold.last_step, "crashed"
         )
         for record in fold.incidents.values()
         if record.state in ("open", "settled")

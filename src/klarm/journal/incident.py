@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from klarm.types import ROLLED_BACK, SEVERITIES, Event, EventKind, Severity
+from msgspec.structs import replace
+
+from klarm.types import ROLLED_BACK, SEVERITIES, Event, EventKind, Reason, Severity
 
 RecordedState = Literal["open", "settled", "resolved", "ended"]
 
@@ -39,6 +41,27 @@ class IncidentRecord:
         """Take in its next event."""
         self.last = event
         self.severity = max(self.severity, event.severity, key=SEVERITIES.index)
+
+    def ending(self, event: EventKind, step: int, reason: Reason, by: str = "") -> Event:
+        """Return what ends it where nothing is trained: it was as last recorded.
+
+        While a run trains, the tracker alone says what becomes of an incident.
+        """
+        return replace(
+            self.last,
+            event=event,
+            step=step,
+            reason=reason,
+            recovered=event != "resolved" or reason == "accepted",
+            by=by,
+            rows=None,
+            level=None,
+            notified=None,
+            moved="",
+            pattern="",
+            cause="",
+            remedy="",
+        )
 
     @property
     def id(self) -> str:
