@@ -25,7 +25,7 @@ from quality.generators import FAILURES, HEALTHY, SEEDS
 from quality.summary import MATCHED_RATE, Summary, watch
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
-HEALTHY_RUNS, CALIBRATION_RUNS, FAILING_RUNS = 400, 300, 150
+HEALTHY_RUNS, CALIBRATION_RUNS, FAILING_RUNS = 600, 300, 150
 
 Task = TypeVar("Task")
 Done = TypeVar("Done")

@@ -59,7 +59,7 @@ OFF: Mapping[str, float] = {
 }
 # The objective is the delay of explosions over the oracle's, as a geometric mean. The limits leave
 # room to the targets, because other runs are reported than those chosen on.
-MAX_HEALTHY, MIN_EXPLOSIONS, MIN_DRIFT = 0.022, 0.995, 0.93
+MAX_HEALTHY, MIN_EXPLOSIONS, MIN_DRIFT = 0.018, 0.995, 0.93
 RUNS = {HEALTHY: 1_000, "explosion": 300, "drift": 150}
 ROUNDS = 2
 _ORACLE_RATE = 0.025
