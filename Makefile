@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-frameworks lint format bench bench-against bench-frameworks framework-runs quality recordings clean
+.PHONY: help demo test test-frameworks lint format bench bench-against bench-frameworks framework-runs quality quality-grid recordings clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 25
@@ -37,8 +37,11 @@ bench-frameworks: .venv-frameworks/.installed ## measure klarm's share of a trai
 framework-runs: .venv-frameworks/.installed ## train 148 tiny runs in TRL, SB3 and RLlib; writes bench/results/framework_runs (CPU, about 45 minutes)
 	@PYTHONPATH=bench:recordings OMP_NUM_THREADS=1 .venv-frameworks/bin/python -m framework_runs $(OPTIONS)
 
-quality: .venv-bench/.installed ## measure how good the detectors are; writes bench/results/quality.json (OPTIONS=--quick: a tenth)
+quality: .venv-bench/.installed ## measure how good the detectors are; writes bench/results/quality.json and pictures (OPTIONS=--quick: a tenth)
 	@PYTHONPATH=bench .venv-bench/bin/python -m quality $(OPTIONS)
+
+quality-grid: .venv-bench/.installed ## choose the constants of kl_runaway on runs to tune on; writes bench/results/grid.json (15 minutes on two cores)
+	@PYTHONPATH=bench .venv-bench/bin/python -m quality.grid $(OPTIONS)
 
 recordings: .venv-recordings/.installed ## train the three tiny GRPO runs of the demo anew (CPU, about two minutes)
 	@.venv-recordings/bin/python recordings/tiny_grpo.py src/klarm/recordings

@@ -1,7 +1,7 @@
 """How good the detectors are: false alarms, recall and delay, on synthetic and on recorded runs.
 
-`make quality` runs it: prints the tables, writes bench/results/quality.json and quality.png. A
-missed target is shown, it is no error.
+`make quality` runs it: prints the tables, writes bench/results/quality.json and quality.png, and
+contact sheets of the runs that were judged wrongly. A missed target is shown, it is no error.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
 
-from quality import framework_runs, plot, real_runs, tables
+from quality import framework_runs, plot, real_runs, sheets, tables
 from quality.generators import FAILURES, HEALTHY, SEEDS
 from quality.summary import MATCHED_RATE, Summary, watch
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
-HEALTHY_RUNS, CALIBRATION_RUNS, FAILING_RUNS = 400, 300, 150
+HEALTHY_RUNS, CALIBRATION_RUNS, FAILING_RUNS = 600, 300, 150
 
 Task = TypeVar("Task")
 Done = TypeVar("Done")
@@ -49,6 +49,10 @@ def main() -> None:
         outcomes = over("framework runs", pool, framework_runs.watch, trained(asked))
     summary = Summary(results, calibration)
     quiet, found, matched = summary.quiet(), summary.found(), summary.found_matched()
+    drawn = sheets.write_generated(results, RESULTS)
+    drawn += sheets.write_recorded(verdicts, files, RESULTS)
+    if asked.docs_pictures:
+        drawn += sheets.write_examples(results, asked.docs_pictures)
     which, verdicts = asked_for(asked, verdicts)
     real = real_runs.rates(verdicts) if verdicts else []
     by_detector = real_runs.booked(verdicts)
@@ -83,6 +87,7 @@ def main() -> None:
         print(f"no recorded runs in {asked.real_runs}: nothing is said of them\n")
     show_trained(outcomes)
     tables.show_targets(reached, asked.seeds)
+    print("runs judged wrongly:", *(path.name for path in drawn))
     print(f"{perf_counter() - started:.0f} s; {RESULTS}/quality.json, quality.png")
 
 
@@ -142,7 +147,16 @@ def arguments() -> Namespace:
         "--only-real", action="store_true", help="only the recorded runs: half a minute"
     )
     parser.add_argument("--real-runs", type=Path, default=real_runs.FOLDER, metavar="FOLDER")
-    return parser.parse_args()
+    parser.add_argument(
+        "--docs-pictures",
+        type=Path,
+        metavar="FOLDER",
+        help="also write the pictures of docs/quality.md; with tuning seeds only",
+    )
+    asked = parser.parse_args()
+    if asked.docs_pictures and asked.seeds != "tuning":
+        parser.error("--docs-pictures shows single runs: it needs --seeds tuning")
+    return asked
 
 
 def tasks(seeds: str, part: int) -> list[tuple[str, int]]:

@@ -90,9 +90,16 @@ def default_configuration(steps: NDArray[np.int64], kl: NDArray[np.float64]) -> 
     return Watched(np.array(alarm), None)
 
 
-def open_signals(rows: Iterable[Row]) -> Iterator[frozenset[str]]:
-    """Run the monitor at its defaults; give the signals with an open incident, row by row."""
-    monitor = _monitor()
+def default_detectors() -> list[Detector]:
+    """Return the detectors of the default configuration."""
+    return load(recorded={}).detectors()
+
+
+def open_signals(
+    rows: Iterable[Row], detectors: list[Detector] | None = None
+) -> Iterator[frozenset[str]]:
+    """Run the monitor, by default as it comes; give the signals with an open incident, by row."""
+    monitor = _monitor(detectors=detectors)
     for step, metrics in rows:
         monitor.log(metrics, step)
         yield frozenset(known.signal for known in monitor.incidents if known.state == "open")
@@ -111,9 +118,11 @@ class Told:
     pattern: str  # of the playbook
 
 
-def watched_by_default(rows: Iterable[Row], framework: str = "") -> list[Told]:
-    """Run the monitor at its defaults; return what people would have been notified of."""
-    monitor, told, row = _monitor(framework), [], 0
+def notified(
+    rows: Iterable[Row], framework: str = "", detectors: list[Detector] | None = None
+) -> list[Told]:
+    """Run the monitor, by default as it comes; return what people would have been notified of."""
+    monitor, told, row = _monitor(framework, detectors), [], 0
 
     def note(event: Event) -> None:
         if event.event in ("opened", "escalated"):
@@ -135,12 +144,12 @@ def watched_by_default(rows: Iterable[Row], framework: str = "") -> list[Told]:
     return told
 
 
-def _monitor(framework: str = "") -> Monitor:
+def _monitor(framework: str = "", detectors: list[Detector] | None = None) -> Monitor:
     boundary.raise_failures = True  # a monitor that failed in silence would look quiet
     config = load(recorded={})
     return Monitor(
         "quality",
-        config.detectors(),
+        config.detectors() if detectors is None else detectors,
         MemoryJournal(),
         rules=config.incident_rules(),
         framework=framework,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from quality.contenders import Told, watched_by_default
+from quality.contenders import Told, notified
 from quality.real_runs import Rate
 from quality.scoring import share
 
@@ -69,7 +69,7 @@ def watch(entry: dict[str, object]) -> Outcome:
         label=str(entry["label"]),
         has_kl=bool(entry["kl_to_reference"]),
         onset=onset,
-        told=watched_by_default(steps, str(entry["framework"])),
+        told=notified(steps, str(entry["framework"])),
     )
 
 

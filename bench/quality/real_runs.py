@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from klarm.detectors import Detector
 from klarm.metrics.catalogue import meaning, to_number
-from quality.contenders import Told, specified, watched_by_default
+from quality.contenders import Told, notified, specified
 from quality.scoring import Estimate, bootstrap, mean_by_group, share
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "real-runs"
@@ -118,10 +119,10 @@ def is_left_out(repository: str) -> bool:
     return int(hashlib.sha256(repository.encode()).hexdigest(), 16) % 100 >= _TUNING_SHARE
 
 
-def watch(path: Path) -> Verdict:
-    """Run everything over one recorded run."""
+def watch(path: Path, detectors: list[Detector] | None = None) -> Verdict:
+    """Run everything over one recorded run, by default with the detectors as they come."""
     slug, folder = path.stem, path.parents[1]
-    label, origin = _line(folder / "labels.csv", slug), _line(folder / "provenance.csv", slug)
+    label, origin = _line(folder / "labels.csv", slug), origin_of(path)
     with path.open(newline="") as file:
         lines = list(csv.DictReader(file))
     names = {column: _COLUMNS.get(column, column) for column in lines[0]}
@@ -146,9 +147,21 @@ def watch(path: Path) -> Verdict:
         wanted=label["alarm_expected"],
         onset=onset,
         rows=len(rows),
-        told=watched_by_default(zip(steps, rows, strict=True)),
+        told=notified(zip(steps, rows, strict=True), detectors=detectors),
         alerts=alerts,
     )
+
+
+def origin_of(path: Path) -> dict[str, str]:
+    """Return where a recorded run comes from."""
+    return _line(path.parents[1] / "provenance.csv", path.stem)
+
+
+def kl_of(path: Path) -> NDArray[np.float64]:
+    """Return KL by row, NaN where there is none."""
+    with path.open(newline="") as file:
+        numbers = [to_number(line["kl"]) for line in csv.DictReader(file)]
+    return np.array([np.nan if number is None else number for number in numbers])
 
 
 def kl_name(origin: Mapping[str, str]) -> str:

@@ -34,6 +34,7 @@ class Result:
     """One run, and what every contender said of it."""
 
     kind: str
+    seed: int
     family: str
     onset: int | None
     watched: Mapping[str, Watched]
@@ -72,7 +73,7 @@ def watch(task: tuple[str, int]) -> Result:
     run = generate(kind, seed)
     watched = {name: look(run.steps, run.kl) for name, look in contenders().items()}
     seen = oracle.scores(run, seed) if oracle.knows(run) else None
-    return Result(kind, run.family, run.onset, watched, seen)
+    return Result(kind, seed, run.family, run.onset, watched, seen)
 
 
 class Summary:

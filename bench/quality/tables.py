@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, isnan
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -15,6 +16,9 @@ from quality.generators import FAMILIES
 from quality.real_runs import ROWS_AFTER, ROWS_BEFORE, Booked, Rate
 from quality.scoring import Estimate
 from quality.summary import Found, Quiet
+
+if TYPE_CHECKING:
+    from quality.grid import Tried
 
 _WIDTH = 120
 
@@ -153,6 +157,22 @@ def show_trained(rows: Sequence[Rate]) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(row.what, str(row.runs), _share(row.by_run))
+    _print(table)
+
+
+def show_grid(rows: Sequence[Tried], title: str) -> None:
+    """Print what choices of constants do, on runs to tune on."""
+    table = _table(
+        title,
+        "delay: of explosions, over the oracle's, geometric mean. recorded: healthy runs "
+        "disturbed / failing ones reported in time; looked at only for what would be kept.",
+    )
+    for heading in ("delay", "healthy", "explosions", "drift", "recorded", ""):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        shares = (_percent(share) for share in (row.healthy, row.explosions, row.drift))
+        recorded = "" if row.recorded is None else "{} / {}".format(*row.recorded)
+        table.add_row(row.what, f"{row.delay:.3f}", *shares, recorded, row.verdict)
     _print(table)
 
 

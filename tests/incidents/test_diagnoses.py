@@ -79,11 +79,11 @@ def test_the_recorded_drift_is_never_called_healthy() -> None:
     """Hardly any KL penalty held it: the reward was gamed."""
     assert patterns(read_recording("drifting")) == [
         ("gradient", 162, "reward bought with KL"),
-        ("gradient", 168, "reward bought with KL"),  # both moved at the same step
-        ("kl", 173, "reward bought with KL"),
-        ("kl", 182, "reward bought with KL"),  # critical
+        ("kl", 167, "reward bought with KL"),
+        ("gradient", 168, "reward bought with KL"),
+        ("kl", 176, "gradients first"),  # critical
         ("entropy", 225, "reward hacking"),
-        ("kl", 232, "reward hacking"),  # it is five times what it was at 182
+        ("kl", 226, "reward hacking"),  # it is five times what it was at 176
         ("reward", 250, "reward hacking"),
         ("entropy", 314, ""),
         ("kl", 367, "KL spent for nothing"),  # and five times that

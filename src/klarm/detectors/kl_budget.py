@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,11 +13,12 @@ from klarm.stats import median
 from klarm.types import Alert, Severity, Worse
 
 _MEDIAN_OF = 5
-# Healthy runs have bursts of three spiked steps, which lift the median of five. An alert is
-# believed at once when half of the last ten values are beyond the budget, or four of five, or all.
+# Healthy runs have bursts of three or four spiked steps, which lift the median of five. An alert is
+# believed at once when the last five values are beyond the budget, or all, or half of the last ten
+# while the others are not far below it, as they are between spikes.
 _HALF_OF = 10
 _HALF = 5
-_NEARLY_ALL = 4
+_NOT_FAR_SHARE = 0.25
 _CRITICAL_FACTOR = 2.0
 # A policy is far from the start if its first value is within these shares of the budget. What is
 # further away when it is first logged may have exploded before.
@@ -107,8 +108,7 @@ class KLBudgetDetector(Detector):
             f"{what} {level:.3g} nats, {side} the budget "
             f"({severity} {side} {sign}{self._limit(severity):g})."
         )
-        beyond = self._beyond(ten)
-        decisive = beyond >= _HALF or beyond == len(ten) or self._beyond(five) >= _NEARLY_ALL
+        decisive = self._is_lasting(five, ten)
         worse: Worse = "higher" if level > 0 else "lower"
         return self._alert(severity, step, value, message, decisive=decisive, worse=worse)
 
@@ -122,8 +122,14 @@ class KLBudgetDetector(Detector):
         self._start_level = level if nearest <= level <= farthest else 0.0
         self._beyond_limit = self.budget_nats + self._start_level
 
-    def _beyond(self, values: Iterable[float]) -> int:
-        return sum(abs(kl) > self._beyond_limit for kl in values)
+    def _is_lasting(self, five: Iterable[float], ten: Collection[float]) -> bool:
+        """Tell whether the last values are beyond the budget by more than a burst of spikes."""
+        limit = self._beyond_limit
+        beyond = sum(abs(kl) > limit for kl in ten)
+        if beyond < _HALF:
+            return beyond == len(ten)
+        not_far = all(abs(kl) > _NOT_FAR_SHARE * limit for kl in ten)
+        return not_far or all(abs(kl) > limit for kl in five)
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
         return {

@@ -1,13 +1,15 @@
-"""Statistics: sliding windows over a stream, the same over whole series (`batch`), Hartigan's dip.
+"""Statistics: sliding windows and a forecast over a stream, whole series (`batch`), Hartigan's dip.
 
 `batch` and `dip` need numpy and are imported where they are used.
 """
 
 from __future__ import annotations
 
+from klarm.stats.forecast import Forecast
 from klarm.stats.streaming import SlidingMedian, SlidingMinimum, SlidingMoments, median
 
 __all__ = [
+    "Forecast",
     "SlidingMedian",
     "SlidingMinimum",
     "SlidingMoments",
