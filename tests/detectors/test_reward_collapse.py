@@ -126,3 +126,13 @@ def test_the_unit_of_reward_is_of_no_matter(scale: float, offset: float) -> None
     moved = [scale * reward + offset for reward in rewards]
     if abs(offset) < scale:  # else the noise is below the digits of the level
         assert [alert.step for alert in feed(moved)] == [alert.step for alert in feed(rewards)]
+
+
+def test_a_mean_over_the_first_few_episodes_may_drift() -> None:
+    """The first to end were the lucky ones. It is smooth, and so looks as if it had no noise."""
+    rng = random.Random(0)
+    returns = [93.0] * 4 + [rng.gauss(80.0, 12.0) for _ in range(60)]
+    means = [sum(returns[: 4 + 2 * row]) / (4 + 2 * row) for row in range(30)]
+    assert means[0] - means[-1] > 10.0
+    assert feed(means) == []
+    assert feed(means[:15] + [0.7 * means[14]] * 15)

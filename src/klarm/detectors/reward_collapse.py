@@ -20,6 +20,8 @@ _TO_STD = 1.2533
 _LEAST_RELATIVE_NOISE = 1e-3
 # A smaller fall than this share of the level is none: a saturated reward has a tiny range.
 _LEAST_RELATIVE_FALL = 0.05
+# Early on no range is known, and means over the first few episodes drift: it must be this one.
+_LEAST_EARLY_FALL = 0.2
 # The first look, and in a short run how long a fall must last: a part of what there is.
 _FIRST_LOOK, _SHORTEST_FALL, _SHORT_RUN_PART = 15, 5, 3
 _MAX_SINCE_BEST = 200
@@ -121,7 +123,9 @@ class RewardCollapseDetector(Detector):
     def _judge_sudden(self, was: float, now: float, before: list[float], lasting: int) -> None:
         """Compare with the values just before."""
         fall, covered = was - now, self._highest - min(self._lowest, now)
-        if fall <= _LEAST_RELATIVE_FALL * abs(was) or fall <= self.lost_share * covered:
+        early = len(before) < self.before_steps
+        least = _LEAST_EARLY_FALL if early else _LEAST_RELATIVE_FALL
+        if fall <= least * abs(was) or fall <= self.lost_share * covered:
             return
         noise = self._noise(before, was)
         self._units = fall / noise if noise > 0.0 else inf
