@@ -105,7 +105,7 @@ class RewardCollapseDetector(Detector):
         before, latest = values[:-lasting][-self.before_steps :], values[-lasting:]
         was, now = _level(before), _level(latest)
         if len(before) < self.before_steps:  # levels of few values are noise: only the latest count
-            self._lowest, self._highest = inf, -inf
+            self._lowest, self._highest, self._best = inf, -inf, -inf
         self._highest = max(self._highest, was)
         self._lowest = min(self._lowest, was)
         self._units, self._severity = 0.0, None
