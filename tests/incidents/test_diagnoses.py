@@ -114,6 +114,7 @@ def test_reward_hacking_that_shows_in_kl_first() -> None:
     """As long as the reward has not followed, that is all that is said."""
 
     def change(row: Row, step: int) -> None:
+        row["kl"] *= 2  # no longer next to nothing
         if step >= 200:
             row["kl"] *= 1.08 ** min(step - 200, 50)
             row["reward"] += min(0.6, max(0, step - 215) * 0.02)

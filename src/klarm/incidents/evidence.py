@@ -20,17 +20,22 @@ from klarm.stats import SlidingMedian
 _KL, _REWARD, _ENTROPY = "kl", "reward", "entropy"
 # Beyond this share of its budget KL is far.
 _FAR_SHARE = 0.5
+# Below this one it is near: what has become of the policy is hard to tell from what it was.
+_NEAR_SHARE = 0.05
 # Reward is at its best within this share of the range it has covered, and has lost much of what
 # was learnt beyond that one.
 _BEST_SHARE, _LOST_SHARE = 0.15, 0.3
-# A range of fewer noise units than this shows no learning.
-_LEARNT_NOISE_UNITS = 2.0
+# A range of fewer noise units than this shows no learning. Noise alone takes a level further from
+# the best of hundreds.
+_LEARNT_NOISE_UNITS, _LOST_NOISE_UNITS = 2.0, 5.0
 # What was paid for once is normal up to so many times that level.
 _PAID_FACTOR = 1.5
 # What recent rows hold before the step under way, and how many values make a level there.
 _STEPS_BEFORE, _MIN_OF_A_LEVEL = 299, 5
 # The reward's level: exponentially smoothed, this much by each value.
 _WEIGHT = 0.1
+# It begins as the mean of so many.
+_FIRST = 10
 
 
 class Evidence:
@@ -61,6 +66,7 @@ class Evidence:
         self._level = math.nan  # of the reward, before that step
         self._best = -math.inf
         self._lowest = math.inf
+        self._to_come = _FIRST  # rewards until there is a level
         self._paid_level = 0.0  # of KL, that the reward has paid for
         # The scatter of rewards is asked for at every alert of a long incident: they are kept in
         # order, for as long as every step since the first reward has had one.
@@ -83,12 +89,20 @@ class Evidence:
             self._reward = reward
 
     def _learn(self, reward: float) -> None:
-        level = self._level
-        level = reward if level != level else level + _WEIGHT * (reward - level)  # noqa: PLR0124
-        self._level = level
         self._unordered.append(reward)
+        if self._to_come:
+            self._learn_first(reward)
+            return
+        level = self._level = self._level + _WEIGHT * (reward - self._level)
         self._best = max(self._best, level)
         self._lowest = min(self._lowest, level)
+
+    def _learn_first(self, reward: float) -> None:
+        """Begin with the mean of some: a single odd reward at the start is no best, and no low."""
+        count = _FIRST + 1 - self._to_come
+        level = reward if count == 1 else self._level + (reward - self._level) / count
+        self._level = self._best = self._lowest = level
+        self._to_come -= 1
 
     def excuses(self, said: Measured) -> bool:
         """Tell whether an alert does not count, given the rest. One that is not finite does."""
@@ -109,24 +123,36 @@ class Evidence:
 
     def _is_harmless(self, _: Measured) -> bool:
         """Much is clipped in many a healthy run; a harmful update shows elsewhere, too."""
-        return not self._is_open(_KL) and not (
-            self._below_best() > _LOST_SHARE and self._has_learnt()
-        )
+        return not self._is_open(_KL) and not self._has_lost_much()
 
     def _is_paid_for(self, said: Measured) -> bool:
         """The reward pays for a KL that is far from its budget, or has paid for one as high.
 
+        Or there is next to nothing to pay for.
         A slow test speaks of a level long after it was reached.
         """
         step = said.alert.step
         if said.value is None or abs(said.value) > _FAR_SHARE * self._budget:
             return False  # it is far already, whatever its level of late
         level = abs(self._recent.latest(_KL, LEVEL_ROWS, before=step))
+        if self._is_small_change(said, level):
+            return True
         if Excuse(self._recent, step, self._budget).holds(before=step):
             self._paid_level = max(self._paid_level, level)
             return True
         within = level < min(_PAID_FACTOR * self._paid_level, _FAR_SHARE * self._budget)
         return within and said.kind[1] == "higher"
+
+    def _is_small_change(self, said: Measured, level: float) -> bool:
+        """A KL that is next to nothing may multiply as long as the reward does not suffer."""
+        if said.alert.severity == "critical" or said.kind[1] != "higher" or self._level != self._level:
+            return False
+        return level < _NEAR_SHARE * self._budget and not self._has_lost_much()
+
+    def _has_lost_much(self) -> bool:
+        return self._below_best() > _LOST_SHARE and self._is_clear(
+            self._best - self._level, _LOST_NOISE_UNITS
+        )
 
     def _kl_is_far(self) -> bool:
         if self._is_open(_KL):
@@ -135,8 +161,11 @@ class Evidence:
         return level > _FAR_SHARE * self._budget
 
     def _has_learnt(self) -> bool:
-        noise = self._reward_noise()
-        return self._best - self._lowest > _LEARNT_NOISE_UNITS * noise * math.sqrt(_WEIGHT)
+        return self._is_clear(self._best - self._lowest, _LEARNT_NOISE_UNITS)
+
+    def _is_clear(self, difference: float, units: float) -> bool:
+        """Tell whether two levels of the reward differ by so many units of its noise."""
+        return difference > units * self._reward_noise() * math.sqrt(_WEIGHT)
 
     def _reward_noise(self) -> float:
         """Return how far the reward scattered before this step; NaN if that is not known.
