@@ -230,7 +230,8 @@ def _score(run: Run, row: Row) -> float | None:
 def _policy_gradient(config_class: type, trainer_class: type) -> Callable[[Run, str], Any]:
     def make(run: Run, folder: str) -> Any:
         settings = {
-            **{"num_generations": 8, "max_completion_length": 16},
+            "num_generations": 8,
+            "max_completion_length": 16,
             **_settings(run, folder),
         }
         reward = _REWARDS[settings.pop("reward")]

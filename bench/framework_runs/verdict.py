@@ -37,8 +37,8 @@ RULE = {
     ),
     "kl_exploded": (
         "Median KL to the reference in the last fifth is above 1 nat and 10 × the median before "
-        "the onset (from the start: of the last fifth of the setting's unchanged runs). Not asked of "
-        "KTO, whose KL is summed over the sequence."
+        "the onset (from the start: of the last fifth of the setting's unchanged runs). Not asked "
+        "of KTO, whose KL is summed over the sequence."
     ),
     "step_kl_exploded": "The same of the KL to the old policy, above 0.1 nats.",
     "loss_exploded": (

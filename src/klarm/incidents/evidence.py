@@ -145,9 +145,10 @@ class Evidence:
 
     def _is_small_change(self, said: Measured, level: float) -> bool:
         """A KL that is next to nothing may multiply as long as the reward does not suffer."""
-        if said.alert.severity == "critical" or said.kind[1] != "higher" or self._level != self._level:
+        if said.alert.severity == "critical" or said.kind[1] != "higher":
             return False
-        return level < _NEAR_SHARE * self._budget and not self._has_lost_much()
+        near, has_reward = level < _NEAR_SHARE * self._budget, math.isfinite(self._level)
+        return near and has_reward and not self._has_lost_much()
 
     def _has_lost_much(self) -> bool:
         return self._below_best() > _LOST_SHARE and self._is_clear(

@@ -79,7 +79,7 @@ class Pattern:
         return all(earlier < later for earlier, later in pairwise(steps))
 
     def _rose_with_others(self, found: Mapping[str, Movement]) -> bool:
-        """Tell whether reward has risen since the others moved: what it had before is not theirs."""
+        """Tell whether reward has risen since the others moved: what came before is not theirs."""
         others = [found[metric] for metric in self.moved if metric != _REWARD and metric in found]
         moved = [other.step for other in others if other.direction != "flat"]
         return all(found[_REWARD].share_since(step) >= _WITH for step in moved)
