@@ -139,6 +139,9 @@ class RewardCollapseDetector(Detector):
 
     def _judge_slow(self, was: float, now: float, before: list[float], lasting: int) -> None:
         """Compare with the best level of the run: little by little, much may have been lost."""
+        if self._severity is not None:
+            self._best = -inf  # told as a sudden fall: what comes is measured from where it ends
+            return
         if now > self._best:
             self._best = now
             self._since_best.clear()
@@ -147,10 +150,8 @@ class RewardCollapseDetector(Detector):
         levels = self._since_best
         levels.append(now)
         lost, learnt = self._best - now, self._best - self._lowest_before_best
-        if (
-            self._severity is not None
-            or len(levels) * _LOOK_EVERY < self.before_steps
-            or lost <= max(self.slow_share * learnt, _LEAST_RELATIVE_FALL * abs(self._best))
+        if len(levels) * _LOOK_EVERY < self.before_steps or lost <= max(
+            self.slow_share * learnt, _LEAST_RELATIVE_FALL * abs(self._best)
         ):
             return
         noise = self._noise(before, was)

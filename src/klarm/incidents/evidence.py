@@ -147,8 +147,9 @@ class Evidence:
         """A KL that is next to nothing may multiply as long as the reward does not suffer."""
         if said.alert.severity == "critical" or said.kind[1] != "higher":
             return False
-        near, has_reward = level < _NEAR_SHARE * self._budget, math.isfinite(self._level)
-        return near and has_reward and not self._has_lost_much()
+        # Without a budget nothing is near, and without a reward nobody can know.
+        known = math.isfinite(self._budget) and math.isfinite(self._level)
+        return known and level < _NEAR_SHARE * self._budget and not self._has_lost_much()
 
     def _has_lost_much(self) -> bool:
         return self._below_best() > _LOST_SHARE and self._is_clear(
