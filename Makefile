@@ -34,7 +34,7 @@ bench-against: .venv/.core ## measure `log` beside an earlier commit: make bench
 bench-frameworks: .venv-frameworks/.installed ## measure klarm's share of a training step; writes bench/results/framework_share.json
 	@PYTHONPATH=recordings:tests/frameworks .venv-frameworks/bin/python bench/framework_share.py
 
-framework-runs: .venv-frameworks/.installed ## train 148 tiny runs in TRL, SB3 and RLlib; writes bench/results/framework_runs (CPU, about 45 minutes)
+framework-runs: .venv-frameworks/.installed ## train 304 tiny runs in TRL, SB3 and RLlib; writes bench/results/framework_runs (one quiet CPU core, about 90 minutes)
 	@PYTHONPATH=bench:recordings OMP_NUM_THREADS=1 .venv-frameworks/bin/python -m framework_runs $(OPTIONS)
 
 quality: .venv-bench/.installed ## measure how good the detectors are; writes bench/results/quality.json and pictures (OPTIONS=--quick: a tenth)

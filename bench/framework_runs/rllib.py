@@ -1,4 +1,4 @@
-"""RLlib: PPO on CartPole, with the KL to the old policy as a loss and without."""
+"""RLlib: PPO on CartPole, with the KL to the old policy as a loss and without; APPO."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_DEDUP_LOGS="0")
 
 import ray
 import torch
+from ray.rllib.algorithms.appo import APPOConfig
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
@@ -19,14 +20,25 @@ from framework_runs.run import Recording, Row, Run, runs_of
 RUNS = [
     *runs_of(
         "rllib", "PPO", "cartpole", rows=30, learning_rate=3e-4, train_batch_size=1024,
-        minibatch_size=256, num_epochs=6, healthy=(0, 1), jump=(0, 1), start=(2, 3),
+        minibatch_size=256, num_epochs=6, healthy=(0, 1, 6, 7), jump=(0, 1), start=(2, 3),
     ),
     *runs_of(
         "rllib", "PPO", "cartpole-nokl", rows=30, learning_rate=5e-4, train_batch_size=512,
         minibatch_size=128, num_epochs=4, use_kl_loss=False, grad_clip=0.5,
-        healthy=(0, 1), jump=(2, 3),
+        healthy=(0, 1, 6, 7), jump=(2, 3),
+    ),
+    # Healthy runs only, of other settings.
+    *runs_of(
+        "rllib", "PPO", "acrobot", rows=30, learning_rate=1e-3, env="Acrobot-v1",
+        train_batch_size=512, minibatch_size=128, num_epochs=4, entropy_coeff=0.01,
+        linear_decay=True, healthy=(6, 7),
+    ),
+    *runs_of(
+        "rllib", "APPO", "cartpole", rows=60, learning_rate=1e-3, train_batch_size_per_learner=256,
+        grad_clip=10.0, healthy=(6, 7, 8, 9),
     ),
 ]  # fmt: skip
+_CONFIGS = {"PPO": PPOConfig, "APPO": APPOConfig}
 _MODULE = "default_policy"
 
 
@@ -38,21 +50,28 @@ def record(run: Run) -> Recording:
     logging.getLogger("ray").setLevel(logging.ERROR)
     _Returns.ended.clear()
     options = dict(run.options)
+    env = options.pop("env", "CartPole-v1")
+    decays = options.pop("linear_decay", False)
     config = (
-        PPOConfig()
-        .environment("CartPole-v1")
+        _CONFIGS[run.algorithm]()
+        .environment(env)
         .env_runners(num_env_runners=0)
         .rl_module(model_config={"fcnet_hiddens": [64, 64]})
         .debugging(seed=run.seed)
         .callbacks(_Returns)
-        .training(lr=_schedule(run, options["train_batch_size"]), **options)
+        .training(lr=_schedule(run, options.get("train_batch_size", 0), decays), **options)
     )
+    if run.algorithm != "PPO":  # an iteration is a number of timesteps, not one update
+        config.reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=256)
     algorithm = config.build_algo()
     rows: list[Row] = []
     returns: list[float | None] = []
     try:
         for _ in range(run.rows):
-            rows.append(_row(algorithm.train(), options.get("use_kl_loss", True)))
+            result = algorithm.train()
+            if _MODULE not in result.get("learners", {}):
+                continue  # nothing was learnt yet
+            rows.append(_row(result, options.get("use_kl_loss", True)))
             ended = _Returns.ended
             returns.append(sum(ended) / len(ended) if ended else None)
             ended.clear()
@@ -72,8 +91,10 @@ class _Returns(RLlibCallback):
         self.ended.append(float(episode.get_return()))
 
 
-def _schedule(run: Run, batch: int) -> float | list[list[float]]:
+def _schedule(run: Run, batch: int, decays: bool) -> float | list[list[float]]:
     """Return the learning rate as RLlib takes it: points of [timestep, rate]."""
+    if decays:
+        return [[0, run.base_rate], [run.rows * batch, 0.05 * run.base_rate]]
     if run.change != "jump":
         return run.base_rate
     jump = run.sane_rows * batch
@@ -83,9 +104,11 @@ def _schedule(run: Run, batch: int) -> float | list[list[float]]:
 
 def _row(result: dict[str, Any], measures_kl: bool) -> Row:
     """Return the learner's metrics and the episodes' means: no timers, no configuration."""
+    found = result["learners"][_MODULE]
+    trained = found.get("num_module_steps_trained", 1) > 0  # APPO: not in every iteration
     learner = {
         f"learners/{_MODULE}/{key}": value
-        for key, value in _flat(result["learners"][_MODULE])
+        for key, value in _flat(found if trained else {})
         if measures_kl or key != "mean_kl_loss"  # it is 0 then
     }
     runners = result["env_runners"]

@@ -1,4 +1,4 @@
-"""Stable-Baselines3: PPO, A2C, SAC and TD3 on classic control tasks, on-policy and off-policy."""
+"""Stable-Baselines3: PPO, A2C, DQN, SAC, TD3 and DDPG on small tasks, on-policy and off-policy."""
 
 from __future__ import annotations
 
@@ -10,40 +10,42 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
-from stable_baselines3 import A2C, PPO, SAC, TD3
+from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.noise import NormalActionNoise
+from stable_baselines3.common.vec_env import VecNormalize
 
 from framework_runs.run import Recording, Row, Run, runs_of
 
-_ALGORITHMS = {"PPO": PPO, "A2C": A2C, "SAC": SAC, "TD3": TD3}
+_ALGORITHMS = {"PPO": PPO, "A2C": A2C, "DQN": DQN, "SAC": SAC, "TD3": TD3, "DDPG": DDPG}
+_OFF_POLICY = ("DQN", "SAC", "TD3", "DDPG")
 _SMALL = {"net_arch": [64, 64]}
 # `per_row` is the number of timesteps from one update to the next, over all environments.
 _DISCRETE = [
     *runs_of(  # learn(100_000) with SB3's defaults but for two that make it faster
         "sb3", "PPO", "cartpole", rows=49, learning_rate=3e-4, env="CartPole-v1", n_envs=8,
-        per_row=2048, batch_size=256, healthy=(0, 1), jump=(0, 1), start=(2, 3),
+        per_row=2048, batch_size=256, healthy=(0, 1, 6, 7), jump=(0, 1), start=(2, 3),
     ),
     *runs_of(
         "sb3", "PPO", "cartpole-small", rows=60, learning_rate=1e-3, env="CartPole-v1", n_envs=4,
         per_row=512, n_epochs=4, batch_size=128, gamma=0.98,
-        healthy=(0, 1, 2, 3), jump=(0, 1, 2, 3), start=(4, 5),
+        healthy=(0, 1, 2, 3, 6, 7), jump=(0, 1, 2, 3), start=(4, 5),
     ),
     *runs_of(
         "sb3", "PPO", "cartpole-long", rows=200, learning_rate=1e-3, env="CartPole-v1", n_envs=8,
         per_row=256, n_epochs=10, batch_size=256, gamma=0.98, gae_lambda=0.8, linear_decay=True,
-        healthy=(0, 1), jump=(2, 3),
+        healthy=(0, 1, 6, 7), jump=(2, 3),
     ),
     *runs_of(
         "sb3", "PPO", "cartpole-200", rows=200, learning_rate=3e-4, env="CartPole-v1", n_envs=8,
         per_row=512, n_epochs=4, batch_size=128, gamma=0.98,
-        healthy=(0, 1), jump=(2, 3),
+        healthy=(0, 1, 6, 7), jump=(2, 3),
     ),
     *runs_of(
         "sb3", "PPO", "acrobot", rows=40, learning_rate=1e-3, env="Acrobot-v1", n_envs=8,
         per_row=2048, n_epochs=4, batch_size=256, gae_lambda=0.94,
-        healthy=(0, 1, 2, 3), jump=(0, 1), start=(2, 3),
+        healthy=(0, 1, 2, 3, 6, 7), jump=(0, 1), start=(2, 3),
     ),
 ]  # fmt: skip
 # The entropy of continuous actions is differential: it may be negative.
@@ -51,31 +53,106 @@ _CONTINUOUS = [
     *runs_of(
         "sb3", "PPO", "pendulum", rows=50, learning_rate=1e-3, env="Pendulum-v1", n_envs=4,
         per_row=2048, n_epochs=10, batch_size=256, gamma=0.9,
-        healthy=(0, 1), jump=(0, 1), start=(2, 3),
+        healthy=(0, 1, 6, 7), jump=(0, 1), start=(2, 3),
     ),
     *runs_of(
         "sb3", "PPO", "reach", rows=60, learning_rate=1e-3, env="reach", n_envs=8, per_row=1024,
         n_epochs=10, batch_size=256, gamma=0.9, policy_kwargs={"log_std_init": -0.5},
-        healthy=(0, 1, 2, 3), jump=(0, 1), start=(2, 3),
+        healthy=(0, 1, 2, 3, 6, 7), jump=(0, 1), start=(2, 3),
     ),
 ]  # fmt: skip
 _OTHERS = [
     *runs_of(
         "sb3", "A2C", "cartpole", rows=200, learning_rate=7e-4, env="CartPole-v1", n_envs=8,
-        per_row=128, healthy=(0, 1, 2, 3), jump=(0, 1, 2), start=(3,),
+        per_row=128, healthy=(0, 1, 2, 3, 6, 7), jump=(0, 1, 2), start=(3,),
     ),
     *runs_of(
         "sb3", "SAC", "pendulum", rows=50, learning_rate=1e-3, env="Pendulum-v1", n_envs=1,
         per_row=100, gradient_steps=60, batch_size=128, learning_starts=100,
-        policy_kwargs=_SMALL, healthy=(0, 1, 2, 3), jump=(0, 1), start=(2, 3),
+        policy_kwargs=_SMALL, healthy=(0, 1, 2, 3, 6, 7), jump=(0, 1), start=(2, 3),
     ),
     *runs_of(
         "sb3", "TD3", "pendulum", rows=50, learning_rate=1e-3, env="Pendulum-v1", n_envs=1,
         per_row=100, gradient_steps=60, batch_size=128, learning_starts=400, noise=0.1,
-        policy_kwargs=_SMALL, healthy=(0, 1), jump=(0, 1), start=(2, 3),
+        policy_kwargs=_SMALL, healthy=(0, 1, 6, 7), jump=(0, 1), start=(2, 3),
     ),
 ]  # fmt: skip
-RUNS = [*_DISCRETE, *_CONTINUOUS, *_OTHERS]
+# Healthy runs only, of other tasks and other settings.
+_LATER = (6, 7, 8, 9)
+_FURTHER_DISCRETE = [
+    *runs_of(  # it moves little by little and stops an epoch early when it moves too far
+        "sb3", "PPO", "cartpole-target-kl", rows=80, learning_rate=1e-3, env="CartPole-v1",
+        n_envs=4, per_row=512, batch_size=64, target_kl=0.02, ent_coef=0.01, healthy=_LATER,
+    ),
+    *runs_of(  # reward 0 until the goal is found for the first time
+        "sb3", "PPO", "frozen-lake", rows=80, learning_rate=1e-3, env="FrozenLake-v1",
+        env_kwargs={"is_slippery": False}, n_envs=8, per_row=512, n_epochs=4, batch_size=128,
+        ent_coef=0.02, healthy=_LATER,
+    ),
+    *runs_of(  # a cliff: returns from -5,000 to -13
+        "sb3", "PPO", "cliff", rows=80, learning_rate=1e-3, env="CliffWalking-v1",
+        env_kwargs={"max_episode_steps": 100}, n_envs=8, per_row=512, n_epochs=6, batch_size=128,
+        normalize=True, healthy=_LATER,
+    ),
+    *runs_of(  # the goal is rarely or never found: a flat reward
+        "sb3", "PPO", "mountain-car", rows=60, learning_rate=1e-3, env="MountainCar-v0",
+        n_envs=16, per_row=1024, n_epochs=4, batch_size=256, gae_lambda=0.98, normalize=True,
+        healthy=_LATER,
+    ),
+    *runs_of(
+        "sb3", "A2C", "acrobot", rows=150, learning_rate=7e-4, env="Acrobot-v1", n_envs=16,
+        per_row=256, normalize=True, healthy=_LATER,
+    ),
+    *runs_of(
+        "sb3", "DQN", "cartpole", rows=100, learning_rate=2.3e-3, env="CartPole-v1", n_envs=1,
+        per_row=256, gradient_steps=64, batch_size=64, learning_starts=1000, buffer_size=50_000,
+        target_update_interval=10, exploration_fraction=0.3, exploration_final_eps=0.04,
+        healthy=_LATER,
+    ),
+    *runs_of(
+        "sb3", "DQN", "acrobot", rows=60, learning_rate=6.3e-4, env="Acrobot-v1", n_envs=1,
+        per_row=500, gradient_steps=100, batch_size=128, learning_starts=1000, buffer_size=50_000,
+        target_update_interval=250, exploration_fraction=0.4, exploration_final_eps=0.1,
+        healthy=_LATER,
+    ),
+]  # fmt: skip
+_FURTHER_CONTINUOUS = [
+    *runs_of(
+        "sb3", "PPO", "pendulum-sde", rows=60, learning_rate=1e-3, env="Pendulum-v1", n_envs=4,
+        per_row=1024, n_epochs=10, batch_size=128, gamma=0.9, use_sde=True, sde_sample_freq=4,
+        healthy=_LATER,
+    ),
+    *runs_of(
+        "sb3", "PPO", "mountain-car-continuous", rows=80, learning_rate=3e-4,
+        env="MountainCarContinuous-v0", n_envs=8, per_row=512, n_epochs=10, batch_size=128,
+        gamma=0.999, gae_lambda=0.9, use_sde=True, normalize=True, healthy=_LATER,
+    ),
+    *runs_of(
+        "sb3", "A2C", "pendulum", rows=150, learning_rate=7e-4, env="Pendulum-v1", n_envs=8,
+        per_row=128, gamma=0.9, gae_lambda=0.9, max_grad_norm=0.5, use_sde=True, normalize=True,
+        linear_decay=True, healthy=_LATER,
+    ),
+    *runs_of(
+        "sb3", "A2C", "reach", rows=150, learning_rate=1e-3, env="reach", n_envs=8, per_row=200,
+        gamma=0.9, healthy=_LATER,
+    ),
+    *runs_of(
+        "sb3", "SAC", "reach", rows=50, learning_rate=1e-3, env="reach", n_envs=1, per_row=75,
+        gradient_steps=40, batch_size=128, learning_starts=150, policy_kwargs=_SMALL,
+        healthy=_LATER,
+    ),
+    *runs_of(
+        "sb3", "TD3", "reach", rows=60, learning_rate=1e-3, env="reach", n_envs=1, per_row=75,
+        gradient_steps=50, batch_size=128, learning_starts=150, noise=0.2, policy_kwargs=_SMALL,
+        healthy=_LATER,
+    ),
+    *runs_of(
+        "sb3", "DDPG", "pendulum", rows=50, learning_rate=1e-3, env="Pendulum-v1", n_envs=1,
+        per_row=100, gradient_steps=60, batch_size=128, learning_starts=400, noise=0.1,
+        policy_kwargs=_SMALL, healthy=_LATER,
+    ),
+]  # fmt: skip
+RUNS = [*_DISCRETE, *_CONTINUOUS, *_OTHERS, *_FURTHER_DISCRETE, *_FURTHER_CONTINUOUS]
 
 
 class Reach(gym.Env[Any, Any]):
@@ -102,14 +179,19 @@ def record(run: Run) -> Recording:
     torch.set_num_threads(1)
     options = deepcopy(dict(run.options))  # SB3 writes into policy_kwargs
     n_envs, per_row = options["n_envs"], options["per_row"]
-    env = make_vec_env(options["env"], n_envs=n_envs, seed=run.seed)
+    env = make_vec_env(
+        options["env"], n_envs=n_envs, seed=run.seed, env_kwargs=options.get("env_kwargs")
+    )
+    if options.get("normalize"):  # as users do; the returns that are logged stay as they are
+        is_box = isinstance(env.observation_space, gym.spaces.Box)
+        env = VecNormalize(env, norm_obs=is_box, gamma=options.get("gamma", 0.99))
     if "noise" in options:
         size = env.action_space.shape
         options["action_noise"] = NormalActionNoise(np.zeros(size), np.full(size, options["noise"]))
-    rollout = "train_freq" if run.algorithm in ("SAC", "TD3") else "n_steps"
+    rollout = "train_freq" if run.algorithm in _OFF_POLICY else "n_steps"
     options[rollout] = per_row // n_envs
     rate = _schedule(run, options.get("linear_decay", False))
-    for ours in ("env", "n_envs", "per_row", "noise", "linear_decay"):
+    for ours in ("env", "env_kwargs", "normalize", "n_envs", "per_row", "noise", "linear_decay"):
         options.pop(ours, None)
     model = _ALGORITHMS[run.algorithm](
         "MlpPolicy", env, learning_rate=rate, seed=run.seed, device="cpu", **options

@@ -1,4 +1,4 @@
-"""TRL: GRPO, RLOO, SFT and DPO of a two-layer model of a toy language."""
+"""TRL: GRPO, RLOO, SFT, DPO, KTO and reward models, of a two-layer model of a toy language."""
 
 from __future__ import annotations
 
@@ -15,12 +15,22 @@ os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", TOKENIZERS_PARALL
 import torch
 from datasets import Dataset
 from tiny_grpo import WORDS, make_tokenizer, pretrain, sentence, share_of_a
-from transformers import PrinterCallback, Qwen2ForCausalLM, TrainerCallback, set_seed
+from transformers import (
+    PrinterCallback,
+    Qwen2ForCausalLM,
+    Qwen2ForSequenceClassification,
+    TrainerCallback,
+    set_seed,
+)
 from trl import (
     DPOConfig,
     DPOTrainer,
     GRPOConfig,
     GRPOTrainer,
+    KTOConfig,
+    KTOTrainer,
+    RewardConfig,
+    RewardTrainer,
     RLOOConfig,
     RLOOTrainer,
     SFTConfig,
@@ -44,64 +54,136 @@ def one_word(completions: list[str], **_: object) -> list[float]:
     return [float("moon" in text.split()) for text in completions]
 
 
+def brevity(completions: list[str], **_: object) -> list[float]:
+    """Reward completions that end early."""
+    return [1.0 - len(text) / 16 for text in completions]
+
+
+def avoid_r(completions: list[str], **_: object) -> list[float]:
+    """Punish a letter: the reward is negative, and 0 at best."""
+    return [-10.0 * text.count("r") / max(1, len(text)) for text in completions]
+
+
+def chance(completions: list[str], **_: object) -> list[float]:
+    """Reward by chance: nothing can be learnt."""
+    return [random.random() for _ in completions]
+
+
 # "letter" can be gamed, the others cannot.
-_REWARDS: dict[str, Callable[..., list[float]]] = {
-    "letter": share_of_a,
-    "words": distinct_words,
-    "sparse": one_word,
+_REWARDS: dict[str, list[Callable[..., list[float]]]] = {
+    "letter": [share_of_a],
+    "words": [distinct_words],
+    "sparse": [one_word],
+    "brevity": [brevity],
+    "penalty": [avoid_r],
+    "chance": [chance],
+    "sum": [distinct_words, avoid_r, brevity],
 }
 # TRL's default: no reference model and no KL.
 _WITHOUT_KL = [
     *runs_of(
         "trl", "GRPO", "beta0-words", rows=150, learning_rate=5e-5, beta=0.0, reward="words",
-        healthy=(0, 1, 2, 3), jump=(0, 1, 2, 3), start=(4, 5),
+        healthy=(0, 1, 2, 3, 6, 7), jump=(0, 1, 2, 3), start=(4, 5),
     ),
     *runs_of(
         "trl", "GRPO", "beta0-letter", rows=150, learning_rate=2e-5, beta=0.0, reward="letter",
-        healthy=(0, 1, 2, 3), jump=(0, 1), start=(4, 5),
+        healthy=(0, 1, 2, 3, 6, 7), jump=(0, 1), start=(4, 5),
     ),
     *runs_of(
         "trl", "GRPO", "beta0-sparse", rows=150, learning_rate=5e-5, beta=0.0, reward="sparse",
-        healthy=(0, 1), jump=(2, 3), start=(4, 5), start_rate=0.02,
+        healthy=(0, 1, 6, 7), jump=(2, 3), start=(4, 5), start_rate=0.02,
     ),
     *runs_of(
         "trl", "GRPO", "beta0-cosine", rows=200, learning_rate=1e-4, beta=0.0, reward="words",
-        lr_scheduler_type="cosine", warmup_steps=10, healthy=(0, 1), jump=(2, 3), start=(),
+        lr_scheduler_type="cosine", warmup_steps=10, healthy=(0, 1, 6, 7), jump=(2, 3), start=(),
     ),
     *runs_of(
         "trl", "GRPO", "beta0-iterations4", rows=160, learning_rate=3e-5, beta=0.0,
-        reward="words", num_iterations=4, healthy=(0, 1), jump=(2, 3),
+        reward="words", num_iterations=4, healthy=(0, 1, 6, 7), jump=(2, 3),
     ),
 ]  # fmt: skip
 _WITH_KL = [
     *runs_of(
         "trl", "GRPO", "beta-words", rows=150, learning_rate=5e-5, beta=0.04, reward="words",
-        healthy=(0, 1, 2, 3), jump=(0, 1, 2), start=(3, 4),
+        healthy=(0, 1, 2, 3, 6, 7), jump=(0, 1, 2), start=(3, 4),
     ),
     *runs_of(
         "trl", "GRPO", "beta-letter", rows=150, learning_rate=2e-5, beta=0.3, reward="letter",
-        healthy=(0, 1), jump=(2, 3), start=(5,), start_rate=0.01,
+        healthy=(0, 1, 6, 7), jump=(2, 3), start=(5,), start_rate=0.01,
     ),
     *runs_of(
         "trl", "GRPO", "beta-iterations4", rows=160, learning_rate=3e-5, beta=0.1,
-        reward="letter", num_iterations=4, healthy=(0, 1), jump=(2, 3),
+        reward="letter", num_iterations=4, healthy=(0, 1, 6, 7), jump=(2, 3),
     ),
     *runs_of(
         "trl", "RLOO", "beta-words", rows=150, learning_rate=5e-5, beta=0.05, reward="words",
-        healthy=(0, 1), jump=(2, 3),
+        healthy=(0, 1, 6, 7), jump=(2, 3),
     ),
 ]  # fmt: skip
 _SUPERVISED = [
     *runs_of(
         "trl", "SFT", "new-words", rows=150, learning_rate=5e-4,
-        healthy=(0, 1, 2, 3), jump=(0, 1), start=(2, 3),
+        healthy=(0, 1, 2, 3, 6, 7), jump=(0, 1), start=(2, 3),
     ),
     *runs_of(
         "trl", "DPO", "order", rows=150, learning_rate=5e-5, beta=0.1,
-        healthy=(0, 1, 2, 3), jump=(0, 1), start=(2, 3),
+        healthy=(0, 1, 2, 3, 6, 7), jump=(0, 1), start=(2, 3),
     ),
 ]  # fmt: skip
-RUNS = [*_WITHOUT_KL, *_WITH_KL, *_SUPERVISED]
+# Healthy runs only, of other rewards and other settings.
+_LATER = (6, 7, 8, 9)
+_FURTHER_RL = [
+    *runs_of(
+        "trl", "GRPO", "beta-brevity", rows=120, learning_rate=2e-5, beta=0.04, reward="brevity",
+        healthy=_LATER,
+    ),
+    *runs_of(
+        "trl", "GRPO", "beta0-penalty", rows=120, learning_rate=3e-5, beta=0.0, reward="penalty",
+        epsilon_high=0.28, loss_type="dr_grpo", scale_rewards=False, healthy=_LATER,
+    ),
+    *runs_of(
+        "trl", "GRPO", "beta-chance", rows=120, learning_rate=2e-5, beta=0.02, reward="chance",
+        healthy=_LATER,
+    ),
+    *runs_of(
+        "trl", "GRPO", "beta-sum", rows=120, learning_rate=5e-5, beta=0.04, reward="sum",
+        lr_scheduler_type="linear", warmup_steps=15, max_grad_norm=0.2, healthy=_LATER,
+    ),
+    *runs_of(
+        "trl", "GRPO", "beta-small-batch", rows=200, learning_rate=1e-5, beta=0.04,
+        reward="words", per_device_train_batch_size=4, num_generations=4, healthy=_LATER,
+    ),
+    *runs_of(  # a row every fourth step, each the mean of four
+        "trl", "GRPO", "beta-every4", rows=160, learning_rate=3e-5, beta=0.04, reward="letter",
+        logging_steps=4, num_iterations=2, temperature=0.8, healthy=_LATER,
+    ),
+    *runs_of(
+        "trl", "RLOO", "beta0-letter", rows=120, learning_rate=2e-5, beta=0.0, reward="letter",
+        lr_scheduler_type="linear", healthy=_LATER,
+    ),
+    *runs_of(
+        "trl", "RLOO", "beta-sparse", rows=120, learning_rate=4e-5, beta=0.05, reward="sparse",
+        num_iterations=2, healthy=_LATER,
+    ),
+]  # fmt: skip
+_FURTHER_SUPERVISED = [
+    *runs_of(
+        "trl", "SFT", "cosine", rows=200, learning_rate=1e-3, lr_scheduler_type="cosine",
+        warmup_steps=20, per_device_train_batch_size=8, healthy=_LATER,
+    ),
+    *runs_of(
+        "trl", "DPO", "ipo", rows=120, learning_rate=3e-5, beta=0.2, loss_type="ipo",
+        lr_scheduler_type="linear", warmup_steps=10, healthy=_LATER,
+    ),
+    *runs_of(
+        "trl", "KTO", "order", rows=120, learning_rate=5e-5, beta=0.1, healthy=_LATER,
+    ),
+    *runs_of(
+        "trl", "Reward", "order", rows=150, learning_rate=3e-4, lr_scheduler_type="cosine",
+        healthy=_LATER,
+    ),
+]  # fmt: skip
+RUNS = [*_WITHOUT_KL, *_WITH_KL, *_SUPERVISED, *_FURTHER_RL, *_FURTHER_SUPERVISED]
 
 
 def record(run: Run) -> Recording:
@@ -147,13 +229,16 @@ def _score(run: Run, row: Row) -> float | None:
 
 def _policy_gradient(config_class: type, trainer_class: type) -> Callable[[Run, str], Any]:
     def make(run: Run, folder: str) -> Any:
-        options = dict(run.options)
-        reward = _REWARDS[options.pop("reward")]
-        generation = {"num_generations": 8, "max_completion_length": 16}
+        settings = {
+            "num_generations": 8,
+            "max_completion_length": 16,
+            **_settings(run, folder),
+        }
+        reward = _REWARDS[settings.pop("reward")]
         return trainer_class(
             model=_model(),
             reward_funcs=reward,
-            args=config_class(**_settings(run, folder), **generation, **options),
+            args=config_class(**settings),
             train_dataset=Dataset.from_list([{"prompt": sentence(2) + " "} for _ in range(256)]),
             processing_class=make_tokenizer(),
         )
@@ -165,34 +250,60 @@ def _supervised(run: Run, folder: str) -> Any:
     texts = [{"text": " ".join(random.choices(NEW_WORDS, k=6)) + "."} for _ in range(2048)]
     return SFTTrainer(
         model=_model(),
-        args=SFTConfig(**_settings(run, folder), max_length=40, **run.options),
+        args=SFTConfig(**_settings(run, folder), max_length=40),
         train_dataset=Dataset.from_list(texts),
         processing_class=make_tokenizer(),
     )
 
 
 def _preference(run: Run, folder: str) -> Any:
-    """Prefer words in alphabetical order; one judgement in five is wrong."""
-
-    def pair() -> dict[str, str]:
-        words = random.sample(WORDS, k=4)
-        wrong = random.random() < 0.2
-        return {
-            "prompt": sentence(1) + " ",
-            "chosen": " ".join(sorted(words, reverse=wrong)) + ".",
-            "rejected": " ".join(sorted(words, reverse=not wrong)) + ".",
-        }
-
     return DPOTrainer(
         model=_model(),
-        args=DPOConfig(**_settings(run, folder), **run.options),
-        train_dataset=Dataset.from_list([pair() for _ in range(2048)]),
+        args=DPOConfig(**_settings(run, folder)),
+        train_dataset=Dataset.from_list([_pair() for _ in range(2048)]),
         processing_class=make_tokenizer(),
     )
 
 
+def _unpaired_preference(run: Run, folder: str) -> Any:
+    def judged(number: int) -> dict[str, Any]:
+        pair, good = _pair(), number % 2 == 0
+        answer = pair["chosen" if good else "rejected"]
+        return {"prompt": pair["prompt"], "completion": answer, "label": good}
+
+    return KTOTrainer(
+        model=_model(),
+        args=KTOConfig(**_settings(run, folder)),
+        train_dataset=Dataset.from_list([judged(number) for number in range(2048)]),
+        processing_class=make_tokenizer(),
+    )
+
+
+def _reward_model(run: Run, folder: str) -> Any:
+    model = Qwen2ForSequenceClassification.from_pretrained(
+        _reference().name, dtype=torch.float32, num_labels=1
+    )
+    return RewardTrainer(
+        model=model,
+        args=RewardConfig(**_settings(run, folder)),
+        train_dataset=Dataset.from_list([_pair() for _ in range(2048)]),
+        processing_class=make_tokenizer(),
+    )
+
+
+def _pair() -> dict[str, str]:
+    """Prefer words in alphabetical order; one judgement in five is wrong."""
+    words = random.sample(WORDS, k=4)
+    wrong = random.random() < 0.2
+    return {
+        "prompt": sentence(1) + " ",
+        "chosen": " ".join(sorted(words, reverse=wrong)) + ".",
+        "rejected": " ".join(sorted(words, reverse=not wrong)) + ".",
+    }
+
+
 def _settings(run: Run, folder: str) -> dict[str, Any]:
-    settings = {
+    return {
         "output_dir": folder,
         "use_cpu": True,
         "bf16": False,
@@ -205,10 +316,9 @@ def _settings(run: Run, folder: str) -> dict[str, Any]:
         "save_strategy": "no",
         "seed": run.seed,
         "disable_tqdm": True,
+        "lr_scheduler_type": "constant",
+        **run.options,
     }
-    if "lr_scheduler_type" not in run.options:
-        settings["lr_scheduler_type"] = "constant"
-    return settings
 
 
 @cache
@@ -230,4 +340,6 @@ _TRAINERS: dict[str, Callable[[Run, str], Any]] = {
     "RLOO": _policy_gradient(RLOOConfig, RLOOTrainer),
     "SFT": _supervised,
     "DPO": _preference,
+    "KTO": _unpaired_preference,
+    "Reward": _reward_model,
 }

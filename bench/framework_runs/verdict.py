@@ -37,7 +37,8 @@ RULE = {
     ),
     "kl_exploded": (
         "Median KL to the reference in the last fifth is above 1 nat and 10 × the median before "
-        "the onset (from the start: of the last fifth of the setting's unchanged runs)."
+        "the onset (from the start: of the last fifth of the setting's unchanged runs). Not asked "
+        "of KTO, whose KL is summed over the sequence."
     ),
     "step_kl_exploded": "The same of the KL to the old policy, above 0.1 nats.",
     "loss_exploded": (
@@ -63,6 +64,8 @@ _LOSSES = ("loss", "train/value_loss", "train/critic_loss", "train/actor_loss", 
 _LEARNING_RATES = ("learning_rate", "train/learning_rate", "default_optimizer_learning_rate")
 _ENTROPIES = ("entropy", "train/entropy_loss", "learners/default_policy/entropy")
 _LEARNER = "learners/default_policy/"
+# Trainers whose KL is summed over the sequence: a limit in nats a token is no measure for it.
+_SUMMED_KL = ("KTO",)
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,8 @@ def judge(run: Run, recording: Recording, unchanged: Sequence[Recording]) -> Ver
         evidence.append("never_learnt")
     kls = {"kl_exploded": ("kl", 1.0), "step_kl_exploded": (_old_kl(rows[0]), 0.1)}
     for name, (key, limit) in kls.items():
+        if run.algorithm in _SUMMED_KL and key == "kl":
+            continue
         now, before = _median(last, key), _median(usual_end, key) or 0.0
         if now is not None and now > limit and (run.change == "none" or now > 10 * before):
             evidence.append(name)

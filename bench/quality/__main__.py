@@ -85,7 +85,7 @@ def main() -> None:
         show_recorded(asked, which, verdicts)
     else:
         print(f"no recorded runs in {asked.real_runs}: nothing is said of them\n")
-    show_trained(outcomes)
+    show_trained(asked, outcomes)
     tables.show_targets(reached, asked.seeds)
     print("runs judged wrongly:", *(path.name for path in drawn))
     print(f"{perf_counter() - started:.0f} s; {RESULTS}/quality.json, quality.png")
@@ -98,7 +98,7 @@ def show_real_runs(asked: Namespace) -> None:
         verdicts = over("recorded runs", pool, real_runs.watch, files)
         outcomes = over("framework runs", pool, framework_runs.watch, trained(asked))
     show_recorded(asked, *asked_for(asked, verdicts))
-    show_trained(outcomes)
+    show_trained(asked, outcomes)
 
 
 def trained(asked: Namespace) -> list[dict[str, object]]:
@@ -106,10 +106,12 @@ def trained(asked: Namespace) -> list[dict[str, object]]:
     return framework_runs.recorded(asked.seeds)
 
 
-def show_trained(outcomes: Sequence[framework_runs.Outcome]) -> None:
+def show_trained(asked: Namespace, outcomes: Sequence[framework_runs.Outcome]) -> None:
     """Print what was said of runs in real frameworks."""
     if outcomes:
         tables.show_trained(framework_runs.rates(outcomes))
+        if asked.seeds != "reporting":
+            tables.show_mistakes(framework_runs.mistakes(outcomes))
     else:
         print("no runs in real frameworks: `make framework-runs` records them\n")
 

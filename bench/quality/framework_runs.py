@@ -44,6 +44,10 @@ class Outcome:
         """Return whether people read what was done to the run."""
         return any(told.pattern.startswith(_CAUSE) for told in self._since_onset())
 
+    def is_right(self) -> bool:
+        """Return whether all that is wanted of a failing run was said."""
+        return self.told_in_time() and self.critical_in_time() and self.cause_found()
+
     def _since_onset(self) -> list[Told]:
         return [told for told in self.told if told.row >= self.onset - 1]
 
@@ -69,7 +73,7 @@ def watch(entry: dict[str, object]) -> Outcome:
         label=str(entry["label"]),
         has_kl=bool(entry["kl_to_reference"]),
         onset=onset,
-        told=notified(steps, str(entry["framework"])),
+        told=notified(steps, f"{entry['framework']}/{entry['algorithm']}"),
     )
 
 
@@ -95,6 +99,21 @@ def rates(outcomes: Sequence[Outcome]) -> list[Rate]:
         _rate("failing: cause named", [o.cause_found() for o in failing], at_least=0.85),
         _rate("  without a KL", [o.cause_found() for o in without_kl]),
     ]
+
+
+def mistakes(outcomes: Sequence[Outcome]) -> dict[str, list[str]]:
+    """Return which runs went wrong, each with what was said. For runs to tune on only."""
+    wrong: dict[str, list[str]] = {"healthy, notified": [], "failing, late or cause not named": []}
+    for outcome in outcomes:
+        said = ", ".join(
+            f"{told.detector} {told.severity} at row {told.row}" for told in outcome.told
+        )
+        if outcome.label == "healthy" and said:
+            wrong["healthy, notified"].append(f"{outcome.name} ({said})")
+        elif outcome.label == "failing" and not outcome.is_right():
+            where = f"onset {outcome.onset}" + (f"; {said}" if said else "")
+            wrong["failing, late or cause not named"].append(f"{outcome.name} ({where})")
+    return wrong
 
 
 def _rate(

@@ -126,3 +126,17 @@ def test_the_unit_of_reward_is_of_no_matter(scale: float, offset: float) -> None
     moved = [scale * reward + offset for reward in rewards]
     if abs(offset) < scale:  # else the noise is below the digits of the level
         assert [alert.step for alert in feed(moved)] == [alert.step for alert in feed(rewards)]
+
+
+def test_a_mean_over_the_first_few_episodes_may_drift() -> None:
+    """The first to end were the lucky ones. It is smooth, and so looks as if it had no noise."""
+    rng = random.Random(3)
+    returns = [93.0] * 4 + [rng.gauss(80.0, 12.0) for _ in range(80)]
+    means = [sum(returns[: 4 + 2 * row]) / (4 + 2 * row) for row in range(40)]
+    assert feed(means) == []
+    assert feed(means[:20] + [0.7 * means[20]] * 20)
+
+
+def test_one_success_in_the_first_episodes_is_nothing_learnt() -> None:
+    """A mean over a hundred of them is 0.01 for a while, then 0 again."""
+    assert feed([0.0] * 3 + [0.01] * 12 + [0.0] * 100) == []

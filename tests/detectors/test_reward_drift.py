@@ -166,3 +166,14 @@ def test_any_rows_are_taken_and_scored(rows: list[Row]) -> None:
     for step, row in enumerate(rows):
         detector.update(step, row)
         assert not math.isnan(detector.score)
+
+
+def test_a_rise_that_has_turned_back_is_none() -> None:
+    """A block's median is still high when a mean over many episodes has begun to fall."""
+    rewards = [20.0 + 0.7 * step for step in range(115)] + [100.0 - 8 * step for step in range(10)]
+    entropy = [0.6 - 0.001 * step for step in range(100)] + [0.01] * 25
+    rows = [{"reward": r, "entropy": e} for r, e in zip(rewards, entropy, strict=True)]
+    assert feed(RewardDriftDetector(), rows) == []
+    rows[115:] = [{"reward": 100.0, "entropy": 0.01}] * 10
+    (alert,) = feed(RewardDriftDetector(), rows)
+    assert alert.message.startswith("Reward rises while entropy collapses")

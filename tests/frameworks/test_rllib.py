@@ -117,6 +117,21 @@ def test_a_reckless_run_is_stopped_and_saved(capsys: pytest.CaptureFixture[str])
     assert "is still open and is not acted upon again for 20 steps" in said
 
 
+def test_an_iteration_without_an_update_is_no_news_of_the_learner() -> None:
+    """APPO learns beside the sampling: what it logs then are means over nothing, which are NaN."""
+    algorithm, (result,) = train(ppo(KlarmCallback.with_settings("idle")), 1)
+    idle = dict.fromkeys(result["learners"]["default_policy"], float("nan"))
+    result["learners"]["default_policy"] = idle
+    for result["training_iteration"] in range(2, 5):
+        algorithm.callbacks[0].on_train_result(algorithm=algorithm, result=result)
+    rows = journal("idle", "step")
+    assert [row["step"] for row in rows] == [1, 2, 3, 4]
+    assert "entropy" in rows[0]["metrics"]
+    assert "reward" in rows[3]["metrics"]
+    assert not any("learners" in name or name == "entropy" for name in rows[3]["metrics"])
+    assert journal("idle", "alert") == []
+
+
 def test_a_kl_that_is_not_measured_is_not_watched() -> None:
     """Without the KL loss RLlib logs 0, which would look like the safest run there is."""
     train(ppo(KlarmCallback.with_settings("no-kl"), {**SANE, "use_kl_loss": False}), 1)

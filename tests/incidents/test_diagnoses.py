@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 import pytest
@@ -113,6 +114,7 @@ def test_reward_hacking_that_shows_in_kl_first() -> None:
     """As long as the reward has not followed, that is all that is said."""
 
     def change(row: Row, step: int) -> None:
+        row["kl"] *= 2  # no longer next to nothing
         if step >= 200:
             row["kl"] *= 1.08 ** min(step - 200, 50)
             row["reward"] += min(0.6, max(0, step - 215) * 0.02)
@@ -214,3 +216,33 @@ def test_an_exponential_kl_is_the_same_whatever_the_noise_of_the_reward(seed: in
     events = [event for event in told(rows) if event.signal == "kl"]
     assert events
     assert {event.pattern for event in events} <= {"KL spent for nothing", "KL ahead of the reward"}
+
+
+@pytest.mark.parametrize("episodes_per_row", [1, 10])
+@pytest.mark.parametrize("rows_of_the_fall", [1, 20])
+def test_a_mean_over_many_episodes_that_lags_behind_a_collapse(
+    episodes_per_row: int, rows_of_the_fall: int
+) -> None:
+    """The return falls from 139 to 9 while its mean still rises: nobody games a reward there."""
+    rng = random.Random(0)
+    ended: deque[float] = deque(maxlen=100)
+    rows = []
+    for step in range(160):
+        fallen = min(1.0, max(0, step - 99) / rows_of_the_fall)
+        level = (20 + 1.19 * min(step, 100)) * (1 - fallen) + 9 * fallen
+        # Episodes are shorter, and so more of them end, once the policy has collapsed.
+        for _ in range(max(1, round(episodes_per_row * 139 / max(level, 30.0)))):
+            ended.append(max(8.0, rng.gauss(level, level / 4)))
+        rows.append(
+            {
+                "reward": sum(ended) / len(ended),
+                "entropy": (0.014 if fallen else 0.69 - 0.002 * step) + rng.gauss(0, 0.002),
+                "kl": 0.05 + 0.3 * (step - 99) if fallen else 0.0005 * step,
+            }
+        )
+    events = told(rows)
+    assert events[0].signal == "kl"
+    assert {event.pattern for event in events}.isdisjoint(
+        {"reward hacking", "reward bought with KL", "take-off"}
+    )
+    assert "reward_drift" not in {event.detector for event in events}

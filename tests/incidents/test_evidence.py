@@ -97,6 +97,30 @@ def test_a_level_shift_that_the_reward_pays_for_opens_nothing_then_or_later() ->
     assert "kl" in {signal for signal, _ in opened(rows)}
 
 
+@pytest.mark.parametrize(
+    ("scale", "cost", "notified"), [(1.0, 0.0, False), (1.0, 0.5, True), (30.0, 0.0, True)]
+)
+def test_a_kl_that_is_next_to_nothing_counts_when_the_reward_suffers(
+    scale: float, cost: float, notified: bool
+) -> None:
+    """Small batches: most KLs are tiny and some are a hundred times that; then all are ×20."""
+    rng = random.Random(0)
+    rows = []
+    for step in range(250):
+        late = max(0, step - 150)
+        kl = scale * 0.001 * 20 ** min(1.0, late / 50) * rng.lognormvariate(0, 1.6)
+        rows.append({"kl": kl, "reward": 0.75 + rng.gauss(0, 0.09) - (cost if late else 0.0)})
+    assert ("kl" in {signal for signal, _ in opened(rows)}) == notified
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_reward_that_only_scatters_has_lost_nothing(seed: int) -> None:
+    """Its smoothed level goes up and down with the noise, and is often far below its best."""
+    rng = random.Random(seed)
+    rows = [{"clip_fraction": 0.28, "reward": 0.75 + rng.gauss(0, 0.1)} for _ in range(300)]
+    assert opened(rows) == []
+
+
 @pytest.mark.parametrize("cost", ["reward", "kl_old"])
 def test_clipping_counts_when_something_else_suffers(cost: str) -> None:
     """A clipped share of a quarter is usual in control tasks."""

@@ -90,6 +90,28 @@ def test_a_level_that_noise_drowns_is_nothing_to_measure_by() -> None:
     assert summary(recent.movements()) == "loss up from 680"
 
 
+def test_a_learning_rate_that_was_switched_on_is_dated_by_that_step() -> None:
+    """From 0 there is no factor. A warm-up that sets out from 0 is a schedule, as any other."""
+    stepped = rows(learning_rate=lambda step: 1e-3 if step >= 620 else 0.0)
+    assert summary(stepped.movements()) == "learning_rate up from 620"
+    again = rows(learning_rate=lambda step: 0.0 if step < 620 else 1e-3 if step < 660 else 1e-1)
+    assert summary(again.movements()) == "learning_rate ×100 from 660"
+    ramp = rows(learning_rate=lambda step: 1e-5 * max(0, step - 620))
+    assert not summary(ramp.movements()).endswith("from 621")
+
+
+def test_a_reward_that_rose_before_kl_did_has_not_risen_with_it() -> None:
+    """A mean over a hundred episodes rises long after the policy has broken."""
+
+    before, since = rising_from(660, 4.0), rising_from(680, 4.0)
+    for reward, name in ((before, "KL ahead of the reward"), (since, "take-off")):
+        recent = rows(kl=rising_from(682, 8.0), reward=reward)
+        assert {m.metric: m.direction for m in recent.movements()} == {"kl": "up", "reward": "up"}
+        found = diagnose(recent.movements(), "kl", budget=100.0)
+        assert found is not None
+        assert found.name == name
+
+
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.name)
 def test_every_pattern_is_found_and_documented(pattern: object) -> None:
     """No pattern is hidden by one before it, and its page says the same."""

@@ -20,6 +20,8 @@ _TO_STD = 1.2533
 _LEAST_RELATIVE_NOISE = 1e-3
 # A smaller fall than this share of the level is none: a saturated reward has a tiny range.
 _LEAST_RELATIVE_FALL = 0.05
+# Early on no range is known, and means over the first few episodes drift: it must be this one.
+_LEAST_EARLY_FALL = 0.2
 # The first look, and in a short run how long a fall must last: a part of what there is.
 _FIRST_LOOK, _SHORTEST_FALL, _SHORT_RUN_PART = 15, 5, 3
 _MAX_SINCE_BEST = 200
@@ -103,22 +105,26 @@ class RewardCollapseDetector(Detector):
         before = values[:-lasting][-self.before_steps :]
         ordered = sorted(before)
         was, now = _level(ordered), _level(sorted(values[-lasting:]))
-        if len(before) < self.before_steps:  # levels of few values are noise: only the latest count
-            self._lowest, self._highest = inf, -inf
+        early = len(before) < self.before_steps
+        if early:  # levels of few values are noise: only the latest count
+            self._lowest, self._highest, self._best = inf, -inf, -inf
         self._highest = max(self._highest, was)
         self._lowest = min(self._lowest, was)
         self._units, self._severity = 0.0, None
         scatter = _scatter(ordered)
-        if len(before) < self.before_steps:  # early on a reward climbs, which is no noise
+        if early:  # a reward climbs then, which is no noise
             scatter = min(scatter, _scatter_about_line(before))
         noise = max(_TO_STD * scatter, _LEAST_RELATIVE_NOISE * abs(was))
-        self._judge_sudden(was, now, noise, lasting)
+        self._judge_sudden(was, now, noise, lasting, early=early)
         self._judge_slow(now, noise, lasting)
 
-    def _judge_sudden(self, was: float, now: float, noise: float, lasting: int) -> None:
+    def _judge_sudden(
+        self, was: float, now: float, noise: float, lasting: int, *, early: bool
+    ) -> None:
         """Compare with the values just before."""
         fall, covered = was - now, self._highest - min(self._lowest, now)
-        if fall <= _LEAST_RELATIVE_FALL * abs(was) or fall <= self.lost_share * covered:
+        least = _LEAST_EARLY_FALL if early else _LEAST_RELATIVE_FALL
+        if fall <= least * abs(was) or fall <= self.lost_share * covered:
             return
         self._units = fall / noise if noise > 0.0 else inf
         if self._units > self.noise_units:
@@ -131,6 +137,9 @@ class RewardCollapseDetector(Detector):
 
     def _judge_slow(self, now: float, noise: float, lasting: int) -> None:
         """Compare with the best level of the run: little by little, much may have been lost."""
+        if self._severity is not None:
+            self._best = -inf  # told as a sudden fall: what comes is measured from where it ends
+            return
         if now > self._best:
             self._best = now
             self._since_best.clear()
@@ -140,8 +149,7 @@ class RewardCollapseDetector(Detector):
         levels.append(now)
         lost, learnt = self._best - now, self._best - self._lowest_before_best
         if (
-            self._severity is not None
-            or len(levels) * _LOOK_EVERY < self.before_steps
+            len(levels) * _LOOK_EVERY < self.before_steps
             or lost <= self.noise_units * noise
             or lost <= max(self.slow_share * learnt, _LEAST_RELATIVE_FALL * abs(self._best))
         ):

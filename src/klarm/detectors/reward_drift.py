@@ -12,6 +12,8 @@ from klarm.settings import setting
 from klarm.types import Alert, Severity, Worse
 
 _BLOCKS = 4
+# How many of the newest rewards must still be up for a rise to count.
+_NEWEST = 3
 # Times the median distance from the median, this is the standard deviation of normal noise.
 _MAD_TO_STD = 1.4826
 # A spread below this share of the level is rounding, not noise.
@@ -127,6 +129,8 @@ class RewardDriftDetector(Detector):
             entropy = self._move("entropy")
             found.append((entropy.units, "entropy", "falls while entropy rises", entropy))
         else:
+            if self._has_turned(reward):
+                return
             length, entropy = self._move("length"), self._move("entropy")
             if length.last >= self.length_factor * length.first:
                 found.append((length.units, "length", "rises while length runs away", length))
@@ -139,6 +143,13 @@ class RewardDriftDetector(Detector):
         if self._units > self.noise_units:
             self._worse = "lower" if reward.units < 0 else "higher"
             self._drift = f"Reward {words}: {reward} and {other}, medians of {self._size}."
+
+    def _has_turned(self, reward: _Move) -> bool:
+        """Tell whether the newest rewards have lost half of the rise: a mean over many episodes
+        hides a collapse from the median of its block."""
+        latest = [row[0] for row in self._blocks[-1][-_NEWEST:]]
+        newest = _median([value for value in latest if value is not None and isfinite(value)])
+        return newest < reward.first + (reward.last - reward.first) / 2.0
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
         return {**super()._details(value, score, severity), "score": score, "while": self._other}

@@ -18,18 +18,21 @@ from klarm.incidents.trends import RecentRows
 _KL, _REWARD, _ENTROPY = "kl", "reward", "entropy"
 # Beyond this share of its budget KL is far.
 _FAR_SHARE = 0.5
+# Below this one it is near: what has become of the policy is hard to tell from what it was.
+_NEAR_SHARE = 0.05
 # Reward is at its best within this share of the range it has covered, and has lost much of what
 # was learnt beyond that one.
 _BEST_SHARE, _LOST_SHARE = 0.15, 0.3
-# A range of fewer noise units than this shows no learning.
-_LEARNT_NOISE_UNITS = 2.0
+# A range of fewer noise units than this shows no learning. Noise alone takes a level further from
+# the best of hundreds.
+_LEARNT_NOISE_UNITS, _LOST_NOISE_UNITS = 2.0, 5.0
 # What was paid for once is normal up to so many times that level.
 _PAID_FACTOR = 1.5
 # The reward's level and its scatter about that: exponentially smoothed, so much by each value.
 _WEIGHT, _SCATTER_WEIGHT = 0.1, 0.01
-# So many rewards show how far they scatter. The mean distance of normal noise from its level, times
-# this, is its standard deviation.
-_MIN_REWARDS, _TO_STD = 5, 1.2533
+# The level begins as the mean of so many. So many show how far rewards scatter; the mean distance
+# of normal noise from its level, times this, is its standard deviation.
+_FIRST, _MIN_REWARDS, _TO_STD = 10, 5, 1.2533
 
 
 class Evidence:
@@ -79,7 +82,11 @@ class Evidence:
         away = reward - self._level if count > 1 else 0.0
         weight = 1.0 / count if count * _SCATTER_WEIGHT < 1.0 else _SCATTER_WEIGHT
         self._scatter += weight * (abs(away) - self._scatter)
-        level = self._level = self._level + _WEIGHT * away if count > 1 else reward
+        if count <= _FIRST:  # a single odd reward at the start is no best, and no low
+            first = reward if count == 1 else self._level + away / count
+            self._level = self._best = self._lowest = first
+            return
+        level = self._level = self._level + _WEIGHT * away
         if level > self._best:  # noqa: PLR1730  # quicker than max
             self._best = level
         if level < self._lowest:  # noqa: PLR1730
@@ -104,24 +111,38 @@ class Evidence:
 
     def _is_harmless(self, _: Measured) -> bool:
         """Much is clipped in many a healthy run; a harmful update shows elsewhere, too."""
-        return not self._is_open(_KL) and not (
-            self._below_best() > _LOST_SHARE and self._has_learnt()
-        )
+        return not self._is_open(_KL) and not self._has_lost_much()
 
     def _is_paid_for(self, said: Measured) -> bool:
         """The reward pays for a KL that is far from its budget, or has paid for one as high.
 
+        Or there is next to nothing to pay for.
         A slow test speaks of a level long after it was reached.
         """
         step = said.alert.step
         if said.value is None or abs(said.value) > _FAR_SHARE * self._budget:
             return False  # it is far already, whatever its level of late
         level = abs(self._recent.latest(_KL, LEVEL_ROWS, before=step))
+        if self._is_small_change(said, level):
+            return True
         if Excuse(self._recent, step, self._budget).holds(before=step):
             self._paid_level = max(self._paid_level, level)
             return True
         within = level < min(_PAID_FACTOR * self._paid_level, _FAR_SHARE * self._budget)
         return within and said.kind[1] == "higher"
+
+    def _is_small_change(self, said: Measured, level: float) -> bool:
+        """A KL that is next to nothing may multiply as long as the reward does not suffer."""
+        if said.alert.severity == "critical" or said.kind[1] != "higher":
+            return False
+        # Without a budget nothing is near, and without a reward nobody can know.
+        known = math.isfinite(self._budget) and math.isfinite(self._level)
+        return known and level < _NEAR_SHARE * self._budget and not self._has_lost_much()
+
+    def _has_lost_much(self) -> bool:
+        return self._below_best() > _LOST_SHARE and self._is_clear(
+            self._best - self._level, _LOST_NOISE_UNITS
+        )
 
     def _kl_is_far(self) -> bool:
         if self._is_open(_KL):
@@ -130,9 +151,12 @@ class Evidence:
         return level > _FAR_SHARE * self._budget
 
     def _has_learnt(self) -> bool:
+        return self._is_clear(self._best - self._lowest, _LEARNT_NOISE_UNITS)
+
+    def _is_clear(self, difference: float, units: float) -> bool:
+        """Tell whether two levels of the reward differ by so many units of its noise."""
         noise = _TO_STD * self._scatter * math.sqrt(_WEIGHT)  # that of the level
-        range_covered = self._best - self._lowest
-        return self._rewards >= _MIN_REWARDS and range_covered > _LEARNT_NOISE_UNITS * noise
+        return self._rewards >= _MIN_REWARDS and difference > units * noise
 
     @property
     def _before(self) -> float:

@@ -18,6 +18,10 @@ from klarm.types import Event
 
 # Beyond this share of its budget KL is far: no longer small change.
 FAR = 0.5
+# A reward has risen with another metric if this share of its rise came since that one moved. SB3
+# logs a mean over the last hundred episodes: it goes on rising when the policy is long broken.
+_WITH = 0.25
+_REWARD = "reward"
 
 
 class Circumstances(NamedTuple):
@@ -61,6 +65,8 @@ class Pattern:
             if movement is None:
                 return False
             where = movement.direction if metric in self.order[:-1] else movement.lately
+            if metric == _REWARD and where == "up" and not self._rose_with_others(found):
+                where = "flat"
             if where not in directions or movement.factor < self.least.get(metric, -inf):
                 return False
         if self.cause_metric:
@@ -71,6 +77,12 @@ class Pattern:
         steps = [found[metric].step for metric in self.order if metric in found]
         # What moves at the same step came first no more than the other did.
         return all(earlier < later for earlier, later in pairwise(steps))
+
+    def _rose_with_others(self, found: Mapping[str, Movement]) -> bool:
+        """Tell whether reward has risen since the others moved: what came before is not theirs."""
+        others = [found[metric] for metric in self.moved if metric != _REWARD and metric in found]
+        moved = [other.step for other in others if other.direction != "flat"]
+        return all(found[_REWARD].share_since(step) >= _WITH for step in moved)
 
 
 _UP: tuple[Direction, ...] = ("up",)

@@ -52,11 +52,19 @@ class Movement(NamedTuple):
     # If it has turned back since: where it is now, and over what was normal.
     ended: Direction | None = None
     now: float = math.nan
+    # How far away from normal the median was of the values up to a step, step by step.
+    path: tuple[tuple[int, float], ...] = ()
 
     @property
     def lately(self) -> Direction:
         """Where it is now."""
         return self.ended or self.direction
+
+    def share_since(self, step: int) -> float:
+        """Return how much of its way it has come since a step; 1 if that is not known."""
+        before = [away for at, away in self.path if at < step]
+        now = self.path[-1][1] if self.path else 0.0
+        return 1.0 - before[-1] / now if before and now else 1.0
 
     def __str__(self) -> str:
         if self.direction == "flat":
@@ -188,13 +196,17 @@ def summary(movements: Iterable[Movement]) -> str:
 def _raised_rate(series: list[tuple[int, float]]) -> Movement | None:
     """Return where a learning rate was last multiplied at a stroke; schedules do not do that.
 
-    It has no noise, so a few values before are enough, and it may stand anywhere among them.
+    It has no noise, so a few values before are enough, and it may stand anywhere among them. From 0
+    a schedule sets out as well, but in small steps: what follows is many times the first of them.
     """
+    highest_since = 0.0
     for number in range(len(series) - 1, _MIN_OF_A_LEVEL - 1, -1):
         (_, before), (step, after) = series[number - 1], series[number]
         if 0.0 < _RAISED * before <= after < math.inf:
-            now = series[-1][1]
-            return Movement(_RATE, "up", step, after / before, level=now)
+            return Movement(_RATE, "up", step, after / before, level=series[-1][1])
+        if before == 0.0 < after < math.inf and highest_since < _RAISED * after:
+            return Movement(_RATE, "up", step, math.inf, level=series[-1][1])
+        highest_since = max(highest_since, after)
     return None
 
 
@@ -243,6 +255,7 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
         level=normal + now,
         ended=ended if turned else None,
         now=(normal + now) / unit,
+        path=tuple((series[split + i + at_once - 1][0], far) for i, far in enumerate(away)),
     )
 
 

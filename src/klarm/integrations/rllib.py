@@ -137,6 +137,10 @@ def _watchable(result: Mapping[str, Any], module: str, measures_kl: bool) -> dic
     learner = dict(result.get("learners", {}).get(module, {}))
     if not measures_kl:
         learner.pop("mean_kl_loss", None)  # it is 0 then
+    if not learner.get("num_module_steps_trained", 1) > 0:
+        # APPO and IMPALA learn beside the sampling: an iteration without an update has means over
+        # nothing, which are NaN.
+        learner = {}
     runners = result.get("env_runners", {})
     if not runners.get("num_episodes"):  # without, the means are those of earlier iterations
         return {"learners": {module: learner}}

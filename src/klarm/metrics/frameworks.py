@@ -31,6 +31,8 @@ _REFERENCE, _ROLLOUT = Kind("reference"), Kind("rollout")
 FRAMEWORKS: dict[str, dict[str, Row]] = {
     "trl": {"kl": Row("kl", Kind("reference", "k3"))},
     "trl/rloo": {"kl": Row("kl", Kind("reference", "k1"))},
+    # Of completions that belong to other prompts, and never below 0.
+    "trl/kto": {"kl": Row("kl", Kind("reference", per="sequence"))},
     "trl/asyncgrpo": {"kl": Row("kl_old", Kind("old", "k3"))},
     "trl/ppo": {
         "objective/kl": Row("kl", Kind("reference", per="sequence")),
