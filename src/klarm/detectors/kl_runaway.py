@@ -29,7 +29,7 @@ _FIRST_NOTED_STEP, _NOTED_A_DOUBLING = 100, 4
 
 @dataclass(frozen=True, kw_only=True)
 class Constants:
-    """What nobody should have to set; `make quality-grid` chooses these and shows what they do."""
+    """What nobody should have to set; `make quality-grid` tries others and shows what they do."""
 
     # Healthy KL takes off within its first tens of steps. Until it is negligible, a floor that
     # falls with the cube of time has it judged in absolute terms.
