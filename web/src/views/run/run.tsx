@@ -1,0 +1,1 @@
+export function RunView(_: Record<string, unknown>) { return null; }

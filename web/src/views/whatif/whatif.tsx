@@ -1,0 +1,1 @@
+export function WhatIfView(_: Record<string, unknown>) { return null; }
