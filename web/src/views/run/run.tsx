@@ -1,1 +1,209 @@
-export function RunView(_: Record<string, unknown>) { return null; }
+/** One run: what is wrong with it, its curves, its incidents, its settings. */
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { overviewAddress, runAddress, whatIfAddress } from "../../address";
+import { endSilence, getBaseline, getRunNames } from "../../api/client";
+import { asApiError, useChanges, useLoaded, useThrottled } from "../../api/hooks";
+import type { Incident, MetricInfo, Run, Silence } from "../../api/types";
+import { shown } from "../../format/names";
+import { count } from "../../format/number";
+import { useKeys } from "../../keyboard";
+import { Ago } from "../../parts/ago";
+import { Badge } from "../../parts/badge";
+import { Crumbs } from "../../parts/frame";
+import { Empty, Failure, Loading } from "../../parts/notice";
+import { toast } from "../../parts/toast";
+import { go, setQuery } from "../../router";
+import { listed } from "../overview/order";
+import { IncidentList } from "./incident_list";
+import { Legend } from "./legend";
+import { MetricChart } from "./metric_chart";
+import { useRecord, type RunRecord } from "./record";
+import { rangeOf, useCurves } from "./series";
+import { Settings } from "./settings";
+import { setSmoothing, showAll, stateIn, USUAL_SMOOTHING, zoomTo } from "./state";
+import { Toolbar } from "./toolbar";
+import { Trouble } from "./trouble";
+
+// Detectors that have a baseline, by the metric that they measure.
+const BASELINES: Record<string, string> = { kl: "kl_explosion", grad_norm: "gradient_norm_spike" };
+const BASELINE_MS = 1000;
+
+export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
+  const record = useRecord(id);
+  const { run, error, reload } = record;
+  useEffect(() => {
+    if (run) document.title = `${run.health === "ok" ? "" : `${run.health}: `}${run.name} – klarm`;
+  }, [run?.name, run?.health]);
+  if (error && (!run || error.code === "not_found")) return <Failure error={error} retry={reload} />;
+  if (!run) return <Loading />;
+  return <Loaded run={run} record={record} query={query} />;
+}
+
+function Loaded({ run, record, query }: { run: Run; record: RunRecord; query: URLSearchParams }) {
+  const state = stateIn(query);
+  const { axis, zoom, smoothing } = state;
+  const charts = useRef<HTMLDivElement>(null);
+  const names = run.metrics.map((metric) => metric.name);
+  const large = run.metrics.find((metric) => metric.name === state.metric) ?? run.metrics[0];
+  const log = state.log ?? isLogByDefault(large);
+
+  const since = state.last !== null && run.last_step !== null ? run.last_step - state.last : undefined;
+  // The server is asked for a window that moves only now and then, so that following stays cheap.
+  const asked = { axis, from: zoom?.[0] ?? (since === undefined ? undefined : coarse(since, state.last ?? 1)), to: zoom?.[1] };
+  const width = useMemo(() => Math.min(1300, innerWidth), []);
+  const largeCurve = useCurves({ run: run.id, metrics: large ? [large.name] : [], ...asked, width });
+  const small = useCurves({ run: run.id, metrics: names.filter((name) => name !== large?.name), ...asked, width: Math.ceil(width / 3) });
+  const detector = large && Object.hasOwn(BASELINES, large.name) ? BASELINES[large.name] : undefined;
+  const baseline = useLoaded(
+    detector ? (signal) => getBaseline(run.id, { ...asked, width }, detector, signal) : null,
+    [run.id, detector, axis, asked.from, asked.to],
+  );
+  const readBaseline = useThrottled(baseline.reload, BASELINE_MS);
+  useChanges(run.id, () => !zoom && readBaseline(), baseline.reload);
+
+  const whole = rangeOf({ ...(small ?? {}), ...(largeCurve ?? {}) });
+  const range: [number, number] | null = zoom ?? (since !== undefined && whole ? [Math.max(since, whole[0]), whole[1]] : whole);
+
+  const show = (incident: Incident) => {
+    const from = axis === "time" ? incident.started_time : incident.started;
+    const to = axis === "time" ? (incident.ended_time ?? run.last_seen) : (incident.ended ?? run.last_step);
+    if (from === null || to === null) return;
+    const air = Math.max((to - from) * 0.4, axis === "time" ? 60 : 20);
+    zoomTo(from - air, to + air);
+    charts.current?.scrollIntoView({ block: "start" });
+  };
+  const runs = useLoaded(getRunNames, []);
+  const another = (by: number) => {
+    const order = listed(runs.data?.runs ?? [], "", "worst");
+    const next = order[order.findIndex((one) => one.id === run.id) + by];
+    if (next) go(runAddress(next.id));
+  };
+  useKeys({
+    l: () => setQuery({ log: log ? "0" : "1" }),
+    s: () => setSmoothing(smoothing > 0 ? 0 : USUAL_SMOOTHING),
+    "0": showAll,
+    e: () => nextIncident(record.incidents, axis === "step" ? zoom : null, show),
+    j: () => another(1),
+    k: () => another(-1),
+    "/": () => go(overviewAddress()),
+  });
+
+  return (
+    <div class="run">
+      <Crumbs path={[{ text: "All runs", address: overviewAddress() }, { text: run.name }]} />
+      <Head run={run} />
+      <Trouble run={run.id} incidents={record.incidents} />
+      <Remarks run={run} />
+      {!large ? (
+        <Empty>
+          <p>This run has not logged a value yet.</p>
+        </Empty>
+      ) : (
+        <>
+          <Toolbar run={run} state={state} log={log} charts={() => charts.current} />
+          <div ref={charts} class="charts">
+            <div class="card">
+              {largeCurve?.[large.name] && (
+                <MetricChart
+                  large
+                  metric={large}
+                  series={largeCurve[large.name]!}
+                  marked={record}
+                  baseline={detector && baseline.data?.metric === large.name && baseline.data.enabled ? baseline.data : null}
+                  axis={axis}
+                  range={range}
+                  log={log}
+                  smoothing={smoothing}
+                />
+              )}
+              <Legend baseline={detector ? baseline.data : null} record={record} />
+            </div>
+            <div class="small-charts">
+              {run.metrics.map((metric) => {
+                const series = small?.[metric.name];
+                return metric === large || !series ? null : (
+                  <div class="card" key={metric.name}>
+                    <MetricChart
+                      metric={metric}
+                      series={series}
+                      marked={record}
+                      axis={axis}
+                      range={range}
+                      log={isLogByDefault(metric) && log}
+                      smoothing={smoothing}
+                      onEnlarge={() => setQuery({ metric: metric.name })}
+                    />
+                  </div>
+                );
+              })}
+            </div>
+          </div>
+        </>
+      )}
+      <div class="two-columns">
+        <IncidentList run={run.id} incidents={record.incidents} blips={record.blips} onShow={show} />
+        <Settings run={run.id} />
+      </div>
+    </div>
+  );
+}
+
+function Head({ run }: { run: Run }) {
+  return (
+    <div class="run-title">
+      <h1>{run.name}</h1>
+      <Badge kind={run.health} />
+      <span class="muted">
+        {[run.activity, `step ${count(run.last_step)}`, run.framework, run.host].filter(Boolean).join(" · ")} · last seen{" "}
+        <Ago time={run.last_seen} />
+      </span>
+      <span class="grow" />
+      <a class="button small" href={whatIfAddress(run.id)}>
+        What if …
+      </a>
+    </div>
+  );
+}
+
+/** Silences, and what the server has to say about the journal. */
+function Remarks({ run }: { run: Run }) {
+  if (run.silences.length + run.notices.length === 0) return null;
+  return (
+    <ul class="remarks">
+      {run.silences.map((one) => (
+        <li key={one.signal}>
+          {one.text || `${shown(one.signal)} is silenced`}
+          <button type="button" class="button small" onClick={() => void unsilence(run.id, one)}>
+            End this silence
+          </button>
+        </li>
+      ))}
+      {run.notices.map((text) => (
+        <li key={text}>{text}</li>
+      ))}
+    </ul>
+  );
+}
+
+async function unsilence(run: string, { signal }: Silence): Promise<void> {
+  try {
+    toast((await endSilence(run, signal)).text);
+  } catch (error) {
+    toast(asApiError(error).message, true);
+  }
+}
+
+/** KL spans orders of magnitude, unless it is an estimate that goes below zero. */
+function isLogByDefault(metric: MetricInfo | undefined): boolean {
+  return metric !== undefined && metric.signal === "kl" && !(typeof metric.min === "number" && metric.min < 0);
+}
+
+/** Show the incident after the one in view; after the last, the first. */
+function nextIncident(incidents: Incident[], zoom: [number, number] | null, show: (incident: Incident) => void): void {
+  const ordered = [...incidents].sort((a, b) => a.started - b.started);
+  const inView = ordered.findIndex((one) => zoom && one.started >= zoom[0] && one.started <= zoom[1]);
+  const next = ordered[(inView + 1) % Math.max(1, ordered.length)];
+  if (next) show(next);
+}
+
+const coarse = (step: number, size: number) => Math.floor(step / size) * size;

@@ -1,0 +1,79 @@
+/** Which marks a metric's chart has: its incidents, alerts, NaN, checkpoints and rollbacks. */
+import type { Alert, Baseline, Checkpoint, Incident, MetricInfo, Rollback, Series } from "../../api/types";
+import { band, curve, dots, flags, limit, returns, spans, ticks, type Dot, type Layer, type Span } from "../../charts/layers";
+import { shown } from "../../format/names";
+import { finite } from "../../format/number";
+import { nearest } from "../../series/tail";
+
+type Axis = "step" | "time";
+
+export interface Marked {
+  incidents: Incident[];
+  alerts: Alert[];
+  checkpoints: Checkpoint[];
+  rollbacks: Rollback[];
+}
+
+const place = (axis: Axis, step: number | null, time: number | null | undefined) => (axis === "time" ? (time ?? null) : step);
+
+/** Whether an incident or alert is about this metric; a metric that klarm does not know has no signal. */
+const isAbout = (metric: Pick<MetricInfo, "name" | "signal">, signal: string) => metric.signal !== "" && metric.signal === signal;
+
+export function incidentSpans(incidents: Incident[], metric: MetricInfo, axis: Axis): Span[] {
+  return incidents.flatMap((incident) => {
+    const from = place(axis, incident.started, incident.started_time);
+    if (from === null) return [];
+    const own = isAbout(metric, incident.signal) || incident.metric === metric.name;
+    const to = incident.ended === null ? null : place(axis, incident.ended, incident.ended_time);
+    const label = own ? `${incident.number}` : `${incident.number} ${shown(incident.signal)}`;
+    return [{ from, to, severity: incident.severity, label, faint: !own || incident.reason === "rolled_back" }];
+  });
+}
+
+export function alertDots(alerts: Alert[], metric: MetricInfo, series: Series, axis: Axis): Dot[] {
+  return alerts.flatMap((alert) => {
+    if (alert.rolled_back) return [];
+    const named = alert.metrics !== undefined && Object.hasOwn(alert.metrics, metric.name);
+    if (!named && !isAbout(metric, alert.signal)) return [];
+    const x = place(axis, alert.step, alert.time);
+    if (x === null) return [];
+    const y = finite(alert.metrics?.[metric.name]) ?? series.y[nearest(series.x, x)];
+    return y === undefined ? [] : [{ x, y, severity: alert.severity }];
+  });
+}
+
+/** What is drawn below the curve. */
+export function underlay(marked: Marked, metric: MetricInfo, baseline: Baseline | null, axis: Axis, floor: number): Layer[] {
+  const layers = [spans(incidentSpans(marked.incidents, metric, axis))];
+  if (!baseline) return layers;
+  const { x, mean, std, warning, critical, limits } = baseline;
+  const edge = (sign: number) => mean.map((middle, at) => (middle === null || std[at] == null ? null : middle + sign * std[at]));
+  return [
+    ...layers,
+    band(x, edge(-1), edge(1), floor),
+    curve(x, warning, (theme) => theme.warning, floor, [5, 4]),
+    curve(x, critical, (theme) => theme.critical, floor, [5, 4]),
+    ...limits.map(({ value, severity, detector }) => limit(value, severity, `${detector} ${severity}`, floor)),
+  ];
+}
+
+/** What is drawn above the curve. */
+export function overlay(marked: Marked, metric: MetricInfo, series: Series, axis: Axis, floor: number, large: boolean): Layer[] {
+  const layers = [ticks(series.non_finite.map((point) => point.x)), dots(alertDots(marked.alerts, metric, series, axis), floor)];
+  if (!large) return layers;
+  return [
+    ...layers,
+    flags(
+      marked.checkpoints.flatMap(({ step, time, counts, unsafe }) => {
+        const x = place(axis, step, time);
+        return x === null ? [] : [{ x, good: counts && !unsafe }];
+      }),
+    ),
+    returns(
+      marked.rollbacks.flatMap(({ step, time }) => {
+        const x = place(axis, step, time);
+        return x === null ? [] : [x];
+      }),
+    ),
+  ];
+}
