@@ -14,6 +14,7 @@ export interface Line {
   y: (number | null)[];
   colour: (theme: Theme) => string;
   width?: number;
+  dash?: number[] | undefined;
 }
 
 export interface ChartProps {
@@ -120,6 +121,7 @@ function optionsFor(latest: { current: ChartProps }, theme: Theme, width: number
       {},
       ...lines.map((line) => ({
         stroke: line.colour(theme), width: line.width ?? 1.25, points: { show: line.x.length < 3 }, spanGaps: true,
+        ...(line.dash && { dash: line.dash }),
       })),
     ],
     cursor: {
