@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo page test test-browser test-frameworks chromium lint format bench bench-against bench-frameworks framework-runs quality recordings clean
+.PHONY: help demo page test test-browser screenshots test-frameworks chromium lint format bench bench-against bench-frameworks framework-runs quality recordings clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 25
@@ -19,6 +19,9 @@ test-browser: page .venv-browser/.installed chromium ## check the page: types, u
 	@web/with-node npm run --silent check
 	@web/with-node npm run --silent test
 	@.venv-browser/bin/pytest tests/browser
+
+screenshots: page .venv-browser/.installed chromium ## take the pictures of docs/page.md anew
+	@PYTHONPATH=tests/browser .venv-browser/bin/python tests/browser/take_screenshots.py docs/images
 
 test-frameworks: .venv-frameworks/.installed ## run the tests within real TRL, SB3, RLlib ... (CPU, an environment of 3 GB)
 	@.venv-frameworks/bin/pytest tests/frameworks src/klarm/integrations
