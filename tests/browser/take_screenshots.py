@@ -5,6 +5,7 @@ A real server, real journals, a real Chromium; only the clock of the runs is mad
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -26,12 +27,14 @@ def main(target: Path) -> None:
     """Write a picture of every view into a folder."""
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
-        runs = Path(place) / "klarm_runs"
-        training = write_runs(runs, Path(place) / "checkpoints")
+        target = target.resolve()
+        os.chdir(place)  # so that the pictures show short paths
+        runs = Path("klarm_runs")
+        training = write_runs(runs, Path("checkpoints"))
         browser = playwright.chromium.launch(
             executable_path=find_chromium(), args=["--no-sandbox", "--disable-dev-shm-usage"]
         )
-        with running_server(runs) as address:
+        with running_server(runs.resolve()) as address:
             site = Site(browser, address)
             for name, path, options in views(site):
                 page = site.open(path, **{"viewport": DESKTOP, "color_scheme": "light", **options})

@@ -47,6 +47,9 @@ describe("scales", () => {
     expect(floor).toBe(0.01);
     expect(lifted([0, -1, 5, null], floor)).toEqual([0.01, 0.01, 5, null]);
   });
+  test("the first few values near zero do not stretch the axis", () => {
+    expect(logFloor([1e-9, ...Array.from({ length: 99 }, () => 0.5)])).toBe(0.05);
+  });
   test("a series without a positive value still has an axis", () => expect(logFloor([0, 0])).toBeGreaterThan(0));
   test("decades are whole, and at least one", () => {
     expect(decades(0.02, 0.5)).toEqual([0.01, 1]);

@@ -112,7 +112,8 @@ function optionsFor(latest: { current: ChartProps }, theme: Theme, width: number
         ...(axis !== "time" && { values: (_: uPlot, marks: number[]) => marks.map(axis === "seconds" ? elapsed : plain) }),
       },
       {
-        stroke: theme.muted, font: theme.font, grid: { stroke: theme.grid, width: 1 }, ticks: { show: false },
+        stroke: theme.muted, font: theme.font, ticks: { show: false },
+        grid: { stroke: theme.grid, width: 1, ...(log && { filter: (_: uPlot, marks: number[]) => marks.map(wholeDecade) }) },
         size: 58, gap: 4, space: compact ? 26 : 32,
         values: (_: uPlot, marks: (number | null)[]) => marks.map((mark) => (mark === null ? "" : number(mark))),
       },
@@ -184,6 +185,9 @@ function rangeOfY(props: ChartProps): [number, number] {
   for (const value of alsoInView) if (value > greatest && value < greatest + size) greatest = value;
   return padded(least, greatest);
 }
+
+/** The lines between decades would fill a small chart. */
+const wholeDecade = (mark: number) => (Math.abs(Math.log10(mark) - Math.round(Math.log10(mark))) < 1e-6 ? mark : null);
 
 const plain = (mark: number) => (Math.abs(mark) >= 10000 ? `${number(mark / 1000, 6)}k` : number(mark, 6));
 

@@ -10,32 +10,43 @@ export interface Span {
   to: number | null;
   severity: string;
   label: string;
+  /** Whether the whole height is shaded, or only a bar drawn at the top. */
+  shaded: boolean;
   /** An incident that a rollback undid is drawn faintly. */
   faint?: boolean;
 }
 
-/** Shade incidents; a bar at the top stays visible where the shading is narrow. */
+const MOST_LANES = 4;
+const LANE = 15;
+
+/** Shade incidents. Their bars at the top stay visible where the shading is narrow, and never overlap. */
 export function spans(list: Span[]): Layer {
   return (chart, context, theme) => {
     const { left, top, width, height } = chart.bbox;
     const ratio = devicePixelRatio;
-    let labelledUpTo = -Infinity;
-    for (const span of [...list].sort((a, b) => a.from - b.from)) {
+    context.font = scaledFont(theme, ratio);
+    context.textAlign = "left";
+    context.textBaseline = "top";
+    const laneEnds: number[] = [];
+    for (const span of [...list].sort((a, b) => Number(b.shaded) - Number(a.shaded) || a.from - b.from)) {
       const start = Math.max(left, chart.valToPos(span.from, "x", true));
       const end = span.to === null ? left + width : Math.min(left + width, chart.valToPos(span.to, "x", true));
       if (end < left || start > left + width) continue;
       const wide = Math.max(end - start, 2 * ratio);
+      const labelWide = context.measureText(span.label).width + 8 * ratio;
+      const free = laneEnds.findIndex((taken) => taken <= start);
+      const lane = Math.min(free < 0 ? laneEnds.length : free, MOST_LANES - 1);
+      laneEnds[lane] = Math.max(laneEnds[lane] ?? 0, start + Math.max(wide, labelWide));
       context.fillStyle = severityColour(theme, span.severity);
-      context.globalAlpha = span.faint ? 0.05 : 0.11;
-      context.fillRect(start, top, wide, height);
-      context.globalAlpha = span.faint ? 0.3 : 1;
-      context.fillRect(start, top, wide, 3 * ratio);
-      if (start >= labelledUpTo && span.label) {
-        context.font = scaledFont(theme, ratio);
-        context.textBaseline = "top";
-        context.fillText(span.label, start + 4 * ratio, top + 6 * ratio);
-        labelledUpTo = start + context.measureText(span.label).width + 12 * ratio;
+      if (span.shaded) {
+        context.globalAlpha = span.faint ? 0.05 : 0.12;
+        context.fillRect(start, top, wide, height);
       }
+      context.globalAlpha = span.faint ? 0.4 : 1;
+      context.fillRect(start, top + lane * LANE * ratio, wide, 3 * ratio);
+      // Where there is no room to the right, the label ends at the edge.
+      const text = Math.min(start + 3 * ratio, left + width - labelWide);
+      context.fillText(span.label, Math.max(left, text), top + (lane * LANE + 4) * ratio);
       context.globalAlpha = 1;
     }
   };
@@ -63,14 +74,14 @@ export function curve(x: number[], y: (number | null)[], colour: (theme: Theme) 
     context.setLineDash(dash.map((length) => length * devicePixelRatio));
     for (const [start, end] of stretches(x, (at) => y[at] != null)) {
       context.beginPath();
-      for (let at = start; at < end; at += 1) context.lineTo(px(chart, x[at]), py(chart, y[at], floor));
+      for (let at = start; at < end; at += 1) context.lineTo(px(chart, x[at]), py(chart, Math.max(y[at] as number, floor || -Infinity), floor));
       context.stroke();
     }
     context.setLineDash([]);
   };
 }
 
-/** A fixed limit, with its name at the right end. */
+/** A fixed limit, with its name at the left end, where curves are rarely high. */
 export function limit(value: number, severity: string, label: string, floor: number): Layer {
   return (chart, context, theme) => {
     const { left, top, width, height } = chart.bbox;
@@ -88,10 +99,9 @@ export function limit(value: number, severity: string, label: string, floor: num
     context.setLineDash([]);
     context.globalAlpha = 1;
     context.font = scaledFont(theme, ratio);
-    context.textAlign = "right";
-    context.textBaseline = y < top + 16 * ratio ? "top" : "bottom";
-    context.fillText(label, left + width - 4 * ratio, y + (context.textBaseline === "top" ? 2 : -2) * ratio);
     context.textAlign = "left";
+    context.textBaseline = "bottom";
+    context.fillText(label, left + 4 * ratio, y - 2 * ratio);
   };
 }
 
@@ -180,6 +190,7 @@ export function returns(list: number[]): Layer {
       context.stroke();
       context.setLineDash([]);
       context.font = scaledFont(theme, ratio);
+      context.textAlign = "left";
       context.textBaseline = "bottom";
       context.fillText("↺", at + 3 * ratio, top + height - 10 * ratio);
     }

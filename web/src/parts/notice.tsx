@@ -26,7 +26,7 @@ export function Loading() {
 }
 
 /** The server's messages begin in lower case and have no full stop, as those of the command line. */
-export function sentence(text: string): string {
-  const begun = text.charAt(0).toUpperCase() + text.slice(1);
+export function sentence(text: string, capital = true): string {
+  const begun = capital ? text.charAt(0).toUpperCase() + text.slice(1) : text;
   return /[.!?…]$/.test(begun) ? begun : `${begun}.`;
 }

@@ -1,19 +1,18 @@
 /** Ranges of value axes: what has to be seen, and what a logarithm can show. */
 
-// Below the largest value by more than this, a logarithmic axis shows the floor.
+// A logarithmic axis shows no more decades than this below the largest value, ...
 const MOST_DECADES = 9;
+// ... and no more than one below what all but a few values reach: KL begins at zero.
+const FEW = 0.05;
 
 /** The least value that a logarithmic axis shows: zeros and negative values are drawn there. */
 export function logFloor(values: readonly (number | null)[]): number {
-  let least = Infinity;
-  let greatest = 0;
-  for (const value of values) {
-    if (value === null || !(value > 0) || !Number.isFinite(value)) continue;
-    if (value < least) least = value;
-    if (value > greatest) greatest = value;
-  }
-  if (greatest === 0) return 1e-3;
-  return Math.max(least, greatest / 10 ** MOST_DECADES);
+  const positive = Float64Array.from(values.filter((value): value is number => value !== null && value > 0 && value < Infinity)).sort();
+  const least = positive[0];
+  const greatest = positive.at(-1);
+  if (least === undefined || greatest === undefined) return 1e-3;
+  const usual = positive[Math.floor(positive.length * FEW)] ?? least;
+  return Math.max(least, usual / 10, greatest / 10 ** MOST_DECADES);
 }
 
 /** Values as a logarithmic axis can draw them. */

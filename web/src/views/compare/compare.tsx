@@ -49,14 +49,15 @@ function Loaded({ comparison, query }: { comparison: Comparison; query: URLSearc
   const state = stateIn(query);
   const { zoom, smoothing } = state;
   const alignment = alignmentIn(query.get("align"));
-  const metric = comparison.metrics.find((name) => name === state.metric) ?? comparison.metrics[0];
+  const metrics = useMemo(() => inUsualOrder(comparison.metrics), [comparison]);
+  const metric = metrics.find((name) => name === state.metric) ?? metrics[0];
   const log = state.log ?? metric === "kl";
   const width = useMemo(() => Math.min(1300, innerWidth), []);
   const root = useRef<HTMLDivElement>(null);
   const ids = comparison.runs.map((run) => run.id);
 
   const curves = useLoaded(
-    (signal) => loadCurves(comparison, comparison.metrics, { alignment, zoom, width }, signal),
+    (signal) => loadCurves(comparison, metrics, { alignment, zoom, width }, signal),
     [comparison, alignment, zoom?.join()],
   );
   const refresh = useThrottled(curves.reload, REFRESH_MS);
@@ -127,7 +128,7 @@ function Loaded({ comparison, query }: { comparison: Comparison; query: URLSearc
       <div class="charts">
         <div class="card">{metric && <Overlay {...shared} metric={metric} log={log} large onCursor={atCursor} />}</div>
         <div class="small-charts">
-          {comparison.metrics
+          {metrics
             .filter((name) => name !== metric && runs.some((run) => (run.curves?.[name]?.x.length ?? 0) > 0))
             .map((name) => (
               <div class="card" key={name}>
@@ -173,6 +174,12 @@ function RunKeys({ comparison, runs, values }: RunKeysProps) {
       })}
     </ul>
   );
+}
+
+const FIRST = ["kl", "reward", "entropy"];
+
+function inUsualOrder(metrics: string[]): string[] {
+  return [...FIRST.filter((name) => metrics.includes(name)), ...metrics.filter((name) => !FIRST.includes(name))];
 }
 
 function wholeRange(runs: ComparedRun[]): [number, number] | null {

@@ -9,6 +9,7 @@ import { band, curve, returns, spans, ticks } from "../../charts/layers";
 import { heading, shown } from "../../format/names";
 import { count, number } from "../../format/number";
 import { Section } from "../../parts/frame";
+import { sentence } from "../../parts/notice";
 import { logFloor } from "../../series/scale";
 import { nearest } from "../../series/tail";
 
@@ -54,7 +55,7 @@ export function Moved({ incident }: { incident: IncidentDetail }) {
         </a>
       }
     >
-      {moved?.text && <p>{sentenceOf(moved.text)}</p>}
+      {moved?.text && <p>In order: {sentence(moved.text, false)}</p>}
       <div class="aligned">
         {names.map((name) => {
           const its = series.data?.[name];
@@ -92,7 +93,7 @@ function Aligned({ name, series, info, incident, range, main, baseline }: Aligne
   const title = info?.meaning ? heading(name) : name;
   const resting = series.y.length > 0 ? `${number(series.y[0])} → ${number(series.y.at(-1))}` : "no value here";
   const severity = main ? incident.severity : "neutral";
-  const under = [spans([{ from: incident.started, to: incident.ended, severity, label: main ? "first alert" : "" }])];
+  const under = [spans([{ from: incident.started, to: incident.ended, severity, label: main ? "first alert" : "", shaded: true }])];
   if (incident.onset !== null && incident.onset < incident.started) under.push(returns([incident.onset]));
   if (baseline) {
     const edge = (sign: number) => baseline.mean.map((mean, at) => (mean === null || baseline.std[at] == null ? null : mean + sign * baseline.std[at]));
@@ -130,5 +131,3 @@ function Aligned({ name, series, info, incident, range, main, baseline }: Aligne
     </figure>
   );
 }
-
-const sentenceOf = (text: string) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;

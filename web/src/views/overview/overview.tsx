@@ -12,7 +12,7 @@ import { useRuns } from "./runs";
 import { useNarrow, useVisibleRows } from "./virtual";
 
 const ROW_HEIGHT = 64;
-const NARROW_ROW_HEIGHT = 172;
+const NARROW_ROW_HEIGHT = 198;
 const MOST_COMPARED = 20;
 
 export function OverviewView({ query }: { query: URLSearchParams }) {

@@ -20,7 +20,7 @@ export function Legend({ baseline, record }: { baseline: Baseline | null; record
       {record.incidents.length > 0 && <li class="key-span">incident</li>}
       {record.checkpoints.length > 0 && <li class="key-flag">checkpoint</li>}
       {record.rollbacks.length > 0 && <li class="key-return">rollback</li>}
-      <li class="key-tick">NaN or infinite</li>
+      {record.run?.metrics.some((metric) => metric.non_finite > 0) && <li class="key-tick">NaN or infinite</li>}
       <li class="hint">drag to zoom, double-click to reset</li>
     </ul>
   );

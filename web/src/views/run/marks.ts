@@ -19,14 +19,16 @@ const place = (axis: Axis, step: number | null, time: number | null | undefined)
 /** Whether an incident or alert is about this metric; a metric that klarm does not know has no signal. */
 const isAbout = (metric: Pick<MetricInfo, "name" | "signal">, signal: string) => metric.signal !== "" && metric.signal === signal;
 
-export function incidentSpans(incidents: Incident[], metric: MetricInfo, axis: Axis): Span[] {
+/** The incidents of a metric's signal; on a large chart, the others as well, as bars. */
+export function incidentSpans(incidents: Incident[], metric: MetricInfo, axis: Axis, large: boolean): Span[] {
   return incidents.flatMap((incident) => {
     const from = place(axis, incident.started, incident.started_time);
     if (from === null) return [];
     const own = isAbout(metric, incident.signal) || incident.metric === metric.name;
+    if (!own && !large) return [];
     const to = incident.ended === null ? null : place(axis, incident.ended, incident.ended_time);
-    const label = own ? `${incident.number}` : `${incident.number} ${shown(incident.signal)}`;
-    return [{ from, to, severity: incident.severity, label, faint: !own || incident.reason === "rolled_back" }];
+    const label = large ? `${incident.number} ${shown(incident.signal)}` : `${incident.number}`;
+    return [{ from, to, severity: incident.severity, label, shaded: own, faint: incident.reason === "rolled_back" }];
   });
 }
 
@@ -43,8 +45,8 @@ export function alertDots(alerts: Alert[], metric: MetricInfo, series: Series, a
 }
 
 /** What is drawn below the curve. */
-export function underlay(marked: Marked, metric: MetricInfo, baseline: Baseline | null, axis: Axis, floor: number): Layer[] {
-  const layers = [spans(incidentSpans(marked.incidents, metric, axis))];
+export function underlay(marked: Marked, metric: MetricInfo, baseline: Baseline | null, axis: Axis, floor: number, large: boolean): Layer[] {
+  const layers = [spans(incidentSpans(marked.incidents, metric, axis, large))];
   if (!baseline) return layers;
   const { x, mean, std, warning, critical, limits } = baseline;
   const edge = (sign: number) => mean.map((middle, at) => (middle === null || std[at] == null ? null : middle + sign * std[at]));

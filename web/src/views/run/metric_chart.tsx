@@ -34,7 +34,7 @@ export function MetricChart(props: MetricChartProps) {
   const readout = useRef<HTMLSpanElement>(null);
   const floor = log ? logFloor(series.y) : 0;
   const smooth = useMemo(() => (smoothing > 0 ? smoothed(series, smoothing) : null), [series, smoothing]);
-  const under = underlay(marked, metric, baseline, axis, floor);
+  const under = underlay(marked, metric, baseline, axis, floor, large);
   const over = [
     ...(smooth ? [curve(smooth.x, smooth.y, (theme) => theme.smooth, floor, [], large ? 2.25 : 1.75)] : []),
     ...overlay(marked, metric, series, axis, floor, large),

@@ -24,7 +24,8 @@ export function Trouble({ run, incidents }: { run: string; incidents: Incident[]
         <Badge kind={worst.severity} />
         <h2>
           <a href={incidentAddress(run, worst.id)}>
-            {heading(worst.signal)}: {worst.state === "open" ? "" : `${worst.state_text}, `}since step {count(worst.started)}
+            {heading(worst.signal)} {worst.severity} since step {count(worst.started)}
+            {worst.state !== "open" && `, ${worst.state_text}`}
           </a>
         </h2>
         <span class="muted">

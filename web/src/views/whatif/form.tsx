@@ -15,8 +15,8 @@ interface FormProps {
 export function SettingsForm({ section, recorded, tried, onTry }: FormProps) {
   return (
     <div class="settings-form">
-      <p class="muted">{section.about}</p>
-      {section.settings.map((setting) => {
+      <p class="muted">{section.about.replaceAll("`", "")}</p>
+      {ownFirst(section.settings).map((setting) => {
         const used = recorded[setting.name] ?? setting.default;
         const value = tried[setting.name] ?? used;
         const isTried = Object.hasOwn(tried, setting.name) && tried[setting.name] !== used;
@@ -32,6 +32,13 @@ export function SettingsForm({ section, recorded, tried, onTry }: FormProps) {
       })}
     </div>
   );
+}
+
+// Settings that every detector has; those of its own are what one came for.
+const SHARED = ["enabled", "warmup_steps", "confirm_steps", "resolve_after"];
+
+function ownFirst(settings: Setting[]): Setting[] {
+  return [...settings.filter(({ name }) => !SHARED.includes(name)), ...settings.filter(({ name }) => SHARED.includes(name))];
 }
 
 interface ControlProps {

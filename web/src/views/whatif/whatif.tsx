@@ -159,8 +159,8 @@ function Curve({ run, metric, answer, recorded }: CurveProps) {
   const log = name === "kl" && series.y.every((value) => value >= 0);
   const floor = log ? logFloor(series.y) : 0;
   const lanes: [string, Span[], boolean][] = [
-    ["Recorded", recorded.map((one) => ({ from: one.started, to: one.ended, severity: one.severity, label: heading(one.signal) })), false],
-    ["With these settings", answer.incidents.map((one) => ({ from: one.started, to: one.ended, severity: one.severity, label: heading(one.signal) })), true],
+    ["Recorded", recorded.map((one) => ({ from: one.started, to: one.ended, severity: one.severity, label: heading(one.signal), shaded: true })), false],
+    ["With these settings", answer.incidents.map((one) => ({ from: one.started, to: one.ended, severity: one.severity, label: heading(one.signal), shaded: true })), true],
   ];
   return (
     <>
