@@ -22,7 +22,7 @@ def test_runs_are_selected_and_overlaid(runs: Path, serve: Serve) -> None:
     expect(page.locator("h1")).to_have_text("Compare 2 runs")
     expect(page.locator(".metric.large canvas")).to_be_visible()
     expect(page.locator('figure[data-metric="reward"] canvas')).to_be_visible()
-    differences = page.get_by_role("region", name="Different settings")
+    differences = page.get_by_role("region", name="Different settings", exact=True)
     expect(differences).to_contain_text("kl_explosion.sigma_multiplier")
     page.get_by_role("button", name="First incident").click()
     page.wait_for_url("**align=incident**")

@@ -4,7 +4,7 @@ import "uplot/dist/uPlot.min.css";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { number } from "../format/number";
 import { decades, extent, lifted, logFloor, padded } from "../series/scale";
-import type { Layer } from "./layers";
+import { LANE_HEIGHT, type Layer } from "./layers";
 import { useTheme, type Theme } from "./theme";
 
 export type AxisKind = "step" | "time" | "seconds";
@@ -28,6 +28,8 @@ export interface ChartProps {
   log?: boolean;
   /** Further values that should be in view if that does not flatten the curve. */
   alsoInView?: number[];
+  /** How many lanes of bars are drawn above the plot. */
+  lanes?: number;
   under?: Layer[];
   over?: Layer[];
   /** Charts with the same key share their cursor. */
@@ -50,7 +52,7 @@ export function Chart(props: ChartProps) {
   const { log = false, axis, syncKey, compact = false } = props;
 
   // What uPlot cannot change later makes a new chart.
-  const shape = [log, axis, syncKey, compact, theme, props.lines.length].map(String).join();
+  const shape = [log, axis, syncKey, compact, props.lines.length, props.lanes].map(String).join();
   useLayoutEffect(() => {
     const element = place.current;
     if (!element) return;
@@ -91,7 +93,7 @@ function optionsFor(latest: { current: ChartProps }, theme: Theme, width: number
     const context = made.ctx;
     context.save();
     context.beginPath();
-    context.rect(made.bbox.left, made.bbox.top, made.bbox.width, made.bbox.height);
+    context.rect(made.bbox.left, 0, made.bbox.width, made.bbox.top + made.bbox.height);
     context.clip();
     for (const layer of pick(latest.current) ?? []) layer(made, context, theme);
     context.restore();
@@ -99,7 +101,7 @@ function optionsFor(latest: { current: ChartProps }, theme: Theme, width: number
   return {
     width,
     height,
-    padding: [8, 12, 0, 0],
+    padding: [() => 8 + (latest.current.lanes ?? 0) * LANE_HEIGHT, 12, 0, 0],
     legend: { show: false },
     scales: {
       x: { time: axis === "time", range: () => rangeOfX(latest.current) },

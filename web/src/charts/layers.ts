@@ -2,7 +2,7 @@
 import type uPlot from "uplot";
 import { severityColour, type Theme } from "./theme";
 
-/** Draws in canvas pixels; the drawing is clipped to the plot. */
+/** Draws in canvas pixels; the drawing is clipped to the plot and what is above it. */
 export type Layer = (chart: uPlot, context: CanvasRenderingContext2D, theme: Theme) => void;
 
 export interface Span {
@@ -17,38 +17,53 @@ export interface Span {
 }
 
 const MOST_LANES = 4;
-const LANE = 15;
+export const LANE_HEIGHT = 16;
 
-/** Shade incidents. Their bars at the top stay visible where the shading is narrow, and never overlap. */
-export function spans(list: Span[]): Layer {
+/** Spread spans over lanes, so that those at the same time lie below each other. */
+export function inLanes(list: Span[]): Span[][] {
+  const lanes: Span[][] = [];
+  for (const span of [...list].sort((a, b) => a.from - b.from)) {
+    const free = lanes.find((lane) => {
+      const last = lane.at(-1);
+      return last !== undefined && last.to !== null && last.to < span.from;
+    });
+    if (free) free.push(span);
+    else if (lanes.length < MOST_LANES) lanes.push([span]);
+    else lanes.at(-1)?.push(span);
+  }
+  return lanes;
+}
+
+/** Shade incidents, and draw their bars above the plot, one lane below the other. */
+export function spans(lanes: Span[][]): Layer {
   return (chart, context, theme) => {
     const { left, top, width, height } = chart.bbox;
     const ratio = devicePixelRatio;
     context.font = scaledFont(theme, ratio);
     context.textAlign = "left";
     context.textBaseline = "top";
-    const laneEnds: number[] = [];
-    for (const span of [...list].sort((a, b) => Number(b.shaded) - Number(a.shaded) || a.from - b.from)) {
-      const start = Math.max(left, chart.valToPos(span.from, "x", true));
-      const end = span.to === null ? left + width : Math.min(left + width, chart.valToPos(span.to, "x", true));
-      if (end < left || start > left + width) continue;
-      const wide = Math.max(end - start, 2 * ratio);
-      const labelWide = context.measureText(span.label).width + 8 * ratio;
-      const free = laneEnds.findIndex((taken) => taken <= start);
-      const lane = Math.min(free < 0 ? laneEnds.length : free, MOST_LANES - 1);
-      laneEnds[lane] = Math.max(laneEnds[lane] ?? 0, start + Math.max(wide, labelWide));
-      context.fillStyle = severityColour(theme, span.severity);
-      if (span.shaded) {
-        context.globalAlpha = span.faint ? 0.05 : 0.12;
-        context.fillRect(start, top, wide, height);
-      }
-      context.globalAlpha = span.faint ? 0.4 : 1;
-      context.fillRect(start, top + lane * LANE * ratio, wide, 3 * ratio);
-      // Where there is no room to the right, the label ends at the edge.
-      const text = Math.min(start + 3 * ratio, left + width - labelWide);
-      context.fillText(span.label, Math.max(left, text), top + (lane * LANE + 4) * ratio);
-      context.globalAlpha = 1;
-    }
+    lanes.forEach((lane, row) => {
+      const y = top - (lanes.length - row) * LANE_HEIGHT * ratio;
+      const placed = lane.flatMap((span) => {
+        const start = Math.max(left, chart.valToPos(span.from, "x", true));
+        const end = span.to === null ? left + width : Math.min(left + width, chart.valToPos(span.to, "x", true));
+        return end < left || start > left + width ? [] : [{ span, start, wide: Math.max(end - start, 2 * ratio) }];
+      });
+      placed.forEach(({ span, start, wide }, at) => {
+        context.fillStyle = severityColour(theme, span.severity);
+        if (span.shaded) {
+          context.globalAlpha = span.faint ? 0.05 : 0.12;
+          context.fillRect(start, top, wide, height);
+        }
+        context.globalAlpha = span.faint ? 0.5 : 1;
+        context.fillRect(start, y, wide, 3 * ratio);
+        // A label that would run into the next is left out; one at the edge ends there.
+        const long = context.measureText(span.label).width;
+        const text = Math.max(left, Math.min(start, left + width - long));
+        if (text + long < (placed[at + 1]?.start ?? Infinity)) context.fillText(span.label, text, y + 4 * ratio);
+        context.globalAlpha = 1;
+      });
+    });
   };
 }
 

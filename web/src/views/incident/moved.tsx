@@ -93,7 +93,7 @@ function Aligned({ name, series, info, incident, range, main, baseline }: Aligne
   const title = info?.meaning ? heading(name) : name;
   const resting = series.y.length > 0 ? `${number(series.y[0])} → ${number(series.y.at(-1))}` : "no value here";
   const severity = main ? incident.severity : "neutral";
-  const under = [spans([{ from: incident.started, to: incident.ended, severity, label: main ? "first alert" : "", shaded: true }])];
+  const under = [spans([[{ from: incident.started, to: incident.ended, severity, label: main ? "first alert" : "", shaded: true }]])];
   if (incident.onset !== null && incident.onset < incident.started) under.push(returns([incident.onset]));
   if (baseline) {
     const edge = (sign: number) => baseline.mean.map((mean, at) => (mean === null || baseline.std[at] == null ? null : mean + sign * baseline.std[at]));
@@ -118,6 +118,7 @@ function Aligned({ name, series, info, incident, range, main, baseline }: Aligne
         axis="step"
         range={range}
         log={log}
+        lanes={main ? 1 : 0}
         under={under}
         over={[ticks(series.non_finite.map((point) => point.x))]}
         syncKey="incident"

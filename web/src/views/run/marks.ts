@@ -45,8 +45,8 @@ export function alertDots(alerts: Alert[], metric: MetricInfo, series: Series, a
 }
 
 /** What is drawn below the curve. */
-export function underlay(marked: Marked, metric: MetricInfo, baseline: Baseline | null, axis: Axis, floor: number, large: boolean): Layer[] {
-  const layers = [spans(incidentSpans(marked.incidents, metric, axis, large))];
+export function underlay(lanes: Span[][], baseline: Baseline | null, floor: number): Layer[] {
+  const layers = [spans(lanes)];
   if (!baseline) return layers;
   const { x, mean, std, warning, critical, limits } = baseline;
   const edge = (sign: number) => mean.map((middle, at) => (middle === null || std[at] == null ? null : middle + sign * std[at]));

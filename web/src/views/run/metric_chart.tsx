@@ -2,14 +2,14 @@
 import { useMemo, useRef } from "preact/hooks";
 import type { Baseline, MetricInfo, Series } from "../../api/types";
 import { Chart } from "../../charts/chart";
-import { curve } from "../../charts/layers";
+import { curve, inLanes } from "../../charts/layers";
 import { heading } from "../../format/names";
 import { count, number } from "../../format/number";
 import { moment } from "../../format/time";
 import { logFloor } from "../../series/scale";
 import { smoothed } from "../../series/smooth";
 import { nearest } from "../../series/tail";
-import { overlay, underlay, type Marked } from "./marks";
+import { incidentSpans, overlay, underlay, type Marked } from "./marks";
 import { zoomTo, showAll } from "./state";
 
 interface MetricChartProps {
@@ -34,7 +34,8 @@ export function MetricChart(props: MetricChartProps) {
   const readout = useRef<HTMLSpanElement>(null);
   const floor = log ? logFloor(series.y) : 0;
   const smooth = useMemo(() => (smoothing > 0 ? smoothed(series, smoothing) : null), [series, smoothing]);
-  const under = underlay(marked, metric, baseline, axis, floor, large);
+  const lanes = inLanes(incidentSpans(marked.incidents, metric, axis, large));
+  const under = underlay(lanes, baseline, floor);
   const over = [
     ...(smooth ? [curve(smooth.x, smooth.y, (theme) => theme.smooth, floor, [], large ? 2.25 : 1.75)] : []),
     ...overlay(marked, metric, series, axis, floor, large),
@@ -70,6 +71,7 @@ export function MetricChart(props: MetricChartProps) {
         range={range}
         log={log}
         alsoInView={baseline ? [maximum(baseline.critical, baseline.x, range), ...baseline.limits.map((one) => one.value)] : []}
+        lanes={lanes.length}
         under={under}
         over={over}
         syncKey="run"

@@ -5,7 +5,7 @@ import { getConfig, getIncidents, getRun, getSeries, getSettings, tryWhatIf } fr
 import { useLoaded } from "../../api/hooks";
 import type { Incident, Run, SettingsSection, WhatIf } from "../../api/types";
 import { Chart } from "../../charts/chart";
-import { dots, spans, type Span } from "../../charts/layers";
+import { dots, inLanes, spans, type Span } from "../../charts/layers";
 import { heading } from "../../format/names";
 import { count, counted } from "../../format/number";
 import { Badge } from "../../parts/badge";
@@ -109,7 +109,7 @@ function Loaded({ run, sections, config, recorded, query }: LoadedProps) {
             <div class={busy ? "stack what-if-result busy" : "stack what-if-result"} aria-busy={busy}>
               <Outcome answer={answer} />
               <Section title="On the curve">
-                <Curve run={run} metric={section.metrics[0] ?? "kl"} answer={answer} recorded={recorded} />
+                <Curve run={run} metric={section.metrics[0] ?? "kl"} signal={section.signal} answer={answer} recorded={recorded} />
               </Section>
               <Incidents answer={answer} />
               <Section title="klarm.yaml" aside={<CopyButton text={answer.yaml} label="Copy YAML" />}>
@@ -146,25 +146,26 @@ function Outcome({ answer }: { answer: WhatIf }) {
 interface CurveProps {
   run: Run;
   metric: string;
+  signal: string;
   answer: WhatIf;
   recorded: Incident[];
 }
 
 /** The detector's metric twice: with what was recorded, and with what would have been. */
-function Curve({ run, metric, answer, recorded }: CurveProps) {
+function Curve({ run, metric, signal, answer, recorded }: CurveProps) {
   const name = run.metrics.some((one) => one.name === metric) ? metric : (run.metrics[0]?.name ?? metric);
   const loaded = useLoaded((signal) => getSeries(run.id, [name], { axis: "step", width: Math.min(900, innerWidth) }, signal), [run.id, name]);
   const series = loaded.data?.[name];
   if (!series) return null;
   const log = name === "kl" && series.y.every((value) => value >= 0);
   const floor = log ? logFloor(series.y) : 0;
-  const lanes: [string, Span[], boolean][] = [
-    ["Recorded", recorded.map((one) => ({ from: one.started, to: one.ended, severity: one.severity, label: heading(one.signal), shaded: true })), false],
-    ["With these settings", answer.incidents.map((one) => ({ from: one.started, to: one.ended, severity: one.severity, label: heading(one.signal), shaded: true })), true],
+  const halves: [string, Span[], boolean][] = [
+    ["Recorded", recorded.map((one) => ({ from: one.started, to: one.ended, severity: one.severity, label: heading(one.signal), shaded: one.signal === signal })), false],
+    ["With these settings", answer.incidents.map((one) => ({ from: one.started, to: one.ended, severity: one.severity, label: heading(one.signal), shaded: one.signal === signal })), true],
   ];
   return (
     <>
-      {lanes.map(([title, list, tried]) => (
+      {halves.map(([title, list, tried]) => (
         <figure class="metric" key={title} data-name={title}>
           <figcaption>
             <h3 class="metric-name">
@@ -178,7 +179,8 @@ function Curve({ run, metric, answer, recorded }: CurveProps) {
             axis="step"
             range={null}
             log={log}
-            under={[spans(list)]}
+            lanes={inLanes(list).length}
+            under={[spans(inLanes(list))]}
             over={
               tried
                 ? [
