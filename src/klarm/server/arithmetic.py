@@ -39,8 +39,17 @@ def arithmetic_of(alarm: Event, alerts: Sequence[Alert]) -> Arithmetic | None:
     found = (same or by_detector or list(alerts))[-1:]
     if not found:
         return None
-    alert = found[0]
+    return _of_alert(found[0], metric_of(alarm))
+
+
+def arithmetic_of_others(alarm: Event, alerts: Sequence[Alert], known: str) -> list[Arithmetic]:
+    """Return that of the other detectors of an incident: the latest alert of each by then."""
+    latest = {alert.detector: alert for alert in alerts if alert.step <= alarm.step}
     metric = metric_of(alarm)
+    return [_of_alert(alert, metric) for alert in latest.values() if alert.detector != known]
+
+
+def _of_alert(alert: Alert, metric: str) -> Arithmetic:
     if metric not in alert.metrics:
         metric = next(iter(alert.metrics), "")
     plain = Arithmetic(

@@ -146,6 +146,7 @@ def _last_of_each_pixel(
     if not len(rows):
         return rows
     pixel = np.floor((x[rows] - low) / ((high - low) or 1.0) * width)
+    pixel = np.minimum(pixel, width - 1)
     return rows[np.flatnonzero(np.diff(pixel, append=np.inf))]
 
 

@@ -12,7 +12,7 @@ from klarm.delivery import Delivered, deliveries
 from klarm.incidents import advice, headline, is_alarm, metric_of, title, why
 from klarm.journal import Checkpoint, IncidentRecord
 from klarm.metrics import METRICS
-from klarm.server.arithmetic import Arithmetic, arithmetic_of
+from klarm.server.arithmetic import Arithmetic, arithmetic_of, arithmetic_of_others
 from klarm.server.false_alarms import FalseAlarm, marked
 from klarm.server.overview import silences_in_force
 from klarm.server.run_view import RunView
@@ -156,6 +156,7 @@ class IncidentDetail(IncidentInRun, kw_only=True):
     run: RunOfIncident
     timeline: list[Moment]
     arithmetic: Arithmetic | None
+    arithmetic_of_others: list[Arithmetic]
     alerts: AlertCounts
     moved: Moved
     diagnosis: Diagnosis | None
@@ -192,11 +193,15 @@ def incident_detail(run: RunView, id_: str) -> IncidentDetail:
     alarm = next((event for event in reversed(events) if is_alarm(event)), known.opened)
     diagnosed = next((event for event in reversed(events) if event.pattern), alarm)
     alerts = _alerts_of(run, known)
+    arithmetic = arithmetic_of(alarm, alerts)
     return IncidentDetail(
         **{name: getattr(shown, name) for name in IncidentInRun.__struct_fields__},
         run=RunOfIncident(run.id, run.summary.name, run.summary.activity, run.summary.last_step),
         timeline=timeline(run, known),
-        arithmetic=arithmetic_of(alarm, alerts),
+        arithmetic=arithmetic,
+        arithmetic_of_others=arithmetic_of_others(
+            alarm, alerts, arithmetic.detector if arithmetic else ""
+        ),
         alerts=AlertCounts(len(alerts), dict(Counter(alert.detector for alert in alerts))),
         moved=_moved(run, known, next((e for e in reversed(events) if e.moved), alarm)),
         diagnosis=(
