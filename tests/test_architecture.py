@@ -36,6 +36,7 @@ LAYERS = [
     "integrations",
     "sources",
     "analysis",
+    "server",
     "cli",
 ]
 PACKAGES = [layer for layer in LAYERS if (SOURCE / layer).is_dir()]
