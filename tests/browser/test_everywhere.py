@@ -84,7 +84,8 @@ def test_names_and_messages_of_a_run_stay_text(runs: Path, serve: Serve) -> None
     run = RecordedRun(runs, "evil", host=HOSTILE, framework=HOSTILE, run=HOSTILE)
     run.log({**row, HOSTILE: 1.0, f"{HOSTILE},comma": 2.0} for row in exploding())
     run.log([{"step": 400, "kl": float("nan")}])
-    (run.folder / "journal.jsonl").open("a").write('{"type":"' + HOSTILE.replace('"', "") + '"}\n')
+    with (run.folder / "journal.jsonl").open("a") as journal:
+        journal.write(json.dumps({"type": HOSTILE}) + "\n")
     site = serve()
     for view in ("overview", "run", "incident", "what-if"):
         page = site.open(address_of(site, view))

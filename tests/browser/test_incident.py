@@ -67,7 +67,7 @@ def test_somebody_silences_its_signal_and_ends_the_silence(
     dialog.get_by_label("For how long").select_option("2h")
     dialog.get_by_label("Your name (optional)").fill("ada")
     dialog.get_by_role("button", name="Silence").click()
-    expect(page.locator(".incident-head")).to_contain_text("KL is silenced")
+    expect(page.locator(".incident-head")).to_contain_text("kl is silenced")
     assert '"by":"ada"' in (run.folder / "commands.jsonl").read_text()
     page.get_by_role("button", name="End silence").click()
     expect(page.get_by_role("button", name="Silence …")).to_be_visible()

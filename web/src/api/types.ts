@@ -118,6 +118,7 @@ export interface Limit {
 export interface Baseline {
   detector: string;
   metric: string;
+  axis: string;
   sigma_multiplier: number;
   baseline_mode: string;
   rolling_window: number;

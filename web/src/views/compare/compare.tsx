@@ -57,7 +57,7 @@ function Loaded({ comparison, query }: { comparison: Comparison; query: URLSearc
   const ids = comparison.runs.map((run) => run.id);
 
   const curves = useLoaded(
-    (signal) => loadCurves(comparison, metrics, { alignment, zoom, width }, signal),
+    async (signal) => ({ alignment, runs: await loadCurves(comparison, metrics, { alignment, zoom, width }, signal) }),
     [comparison, alignment, zoom?.join()],
   );
   const refresh = useThrottled(curves.reload, REFRESH_MS);
@@ -69,8 +69,10 @@ function Loaded({ comparison, query }: { comparison: Comparison; query: URLSearc
     "/": () => go(overviewAddress()),
   });
 
-  const runs = curves.data ?? [];
-  const range = zoom ?? wholeRange(runs);
+  const runs = curves.data?.runs ?? [];
+  // Until the curves are there for an alignment that was just chosen, the ones before stay.
+  const drawnAs = curves.data?.alignment ?? alignment;
+  const range = drawnAs === alignment && zoom ? zoom : wholeRange(runs);
   const values = useRef(new Map<string, HTMLElement>());
   const atCursor = (x: number | null) => {
     for (const run of runs) {
@@ -80,8 +82,8 @@ function Loaded({ comparison, query }: { comparison: Comparison; query: URLSearc
     }
   };
   const shared = {
-    runs, axis: alignment === "time" ? ("seconds" as const) : ("step" as const), range, smoothing,
-    atZero: alignment === "incident", onZoom: zoomTo, onReset: showAll,
+    runs, axis: drawnAs === "time" ? ("seconds" as const) : ("step" as const), range, smoothing,
+    atZero: drawnAs === "incident", onZoom: zoomTo, onReset: showAll,
   };
   return (
     <div class="compare" ref={root}>

@@ -15,7 +15,14 @@ const LENGTHS: [value: string, text: string][] = [
   ["30min", "30 minutes"], ["2h", "2 hours"], ["8h", "8 hours"], ["1d", "1 day"], ["100steps", "100 steps"], ["1000steps", "1000 steps"],
 ];
 
-export function Actions({ incident, onDone }: { incident: IncidentDetail; onDone: () => void }) {
+interface ActionsProps {
+  incident: IncidentDetail;
+  /** Whether its signal is silenced, be it for warnings only. */
+  silenced: boolean;
+  onDone: () => void;
+}
+
+export function Actions({ incident, silenced, onDone }: ActionsProps) {
   const [asking, setAsking] = useState<Asking>(null);
   const [busy, setBusy] = useState(false);
   const { id, signal, is_open: open, false_alarm: falseAlarm } = incident;
@@ -51,7 +58,7 @@ export function Actions({ incident, onDone }: { incident: IncidentDetail; onDone
           </button>
         </>
       )}
-      {incident.silenced ? (
+      {silenced ? (
         <button type="button" class="button" disabled={busy} onClick={() => void act(endSilence(run, signal))}>
           End silence
         </button>

@@ -1,9 +1,9 @@
 /** One incident: what happened, what to do first, why klarm says so, and what people did about it. */
 import { useEffect } from "preact/hooks";
 import { incidentAddress, overviewAddress, runAddress } from "../../address";
-import { getIncident, getIncidents } from "../../api/client";
+import { getIncident, getIncidents, getRun } from "../../api/client";
 import { useChanges, useLoaded, useThrottled } from "../../api/hooks";
-import type { IncidentDetail } from "../../api/types";
+import type { IncidentDetail, Silence } from "../../api/types";
 import { heading, shown } from "../../format/names";
 import { count, number, timesBefore } from "../../format/number";
 import { useKeys } from "../../keyboard";
@@ -11,7 +11,7 @@ import { Ago } from "../../parts/ago";
 import { Badge } from "../../parts/badge";
 import { CopyButton } from "../../parts/copy";
 import { Crumbs, Section } from "../../parts/frame";
-import { Failure, Loading } from "../../parts/notice";
+import { Failure, Loading, sentence } from "../../parts/notice";
 import { go } from "../../router";
 import { Tags } from "../run/incident_list";
 import { Actions } from "./actions";
@@ -23,9 +23,14 @@ const REFRESH_MS = 500;
 
 export function IncidentView({ run, id }: { run: string | null; id: string }) {
   const { data, error, reload } = useLoaded((signal) => getIncident(run, id, signal), [run, id]);
-  const refresh = useThrottled(reload, REFRESH_MS);
+  const refresh = useThrottled(() => readAll(), REFRESH_MS);
   const owner = data?.run.id ?? run;
-  useChanges(owner, refresh, reload);
+  const silences = useLoaded(owner === null ? null : (signal) => getRun(owner, signal).then((whole) => whole.silences), [owner]);
+  const readAll = () => {
+    reload();
+    silences.reload();
+  };
+  useChanges(owner, refresh, readAll);
   useEffect(() => {
     if (data) document.title = `${heading(data.signal)} ${data.is_open ? data.severity : data.state_text}: ${data.run.name} – klarm`;
   }, [data]);
@@ -33,6 +38,7 @@ export function IncidentView({ run, id }: { run: string | null; id: string }) {
 
   if (error && !data) return <Failure error={error} retry={reload} />;
   if (!data) return <Loading />;
+  const silence = silences.data?.find((one) => one.signal === data.signal);
   return (
     <div class="incident">
       <Crumbs
@@ -42,8 +48,8 @@ export function IncidentView({ run, id }: { run: string | null; id: string }) {
           { text: `Incident ${data.number}` },
         ]}
       />
-      <Head incident={data} />
-      <Actions incident={data} onDone={reload} />
+      <Head incident={data} silence={silence} />
+      <Actions incident={data} silenced={silence !== undefined} onDone={readAll} />
       <div class="incident-columns">
         <div class="stack">
           <Diagnosis incident={data} />
@@ -59,7 +65,7 @@ export function IncidentView({ run, id }: { run: string | null; id: string }) {
   );
 }
 
-function Head({ incident }: { incident: IncidentDetail }) {
+function Head({ incident, silence }: { incident: IncidentDetail; silence: Silence | undefined }) {
   const { signal, severity, started, ended, peak, worse, metric, level, before } = incident;
   const lasted = ended === null ? `since step ${count(started)}` : `from step ${count(started)} to ${count(ended)}`;
   const extreme = worse === "lower" ? "Lowest" : "Peak";
@@ -120,6 +126,7 @@ function Head({ incident }: { incident: IncidentDetail }) {
           </div>
         )}
       </dl>
+      {silence && <p class="muted">{sentence(silence.text || `${shown(signal)} is silenced`, false)}</p>}
       {incident.false_alarm && (
         <p class="muted">
           Marked as a false alarm by {incident.false_alarm.by || "somebody"}

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { overviewAddress, runAddress, whatIfAddress } from "../../address";
 import { endSilence, getBaseline, getRunNames } from "../../api/client";
 import { asApiError, useChanges, useLoaded, useThrottled } from "../../api/hooks";
-import type { Incident, MetricInfo, Run, Silence } from "../../api/types";
+import type { Baseline, Incident, MetricInfo, Run, Silence } from "../../api/types";
 import { shown } from "../../format/names";
 import { count } from "../../format/number";
 import { useKeys } from "../../keyboard";
@@ -18,7 +18,7 @@ import { IncidentList } from "./incident_list";
 import { Legend } from "./legend";
 import { MetricChart } from "./metric_chart";
 import { useRecord, type RunRecord } from "./record";
-import { rangeOf, useCurves } from "./series";
+import { rangeOf, useCurves, type Curves } from "./series";
 import { Settings } from "./settings";
 import { setSmoothing, showAll, stateIn, USUAL_SMOOTHING, zoomTo } from "./state";
 import { Toolbar } from "./toolbar";
@@ -61,8 +61,14 @@ function Loaded({ run, record, query }: { run: Run; record: RunRecord; query: UR
   const readBaseline = useThrottled(baseline.reload, BASELINE_MS);
   useChanges(run.id, () => !zoom && readBaseline(), baseline.reload);
 
-  const whole = rangeOf({ ...(small ?? {}), ...(largeCurve ?? {}) });
-  const range: [number, number] | null = zoom ?? (since !== undefined && whole ? [Math.max(since, whole[0]), whole[1]] : whole);
+  // Until all curves are there for an axis that was just chosen, the ones before stay.
+  const drawn = useRef<Drawn>({ axis, curves: {}, range: null });
+  if (largeCurve?.axis === axis && small?.axis === axis) {
+    const curves = { ...small.curves, ...largeCurve.curves };
+    const whole = rangeOf(curves);
+    drawn.current = { axis, curves, range: zoom ?? (since !== undefined && whole ? [Math.max(since, whole[0]), whole[1]] : whole) };
+  }
+  const shownAxis = drawn.current.axis;
 
   const show = (incident: Incident) => {
     const from = axis === "time" ? incident.started_time : incident.started;
@@ -103,15 +109,15 @@ function Loaded({ run, record, query }: { run: Run; record: RunRecord; query: UR
           <Toolbar run={run} state={state} log={log} charts={() => charts.current} />
           <div ref={charts} class="charts">
             <div class="card">
-              {largeCurve?.[large.name] && (
+              {drawn.current.curves[large.name] && (
                 <MetricChart
                   large
                   metric={large}
-                  series={largeCurve[large.name]!}
+                  series={drawn.current.curves[large.name]!}
                   marked={record}
-                  baseline={detector && baseline.data?.metric === large.name && baseline.data.enabled ? baseline.data : null}
-                  axis={axis}
-                  range={range}
+                  baseline={isBaselineOf(baseline.data, large, shownAxis) ? baseline.data : null}
+                  axis={shownAxis}
+                  range={drawn.current.range}
                   log={log}
                   smoothing={smoothing}
                 />
@@ -120,15 +126,15 @@ function Loaded({ run, record, query }: { run: Run; record: RunRecord; query: UR
             </div>
             <div class="small-charts">
               {run.metrics.map((metric) => {
-                const series = small?.[metric.name];
+                const series = drawn.current.curves[metric.name];
                 return metric === large || !series ? null : (
                   <div class="card" key={metric.name}>
                     <MetricChart
                       metric={metric}
                       series={series}
                       marked={record}
-                      axis={axis}
-                      range={range}
+                      axis={shownAxis}
+                      range={drawn.current.range}
                       log={isLogByDefault(metric) && log}
                       smoothing={smoothing}
                       onEnlarge={() => setQuery({ metric: metric.name })}
@@ -146,6 +152,17 @@ function Loaded({ run, record, query }: { run: Run; record: RunRecord; query: UR
       </div>
     </div>
   );
+}
+
+interface Drawn {
+  axis: "step" | "time";
+  curves: Curves;
+  range: [number, number] | null;
+}
+
+/** An answer may still be about the metric or the axis before. */
+function isBaselineOf(baseline: Baseline | null, metric: MetricInfo, axis: string): boolean {
+  return baseline !== null && baseline.enabled && baseline.metric === metric.name && baseline.axis === axis;
 }
 
 function Head({ run }: { run: Run }) {

@@ -18,26 +18,35 @@ export interface CurvesQuery {
 
 const FOLLOW_MS = 250;
 
-export function useCurves({ run, metrics, axis, from, to, width }: CurvesQuery): Curves | null {
+export interface LoadedCurves {
+  curves: Curves;
+  /** The axis they were loaded for: not yet the one that was asked for last. */
+  axis: "step" | "time";
+}
+
+export function useCurves({ run, metrics, axis, from, to, width }: CurvesQuery): LoadedCurves | null {
   const names = metrics.join("\n");
   const { data, reload } = useLoaded(
-    metrics.length > 0 ? (signal) => getSeries(run, metrics, { axis, from, to, width }, signal) : null,
+    async (signal) => ({
+      axis,
+      curves: metrics.length > 0 ? await getSeries(run, metrics, { axis, from, to, width }, signal) : {},
+    }),
     [run, names, axis, from, to, width],
   );
-  const [curves, setCurves] = useState<Curves | null>(null);
+  const [loaded, setLoaded] = useState<LoadedCurves | null>(null);
   const followed = useRef({ points: 0, changedFrom: Infinity, asking: false });
 
   useEffect(() => {
     followed.current = { points: 0, changedFrom: Infinity, asking: false };
-    setCurves(data);
+    setLoaded(data);
   }, [data]);
 
   const follow = useThrottled(() => {
     const state = followed.current;
-    if (!curves || to !== undefined || state.asking) return;
+    if (!loaded || loaded.axis !== axis || metrics.length === 0 || to !== undefined || state.asking) return;
     // The points that were added are finer than the rest: from time to time, all are asked for again.
     if (state.points > width / 2) return reload();
-    const end = lastX(curves);
+    const end = lastX(loaded.curves);
     const start = axis === "step" ? Math.min(end, state.changedFrom) : end;
     state.changedFrom = Infinity;
     state.asking = true;
@@ -46,7 +55,13 @@ export function useCurves({ run, metrics, axis, from, to, width }: CurvesQuery):
         if (followed.current !== state) return;
         state.asking = false;
         state.points += Math.max(0, ...Object.values(tail).map((series) => series.x.length - 1));
-        setCurves((kept) => kept && mapped(kept, (series, name) => (tail[name] ? withTail(series, tail[name], start) : series)));
+        setLoaded(
+          (kept) =>
+            kept && {
+              axis: kept.axis,
+              curves: mapped(kept.curves, (series, name) => (tail[name] ? withTail(series, tail[name], start) : series)),
+            },
+        );
         if (state.changedFrom < Infinity) follow();
       },
       () => {
@@ -67,7 +82,7 @@ export function useCurves({ run, metrics, axis, from, to, width }: CurvesQuery):
     },
     reload,
   );
-  return curves;
+  return loaded;
 }
 
 /** The range that all curves cover. */
