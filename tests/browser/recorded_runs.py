@@ -31,7 +31,7 @@ class RecordedRun:
         started: float | None = None,
         **overrides: object,
     ) -> None:
-        config = load(overrides={"console": False, **overrides}, recorded={})
+        config = load(overrides=overrides, recorded={})
         self.folder = run_folder(str(folder), name)
         self._now = started
         self._seconds_per_step = seconds_per_step

@@ -81,6 +81,7 @@ def test_of_many_runs_only_those_in_view_are_drawn(runs: Path, serve: Serve) -> 
         run.log(healthy(3))
         run.finish()
     page = serve().open("/?sort=name")
+    expect(page.get_by_role("table")).to_have_attribute("aria-rowcount", "151")
     expect(page.get_by_role("link", name="run-000")).to_be_visible()
     assert page.locator(".run-row").count() < 60
     page.evaluate("scrollTo(0, document.body.scrollHeight)")

@@ -17,6 +17,7 @@ const REFRESH_MS = 1000;
 // Without a diagnosis, so many steps around the incident are drawn.
 const STEPS_AROUND = 60;
 const FEW = 3;
+const MANY = 6;
 
 export function Moved({ incident }: { incident: IncidentDetail }) {
   const { moved, metric, signal } = incident;
@@ -31,7 +32,7 @@ export function Moved({ incident }: { incident: IncidentDetail }) {
     const named = (moved?.metrics ?? []).filter((name) => name !== main);
     const rest = known.filter((name) => name !== main && !named.includes(name));
     // Where nothing is known to have moved, the usual suspects are better than nothing.
-    return all ? [...named, ...rest] : named.length > 0 ? named : rest.slice(0, FEW);
+    return all ? [...named, ...rest] : named.length > 0 ? named.slice(0, MANY) : rest.slice(0, FEW);
   }, [info.data, moved?.metrics.join("\n"), all]);
   const names = [main, ...others];
   const query = { axis: "step" as const, from, to, width: Math.min(innerWidth, 900) };

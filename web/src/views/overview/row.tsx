@@ -76,7 +76,7 @@ function Trouble({ run }: { run: RunSummary }) {
     <a class="trouble" href={incidentAddress(run.id, worst.id)} title={`${worst.title}\n${worst.message}`}>
       <span class="trouble-title">
         {heading(worst.signal)} {worst.severity} since step {count(worst.started)}
-        {more > 0 && <span class="more"> +{more} more</span>}
+        {more > 0 && <span class="more"> +{more}</span>}
       </span>
       <span class="trouble-message muted">{worst.message}</span>
     </a>

@@ -1,7 +1,7 @@
-/** The incidents of a run: open ones first, then the latest. */
+/** The incidents of a run: open ones first, the worst of them at the top. */
 import { incidentAddress } from "../../address";
 import type { Blip, Incident } from "../../api/types";
-import { heading, shown } from "../../format/names";
+import { heading, shown, urgency } from "../../format/names";
 import { count, counted, number } from "../../format/number";
 import { Ago } from "../../parts/ago";
 import { Badge } from "../../parts/badge";
@@ -15,7 +15,10 @@ interface IncidentListProps {
 }
 
 export function IncidentList({ run, incidents, blips, onShow }: IncidentListProps) {
-  const ordered = [...incidents].sort((a, b) => Number(b.is_open) - Number(a.is_open) || b.started - a.started);
+  const ordered = [...incidents].sort(
+    (a, b) =>
+      Number(b.is_open) - Number(a.is_open) || (a.is_open ? urgency(a.severity) - urgency(b.severity) : 0) || b.started - a.started,
+  );
   return (
     <Section title={incidents.length === 0 ? "No incident" : counted(incidents.length, "incident")}>
       {incidents.length === 0 && <p class="muted">Nothing has opened an incident in this run.</p>}

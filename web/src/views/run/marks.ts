@@ -8,6 +8,8 @@ import { nearest } from "../../series/tail";
 type Axis = "step" | "time";
 
 export interface Marked {
+  /** The metrics of the run. */
+  metrics: MetricInfo[];
   incidents: Incident[];
   alerts: Alert[];
   checkpoints: Checkpoint[];
@@ -16,15 +18,23 @@ export interface Marked {
 
 const place = (axis: Axis, step: number | null, time: number | null | undefined) => (axis === "time" ? (time ?? null) : step);
 
-/** Whether an incident or alert is about this metric; a metric that klarm does not know has no signal. */
-const isAbout = (metric: Pick<MetricInfo, "name" | "signal">, signal: string) => metric.signal !== "" && metric.signal === signal;
+/** Whether an alert is about a metric: it names it, or names none of the run's and is on its signal. */
+function isAbout(alert: Alert, metric: MetricInfo, all: MetricInfo[]): boolean {
+  const numbers = alert.metrics ?? {};
+  if (Object.hasOwn(numbers, metric.name)) return true;
+  return metric.signal !== "" && metric.signal === alert.signal && !all.some(({ name }) => Object.hasOwn(numbers, name));
+}
 
-/** The incidents of a metric's signal; on a large chart, the others as well, as bars. */
-export function incidentSpans(incidents: Incident[], metric: MetricInfo, axis: Axis, large: boolean): Span[] {
-  return incidents.flatMap((incident) => {
+/** The incidents that a metric is part of; on a large chart, the others as well, as bars. */
+export function incidentSpans(marked: Marked, metric: MetricInfo, axis: Axis, large: boolean): Span[] {
+  const about = marked.alerts.filter((alert) => isAbout(alert, metric, marked.metrics));
+  return marked.incidents.flatMap((incident) => {
     const from = place(axis, incident.started, incident.started_time);
     if (from === null) return [];
-    const own = isAbout(metric, incident.signal) || incident.metric === metric.name;
+    const end = incident.ended ?? Infinity;
+    const own =
+      incident.metric === metric.name ||
+      (incident.signal === metric.signal && about.some(({ step }) => step >= incident.started && step <= end));
     if (!own && !large) return [];
     const to = incident.ended === null ? null : place(axis, incident.ended, incident.ended_time);
     const label = large ? `${incident.number} ${shown(incident.signal)}` : `${incident.number}`;
@@ -32,11 +42,9 @@ export function incidentSpans(incidents: Incident[], metric: MetricInfo, axis: A
   });
 }
 
-export function alertDots(alerts: Alert[], metric: MetricInfo, series: Series, axis: Axis): Dot[] {
-  return alerts.flatMap((alert) => {
-    if (alert.rolled_back) return [];
-    const named = alert.metrics !== undefined && Object.hasOwn(alert.metrics, metric.name);
-    if (!named && !isAbout(metric, alert.signal)) return [];
+export function alertDots(marked: Marked, metric: MetricInfo, series: Series, axis: Axis): Dot[] {
+  return marked.alerts.flatMap((alert) => {
+    if (alert.rolled_back || !isAbout(alert, metric, marked.metrics)) return [];
     const x = place(axis, alert.step, alert.time);
     if (x === null) return [];
     const y = finite(alert.metrics?.[metric.name]) ?? series.y[nearest(series.x, x)];
@@ -61,7 +69,7 @@ export function underlay(lanes: Span[][], baseline: Baseline | null, floor: numb
 
 /** What is drawn above the curve. */
 export function overlay(marked: Marked, metric: MetricInfo, series: Series, axis: Axis, floor: number, large: boolean): Layer[] {
-  const layers = [ticks(series.non_finite.map((point) => point.x)), dots(alertDots(marked.alerts, metric, series, axis), floor)];
+  const layers = [ticks(series.non_finite.map((point) => point.x)), dots(alertDots(marked, metric, series, axis), floor)];
   if (!large) return layers;
   return [
     ...layers,

@@ -34,7 +34,7 @@ export function MetricChart(props: MetricChartProps) {
   const readout = useRef<HTMLSpanElement>(null);
   const floor = log ? logFloor(series.y) : 0;
   const smooth = useMemo(() => (smoothing > 0 ? smoothed(series, smoothing) : null), [series, smoothing]);
-  const lanes = inLanes(incidentSpans(marked.incidents, metric, axis, large));
+  const lanes = inLanes(incidentSpans(marked, metric, axis, large));
   const under = underlay(lanes, baseline, floor);
   const over = [
     ...(smooth ? [curve(smooth.x, smooth.y, (theme) => theme.smooth, floor, [], large ? 2.25 : 1.75)] : []),

@@ -69,6 +69,7 @@ function Loaded({ run, record, query }: { run: Run; record: RunRecord; query: UR
     drawn.current = { axis, curves, range: zoom ?? (since !== undefined && whole ? [Math.max(since, whole[0]), whole[1]] : whole) };
   }
   const shownAxis = drawn.current.axis;
+  const marked = { ...record, metrics: run.metrics };
 
   const show = (incident: Incident) => {
     const from = axis === "time" ? incident.started_time : incident.started;
@@ -114,7 +115,7 @@ function Loaded({ run, record, query }: { run: Run; record: RunRecord; query: UR
                   large
                   metric={large}
                   series={drawn.current.curves[large.name]!}
-                  marked={record}
+                  marked={marked}
                   baseline={isBaselineOf(baseline.data, large, shownAxis) ? baseline.data : null}
                   axis={shownAxis}
                   range={drawn.current.range}
@@ -132,7 +133,7 @@ function Loaded({ run, record, query }: { run: Run; record: RunRecord; query: UR
                     <MetricChart
                       metric={metric}
                       series={series}
-                      marked={record}
+                      marked={marked}
                       axis={shownAxis}
                       range={drawn.current.range}
                       log={isLogByDefault(metric) && log}
