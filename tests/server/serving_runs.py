@@ -47,7 +47,11 @@ class Client:
         with contextlib.closing(connection):
             connection.request(method, path, data, sent)
             answer = connection.getresponse()
-            return Answer(answer.status, dict(answer.getheaders()), answer.read())
+            return Answer(
+                answer.status,
+                {name.title(): text for name, text in answer.getheaders()},
+                answer.read(),
+            )
 
     def get(self, path: str) -> Any:
         answer = self.ask(f"/api/v1{path}")

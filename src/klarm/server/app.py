@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.routing import Match
 from starlette.routing import Route as StarletteRoute
 
 from klarm.server import openapi
@@ -47,6 +48,9 @@ def make_app(index: Index, access: Access, say: Callable[[str], None], page: Pag
         return Response(described, media_type="application/json")
 
     async def answer_unknown(request: Request) -> Response:
+        for route in request.app.routes:
+            if route.matches(request.scope)[0] is Match.PARTIAL:
+                raise ApiError(405, "method_not_allowed", f"{request.method} is not possible here")
         raise not_found(f"there is nothing at {request.url.path!r:.80}")
 
     def routed(path: str, endpoint: _Endpoint, *methods: str) -> StarletteRoute:

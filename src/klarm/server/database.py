@@ -76,7 +76,8 @@ class Database:
 
     def check(self) -> None:
         """Raise sqlite3.DatabaseError if the file is damaged. It reads all of it."""
-        (verdict,) = self.writer.execute("PRAGMA quick_check(1)").fetchone()
+        with self.reading_alone() as connection:  # another one has pages in its memory
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)
 
@@ -99,6 +100,13 @@ class Database:
         else:
             shutil.rmtree(self.path.parent, ignore_errors=True)  # a temporary folder
 
+    def is_gone(self) -> bool:
+        """Tell whether somebody has deleted the file: what is written to it then, nobody reads."""
+        try:
+            return self.path.stat().st_ino != self._inode
+        except OSError:
+            return True
+
     def size(self) -> int:
         """Return the size of the file in bytes."""
         try:
@@ -118,6 +126,7 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         connection = self._connect(self.path)
         migrate(connection)
+        self._inode = self.path.stat().st_ino
         return connection
 
     def _discard(self, why: str) -> None:

@@ -152,7 +152,6 @@ def silences_in_force(run: RunView) -> list[Silence]:
 
 def metrics_of(run: RunView) -> list[MetricInRun]:
     """Return the metrics of a run: those that klarm knows first, in its order."""
-    order = {name: place for place, name in enumerate(METRICS)}
     names = run.metric_names()
     found = {
         metric: rest
@@ -166,14 +165,14 @@ def metrics_of(run: RunView) -> list[MetricInRun]:
     }
     origins = run.index.fold.origins
     listed = []
-    for name in sorted(names, key=lambda name: (order.get(name, len(order)), name)):
-        if names[name] not in found:  # all of it was rolled back
+    for name, number in names.items():
+        if number not in found:  # all of it was rolled back
             continue
-        finite, broken, low, high, first, last = found[names[name]]
+        finite, broken, low, high, first, last = found[number]
         listed.append(
             MetricInRun(
                 name=name,
-                meaning=METRICS[name].meaning if name in order else "",
+                meaning=METRICS[name].meaning if name in METRICS else "",
                 key=origins[name].key if name in origins else name,
                 signal=_SIGNALS.get(name, ""),
                 count=finite + broken,
@@ -181,7 +180,7 @@ def metrics_of(run: RunView) -> list[MetricInRun]:
                 last_step=last,
                 min=low,
                 max=high,
-                last=_last_value(run, names[name]),
+                last=_last_value(run, number),
                 non_finite=broken,
             )
         )

@@ -102,12 +102,15 @@ class RunRows:
         ).fetchone()
         if undone is None:
             return
-        self._take_up(database, min(undone, self._begin))
+        # Where steps fall without a word, rows of one step may be neighbours once others are gone.
+        self._take_up(database, min(undone, self._begin) if self.steps_rise else 0)
         _delete_from(database, self.run, self._begin)
         kept = [row for row, step in enumerate(self._steps) if limit.keeps_step(step)]
         self._steps = [self._steps[row] for row in kept]
         self._times = [self._times[row] for row in kept]
         self._values = [self._values[row] for row in kept]
+        if not self.steps_rise:
+            self._merge_neighbours()
         self.count = self._begin + len(kept)
         self._stored = self._small_blocks = 0
         self.store(database)
@@ -143,6 +146,15 @@ class RunRows:
         }
         self._seen.update(new)
         return new
+
+    def _merge_neighbours(self) -> None:
+        """Leave in each row of the tail what is new at its step."""
+        self._last_step = None
+        for row, (step, values) in enumerate(zip(self._steps, self._values, strict=True)):
+            if step == self._last_step:
+                self._values[row] = self._new_in(values)
+            else:
+                self._last_step, self._last_values, self._seen = step, values, None
 
     def _take_up(self, database: sqlite3.Connection, row: int) -> None:
         """Have the tail begin with the block that holds a row. Everything must be stored."""

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from klarm.journal import IncidentRecord, Started, read_commands
+from klarm.metrics import METRICS
 from klarm.server.blocks import Axis, RunBlocks
 from klarm.server.packing import unpack_floats, unpack_steps
 from klarm.server.problems import not_found
@@ -120,13 +121,12 @@ class RunView:
         return RunBlocks(self.database, self.number, axis)
 
     def metric_names(self) -> dict[str, int]:
-        """Return its metrics and their numbers in the index."""
-        return {
-            name: number
-            for number, name in self.database.execute(
-                "SELECT metric, name FROM metrics WHERE run = ? ORDER BY metric", (self.number,)
-            )
-        }
+        """Return its metrics and their numbers in the index: those that klarm knows first."""
+        order = {name: place for place, name in enumerate(METRICS)}
+        found = self.database.execute(
+            "SELECT name, metric FROM metrics WHERE run = ? ORDER BY name", (self.number,)
+        ).fetchall()
+        return dict(sorted(found, key=lambda pair: order.get(pair[0], len(order))))
 
     def time_of(self, step: int) -> float | None:
         """Return when a step was logged; of one that was not, when the one before it was."""

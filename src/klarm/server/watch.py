@@ -124,6 +124,8 @@ class Watch:
             if self._is_suspect:
                 self._is_suspect = False
                 self._database.check()
+            if now >= self._discover_at and self._database.is_gone():
+                raise sqlite3.DatabaseError("it was deleted")
             found = self._discover() if now >= self._discover_at else []
             for watched in list(self._runs.values()):
                 if now >= watched.look_at or watched.is_behind:
