@@ -33,10 +33,6 @@ export function OverviewView({ query }: { query: URLSearchParams }) {
     const next = shown[Math.min(shown.length - 1, Math.max(0, at + by))];
     if (next) setCurrent(next.id);
   };
-  const select = (id: string) => {
-    const next = selected.includes(id) ? selected.filter((one) => one !== id) : [...selected, id].slice(-MOST_COMPARED);
-    setQuery({ select: next.join(",") || null });
-  };
   useKeys({
     "/": () => filterBox.current?.focus(),
     j: () => move(1),
@@ -92,7 +88,7 @@ export function OverviewView({ query }: { query: URLSearchParams }) {
           <p>No run matches “{filter}”.</p>
         </Empty>
       ) : (
-        <Table runs={shown} sort={sort} current={current} selected={selected} onSelect={select} />
+        <Table runs={shown} sort={sort} current={current} selected={selected} />
       )}
     </div>
   );
@@ -125,12 +121,18 @@ function Headline({ runs, overview }: { runs: RunSummary[]; overview: Overview }
   );
 }
 
+/** Add a run to those that are selected, or take it out. */
+function select(id: string): void {
+  const selected = listIn(new URLSearchParams(location.search), "select");
+  const next = selected.includes(id) ? selected.filter((one) => one !== id) : [...selected, id].slice(-MOST_COMPARED);
+  setQuery({ select: next.join(",") || null });
+}
+
 interface TableProps {
   runs: RunSummary[];
   sort: Sort;
   current: string | null;
   selected: string[];
-  onSelect: (id: string) => void;
 }
 
 const COLUMNS: [title: string, sort: Sort | null, name: string][] = [
@@ -138,7 +140,7 @@ const COLUMNS: [title: string, sort: Sort | null, name: string][] = [
   ["KL", "kl", "kl"], ["Reward", "reward", "reward"], ["Entropy", "entropy", "entropy"], ["Last seen", "seen", "seen"],
 ];
 
-function Table({ runs, sort, current, selected, onSelect }: TableProps) {
+function Table({ runs, sort, current, selected }: TableProps) {
   const height = useNarrow() ? NARROW_ROW_HEIGHT : ROW_HEIGHT;
   const { first, end, list } = useVisibleRows(runs.length, height);
   useEffect(() => {
@@ -179,7 +181,7 @@ function Table({ runs, sort, current, selected, onSelect }: TableProps) {
             top={(first + at) * height}
             current={run.id === current}
             selected={selected.includes(run.id)}
-            onSelect={onSelect}
+            onSelect={select}
           />
         ))}
       </div>

@@ -6,6 +6,7 @@ import { heading, tone } from "../../format/names";
 import { count, counted, number } from "../../format/number";
 import { Ago } from "../../parts/ago";
 import { Badge } from "../../parts/badge";
+import { memo } from "../../parts/memo";
 
 interface RowProps {
   run: RunSummary;
@@ -18,7 +19,7 @@ interface RowProps {
 
 const METRICS = ["kl", "reward", "entropy"];
 
-export function Row({ run, top, index, current, selected, onSelect }: RowProps) {
+export const Row = memo(function Row({ run, top, index, current, selected, onSelect }: RowProps) {
   return (
     <div
       role="row"
@@ -63,7 +64,7 @@ export function Row({ run, top, index, current, selected, onSelect }: RowProps) 
       </div>
     </div>
   );
-}
+});
 
 function Trouble({ run }: { run: RunSummary }) {
   const { worst, incidents } = run;

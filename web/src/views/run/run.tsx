@@ -18,9 +18,9 @@ import { IncidentList } from "./incident_list";
 import { Legend } from "./legend";
 import { MetricChart } from "./metric_chart";
 import { useRecord, type RunRecord } from "./record";
-import { rangeOf, useCurves, type Curves } from "./series";
+import { rangeOf, useCurves, type Curves, type LoadedCurves } from "./series";
 import { Settings } from "./settings";
-import { setSmoothing, showAll, stateIn, USUAL_SMOOTHING, zoomTo } from "./state";
+import { setSmoothing, showAll, stateIn, USUAL_SMOOTHING, zoomTo, type RunState } from "./state";
 import { Toolbar } from "./toolbar";
 import { Trouble } from "./trouble";
 
@@ -31,40 +31,62 @@ const BASELINE_MS = 1000;
 export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
   const record = useRecord(id);
   const { run, error, reload } = record;
+  const state = stateIn(query);
+  // The curve that one came for is asked for at once, before it is known which metrics there are.
+  const large = run ? (run.metrics.find((metric) => metric.name === state.metric) ?? run.metrics[0])?.name : (state.metric ?? "kl");
+  const since = state.last !== null && run?.last_step != null ? run.last_step - state.last : undefined;
+  const asked: Asked = {
+    axis: state.axis,
+    // A window that follows is moved only now and then, so that following stays cheap.
+    from: state.zoom?.[0] ?? (since === undefined ? undefined : coarse(since, state.last ?? 1)),
+    to: state.zoom?.[1],
+    width: useMemo(() => Math.min(1300, innerWidth), []),
+  };
+  const largeCurve = useCurves({ run: id, metrics: large === undefined ? [] : [large], ...asked });
   useEffect(() => {
     if (run) document.title = `${run.health === "ok" ? "" : `${run.health}: `}${run.name} – klarm`;
   }, [run?.name, run?.health]);
   if (error && (!run || error.code === "not_found")) return <Failure error={error} retry={reload} />;
   if (!run) return <Loading />;
-  return <Loaded run={run} record={record} query={query} />;
+  return <Loaded run={run} record={record} state={state} since={since} asked={asked} largeCurve={largeCurve} />;
 }
 
-function Loaded({ run, record, query }: { run: Run; record: RunRecord; query: URLSearchParams }) {
-  const state = stateIn(query);
+interface Asked {
+  axis: "step" | "time";
+  from: number | undefined;
+  to: number | undefined;
+  width: number;
+}
+
+interface LoadedProps {
+  run: Run;
+  record: RunRecord;
+  state: RunState;
+  /** The first step in view, where only the latest are shown. */
+  since: number | undefined;
+  asked: Asked;
+  largeCurve: LoadedCurves | null;
+}
+
+function Loaded({ run, record, state, since, asked, largeCurve }: LoadedProps) {
   const { axis, zoom, smoothing } = state;
   const charts = useRef<HTMLDivElement>(null);
-  const names = run.metrics.map((metric) => metric.name);
   const large = run.metrics.find((metric) => metric.name === state.metric) ?? run.metrics[0];
   const log = state.log ?? isLogByDefault(large);
-
-  const since = state.last !== null && run.last_step !== null ? run.last_step - state.last : undefined;
-  // The server is asked for a window that moves only now and then, so that following stays cheap.
-  const asked = { axis, from: zoom?.[0] ?? (since === undefined ? undefined : coarse(since, state.last ?? 1)), to: zoom?.[1] };
-  const width = useMemo(() => Math.min(1300, innerWidth), []);
-  const largeCurve = useCurves({ run: run.id, metrics: large ? [large.name] : [], ...asked, width });
-  const small = useCurves({ run: run.id, metrics: names.filter((name) => name !== large?.name), ...asked, width: Math.ceil(width / 3) });
+  const others = run.metrics.filter((metric) => metric !== large).map((metric) => metric.name);
+  const small = useCurves({ run: run.id, metrics: others, ...asked, width: Math.ceil(asked.width / 3) });
   const detector = large && Object.hasOwn(BASELINES, large.name) ? BASELINES[large.name] : undefined;
   const baseline = useLoaded(
-    detector ? (signal) => getBaseline(run.id, { ...asked, width }, detector, signal) : null,
+    detector ? (signal) => getBaseline(run.id, asked, detector, signal) : null,
     [run.id, detector, axis, asked.from, asked.to],
   );
   const readBaseline = useThrottled(baseline.reload, BASELINE_MS);
   useChanges(run.id, () => !zoom && readBaseline(), baseline.reload);
 
-  // Until all curves are there for an axis that was just chosen, the ones before stay.
+  // Until the curves are there for an axis that was just chosen, the ones before stay.
   const drawn = useRef<Drawn>({ axis, curves: {}, range: null });
-  if (largeCurve?.axis === axis && small?.axis === axis) {
-    const curves = { ...small.curves, ...largeCurve.curves };
+  if (largeCurve?.axis === axis) {
+    const curves = { ...(small?.axis === axis && small.curves), ...largeCurve.curves };
     const whole = rangeOf(curves);
     drawn.current = { axis, curves, range: zoom ?? (since !== undefined && whole ? [Math.max(since, whole[0]), whole[1]] : whole) };
   }
@@ -79,9 +101,8 @@ function Loaded({ run, record, query }: { run: Run; record: RunRecord; query: UR
     zoomTo(from - air, to + air);
     charts.current?.scrollIntoView({ block: "start" });
   };
-  const runs = useLoaded(getRunNames, []);
-  const another = (by: number) => {
-    const order = listed(runs.data?.runs ?? [], "", "worst");
+  const another = async (by: number) => {
+    const order = listed((await getRunNames()).runs, "", "worst");
     const next = order[order.findIndex((one) => one.id === run.id) + by];
     if (next) go(runAddress(next.id));
   };
@@ -90,8 +111,8 @@ function Loaded({ run, record, query }: { run: Run; record: RunRecord; query: UR
     s: () => setSmoothing(smoothing > 0 ? 0 : USUAL_SMOOTHING),
     "0": showAll,
     e: () => nextIncident(record.incidents, axis === "step" ? zoom : null, show),
-    j: () => another(1),
-    k: () => another(-1),
+    j: () => void another(1),
+    k: () => void another(-1),
     "/": () => go(overviewAddress()),
   });
 
