@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo page test test-browser screenshots test-frameworks chromium lint format bench bench-against bench-frameworks framework-runs quality recordings clean
+.PHONY: help demo page test test-browser screenshots test-frameworks chromium lint format bench bench-against bench-page bench-frameworks framework-runs quality recordings clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 25
@@ -40,6 +40,9 @@ bench: .venv-bench/.installed ## measure overhead beside rlwatch; writes bench/r
 
 bench-against: .venv/.core ## measure `log` beside an earlier commit: make bench-against REV=HEAD~1
 	@$(BIN)/python bench/against.py $(or $(REV),HEAD~1)
+
+bench-page: .venv/.dev ## measure `klarm serve`: indexing, answers, live events; writes bench/results/page.json
+	@PYTHONPATH=bench $(BIN)/python bench/page.py
 
 bench-frameworks: .venv-frameworks/.installed ## measure klarm's share of a training step; writes bench/results/framework_share.json
 	@PYTHONPATH=recordings:tests/frameworks .venv-frameworks/bin/python bench/framework_share.py

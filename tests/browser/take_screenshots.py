@@ -34,8 +34,8 @@ def main(target: Path) -> None:
         browser = playwright.chromium.launch(
             executable_path=find_chromium(), args=["--no-sandbox", "--disable-dev-shm-usage"]
         )
-        with running_server(runs.resolve()) as address:
-            site = Site(browser, address)
+        with running_server(runs.resolve()) as server:
+            site = Site(browser, server)
             for name, path, options in views(site):
                 page = site.open(path, **{"viewport": DESKTOP, "color_scheme": "light", **options})
                 wait_until_drawn(page)

@@ -46,6 +46,7 @@ class Changes:
         self._rounds: deque[Round] = deque(maxlen=_MAX_KEPT)
         self._first = self.cursor  # what came after this cursor is known
         self._lock = threading.Lock()
+        self.is_over = False  # the server ends: nothing will change any more
         self._listeners: list[Callable[[], object]] = []
 
     def publish(self, runs: Sequence[RunChange]) -> None:
@@ -57,6 +58,14 @@ class Changes:
             if len(self._rounds) == _MAX_KEPT:
                 self._first = self._rounds[0].cursor
             self._rounds.append(Round(self.cursor, runs))
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener()
+
+    def end(self) -> None:
+        """Tell everybody that there is no more to come."""
+        self.is_over = True
+        with self._lock:
             listeners = list(self._listeners)
         for listener in listeners:
             listener()

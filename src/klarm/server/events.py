@@ -51,7 +51,7 @@ class EventStream:
             hello = {"cursor": changes.cursor, "server": changes.server}
             yield _event("hello", changes.cursor if cursor is None else cursor, hello)
             at = changes.cursor if cursor is None else cursor
-            while True:
+            while not changes.is_over:
                 news.clear()
                 rounds = changes.since(at)
                 if rounds is None:

@@ -28,7 +28,7 @@ from klarm.journal import (
 from klarm.server.rows import BLOCK_ROWS, RunRows
 from klarm.types import Alert, Blip, Command, Event
 
-_PIECE = 2**23  # bytes that are read in one transaction
+PIECE = 2**23  # bytes that are read in one transaction
 _MAX_DAMAGE = 20  # lines that are named
 _BEGINNING, _END = 1024, 128  # bytes by which a journal is known again
 
@@ -104,7 +104,7 @@ class RunIndex:
         self.damages.count, self.damages.named = stored.count, stored.named
         return True
 
-    def read(self, database: sqlite3.Connection, at_most: int = _PIECE) -> News:
+    def read(self, database: sqlite3.Connection, at_most: int = PIECE) -> News:
         """Take in the next piece of the journal, within a transaction of the caller."""
         self._news, self._database = News(), database
         try:

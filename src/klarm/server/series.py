@@ -74,6 +74,7 @@ def sample(blocks: RunBlocks, name: str, low: float, high: float, width: int) ->
         block = within.get(first_row)
         if block is None:
             continue
+        not_finite += broken
         pixel = pixels.of_one(block.low)
         is_whole = blocks.rises and low <= block.low and block.high <= high
         if few or not is_whole or broken or pixel != pixels.of_one(block.high):
@@ -84,13 +85,12 @@ def sample(blocks: RunBlocks, name: str, low: float, high: float, width: int) ->
             low_x, high_x = (low_step, high_step) if on_steps else (low_time, high_time)
             whole.append((pixel, lowest, low_x, highest, high_x, total, finite))
     points = blocks.points(metric, to_read)
-    inside = (points.x >= low) & (points.x <= high)
-    if not inside.all():
-        points = Points(points.x[inside], points.y[inside])
-    finite_ones = np.isfinite(points.y)
-    broken_points = Points(points.x[~finite_ones], points.y[~finite_ones])
-    not_finite = len(broken_points.x)
+    inside = slice(np.searchsorted(points.x, low), np.searchsorted(points.x, high, "right"))
+    points = Points(points.x[inside], points.y[inside])
+    broken_points = Points(np.zeros(0), np.zeros(0))
     if not_finite:
+        finite_ones = np.isfinite(points.y)
+        broken_points = Points(points.x[~finite_ones], points.y[~finite_ones])
         points = Points(points.x[finite_ones], points.y[finite_ones])
     count = len(points.x) + sum(part[-1] for part in whole)
     sampled = (
@@ -99,7 +99,7 @@ def sample(blocks: RunBlocks, name: str, low: float, high: float, width: int) ->
         else _reduced(pixels, _merged([_of_points(pixels, points), _of_blocks(whole)]))
     )
     sampled.count = count
-    sampled.non_finite_count = not_finite
+    sampled.non_finite_count = len(broken_points.x)
     sampled.non_finite = _spread(broken_points)
     return sampled
 
@@ -120,6 +120,21 @@ class _Pixels:
         pixel = np.floor((x - self.low) / self.span * self.width).astype(np.int64)
         return np.clip(pixel, 0, self.width - 1)
 
+    def groups(self, x: Floats) -> tuple[_Ints, _Ints]:
+        """Return which pixels places that rise lie in, and which place is the first in each.
+
+        Sought by halving, for all pixels at once: there are far fewer of them than places.
+        """
+        pixels = np.arange(self.width + 1)
+        first, end = np.zeros(self.width + 1, np.int64), np.full(self.width + 1, len(x))
+        while (open_ := first < end).any():
+            middle = (first + end) // 2
+            reached = self.of(x[np.minimum(middle, len(x) - 1)]) >= pixels
+            end = np.where(open_ & reached, middle, end)
+            first = np.where(open_ & ~reached, middle + 1, first)
+        taken = np.flatnonzero(first[:-1] < first[1:])
+        return taken, first[taken]
+
     def centres(self, pixel: _Ints) -> Floats:
         """Return the middle of pixels."""
         centres: Floats = self.low + (pixel + 0.5) / self.width * self.span
@@ -131,14 +146,13 @@ def _of_points(pixels: _Pixels, points: Points) -> _Parts:
     x, y = points
     if not len(x):
         return _of_blocks([])
-    pixel = pixels.of(x)
-    starts = np.flatnonzero(np.diff(pixel, prepend=pixel[0] - 1))
+    pixel, starts = pixels.groups(x)
     counts = np.diff(starts, append=len(x))
     low, high = np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts)
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.add.reduceat(y, starts)
     return _Parts(
-        pixel[starts],
+        pixel,
         low,
         x[_first_equal(y, low, starts, counts)],
         high,

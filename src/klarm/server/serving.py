@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 
@@ -45,7 +46,8 @@ class PageServer:
         self.page = Page()
         self.index = Index(root.absolute(), say)
         app = make_app(self.index, Access(host, token, allowed_hosts), say, self.page)
-        self._server = uvicorn.Server(
+        self._server = _Server(
+            self.index.changes.end,
             uvicorn.Config(
                 app,
                 log_level="error",
@@ -54,7 +56,7 @@ class PageServer:
                 proxy_headers=False,
                 lifespan="off",
                 timeout_graceful_shutdown=_STOP_SECONDS,
-            )
+            ),
         )
         self._thread: threading.Thread | None = None
 
@@ -85,6 +87,7 @@ class PageServer:
 
     def stop(self) -> None:
         """End what `start` began."""
+        self.index.changes.end()
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(timeout=_START_SECONDS)
@@ -94,6 +97,19 @@ class PageServer:
         self.index.stop()
         with contextlib.suppress(OSError):
             self._socket.close()
+
+
+class _Server(uvicorn.Server):
+    """Ends the streams of events first: they would never end by themselves."""
+
+    def __init__(self, end_streams: Callable[[], None], config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._end_streams = end_streams
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Hear of Ctrl-C."""
+        self._end_streams()
+        super().handle_exit(sig, frame)
 
 
 def _check(root: Path, host: str, token: str | None) -> None:

@@ -18,7 +18,7 @@ from klarm.server.changes import Changes, RunChange
 from klarm.server.database import Database
 from klarm.server.false_alarms import FILE_NAME as FALSE_ALARMS_FILE
 from klarm.server.folders import find_runs, id_of, shown
-from klarm.server.run_index import News, RunIndex
+from klarm.server.run_index import PIECE, News, RunIndex
 from klarm.server.summary import (
     Activity,
     RunSummary,
@@ -166,12 +166,17 @@ class Watch:
         there = set(find_runs(os.fsencode(self._root)))
         gone = [watched for relative, watched in self._runs.items() if relative not in there]
         changes = [self._remove(watched) for watched in gone]
-        for relative in sorted(there - self._runs.keys()):
+        new = sorted(there - self._runs.keys())
+        if new:
             with self._database.writing() as database:
-                run = database.execute(
-                    "INSERT INTO runs (id, folder) VALUES (?, ?)", (id_of(relative), relative)
-                ).lastrowid
-            self._watched(run or 0, id_of(relative), relative)
+                runs = [
+                    database.execute(
+                        "INSERT INTO runs (id, folder) VALUES (?, ?)", (id_of(relative), relative)
+                    ).lastrowid
+                    for relative in new
+                ]
+            for run, relative in zip(runs, new, strict=True):
+                self._watched(run or 0, id_of(relative), relative)
         took = self._clock() - begin
         self._discover_at = begin + max(_DISCOVER_SECONDS, _PATIENCE * took)
         return changes
@@ -230,7 +235,7 @@ class Watch:
         with self._database.writing() as database:
             read_to = known.fold.read_to
             news = known.read(database)
-            watched.is_behind = known.fold.read_to > read_to
+            watched.is_behind = known.fold.read_to - read_to >= PIECE
             if not watched.is_behind:
                 database.execute(
                     "UPDATE runs SET inode = ?, size = ?, modified = ? WHERE run = ?",
