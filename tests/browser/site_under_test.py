@@ -83,7 +83,7 @@ class Site:
         """Open an address of the page in a browser of its own."""
         page = self._browser.new_context(**context).new_page()
         page.set_default_timeout(15_000)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("pageerror", lambda error: self.complaints.append(error.stack or str(error)))
         page.on("console", lambda message: self._hear(message.type, message.text))
         page.on("request", lambda request: self._see(request.url))
         page.goto(self.address + path)

@@ -105,7 +105,7 @@ function optionsFor(latest: { current: ChartProps }, theme: Theme, width: number
     legend: { show: false },
     scales: {
       x: { time: axis === "time", range: () => rangeOfX(latest.current) },
-      y: { distr: log ? 3 : 1, range: () => rangeOfY(latest.current) },
+      y: { distr: log ? 3 : 1, range: () => rangeOfY(latest.current, log) },
     },
     axes: [
       {
@@ -164,9 +164,13 @@ function rangeOfX({ range, lines }: ChartProps): [number, number] {
   return all && all[0] < all[1] ? all : [0, 1];
 }
 
-/** The range of what is in view: a zoomed chart uses its whole height. */
-function rangeOfY(props: ChartProps): [number, number] {
-  const { lines, range, log = false, alsoInView = [] } = props;
+/**
+ * The range of what is in view: a zoomed chart uses its whole height.
+ *
+ * `log` is what the chart was made with: while it is replaced by one of the other kind, the
+ * properties are ahead of it, and a logarithmic axis that is given zero never ends.
+ */
+function rangeOfY({ lines, range, alsoInView = [] }: ChartProps, log: boolean): [number, number] {
   const inView: (number | null)[] = [];
   for (const line of lines) {
     line.y.forEach((y, at) => {
