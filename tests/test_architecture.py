@@ -186,6 +186,12 @@ def test_setting_up_a_channel_loads_no_extra() -> None:
     assert not loaded & {"matplotlib", "apprise", "numpy", "yaml", "asyncio"}
 
 
+def test_commands_load_the_server_only_to_serve() -> None:
+    """Its extra need not be installed where runs are trained."""
+    loaded = loaded_after("import klarm.cli.group")
+    assert not loaded & {"starlette", "uvicorn", "anyio", "sqlite3", "numpy"}
+
+
 def test_every_public_name_can_be_had() -> None:
     """They load when they are first used, so a slip would show late."""
     import klarm

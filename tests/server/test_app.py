@@ -1,7 +1,7 @@
 """The API over real journals, asked over HTTP: app.py, routes.py and what stands behind them.
 
-overview.py, summary.py, curves.py, history.py, incidents.py, timeline.py, arithmetic.py,
-configs.py, run_view.py, index.py and problems.py are asked here.
+handlers.py, overview.py, summary.py, curves.py, history.py, incidents.py, incident_detail.py,
+timeline.py, arithmetic.py, configs.py, run_view.py, index.py and problems.py are asked here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Watching a folder: runs come, grow, break and go; watch.py, changes.py, database.py, index.py."""
+"""Watching a folder: runs come, grow, break and go.
+
+watch.py, watched_run.py, changes.py, database.py and index.py work together here.
+"""
 
 from __future__ import annotations
 

@@ -20,13 +20,14 @@ from klarm.server import openapi
 from klarm.server.access import Access
 from klarm.server.events import EventStream
 from klarm.server.guard import Guard
+from klarm.server.handlers import File
 from klarm.server.index import Index
 from klarm.server.login import LoginPages
 from klarm.server.page import Page
 from klarm.server.parameters import Arguments, read_body
 from klarm.server.problems import ApiError, not_found, unavailable
 from klarm.server.requests import body_of, check_json
-from klarm.server.routes import PREFIX, ROUTES, File, Route
+from klarm.server.routes import PREFIX, ROUTES, Route
 from klarm.version import __version__
 
 _Endpoint = Callable[[Request], Awaitable[Response]]

@@ -70,7 +70,7 @@ class Index:
     def indexing(self) -> tuple[int, int] | None:
         """Return how far the first reading is; None once every run is read to its end."""
         done, total = self.watch.progress
-        return (done, total) if done < total else None
+        return (done, total) if done < total or not self.watch.has_looked else None
 
     def _say(self, run: str, text: str) -> None:
         self.notices.append(Notice(time.time(), run, text))

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from klarm.server import events
+from klarm.server.handlers import File
 from klarm.server.login import Login, Session
 from klarm.server.parameters import Parameter
-from klarm.server.routes import PREFIX, ROUTES, File, Route
+from klarm.server.routes import PREFIX, ROUTES, Route
 from klarm.version import __version__
 
 _CODES = {

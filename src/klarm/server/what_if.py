@@ -32,7 +32,7 @@ class WhatIf(msgspec.Struct, forbid_unknown_fields=True):
     """What to try."""
 
     settings: dict[str, dict[str, Any]] = {}
-    last_steps: int = 20_000
+    last_steps: int = 10_000
 
 
 class WouldBeAlert(msgspec.Struct):
