@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { tone, urgency } from "../src/format/names";
 import { count, number, timesBefore } from "../src/format/number";
-import { ago, duration } from "../src/format/time";
+import { ago, clockLabels, duration } from "../src/format/time";
 
 describe("numbers", () => {
   test.each([
@@ -21,6 +21,11 @@ describe("numbers", () => {
 describe("times", () => {
   test.each([[3, "3 s"], [61, "1 min"], [3 * 3600 + 120, "3 h 2 min"], [50 * 3600, "2 d 2 h"]])(
     "%s seconds are %s", (seconds, text) => expect(duration(seconds)).toBe(text));
+  test("an axis names the day where one begins", () => {
+    const noon = new Date(2026, 10, 17, 12).getTime() / 1000;
+    expect(clockLabels([noon, noon + 3600, noon + 86400])).toEqual(["12:00\n2026-11-17", "13:00", "12:00\n2026-11-18"]);
+    expect(clockLabels([noon, noon + 30])[1]).toBe("12:00:30");
+  });
   test("a clock that is a little behind shows no negative time", () => expect(ago(105, 100)).toBe("just now"));
 });
 

@@ -3,6 +3,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { number } from "../format/number";
+import { clockLabels } from "../format/time";
 import { decades, extent, lifted, logFloor, padded } from "../series/scale";
 import { LANE_HEIGHT, type Layer } from "./layers";
 import { useTheme, type Theme } from "./theme";
@@ -110,8 +111,8 @@ function optionsFor(latest: { current: ChartProps }, theme: Theme, width: number
     axes: [
       {
         stroke: theme.muted, font: theme.font, grid: { stroke: theme.grid, width: 1 }, ticks: { show: false },
-        size: 26, gap: 4, space: compact ? 70 : 90,
-        ...(axis !== "time" && { values: (_: uPlot, marks: number[]) => marks.map(axis === "seconds" ? elapsed : plain) }),
+        size: axis === "time" ? 42 : 26, gap: 4, space: compact ? 70 : 90,
+        values: (_: uPlot, marks: number[]) => (axis === "time" ? clockLabels(marks) : marks.map(axis === "seconds" ? elapsed : plain)),
       },
       {
         stroke: theme.muted, font: theme.font, ticks: { show: false },

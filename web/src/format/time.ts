@@ -28,6 +28,21 @@ export function moment(time: number | null, now: number): string {
   return sameDay ? clock : `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${clock}`;
 }
 
+/** Labels of a time axis: the time of day, and below it the day where a new one begins. */
+export function clockLabels(times: number[]): string[] {
+  const apart = times.length > 1 ? (times[1] as number) - (times[0] as number) : 60;
+  let day = "";
+  return times.map((time) => {
+    const date = new Date(time * 1000);
+    const today = `${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+    if (apart >= 86400) return `${date.getFullYear()}-${today}`;
+    const clock = `${two(date.getHours())}:${two(date.getMinutes())}${apart < 60 ? `:${two(date.getSeconds())}` : ""}`;
+    const label = today === day ? clock : `${clock}\n${date.getFullYear()}-${today}`;
+    day = today;
+    return label;
+  });
+}
+
 /** The whole truth, for tooltips. */
 export const utc = (time: number | null) =>
   time === null ? "" : `${new Date(time * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;

@@ -95,6 +95,7 @@ function Loaded({ run, sections, config, recorded, query }: LoadedProps) {
           </button>
         )}
       </div>
+      {answer && <Outcome answer={answer} />}
       <div class="what-if-columns">
         <Section title={section.name}>
           <SettingsForm section={section} recorded={used} tried={tried[section.name] ?? {}} onTry={change} />
@@ -107,7 +108,6 @@ function Loaded({ run, sections, config, recorded, query }: LoadedProps) {
           )}
           {answer ? (
             <div class={busy ? "stack what-if-result busy" : "stack what-if-result"} aria-busy={busy}>
-              <Outcome answer={answer} />
               <Section title="On the curve">
                 <Curve run={run} metric={section.metrics[0] ?? "kl"} signal={section.signal} answer={answer} recorded={recorded} />
               </Section>
