@@ -243,7 +243,7 @@ class Served:
             overview = self.get("/runs?sparklines=false")
             if overview["runs"] and overview["indexing"] is None:
                 return
-            time.sleep(0.05)
+            time.sleep(0.1)
 
 
 def seconds(work: Callable[[], object], turns: int = 5) -> float:

@@ -45,7 +45,7 @@ def id_of(relative: bytes) -> str:
     """Return what addresses call a run: the name of its folder if it is plain, else a hash.
 
     >>> id_of(b"grpo-7b"), id_of(b"team/grpo-7b"), id_of(b"../../etc")
-    ('grpo-7b', '~yif5hi27j7cr', '~dqgx4nf7lxop')
+    ('grpo-7b', '~2c7wfc3dka7j', '~otgphrnuygni')
     """
     if _PLAIN.fullmatch(relative):
         return relative.decode()

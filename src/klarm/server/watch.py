@@ -20,7 +20,7 @@ from klarm.server.watched_run import FileState, Say, WatchedRun
 _ROUND_SECONDS = 0.25
 _DISCOVER_SECONDS = 1.0
 _RETRY_SECONDS = 5.0
-# A look at a slow disk may take a tenth of the time.
+# Looking for runs on a slow disk may take a tenth of the time.
 _PATIENCE = 10.0
 
 
@@ -63,7 +63,7 @@ class Watch:
             took = self._clock() - begin
             done, total = self.progress
             if done == total or self._clock() < self._look_at:
-                self._nudged.wait(max(_ROUND_SECONDS, _PATIENCE * took))
+                self._nudged.wait(max(_ROUND_SECONDS, took))
                 self._nudged.clear()
 
     def nudge(self) -> None:

@@ -191,7 +191,8 @@ class WatchedRun:
                 ),
             )
             if is_drawn:
-                self._draw_at = now + _SPARKLINE_SECONDS
+                # Not all runs at once: others wait for their turn meanwhile.
+                self._draw_at = now + _SPARKLINE_SECONDS * (1.0 + self.run % 10 / 10.0)
                 drawn = msgspec.json.encode(sparklines(database, self.run))
                 database.execute("UPDATE runs SET sparklines = ? WHERE run = ?", (drawn, self.run))
 
