@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-frameworks lint format bench bench-against bench-frameworks framework-runs quality quality-grid recordings clean
+.PHONY: help demo page test test-browser screenshots test-frameworks chromium lint format bench bench-against bench-page bench-frameworks framework-runs quality quality-grid recordings clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 25
@@ -10,8 +10,18 @@ help: ## show this list
 demo: .venv/.core ## play a recorded GRPO run that blows up through the real monitor
 	@$(BIN)/klarm demo
 
-test: .venv/.dev ## run all tests but those of the frameworks
+page: src/klarm/server/page/index.html ## build the page of `klarm serve`, with Node from PyPI where none is there
+
+test: .venv/.dev ## run all tests but those of the frameworks and the page
 	@$(BIN)/pytest
+
+test-browser: page .venv-browser/.installed chromium ## check the page: types, unit tests, and everything in a real Chromium
+	@web/with-node npm run --silent check
+	@web/with-node npm run --silent test
+	@.venv-browser/bin/pytest tests/browser
+
+screenshots: page .venv-browser/.installed chromium ## take the pictures of docs/page.md anew
+	@PYTHONPATH=tests/browser .venv-browser/bin/python tests/browser/take_screenshots.py docs/images
 
 test-frameworks: .venv-frameworks/.installed ## run the tests within real TRL, SB3, RLlib ... (CPU, an environment of 3 GB)
 	@.venv-frameworks/bin/pytest tests/frameworks src/klarm/integrations
@@ -31,6 +41,9 @@ bench: .venv-bench/.installed ## measure overhead beside rlwatch; writes bench/r
 bench-against: .venv/.core ## measure `log` beside an earlier commit: make bench-against REV=HEAD~1
 	@$(BIN)/python bench/against.py $(or $(REV),HEAD~1)
 
+bench-page: .venv/.dev ## measure `klarm serve`: indexing, answers, live events; writes bench/results/page.json
+	@PYTHONPATH=bench $(BIN)/python bench/page.py
+
 bench-frameworks: .venv-frameworks/.installed ## measure klarm's share of a training step; writes bench/results/framework_share.json
 	@PYTHONPATH=recordings:tests/frameworks .venv-frameworks/bin/python bench/framework_share.py
 
@@ -47,9 +60,28 @@ recordings: .venv-recordings/.installed ## train the three tiny GRPO runs of the
 	@.venv-recordings/bin/python recordings/tiny_grpo.py src/klarm/recordings
 
 clean: ## remove environments, caches and results
-	rm -rf .venv .venv-bench .venv-frameworks .venv-recordings build dist bench/results
+	rm -rf .venv .venv-bench .venv-browser .venv-frameworks .venv-page .venv-recordings
+	rm -rf build dist bench/results web/node_modules src/klarm/server/page
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The page is built again when its source has changed.
+PAGE_SOURCE := $(shell find web/src web/index.html web/vite.config.ts web/tsconfig.json -type f)
+src/klarm/server/page/index.html: web/node_modules/.installed $(PAGE_SOURCE)
+	@PYTHON=$(PYTHON) web/with-node npm run --silent build
+	@touch $@
+
+web/node_modules/.installed: web/package.json web/package-lock.json web/.npmrc
+	@PYTHON=$(PYTHON) web/with-node npm ci --no-progress --loglevel=error
+	@touch $@
+
+# Debian's and Ubuntu's way; elsewhere, install Chromium or Chrome yourself.
+chromium:
+	@command -v chromium chromium-browser google-chrome >/dev/null || { \
+		echo "installing chromium ..."; \
+		sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+		$$sudo apt-get -qq update && $$sudo apt-get -qq install -y --no-install-recommends chromium fonts-liberation >/dev/null; \
+	}
 
 # One environment a purpose; each is made again when pyproject.toml changes.
 .venv/bin/python:
@@ -69,6 +101,12 @@ clean: ## remove environments, caches and results
 	@echo "setting up .venv-bench ..."
 	@$(PYTHON) -m venv .venv-bench
 	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	@touch $@
+
+.venv-browser/.installed: pyproject.toml tests/browser/requirements.txt
+	@echo "setting up .venv-browser (playwright) ..."
+	@$(PYTHON) -m venv .venv-browser
+	@.venv-browser/bin/python -m pip install --quiet --disable-pip-version-check -r tests/browser/requirements.txt -e '.[dev]'
 	@touch $@
 
 .venv-recordings/.installed: pyproject.toml

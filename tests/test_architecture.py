@@ -36,6 +36,7 @@ LAYERS = [
     "integrations",
     "sources",
     "analysis",
+    "server",
     "cli",
 ]
 PACKAGES = [layer for layer in LAYERS if (SOURCE / layer).is_dir()]
@@ -183,6 +184,12 @@ def test_setting_up_a_channel_loads_no_extra() -> None:
         "import klarm; klarm.init('a', channels={'slack': {'webhook_url': 'https://a.invalid/b'}})"
     )
     assert not loaded & {"matplotlib", "apprise", "numpy", "yaml", "asyncio"}
+
+
+def test_commands_load_the_server_only_to_serve() -> None:
+    """Its extra need not be installed where runs are trained."""
+    loaded = loaded_after("import klarm.cli.group")
+    assert not loaded & {"starlette", "uvicorn", "anyio", "sqlite3", "numpy"}
 
 
 def test_every_public_name_can_be_had() -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
 
 import klarm
 from klarm.cli.group import klarm as command
-from klarm.cli.silence import _parse
+from klarm.delivery import parse_span
 from klarm.journal import read_commands
 
 pytestmark = pytest.mark.usefixtures("one_detector")
@@ -32,14 +31,14 @@ def test_a_span_is_a_number_of_steps_or_a_time(
     span: str, until: tuple[int | None, float | None]
 ) -> None:
     """Counted from where the run is, or from now."""
-    assert _parse(span, 50, 1000.0) == until
+    assert parse_span(span, 50, 1000.0) == until
 
 
 @pytest.mark.parametrize("span", ["", "2", "0h", "-1h", "2 weeks", "1e3steps"])
 def test_what_is_no_span_is_refused(span: str) -> None:
     """With what to try."""
-    with pytest.raises(click.BadParameter, match="try 200steps, 30min, 2h or 1d"):
-        _parse(span, 50, 1000.0)
+    with pytest.raises(ValueError, match="try 200steps, 30min, 2h or 1d"):
+        parse_span(span, 50, 1000.0)
 
 
 def test_a_silence_and_its_end_are_left_for_the_run() -> None:

@@ -10,14 +10,15 @@ import sys
 import tracemalloc
 from pathlib import Path
 
+import msgspec
 import pytest
-from batches import ALERT, FOLDER, JOURNAL, RUN, Batch, event, written
+from batches import ALERT, BATCHES, FOLDER, JOURNAL, RUN, Batch, event, written
 from hypothesis import given
 from hypothesis import strategies as st
 
 from klarm.journal.checksum import sealed
 from klarm.journal.file import FileJournal, MemoryJournal
-from klarm.journal.fold import Fold, Rollback
+from klarm.journal.fold import Fold, Rollback, SavedFold
 from klarm.journal.identity import derived_id
 from klarm.journal.records import (
     Bound,
@@ -295,3 +296,30 @@ def test_the_memory_of_a_process_does_not_grow_with_the_run() -> None:
         assert counted == rows == count
         peaks[steps] = peak
     assert peaks[200_000] < peaks[20_000] + 4_096
+
+
+@given(BATCHES, st.integers(0, 400))
+def test_a_saved_fold_goes_on_where_it_was(batches: list[Batch], at_most: int) -> None:
+    """Stored and taken up by another process after any number of bytes."""
+    written([(RUN, []), *batches])
+    whole = Fold(JOURNAL)
+    events = whole.update()
+    first = Fold(JOURNAL)
+    found = first.update(at_most)
+    stored = msgspec.msgpack.decode(msgspec.msgpack.encode(first.saved()), type=SavedFold)
+    second = Fold(JOURNAL)
+    second.restore(stored)
+    assert found + second.update() == events
+    assert second.saved() == whole.saved()
+
+
+@given(BATCHES)
+def test_whoever_listens_is_given_every_record(batches: list[Batch]) -> None:
+    """And the fold comes to the same as without a listener."""
+    written([(RUN, []), *batches])
+    alone, heard = Fold(JOURNAL), []
+    alone.update()
+    listened = Fold(JOURNAL, on_record=lambda record, line: heard.append((record, line)))
+    listened.update()
+    assert listened.saved() == alone.saved()
+    assert [line for _, line in heard] == JOURNAL.read_bytes().splitlines()

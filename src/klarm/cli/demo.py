@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from klarm.cli.chart import Point, draw
+from klarm.cli.demo_page import play_on_page
 from klarm.config import Config, load
 from klarm.detectors import KLExplosionDetector
 from klarm.incidents import counted, event_panel, event_text, incidents_in_sum, is_alarm
@@ -46,6 +47,8 @@ What to type next:
       all that klarm says of this recording; of a log of yours, too
   {klarm} demo {another}
       {about}
+  {klarm} demo --page
+      the same on a page, played live, with the other recordings (Ctrl-C ends it)
   {klarm} init
       write a klarm.yaml with every setting explained
 
@@ -57,11 +60,17 @@ In your training script:
 @click.command()
 @click.argument("recording", type=click.Choice(list(RECORDINGS)), default="exploding")
 @click.option("--frozen", is_flag=True, help="Use the frozen baseline in place of the rolling one.")
-def demo(recording: str, frozen: bool) -> None:
+@click.option("--page", is_flag=True, help="Play it on a page, in a browser, until Ctrl-C.")
+def demo(recording: str, *, frozen: bool, page: bool) -> None:
     """Play a recorded GRPO run through the monitor and watch it alarm.
 
     RECORDING is exploding (the default), drifting or healthy: real TRL runs of a tiny model.
     """
+    if page:
+        if frozen:
+            raise click.UsageError("--page and --frozen: on the page, What if tries settings")
+        play_on_page(recording, RECORDINGS, read_recording)
+        return
     from rich.console import Console
 
     mode = "frozen" if frozen else "rolling"

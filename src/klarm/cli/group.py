@@ -13,6 +13,7 @@ from klarm.cli.follow import follow
 from klarm.cli.incidents import incidents
 from klarm.cli.init import init
 from klarm.cli.replay import replay
+from klarm.cli.serve import serve
 from klarm.cli.silence import silence
 from klarm.cli.testalert import testalert
 from klarm.version import __version__
@@ -30,6 +31,7 @@ _COMMANDS = (
     replay,
     follow,
     detectors,
+    serve,
     incidents,
     ack,
     close,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import re
 import time
 from pathlib import Path
 
@@ -12,13 +11,11 @@ import click
 from klarm.cli.options import config_option, run_option
 from klarm.cli.runs import find_run, started, tell_run
 from klarm.config import load
-from klarm.delivery import Outbox, Silence, last_step, silence_in_words
+from klarm.delivery import Outbox, Silence, last_step, parse_span, silence_in_words
 from klarm.detectors import CATALOGUE
 from klarm.journal import new_key
 from klarm.settings import did_you_mean
 from klarm.types import Command
-
-_SECONDS = {"m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
 @click.command()
@@ -72,7 +69,10 @@ def silence(
             "are still open are sent now, by the run or by klarm deliver"
         )
         return
-    until_step, until_time = _parse(span, last_step(folder), now)
+    try:
+        until_step, until_time = parse_span(span, last_step(folder), now)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
     tell_run(
         folder,
         Command(
@@ -88,14 +88,3 @@ def silence(
     )
     silence = Silence(signal, who, until_step, until_time, even_critical)
     click.echo(f"run {head.run}: {silence_in_words(silence)}")
-
-
-def _parse(span: str, step: int | None, now: float) -> tuple[int | None, float | None]:
-    """Return the step or the time until which a span reaches."""
-    found = re.fullmatch(r"(\d{1,9})\s*(steps?|m|min|h|d)", span.strip())
-    if found is None or not int(found[1]):
-        raise click.BadParameter(f"{span!r} is no span; try 200steps, 30min, 2h or 1d")
-    count, unit = int(found[1]), found[2]
-    if unit.startswith("step"):
-        return (step or 0) + count, None
-    return None, now + count * _SECONDS[unit]

@@ -14,7 +14,7 @@ from klarm.delivery.outgoing import deliver_events
 from klarm.delivery.outlook import Outlook, command_to_deliver
 from klarm.delivery.prospects import prospects_of
 from klarm.delivery.routes import Route, Run
-from klarm.delivery.silences import Silence, Verdict, silence_in_words
+from klarm.delivery.silences import Silence, Verdict, parse_span, silence_in_words
 
 __all__ = [
     "Delivered",
@@ -30,6 +30,7 @@ __all__ = [
     "deliveries",
     "last_step",
     "outgoing",
+    "parse_span",
     "prospects_of",
     "silence_in_words",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, NamedTuple
@@ -13,6 +14,7 @@ from klarm.types import RINGING, Command, Event
 Verdict = Literal["send", "wait", "silenced", "acknowledged"]
 # How often to look whether a silence is over.
 LOOK_AGAIN_SECONDS = 15.0
+_SECONDS = {"m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
 class Silence(NamedTuple):
@@ -144,3 +146,18 @@ def silence_in_words(silence: Silence) -> str:
     if silence.even_critical:
         return f"{silence.signal} is silenced until {until}, critical incidents included"
     return f"{silence.signal} is silenced until {until}; critical incidents are still sent"
+
+
+def parse_span(span: str, step: int | None, now: float) -> tuple[int | None, float | None]:
+    """Return the step or the time until which a span reaches; raise ValueError if it is none.
+
+    >>> parse_span("200steps", 1000, 0.0), parse_span("2h", 1000, 0.0)
+    ((1200, None), (None, 7200.0))
+    """
+    found = re.fullmatch(r"(\d{1,9})\s*(steps?|m|min|h|d)", span.strip(), re.ASCII)
+    if found is None or not int(found[1]):
+        raise ValueError(f"{span!r} is no span; try 200steps, 30min, 2h or 1d")
+    count, unit = int(found[1]), found[2]
+    if unit.startswith("step"):
+        return (step or 0) + count, None
+    return None, now + count * _SECONDS[unit]

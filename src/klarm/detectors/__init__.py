@@ -22,6 +22,7 @@ from klarm.detectors.reward_hacking import RewardHackingDetector
 from klarm.detectors.rollout_mismatch import RolloutMismatchDetector
 from klarm.detectors.trust_region import TrustRegionDetector
 from klarm.detectors.zero_signal import ZeroSignalDetector
+from klarm.detectors.zscore import ZScoreDetector
 
 CATALOGUE: tuple[type[Detector], ...] = (
     KLExplosionDetector,
@@ -67,5 +68,6 @@ __all__ = [
     "RewardHackingDetector",
     "RolloutMismatchDetector",
     "TrustRegionDetector",
+    "ZScoreDetector",
     "ZeroSignalDetector",
 ]

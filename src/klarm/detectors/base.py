@@ -152,6 +152,11 @@ class Detector(ABC):
             return None
         return alert
 
+    @property
+    def quiet_values(self) -> int:
+        """How many values it only learns from before it says anything."""
+        return self._silent_values
+
     # For a subclass whose `update` looks at other metrics first: quicker to call than super().
     _update_metric = update
 

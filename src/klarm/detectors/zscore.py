@@ -87,8 +87,6 @@ class ZScoreDetector(Detector):
         """
         import numpy as np
 
-        from klarm.stats.batch import sliding_moments
-
         series = np.asarray(values, dtype=np.float64)
         if self.outlier_sigmas < inf:  # what is learnt depends on what was said: one by one
             again = copy(self)
@@ -101,6 +99,44 @@ class ZScoreDetector(Detector):
             return np.array(scored)
         finite = np.isfinite(series)
         kept = series if finite.all() else series[finite]
+        mean, spread = self._baselines(kept)
+        with np.errstate(over="ignore", invalid="ignore"):
+            z: NDArray[np.float64] = np.subtract(kept, mean, out=mean)
+            z /= spread
+        z[np.isnan(z)] = 0.0
+        z[: self._silent_values] = 0.0
+        if kept is series:
+            return z
+        scores = np.full(series.shape, inf)
+        scores[finite] = z
+        return scores
+
+    def baselines(self, values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the mean and the spread that each of these values, all finite, is measured by.
+
+        Like `scores`, it starts from nothing and leaves the detector as it is.
+        """
+        import numpy as np
+
+        series = np.asarray(values, dtype=np.float64)
+        if self.outlier_sigmas == inf:
+            return self._baselines(series)
+        again = copy(self)
+        again.reset()
+        found = []
+        for step, value in enumerate(series.tolist()):
+            again.update(step, {self._metric: value})
+            found.append((again.mean, again.spread))
+        both = np.array(found).reshape(-1, 2)
+        return both[:, 0], both[:, 1]
+
+    def _baselines(
+        self, kept: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        import numpy as np
+
+        from klarm.stats.batch import sliding_moments
+
         size = self.rolling_window
         if self.baseline_mode == "rolling" or len(kept) <= size:
             mean, variance = sliding_moments(kept, size)
@@ -113,15 +149,7 @@ class ZScoreDetector(Detector):
             spread = np.sqrt(np.maximum(variance, 0.0, out=variance), out=variance)
             np.maximum(spread, _LEAST_RELATIVE_STD * np.abs(mean), out=spread)
             np.maximum(spread, self.min_std, out=spread)
-            z: NDArray[np.float64] = np.subtract(kept, mean, out=mean)
-            z /= spread
-        z[np.isnan(z)] = 0.0
-        z[: self._silent_values] = 0.0
-        if kept is series:
-            return z
-        scores = np.full(series.shape, inf)
-        scores[finite] = z
-        return scores
+        return mean, spread
 
     def _judge(self, step: int, value: float, z: float) -> Alert:
         severity: Severity = "critical" if z > self._threshold("critical") else "warning"

@@ -24,7 +24,7 @@ from klarm.journal.file import (
     host_name,
     run_folder,
 )
-from klarm.journal.fold import Fold, Rollback
+from klarm.journal.fold import Fold, OnRecord, Rollback, SavedFold
 from klarm.journal.identity import (
     NewId,
     counting_ids,
@@ -70,10 +70,12 @@ __all__ = [
     "MemoryJournal",
     "NewId",
     "OnDamage",
+    "OnRecord",
     "Record",
     "Resume",
     "Rollback",
     "Row",
+    "SavedFold",
     "Source",
     "Started",
     "Step",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, NamedTuple
+
+import msgspec
 
 from klarm.journal.incident import IncidentRecord, add_event
 from klarm.journal.lines import OnDamage, Stored, Verifier, lines_between, opened, whole_end
@@ -26,11 +29,37 @@ _STEP = b'{"type":"step","step":'
 _SKIPPED = (b'{"type":"alert"', b'{"type":"blip"', b'{"type":"source"')
 
 
+# Is given each record that counts, an event with its id, and the line that it stands on.
+OnRecord = Callable[[Record, bytes], None]
+
+
 class Rollback(NamedTuple):
     """Training went back to a step: from it up to the last one, steps no longer count."""
 
     step: int
     last: int
+
+
+class SavedFold(msgspec.Struct, frozen=True):
+    """A fold between two updates, to be stored and taken up by another process."""
+
+    head: Started | None
+    run: str
+    began: float
+    incidents: dict[str, IncidentRecord]
+    checkpoints: list[tuple[int, str]]
+    rollbacks: list[Rollback]
+    origins: dict[str, Origin]
+    first_step: int | None
+    last_step: int | None
+    steps: int
+    rolled_back: int
+    commands: set[str]
+    finished: bool
+    read_to: int
+    lines: int
+    sealed: bool
+    in_order: bool
 
 
 class Fold:
@@ -40,10 +69,15 @@ class Fold:
     rollback undoes no longer counts; `rollbacks` says what that is.
     """
 
-    def __init__(self, journal: Stored, on_damage: OnDamage | None = None) -> None:
+    def __init__(
+        self,
+        journal: Stored,
+        on_damage: OnDamage | None = None,
+        on_record: OnRecord | None = None,
+    ) -> None:
         """Prepare to read a journal. `on_damage` is given each line that does not count, and why.
 
-        The first `update` reads what there is.
+        `on_record` is given every record that does. The first `update` reads what there is.
         """
         self.head: Started | None = None  # the first run line that can be read
         self.run = journal.absolute().parent.name if isinstance(journal, Path) else ""
@@ -58,22 +92,32 @@ class Fold:
         self.rolled_back = 0  # steps that do not
         self.commands: set[str] = set()  # keys of those that the run has applied
         self.finished = False  # whether the last process said that it ended
+        self.read_to = 0  # bytes
         self._journal = journal
         self._verifier = Verifier(on_damage)
-        self._read_to = 0
+        self._on_record = on_record
         self._in_order = True  # no step is lower than the one before without a resume line
 
-    def update(self) -> list[Event]:
+    def update(self, at_most: int | None = None) -> list[Event]:
         """Take in what was appended since the last call; return the new events.
 
-        An incomplete batch at the end is left for the next call.
+        An incomplete batch at the end is left for the next call, and so is what lies behind so
+        many bytes, if a limit is given.
         """
         new: list[Event] = []
         with opened(self._journal) as file:
             end = whole_end(file)
-            for begin, line in lines_between(file, self._read_to, end):
-                self._read_to = begin + len(line) + 1
-                if not self._verifier.passes(line) or line.startswith(_SKIPPED):
+            stop = end if at_most is None else self.read_to + at_most
+            for begin, line in lines_between(file, self.read_to, end):
+                if begin >= stop:
+                    break
+                self.read_to = begin + len(line) + 1
+                if not self._verifier.passes(line):
+                    continue
+                if self._on_record is not None:
+                    self._hand_on(line, begin, file, new)
+                    continue
+                if line.startswith(_SKIPPED):
                     continue
                 step = _step_number(line) if self._verifier.sealed else None
                 if step is not None:
@@ -81,6 +125,52 @@ class Fold:
                 elif (record := decoded(line)) is not None:
                     self._add(record, begin, file, new)
         return new
+
+    def saved(self) -> SavedFold:
+        """Return what another fold of the same journal can go on from."""
+        return SavedFold(
+            self.head,
+            self.run,
+            self.began,
+            self.incidents,
+            self.checkpoints,
+            self.rollbacks,
+            self.origins,
+            self.first_step,
+            self.last_step,
+            self.steps,
+            self.rolled_back,
+            self.commands,
+            self.finished,
+            self.read_to,
+            self._verifier.number,
+            self._verifier.sealed,
+            self._in_order,
+        )
+
+    def restore(self, saved: SavedFold) -> None:
+        """Go on from what a fold of the same journal had read. It takes over what it is given."""
+        self.head, self.run, self.began = saved.head, saved.run, saved.began
+        self.incidents, self.checkpoints = saved.incidents, saved.checkpoints
+        self.rollbacks, self.origins = saved.rollbacks, saved.origins
+        self.first_step, self.last_step = saved.first_step, saved.last_step
+        self.steps, self.rolled_back = saved.steps, saved.rolled_back
+        self.commands, self.finished = saved.commands, saved.finished
+        self.read_to, self._in_order = saved.read_to, saved.in_order
+        self._verifier.number, self._verifier.sealed = saved.lines, saved.sealed
+
+    def _hand_on(self, line: bytes, begin: int, file: IO[bytes], new: list[Event]) -> None:
+        """Take in a line of which somebody else wants the record as well."""
+        record = decoded(line)
+        if record is None or self._on_record is None:
+            return
+        if isinstance(record, Step):
+            self._add_step(record.step)
+        else:
+            if isinstance(record, Event):
+                record = identified(record, self.began)
+            self._add(record, begin, file, new)
+        self._on_record(record, line)
 
     def _add(self, record: Record, begin: int, file: IO[bytes], new: list[Event]) -> None:
         if isinstance(record, Event):

@@ -1,0 +1,98 @@
+"""`klarm serve`: all runs on a local page."""
+
+from __future__ import annotations
+
+import threading
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from klarm.config import load
+
+if TYPE_CHECKING:
+    from klarm.server import PageServer
+
+_OPEN_SECONDS = 0.5
+
+
+@click.command()
+@click.argument("directory", required=False, type=click.Path(path_type=Path))
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8421,
+    show_default=True,
+    help="0: any free one.",
+)
+@click.option(
+    "--token",
+    envvar="KLARM_SERVE_TOKEN",
+    help="Asked of everybody. Better in KLARM_SERVE_TOKEN: other users see commands.",
+)
+@click.option(
+    "--allow-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name that the server goes by, as behind a proxy. May be repeated.",
+)
+@click.option("--open", "open_browser", is_flag=True, help="Open it in a browser.")
+def serve(
+    directory: Path | None,
+    host: str,
+    port: int,
+    token: str | None,
+    allowed_hosts: tuple[str, ...],
+    *,
+    open_browser: bool,
+) -> None:
+    """Show all runs below DIRECTORY on a page, until Ctrl-C.
+
+    Without DIRECTORY, that is where runs keep their journals: klarm_runs, or what KLARM_DIR or
+    klarm.yaml say. Only this machine can reach the page, unless --host says otherwise; then a token
+    is needed.
+    """
+    root = directory or Path(load().dir).expanduser()
+    server = page_server(root, host, port, token, allowed_hosts)
+    say_where(server, root)
+    if open_browser:
+        opener = threading.Timer(_OPEN_SECONDS, webbrowser.open, (server.url,))
+        opener.daemon = True
+        opener.start()
+    server.run()
+
+
+def page_server(
+    root: Path,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str | None = None,
+    allowed_hosts: tuple[str, ...] = (),
+) -> PageServer:
+    """Return a server that is bound to its port, or say why there is none."""
+    try:
+        from klarm.server import CannotServeError, PageServer
+    except ModuleNotFoundError as error:
+        raise click.ClickException(
+            f"klarm serve needs {error.name}: pip install 'klarm[server]'"
+        ) from None
+    try:
+        return PageServer(
+            root, _say, host=host, port=port, token=token, allowed_hosts=allowed_hosts
+        )
+    except CannotServeError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def say_where(server: PageServer, root: Path) -> None:
+    """Say where the page is, and what it lacks."""
+    click.echo(f"klarm shows the runs in {root} at {server.url} (Ctrl-C ends it)")
+    if not server.page.is_built:
+        click.echo("The page itself is not built: `make page` does that. The API works without it.")
+
+
+def _say(text: str) -> None:
+    click.echo(f"klarm: {text}", err=True)

@@ -1,0 +1,180 @@
+"""What people may do on the page. It goes the way of the commands: to `commands.jsonl`.
+
+The server never writes to a journal. A run that trains applies a command with its next step; of
+one that does not, the page shows at once what the next process of the run will record.
+"""
+
+from __future__ import annotations
+
+import getpass
+import time
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from klarm.delivery import Silence, last_step, parse_span, silence_in_words
+from klarm.detectors import CATALOGUE
+from klarm.journal import IncidentRecord, append_command, new_key
+from klarm.server.false_alarms import FalseAlarm, mark, marked
+from klarm.server.overview import silences_in_force
+from klarm.server.problems import bad_request, conflict, unavailable
+from klarm.server.run_view import RunView
+from klarm.settings import did_you_mean
+from klarm.types import Command
+
+_MAX_NAME, _MAX_NOTE = 200, 2000
+
+
+class Acknowledge(msgspec.Struct, forbid_unknown_fields=True):
+    """Somebody knows of an incident."""
+
+    by: str = ""
+
+
+class Close(msgspec.Struct, forbid_unknown_fields=True):
+    """Somebody ends an incident."""
+
+    by: str = ""
+    accept: bool = False
+
+
+class SilenceSignal(msgspec.Struct, forbid_unknown_fields=True, rename={"span": "for"}):
+    """Nobody is to be notified of a signal for a while."""
+
+    signal: str
+    span: str
+    even_critical: bool = False
+    by: str = ""
+
+
+class MarkFalseAlarm(msgspec.Struct, forbid_unknown_fields=True):
+    """Somebody says that an incident was none."""
+
+    by: str = ""
+    note: str = ""
+
+
+class Done(msgspec.Struct):
+    """What was done, in a sentence."""
+
+    applied: Literal["now", "next_step"]
+    text: str
+
+
+def acknowledge(run: RunView, id_: str, asked: Acknowledge) -> Done:
+    """Record that somebody knows of an incident, as `klarm ack` does."""
+    incident = run.incident(id_)
+    who = _who(asked.by)
+    _tell(
+        run.folder,
+        Command(command="ack", key=new_key(), time=time.time(), by=who, incident=incident.id),
+    )
+    return Done("now", f"{_named(incident)} is acknowledged by {who}")
+
+
+def close(run: RunView, id_: str, asked: Close) -> Done:
+    """End an incident, or accept its level, as `klarm close` does."""
+    incident = run.incident(id_)
+    if not incident.is_open:
+        became = incident.reason.replace("_", " ")
+        raise conflict(
+            f"{_named(incident)} is resolved already: {became} at step {incident.last.step}"
+        )
+    _tell(
+        run.folder,
+        Command(
+            command="accept" if asked.accept else "close",
+            key=new_key(),
+            time=time.time(),
+            by=_who(asked.by),
+            incident=incident.id,
+        ),
+    )
+    done = "accepted" if asked.accept else "closed"
+    if run.summary.activity == "training":
+        return Done("next_step", f"{_named(incident)} will be {done} with the run's next step")
+    return Done(
+        "now", f"{_named(incident)} is {done}; the journal has it once the run is taken up again"
+    )
+
+
+def silence(run: RunView, asked: SilenceSignal) -> Done:
+    """Hold back notifications of a signal for a while, as `klarm silence` does."""
+    signal = _signal(asked.signal)
+    now = time.time()
+    try:
+        until_step, until_time = parse_span(asked.span, last_step(run.folder), now)
+    except ValueError as error:
+        raise bad_request(f"for: {error}", "for") from None
+    except OSError as error:
+        raise unavailable(f"the journal cannot be read: {error.strerror}") from None
+    silenced = Silence(signal, _who(asked.by), until_step, until_time, asked.even_critical)
+    _tell(
+        run.folder,
+        Command(command="silence", key=new_key(), time=now, **silenced._asdict()),
+    )
+    return Done("now", silence_in_words(silenced))
+
+
+def end_silence(run: RunView, signal: str) -> Done:
+    """End the silences of a signal, as `klarm silence --off` does."""
+    signal = _signal(signal)
+    if signal not in {known.signal for known in silences_in_force(run)}:
+        raise conflict(f"{signal} is not silenced")
+    _tell(
+        run.folder,
+        Command(command="silence_off", key=new_key(), time=time.time(), by=_who(""), signal=signal),
+    )
+    return Done("now", f"{signal} is no longer silenced")
+
+
+def mark_false_alarm(run: RunView, id_: str, asked: MarkFalseAlarm) -> Done:
+    """Mark an incident as a false alarm."""
+    incident = run.incident(id_)
+    if len(asked.note) > _MAX_NOTE:
+        raise bad_request(f"note must have at most {_MAX_NOTE} characters", "note")
+    who = _who(asked.by)
+    _write_mark(run.folder, FalseAlarm(incident.id, time.time(), who, asked.note))
+    return Done("now", f"{_named(incident)} is marked as a false alarm by {who}")
+
+
+def unmark_false_alarm(run: RunView, id_: str) -> Done:
+    """Take back that an incident was a false alarm."""
+    incident = run.incident(id_)
+    if incident.id not in marked(run.folder):
+        raise conflict(f"{_named(incident)} is not marked as a false alarm")
+    _write_mark(run.folder, FalseAlarm(incident.id, time.time(), _who(""), is_marked=False))
+    return Done("now", f"{_named(incident)} is no longer marked as a false alarm")
+
+
+def _named(incident: IncidentRecord) -> str:
+    return f"incident {incident.number} ({incident.id}) on {incident.signal}"
+
+
+def _who(by: str) -> str:
+    if len(by) > _MAX_NAME:
+        raise bad_request(f"by must have at most {_MAX_NAME} characters", "by")
+    return by.strip() or getpass.getuser()
+
+
+def _signal(signal: str) -> str:
+    signals = sorted({kind.signal for kind in CATALOGUE})
+    if signal not in signals:
+        hint = did_you_mean(signal, signals) or f"; there are {', '.join(signals)}"
+        raise bad_request(f"there is no signal {signal!r:.80}{hint}", "signal")
+    return signal
+
+
+def _tell(folder: Path, command: Command) -> None:
+    try:
+        append_command(folder, command)
+    except OSError as error:
+        raise unavailable(f"the run's folder cannot be written: {error.strerror}") from None
+
+
+def _write_mark(folder: Path, false_alarm: FalseAlarm) -> None:
+    try:
+        mark(folder, false_alarm)
+    except OSError as error:
+        raise unavailable(f"the run's folder cannot be written: {error.strerror}") from None

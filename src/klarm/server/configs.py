@@ -1,0 +1,184 @@
+"""Settings: those of a run, how runs differ, and what there is to set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from klarm.config import SECTION as CHANNELS
+from klarm.config import SECTIONS, TOP_LEVEL
+from klarm.detectors import CATALOGUE
+from klarm.incidents import IncidentRules
+from klarm.server.run_view import RunView
+
+_MISSING = object()
+# Which run it is, not how it is watched.
+_NAMES = ("run", "dir", "url")
+
+
+class ChangedSetting(msgspec.Struct):
+    """A setting that is not as klarm has it."""
+
+    setting: str
+    value: Any
+    default: Any
+
+
+class RunConfig(msgspec.Struct):
+    """The settings of a run."""
+
+    run: str
+    settings: dict[str, Any]
+    changed: list[ChangedSetting]
+
+
+class IncidentToAlignBy(msgspec.Struct):
+    """The first incident of a run."""
+
+    id: str
+    step: int
+    time: float | None
+
+
+class ComparedRun(msgspec.Struct):
+    """A run, and what to align it with others by."""
+
+    id: str
+    name: str
+    first_step: int | None
+    started: float
+    incident: IncidentToAlignBy | None
+
+
+class Difference(msgspec.Struct):
+    """A setting in which runs differ."""
+
+    setting: str
+    default: Any
+    values: dict[str, Any]
+
+
+class Comparison(msgspec.Struct):
+    """Several runs, and how they differ."""
+
+    runs: list[ComparedRun]
+    metrics: list[str]
+    differences: list[Difference]
+    same: int
+
+
+class SettingInSection(msgspec.Struct):
+    """Something that can be set."""
+
+    name: str
+    kind: str
+    default: Any
+    meaning: str
+    above: float | None
+    at_least: float | None
+    choices: list[str]
+
+
+class Section(msgspec.Struct):
+    """A detector, or the rules of incidents, and what can be set of it."""
+
+    name: str
+    signal: str
+    metrics: list[str]
+    about: str
+    settings: list[SettingInSection]
+
+
+class SettingsCatalogue(msgspec.Struct):
+    """All that can be tried."""
+
+    sections: list[Section]
+
+
+def config_of(run: RunView) -> RunConfig:
+    """Return the settings that the latest process of a run had."""
+    changed = [
+        ChangedSetting(name, value, None if default is _MISSING else default)
+        for name, value in _flat(run.settings)
+        if (default := _default(name)) != value and name not in _NAMES
+    ]
+    return RunConfig(run.id, dict(run.settings), changed)
+
+
+def compare(runs: list[RunView]) -> Comparison:
+    """Return how runs differ in their settings, and what to align them by."""
+    settings = {run.id: dict(_flat(run.settings)) for run in runs}
+    names = sorted({name for values in settings.values() for name in values} - set(_NAMES))
+    differences = []
+    for name in names:
+        values = {id_: known[name] for id_, known in settings.items() if name in known}
+        distinct = {msgspec.json.encode(value) for value in values.values()}
+        if len(distinct) > 1 or len(values) < len(runs):
+            default = _default(name)
+            differences.append(Difference(name, None if default is _MISSING else default, values))
+    return Comparison(
+        runs=[_compared(run) for run in runs],
+        metrics=list(dict.fromkeys(name for run in runs for name in run.metric_names())),
+        differences=differences,
+        same=len(names) - len(differences),
+    )
+
+
+def settings_catalogue() -> SettingsCatalogue:
+    """Return every setting of detectors and incidents."""
+    kinds: list[tuple[str, str, list[str], type]] = [
+        *((kind.name, kind.signal, list(kind.watches), kind) for kind in CATALOGUE),
+        ("incidents", "", [], IncidentRules),
+    ]
+    return SettingsCatalogue(
+        [
+            Section(
+                name,
+                signal,
+                metrics,
+                (owner.__doc__ or "").strip().splitlines()[0],
+                [
+                    SettingInSection(
+                        declared.name,
+                        declared.kind.__name__,
+                        declared.default,
+                        declared.meaning,
+                        declared.above,
+                        declared.at_least,
+                        list(declared.choices),
+                    )
+                    for declared in SECTIONS[name].values()
+                ],
+            )
+            for name, signal, metrics, owner in kinds
+        ]
+    )
+
+
+def _compared(run: RunView) -> ComparedRun:
+    summary = run.summary
+    first = next((known for known in run.incidents.values() if not known.was_rolled_back), None)
+    incident = None
+    if first is not None:
+        step = first.last.started
+        incident = IncidentToAlignBy(first.id, step, run.time_of(step))
+    return ComparedRun(summary.id, summary.name, summary.first_step, summary.started, incident)
+
+
+def _flat(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield settings by their dotted name."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{before}{name}.")
+        elif not isinstance(value, Mapping):
+            yield f"{before}{name}", value
+
+
+def _default(name: str) -> object:
+    section, dot, rest = name.partition(".")
+    if section == CHANNELS:
+        return _MISSING
+    declared = SECTIONS.get(section, {}).get(rest) if dot else TOP_LEVEL.get(name)
+    return _MISSING if declared is None else declared.default

@@ -1,0 +1,167 @@
+"""Curves to draw: metrics along an axis, and what a detector measures them by."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from klarm.config import SECTIONS
+from klarm.detectors import CATALOGUE, Detector, KLBudgetDetector, ZScoreDetector
+from klarm.server.blocks import Axis, Points
+from klarm.server.packing import Floats
+from klarm.server.problems import bad_request
+from klarm.server.run_view import RunView
+from klarm.server.series import Sampled, sample
+from klarm.settings import ConfigError
+
+_CRITICAL_FACTOR = 1.5
+BASELINE_DETECTORS = {kind.name: kind for kind in CATALOGUE if issubclass(kind, ZScoreDetector)}
+
+
+class Range(msgspec.Struct, frozen=True):
+    """A part of an axis, drawn so many pixels wide."""
+
+    axis: Axis
+    low: float | None
+    high: float | None
+    width: int
+
+    def within(self, whole: tuple[float, float] | None) -> tuple[float, float]:
+        """Return where it begins and ends, given where the run does."""
+        first, last = whole or (0.0, 0.0)
+        low = first if self.low is None else self.low
+        high = last if self.high is None else self.high
+        if low > high and self.low is not None and self.high is not None:
+            raise bad_request(f"from ({low:g}) is beyond to ({high:g})", "from")
+        return low, max(low, high)
+
+
+class Series(msgspec.Struct, rename={"low": "from", "high": "to"}):
+    """Metrics of a run along an axis."""
+
+    run: str
+    cursor: int
+    axis: Axis
+    low: float
+    high: float
+    width: int
+    series: dict[str, Sampled]
+
+
+class FixedLimit(msgspec.Struct):
+    """A limit that does not move."""
+
+    detector: str
+    severity: str
+    value: float
+
+
+class Baseline(msgspec.Struct):
+    """What a detector measures a metric by."""
+
+    run: str
+    detector: str
+    metric: str
+    axis: Axis
+    sigma_multiplier: float
+    baseline_mode: str
+    rolling_window: int
+    enabled: bool
+    x: list[float]
+    mean: list[float]
+    std: list[float]
+    warning: list[float]
+    critical: list[float]
+    limits: list[FixedLimit]
+
+
+def series(run: RunView, cursor: int, metrics: list[str], range_: Range) -> Series:
+    """Return metrics of a run with the extremes of every pixel."""
+    blocks = run.blocks(range_.axis)
+    low, high = range_.within(blocks.range())
+    sampled = {name: sample(blocks, name, low, high, range_.width) for name in metrics}
+    return Series(run.id, cursor, range_.axis, low, high, range_.width, sampled)
+
+
+def baseline(run: RunView, name: str, range_: Range) -> Baseline:
+    """Return what a z-score detector measures by, with the settings of the run.
+
+    Levels that people have accepted are not known here: the band is what the detector learns when
+    nobody tells it anything.
+    """
+    detector = _detector(run, BASELINE_DETECTORS[name])
+    metric = detector.watches[0]
+    blocks = run.blocks(range_.axis)
+    number = blocks.metric_number(metric)
+    points = Points(np.zeros(0), np.zeros(0))
+    if number is not None:
+        points = blocks.points(number, [block.first_row for block in blocks.blocks])
+        finite = np.isfinite(points.y)
+        points = Points(points.x[finite], points.y[finite])
+    mean, spread = detector.baselines(points.y)
+    low, high = range_.within(blocks.range())
+    drawn = _last_of_each_pixel(points.x, low, high, range_.width, detector.quiet_values)
+    drawn = drawn[np.isfinite(mean[drawn]) & np.isfinite(spread[drawn])]
+    mean, spread = mean[drawn], spread[drawn]
+    sigma = detector.sigma_multiplier
+    return Baseline(
+        run=run.id,
+        detector=name,
+        metric=metric,
+        axis=range_.axis,
+        sigma_multiplier=sigma,
+        baseline_mode=detector.baseline_mode,
+        rolling_window=detector.rolling_window,
+        enabled=detector.enabled,
+        x=points.x[drawn].tolist(),
+        mean=mean.tolist(),
+        std=spread.tolist(),
+        warning=(mean + sigma * spread).tolist(),
+        critical=(mean + _CRITICAL_FACTOR * sigma * spread).tolist(),
+        limits=_limits(run, metric),
+    )
+
+
+def _detector(run: RunView, kind: type[ZScoreDetector]) -> ZScoreDetector:
+    try:
+        return kind(**_settings_of(run, kind))  # type: ignore[arg-type]
+    except ConfigError:  # written by another version
+        return kind()
+
+
+def _settings_of(run: RunView, kind: type[Detector]) -> dict[str, object]:
+    recorded = run.settings.get(kind.name)
+    if not isinstance(recorded, dict):
+        return {}
+    return {name: value for name, value in recorded.items() if name in SECTIONS[kind.name]}
+
+
+def _last_of_each_pixel(
+    x: Floats, low: float, high: float, width: int, silent: int
+) -> NDArray[np.int64]:
+    """Return which points are the last of their pixel, once the detector speaks."""
+    rows = np.flatnonzero((x >= low) & (x <= high))
+    rows = rows[rows >= silent]
+    if not len(rows):
+        return rows
+    pixel = np.floor((x[rows] - low) / ((high - low) or 1.0) * width)
+    pixel = np.minimum(pixel, width - 1)
+    return rows[np.flatnonzero(np.diff(pixel, append=np.inf))]
+
+
+def _limits(run: RunView, metric: str) -> list[FixedLimit]:
+    if metric != KLBudgetDetector.watches[0]:
+        return []
+    try:
+        budget = KLBudgetDetector(**_settings_of(run, KLBudgetDetector))  # type: ignore[arg-type]
+    except ConfigError:
+        return []
+    origin = run.index.fold.origins.get(metric)
+    budget.bound(origin.key if origin else metric, origin.kind if origin else None)
+    if not budget.enabled or budget.idle_because:
+        return []
+    return [
+        FixedLimit(budget.name, "warning", budget.budget_nats),
+        FixedLimit(budget.name, "critical", 2.0 * budget.budget_nats),
+    ]

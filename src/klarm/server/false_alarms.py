@@ -1,0 +1,45 @@
+"""False alarms: what people have marked as none, kept beside the run for tuning later."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import msgspec
+
+from klarm.journal import append_lines, checked, read_lines, sealed
+
+FILE_NAME = "false_alarms.jsonl"
+
+
+class FalseAlarm(msgspec.Struct, tag_field="type", tag="false_alarm"):
+    """Somebody says that an incident was none, or takes it back."""
+
+    incident: str
+    time: float
+    by: str
+    note: str = ""
+    is_marked: bool = True
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(FalseAlarm).decode
+
+
+def mark(folder: Path, false_alarm: FalseAlarm) -> None:
+    """Append a mark to the file of a run, or raise OSError."""
+    append_lines(folder / FILE_NAME, sealed(_encode(false_alarm)))
+
+
+def marked(folder: Path) -> dict[str, FalseAlarm]:
+    """Return the marks that stand, by the id of the incident. A damaged line is skipped."""
+    found: dict[str, FalseAlarm] = {}
+    for _, line in read_lines(folder / FILE_NAME):
+        if checked(line) != "good":
+            continue
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+            known = _decode(line)
+            found.pop(known.incident, None)
+            if known.is_marked:
+                found[known.incident] = known
+    return found

@@ -1,0 +1,156 @@
+"""What a journal holds besides steps and incidents: alerts, checkpoints, rollbacks."""
+
+from __future__ import annotations
+
+import msgspec
+
+from klarm.detectors import CATALOGUE
+from klarm.journal import Checkpoint, IncidentRecord
+from klarm.server.run_view import RunView, StoredRecord
+from klarm.types import Alert
+
+_SIGNALS = {kind.name: kind.signal for kind in CATALOGUE}
+
+
+class AlertInRun(msgspec.Struct):
+    """What one detector said at one step."""
+
+    detector: str
+    signal: str
+    severity: str
+    step: int
+    time: float
+    message: str
+    recommendation: str
+    metrics: dict[str, float | str]
+    decisive: bool
+    worse: str
+    rolled_back: bool
+
+
+class Alerts(msgspec.Struct):
+    """The alerts of a run, the latest if there are very many."""
+
+    run: str
+    total: int
+    truncated: bool
+    alerts: list[AlertInRun]
+
+
+class SavedCheckpoint(msgspec.Struct):
+    """A state that the trainer saved."""
+
+    step: int
+    time: float
+    path: str
+    counts: bool
+    unsafe: bool
+
+
+class Checkpoints(msgspec.Struct):
+    """The checkpoints of a run."""
+
+    run: str
+    checkpoints: list[SavedCheckpoint]
+
+
+class RollbackInRun(msgspec.Struct):
+    """Training went back to a step; the steps from it to the last one no longer count."""
+
+    step: int
+    last: int
+    time: float
+
+
+class Rollbacks(msgspec.Struct):
+    """The rollbacks of a run."""
+
+    run: str
+    rollbacks: list[RollbackInRun]
+
+
+class AlertFilter(msgspec.Struct, frozen=True):
+    """Which alerts are asked for."""
+
+    first: int | None
+    last: int | None
+    detector: str
+    severity: str
+    limit: int
+
+
+def signal_of(detector: str) -> str:
+    """Return what a detector's incidents are about; of a foreign one, its own name."""
+    return _SIGNALS.get(detector, detector)
+
+
+def alerts(run: RunView, wanted: AlertFilter) -> Alerts:
+    """Return alerts of a run in their order."""
+    conditions, values = "", list[object]()
+    for condition, value in (
+        ("AND step >= ? ", wanted.first),
+        ("AND step <= ? ", wanted.last),
+        ("AND detector = ? ", wanted.detector or None),
+        ("AND severity = ? ", wanted.severity or None),
+    ):
+        if value is not None:
+            conditions += condition
+            values.append(value)
+    (total,) = run.database.execute(
+        f"SELECT count(*) FROM records WHERE run = ? AND kind = 'alert' {conditions}",
+        (run.number, *values),
+    ).fetchone()
+    found = list(
+        run.records("alert", f"{conditions} ORDER BY number DESC LIMIT ?", *values, wanted.limit)
+    )
+    return Alerts(run.id, total, total > len(found), [_alert(stored) for stored in found[::-1]])
+
+
+def _alert(stored: StoredRecord) -> AlertInRun:
+    alert = msgspec.json.decode(stored.line, type=Alert)
+    return AlertInRun(
+        detector=alert.detector,
+        signal=signal_of(alert.detector),
+        severity=alert.severity,
+        step=alert.step,
+        time=stored.time,
+        message=alert.message,
+        recommendation=alert.recommendation,
+        metrics=alert.metrics,
+        decisive=alert.decisive,
+        worse=alert.worse,
+        rolled_back=not stored.counts,
+    )
+
+
+def checkpoints(run: RunView) -> Checkpoints:
+    """Return the checkpoints of a run, and which of them not to go back to."""
+    unsafe = [_unsafe_span(known) for known in run.incidents.values() if _is_grave(known)]
+    found = []
+    for stored in run.records("checkpoint"):
+        saved = msgspec.json.decode(stored.line, type=Checkpoint)
+        is_unsafe = any(
+            first <= saved.step and (end is None or saved.step < end) for first, end in unsafe
+        )
+        found.append(
+            SavedCheckpoint(saved.step, saved.time, saved.path, stored.counts, unsafe=is_unsafe)
+        )
+    return Checkpoints(run.id, found)
+
+
+def rollbacks(run: RunView) -> Rollbacks:
+    """Return where training went back."""
+    decode = msgspec.json.Decoder(RollbackInRun).decode
+    return Rollbacks(run.id, [decode(stored.line) for stored in run.records("rollback")])
+
+
+def _is_grave(incident: IncidentRecord) -> bool:
+    return incident.severity == "critical" and not incident.was_rolled_back
+
+
+def _unsafe_span(incident: IncidentRecord) -> tuple[int, int | None]:
+    """Return from where to where a critical incident makes checkpoints unsafe."""
+    onset = incident.opened.onset
+    first = incident.last.started if onset is None else onset
+    over = incident.recovered or incident.reason == "accepted"
+    return first, incident.last.step if over else None

@@ -1,0 +1,175 @@
+"""All there is to say of one incident."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import msgspec
+
+from klarm.delivery import Delivered, deliveries
+from klarm.incidents import advice, is_alarm
+from klarm.journal import Checkpoint, IncidentRecord
+from klarm.metrics import METRICS
+from klarm.server.arithmetic import Arithmetic, arithmetic_of, arithmetic_of_others
+from klarm.server.incidents import IncidentInRun, ShownIncidents
+from klarm.server.run_view import RunView
+from klarm.server.timeline import Moment, timeline
+from klarm.types import Alert, Event
+
+_LOOK_BACK, _LOOK_AHEAD = 100, 20  # steps to draw around an incident
+
+
+class RunOfIncident(msgspec.Struct):
+    """The run that an incident belongs to."""
+
+    id: str
+    name: str
+    activity: str
+    last_step: int | None
+
+
+class AlertCounts(msgspec.Struct):
+    """How many alerts an incident has, and of whom."""
+
+    total: int
+    by_detector: dict[str, int]
+
+
+class Moved(msgspec.Struct, rename={"first": "from", "last": "to"}):
+    """What else moved, and the steps to draw."""
+
+    text: str
+    metrics: list[str]
+    first: int
+    last: int
+
+
+class Diagnosis(msgspec.Struct):
+    """The pattern of the playbook that fits."""
+
+    pattern: str
+    cause: str
+    remedy: str
+    page: str = "playbook"
+
+
+class GoodCheckpoint(msgspec.Struct):
+    """Where to go back to."""
+
+    step: int | None
+    path: str
+
+
+class DeliveryOfIncident(msgspec.Struct):
+    """What became of an event on a channel."""
+
+    channel: str
+    event: str
+    step: int
+    time: float
+    outcome: str
+    outcome_text: str
+    attempts: int
+    reason: str
+
+
+class IncidentDetail(IncidentInRun, kw_only=True):
+    """All there is to say of one incident."""
+
+    run: RunOfIncident
+    timeline: list[Moment]
+    arithmetic: Arithmetic | None
+    arithmetic_of_others: list[Arithmetic]
+    alerts: AlertCounts
+    moved: Moved
+    diagnosis: Diagnosis | None
+    advice: list[str]
+    checkpoint: GoodCheckpoint | None
+    deliveries: list[DeliveryOfIncident]
+
+
+def incident_detail(run: RunView, id_: str) -> IncidentDetail:
+    """Return all there is to say of an incident, or raise ApiError."""
+    known = run.incident(id_)
+    shown = ShownIncidents(run).of(known)
+    events = [event for _, event in run.events(known.id)] or [known.opened]
+    alarm = next((event for event in reversed(events) if is_alarm(event)), known.opened)
+    diagnosed = next((event for event in reversed(events) if event.pattern), alarm)
+    alerts = _alerts_of(run, known)
+    arithmetic = arithmetic_of(alarm, alerts)
+    return IncidentDetail(
+        **{name: getattr(shown, name) for name in IncidentInRun.__struct_fields__},
+        run=RunOfIncident(run.id, run.summary.name, run.summary.activity, run.summary.last_step),
+        timeline=timeline(run, known),
+        arithmetic=arithmetic,
+        arithmetic_of_others=arithmetic_of_others(
+            alarm, alerts, arithmetic.detector if arithmetic else ""
+        ),
+        alerts=AlertCounts(len(alerts), dict(Counter(alert.detector for alert in alerts))),
+        moved=_moved(run, known, next((e for e in reversed(events) if e.moved), alarm)),
+        diagnosis=(
+            Diagnosis(diagnosed.pattern, diagnosed.cause, diagnosed.remedy)
+            if diagnosed.pattern
+            else None
+        ),
+        advice=advice(known.last, diagnosed),
+        checkpoint=_checkpoint(run, next((e for e in reversed(events) if e.checkpoint), alarm)),
+        deliveries=_deliveries(run, known),
+    )
+
+
+def _alerts_of(run: RunView, incident: IncidentRecord) -> list[Alert]:
+    """Return the alerts that an incident is made of, as far as their step and detector tell."""
+    last = incident.last.step if incident.state == "resolved" else run.summary.last_step
+    found = run.records(
+        "alert",
+        "AND step BETWEEN ? AND ? ORDER BY number",
+        incident.last.started,
+        incident.last.step if last is None else max(last, incident.last.step),
+    )
+    alerts = (msgspec.json.decode(stored.line, type=Alert) for stored in found)
+    return [alert for alert in alerts if alert.detector in incident.last.detectors]
+
+
+def _moved(run: RunView, incident: IncidentRecord, event: Event) -> Moved:
+    names = dict.fromkeys(word for word in re.findall(r"\w+", event.moved) if word in METRICS)
+    onset = incident.opened.onset
+    begin = incident.last.started if onset is None else min(onset, incident.last.started)
+    first, last = run.summary.first_step or 0, run.summary.last_step
+    end = incident.opened.step + _LOOK_AHEAD
+    return Moved(
+        event.moved,
+        list(names),
+        max(first, begin - _LOOK_BACK),
+        end if last is None else max(first, min(end, last)),
+    )
+
+
+def _checkpoint(run: RunView, event: Event) -> GoodCheckpoint | None:
+    if not event.checkpoint:
+        return None
+    saved = (msgspec.json.decode(s.line, type=Checkpoint) for s in run.records("checkpoint"))
+    steps = [found.step for found in saved if found.path == event.checkpoint]
+    return GoodCheckpoint(steps[-1] if steps else None, event.checkpoint)
+
+
+def _deliveries(run: RunView, incident: IncidentRecord) -> list[DeliveryOfIncident]:
+    try:
+        entries = [entry for _, entry in deliveries.read(run.folder)]
+    except OSError:
+        return []
+    return [
+        DeliveryOfIncident(
+            channel=entry.channel,
+            event=entry.event,
+            step=entry.step,
+            time=entry.time,
+            outcome=entry.outcome,
+            outcome_text="rejected" if entry.outcome == "refused" else entry.outcome,
+            attempts=entry.attempts,
+            reason=entry.reason,
+        )
+        for entry in entries
+        if isinstance(entry, Delivered) and entry.id == incident.id
+    ]

@@ -1,0 +1,177 @@
+"""The incidents of a run, and all there is to say of one."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import msgspec
+
+from klarm.incidents import headline, metric_of, title, why
+from klarm.journal import IncidentRecord
+from klarm.server.false_alarms import marked
+from klarm.server.overview import silences_in_force
+from klarm.server.run_view import RunView
+from klarm.server.summary import Number
+from klarm.types import Blip, Reason
+
+
+class Mark(msgspec.Struct):
+    """Somebody says that an incident was none."""
+
+    by: str
+    time: float
+    note: str
+
+
+class WaitingCommand(msgspec.Struct):
+    """What somebody asked for, and the run has not applied yet."""
+
+    command: str
+    by: str
+    time: float
+
+
+class IncidentInRun(msgspec.Struct, kw_only=True):
+    """One incident, as it stands."""
+
+    id: str
+    number: int
+    signal: str
+    metric: str
+    severity: str
+    state: str
+    state_text: str
+    is_open: bool
+    reason: str
+    title: str
+    headline: str
+    message: str
+    why: str
+    started: int
+    started_time: float | None
+    onset: int | None
+    opened: int
+    opened_time: float | None
+    ended: int | None
+    ended_time: float | None
+    last_step: int
+    detectors: list[str]
+    peak: Number
+    worse: str
+    level: float | None
+    before: float | None
+    follows: str
+    by: str
+    acknowledged_by: list[str]
+    silenced: bool
+    false_alarm: Mark | None
+    commands_pending: list[WaitingCommand]
+
+
+class BlipInRun(msgspec.Struct):
+    """An incident that never opened."""
+
+    signal: str
+    severity: str
+    started: int
+    step: int
+    detectors: list[str]
+    peak: Number
+    rolled_back: bool
+
+
+class Incidents(msgspec.Struct):
+    """The incidents of a run."""
+
+    run: str
+    incidents: list[IncidentInRun]
+    blips: list[BlipInRun]
+
+
+def incidents(run: RunView) -> Incidents:
+    """Return the incidents of a run in the order in which they opened."""
+    shown = ShownIncidents(run)
+    return Incidents(
+        run.id,
+        [shown.of(known) for known in run.incidents.values()],
+        [
+            BlipInRun(
+                *(blip.signal, blip.severity, blip.started, blip.step),
+                *(blip.detectors, blip.peak, not stored.counts),
+            )
+            for stored in run.records("blip")
+            for blip in [msgspec.json.decode(stored.line, type=Blip)]
+        ],
+    )
+
+
+class ShownIncidents:
+    """Shows the incidents of one run: what is beside its journal is read once."""
+
+    def __init__(self, run: RunView) -> None:
+        self._run = run
+        self._marks = marked(run.folder)
+        self._silent = {(known.signal, known.even_critical) for known in silences_in_force(run)}
+
+    def of(self, incident: IncidentRecord) -> IncidentInRun:
+        """Return one incident as it stands."""
+        last, opened = incident.last, incident.opened
+        ended = incident.state == "resolved"
+        mark = self._marks.get(incident.id)
+        waiting = [
+            command for command in self._run.waiting_commands if command.incident == incident.id
+        ]
+        acknowledged = [
+            command.by
+            for command in self._run.commands
+            if command.command == "ack" and command.incident == incident.id
+        ]
+        return IncidentInRun(
+            id=incident.id,
+            number=incident.number,
+            signal=incident.signal,
+            metric=metric_of(last),
+            severity=incident.severity,
+            state=incident.state,
+            state_text=_state_text(incident, self._run.summary.activity == "training"),
+            is_open=incident.is_open,
+            reason=incident.reason,
+            title=title(last),
+            headline=headline(last),
+            message=last.message,
+            why=why(last),
+            started=last.started,
+            started_time=self._run.time_of(last.started),
+            onset=opened.onset,
+            opened=opened.step,
+            opened_time=self._run.time_of(opened.step),
+            ended=last.step if ended else None,
+            ended_time=self._run.time_of(last.step) if ended else None,
+            last_step=last.step,
+            detectors=last.detectors,
+            peak=last.peak,
+            worse=last.worse,
+            level=last.level,
+            before=last.before,
+            follows=last.follows or opened.follows,
+            by=last.by,
+            acknowledged_by=list(dict.fromkeys([*incident.acknowledged_by, *acknowledged])),
+            silenced=incident.is_open
+            and any(
+                signal == incident.signal and (even_critical or incident.severity != "critical")
+                for signal, even_critical in self._silent
+            ),
+            false_alarm=None if mark is None else Mark(mark.by, mark.time, mark.note),
+            commands_pending=[WaitingCommand(c.command, c.by, c.time) for c in waiting],
+        )
+
+
+def _state_text(incident: IncidentRecord, trains: bool) -> str:
+    """Say where an incident is, or how it was resolved."""
+    if incident.state != "resolved":
+        return incident.state if trains else "ended"
+    if incident.was_rolled_back:
+        return "undone"
+    if incident.reason in get_args(Reason):
+        return incident.reason.replace("_", " ")
+    return "resolved" if incident.last.recovered else "not recovered"  # format 1

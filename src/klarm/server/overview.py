@@ -1,0 +1,224 @@
+"""The overview of all runs, and what there is to say of one."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from klarm.delivery import Outbox, Silence, silence_in_words
+from klarm.detectors import CATALOGUE
+from klarm.journal import Started
+from klarm.metrics import METRICS
+from klarm.server.index import Index, Notice
+from klarm.server.run_view import RunView
+from klarm.server.summary import Number, RunSummary, spelt
+from klarm.version import __version__
+
+
+class Progress(msgspec.Struct):
+    """How far the first reading is."""
+
+    done: int
+    total: int
+
+
+class RunInOverview(RunSummary, kw_only=True):
+    """One run, with the curves of its most telling metrics."""
+
+    sparklines: dict[str, list[float | None]] = msgspec.field(default_factory=dict)
+
+
+class Overview(msgspec.Struct):
+    """All runs, the worst first."""
+
+    cursor: int
+    folder: str
+    indexing: Progress | None
+    runs: list[RunInOverview]
+
+
+class MetricInRun(msgspec.Struct):
+    """A metric that a run logs."""
+
+    name: str
+    meaning: str
+    key: str
+    signal: str
+    count: int
+    first_step: int | None
+    last_step: int | None
+    min: float | None
+    max: float | None
+    last: Number | None
+    non_finite: int
+
+
+class Process(msgspec.Struct):
+    """A process that took the run up."""
+
+    started: float
+    klarm: str
+    host: str
+    framework: str
+    step: int | None
+
+
+class SilenceInForce(msgspec.Struct):
+    """A signal of which nobody is notified for now."""
+
+    signal: str
+    by: str
+    until_step: int | None
+    until_time: float | None
+    even_critical: bool
+    text: str
+
+
+class RunDetail(RunSummary, kw_only=True):
+    """All there is to say of a run, but for its curves and incidents."""
+
+    cursor: int
+    metrics: list[MetricInRun]
+    processes: list[Process]
+    silences: list[SilenceInForce]
+    notices: list[str]
+
+
+class IndexFile(msgspec.Struct):
+    """Where the index lies."""
+
+    place: str
+    bytes: int
+
+
+class Status(msgspec.Struct):
+    """How the server is."""
+
+    klarm: str
+    folder: str
+    runs: int
+    cursor: int
+    server: str
+    index: IndexFile
+    notices: list[Notice]
+
+
+_SIGNALS = {kind.watches[0]: kind.signal for kind in reversed(CATALOGUE) if not kind.watches_all}
+
+
+def overview(index: Index, ids: list[str], *, with_sparklines: bool) -> Overview:
+    """Return all runs, or those of some ids."""
+    cursor, progress = index.changes.cursor, index.indexing()
+    query = "SELECT summary, sparklines FROM runs WHERE summary IS NOT NULL "
+    if ids:
+        query += f"AND id IN ({', '.join('?' * len(ids))}) "
+    with index.reading() as database:
+        found = database.execute(query + "ORDER BY rank, last_seen DESC, id", ids).fetchall()
+    runs = []
+    for summary, drawn in found:
+        run = msgspec.json.decode(summary, type=RunInOverview)
+        if with_sparklines and drawn is not None:
+            run.sparklines = msgspec.json.decode(drawn, type=dict[str, list[float | None]])
+        runs.append(run)
+    shown = index.root.name or str(index.root)
+    return Overview(cursor, shown, Progress(*progress) if progress else None, runs)
+
+
+def run_detail(index: Index, run: RunView) -> RunDetail:
+    """Return what there is to say of one run."""
+    return RunDetail(
+        **{name: getattr(run.summary, name) for name in RunSummary.__struct_fields__},
+        cursor=index.changes.cursor,
+        metrics=metrics_of(run),
+        processes=_processes(run),
+        silences=[_shown(silence) for silence in silences_in_force(run)],
+        notices=[
+            *run.index.damages.named,
+            *(notice.text for notice in index.notices if notice.run == run.id),
+        ],
+    )
+
+
+def silences_in_force(run: RunView) -> list[Silence]:
+    """Return the silences of a run that are not over."""
+    try:
+        outbox = Outbox(run.folder)
+        outbox.refresh()
+        return outbox.in_force(time.time())
+    except OSError:
+        return []
+
+
+def metrics_of(run: RunView) -> list[MetricInRun]:
+    """Return the metrics of a run: those that klarm knows first, in its order."""
+    names = run.metric_names()
+    found = {
+        metric: rest
+        for metric, *rest in run.database.execute(
+            "SELECT e.metric, sum(e.finite), sum(e.not_finite), min(e.low), max(e.high), "
+            "min(b.low_step), max(b.high_step) "
+            "FROM extremes e JOIN blocks b USING (run, first_row) "
+            "WHERE e.run = ? GROUP BY e.metric",
+            (run.number,),
+        )
+    }
+    origins = run.index.fold.origins
+    listed = []
+    for name, number in names.items():
+        if number not in found:  # all of it was rolled back
+            continue
+        finite, broken, low, high, first, last = found[number]
+        listed.append(
+            MetricInRun(
+                name=name,
+                meaning=METRICS[name].meaning if name in METRICS else "",
+                key=origins[name].key if name in origins else name,
+                signal=_SIGNALS.get(name, ""),
+                count=finite + broken,
+                first_step=first,
+                last_step=last,
+                min=low,
+                max=high,
+                last=_last_value(run, number),
+                non_finite=broken,
+            )
+        )
+    return listed
+
+
+def status(index: Index) -> Status:
+    """Return how the server is."""
+    with index.reading() as database:
+        (runs,) = database.execute("SELECT count(*) FROM runs").fetchone()
+    return Status(
+        klarm=__version__,
+        folder=index.root.name or str(index.root),
+        runs=runs,
+        cursor=index.changes.cursor,
+        server=index.changes.server,
+        index=IndexFile(index.database.place, index.database.size()),
+        notices=list(index.notices),
+    )
+
+
+def _last_value(run: RunView, metric: int) -> Number | None:
+    blocks = run.blocks()
+    for block in reversed(blocks.blocks):
+        points = blocks.points(metric, [block.first_row])
+        if len(points.y):
+            return spelt(float(points.y[-1]))
+    return None
+
+
+def _processes(run: RunView) -> list[Process]:
+    found: list[Process] = []
+    for stored in run.records("run"):
+        started = msgspec.json.decode(stored.line, type=Started)
+        step = stored.step if found else None
+        found.append(Process(started.started, started.klarm, started.host, started.framework, step))
+    return found
+
+
+def _shown(silence: Silence) -> SilenceInForce:
+    return SilenceInForce(**silence._asdict(), text=silence_in_words(silence))

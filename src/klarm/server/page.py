@@ -1,0 +1,79 @@
+"""The built page: read once, served from memory, so that no path leads anywhere else."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import mimetypes
+from pathlib import Path
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+FOLDER = Path(__file__).parent / "page"
+_INDEX = "/index.html"
+_MIN_COMPRESSED = 1024
+# Vite puts a hash of the content into these names.
+_ASSETS = "/assets/"
+_WITHOUT_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>klarm</title></head><body>
+<h1>klarm serve is running, but its page is not built</h1>
+<p>In a checkout of klarm, build it with <code>make page</code>, then start <code>klarm serve</code>
+again. A klarm that was installed from a package brings the page along.</p>
+<p>The API works without it: <a href="/api/v1/runs">all runs</a>,
+<a href="/api/v1/openapi.json">its description</a>.</p>
+</body></html>
+"""
+
+
+class _File(NamedTuple):
+    kind: str
+    content: bytes
+    compressed: bytes | None
+    tag: str
+
+
+class Page:
+    """The files of the page by their address."""
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        """Read all of them; there may be none."""
+        self._files = {
+            f"/{path.relative_to(folder).as_posix()}": _read(path)
+            for path in sorted(folder.rglob("*") if folder.is_dir() else ())
+            if path.is_file()
+        }
+
+    @property
+    def is_built(self) -> bool:
+        """Whether there is a page."""
+        return _INDEX in self._files
+
+    async def answer(self, request: Request) -> Response:
+        """Return a file; the page itself for an address that is none; or how to build it."""
+        file = self._files.get(request.url.path) or self._files.get(_INDEX)
+        if file is None:
+            return HTMLResponse(_WITHOUT_PAGE)
+        lasting = request.url.path.startswith(_ASSETS) and request.url.path in self._files
+        headers = {
+            "Cache-Control": "public, max-age=31536000, immutable" if lasting else "no-cache",
+            "ETag": file.tag,
+            "Vary": "Accept-Encoding",
+        }
+        if request.headers.get("if-none-match") == file.tag:
+            return Response(status_code=304, headers=headers)
+        if file.compressed and "gzip" in request.headers.get("accept-encoding", ""):
+            headers["Content-Encoding"] = "gzip"
+            return Response(file.compressed, headers=headers, media_type=file.kind)
+        return Response(file.content, headers=headers, media_type=file.kind)
+
+
+def _read(path: Path) -> _File:
+    content = path.read_bytes()
+    kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    if path.suffix == ".js":  # what Windows says of it is up to its registry
+        kind = "text/javascript"
+    is_text = kind.startswith("text/") or kind.endswith(("json", "xml"))
+    compressed = gzip.compress(content) if is_text and len(content) >= _MIN_COMPRESSED else None
+    return _File(kind, content, compressed, f'"{hashlib.sha256(content).hexdigest()[:16]}"')

@@ -1,0 +1,286 @@
+"""The rows of a run on their way into the index: a tail in memory, blocks behind it.
+
+A row is what one call of `log` brought, as `journal.surviving_rows` yields it: what is new at its
+step. Rows are stored as they come, in small blocks at first; when there are enough of them, these
+become one block of `BLOCK_ROWS`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from math import isfinite
+
+import numpy as np
+
+from klarm.journal import Limit, Step
+from klarm.metrics import to_number
+from klarm.server.packing import (
+    LARGEST_STEP,
+    Floats,
+    Steps,
+    column,
+    has_value,
+    pack_floats,
+    pack_steps,
+    unpack_floats,
+    unpack_steps,
+)
+
+BLOCK_ROWS = 1024
+_MAX_SMALL_BLOCKS = 32
+STEPS, TIMES = -1, -2  # places of packs that are no metric
+_LATEST = 1e300  # beyond it a time is none
+
+
+class RunRows:
+    """Takes the steps of one journal and stores them."""
+
+    def __init__(self, run: int, block_rows: int = BLOCK_ROWS) -> None:
+        """Prepare for a run that the index knows by this number. `load` reads what it has."""
+        self.run = run
+        self.count = 0  # rows, stored or not
+        self.steps_rise = self.times_rise = True
+        self.last_time = 0.0
+        self._last_step: int | None = None
+        self._last_values: Mapping[str, object] = {}
+        self._seen: set[str] | None = None  # at the last step; None until it is asked for
+        self._block_rows = block_rows
+        self._begin = 0  # the row at which the tail begins
+        self._stored = 0  # rows of the tail that are stored
+        self._small_blocks = 0  # that they are stored in
+        self._steps: list[int] = []
+        self._times: list[float] = []
+        self._values: list[Mapping[str, object]] = []
+        self._numbers: dict[str, int] = {}  # of metrics
+
+    def add(self, step: Step) -> None:
+        """Take in a step of the journal."""
+        values: Mapping[str, object] = step.metrics
+        number, time = step.step, step.time
+        if number == self._last_step:
+            values = self._new_in(values)
+        else:
+            if self._last_step is not None and number < self._last_step:
+                self.steps_rise = False
+            self._seen = None
+        if not abs(time) < _LATEST:
+            time = self.last_time
+        if time < self.last_time:
+            self.times_rise = False
+        self._last_step, self.last_time, self._last_values = number, time, values
+        self._steps.append(number)
+        self._times.append(time)
+        self._values.append(values)
+        self.count += 1
+
+    def load(self, database: sqlite3.Connection) -> None:
+        """Take up what is stored: its last rows are the tail again."""
+        self._numbers = {
+            name: number
+            for number, name in database.execute(
+                "SELECT metric, name FROM metrics WHERE run = ?", (self.run,)
+            )
+        }
+        self._begin = self.count = _end_of_rows(database, self.run)
+        begin = self.count
+        for first_row, rows in database.execute(
+            "SELECT first_row, rows FROM blocks WHERE run = ? ORDER BY first_row DESC", (self.run,)
+        ):
+            if rows >= self._block_rows:
+                break
+            begin = first_row
+        self._take_up(database, min(begin, max(0, self.count - 1)))
+        self._recall(database)
+
+    def go_back(self, limit: Limit, database: sqlite3.Connection) -> None:
+        """Forget the rows that training logs again."""
+        self.store(database)
+        (undone,) = database.execute(
+            "SELECT min(first_row) FROM blocks WHERE run = ? AND high_step >= ?",
+            (self.run, min(limit.step, LARGEST_STEP)),
+        ).fetchone()
+        if undone is None:
+            return
+        # Where steps fall without a word, rows of one step may be neighbours once others are gone.
+        self._take_up(database, min(undone, self._begin) if self.steps_rise else 0)
+        _delete_from(database, self.run, self._begin)
+        kept = [row for row, step in enumerate(self._steps) if limit.keeps_step(step)]
+        self._steps = [self._steps[row] for row in kept]
+        self._times = [self._times[row] for row in kept]
+        self._values = [self._values[row] for row in kept]
+        if not self.steps_rise:
+            self._merge_neighbours()
+        self.count = self._begin + len(kept)
+        self._stored = self._small_blocks = 0
+        self.store(database)
+        self._recall(database)
+
+    def store(self, database: sqlite3.Connection) -> None:
+        """Write what has come since the last time."""
+        size = self._block_rows
+        whole = len(self._steps) // size * size
+        if (whole or self._small_blocks >= _MAX_SMALL_BLOCKS) and self._stored:
+            _delete_from(database, self.run, self._begin)
+            self._stored = self._small_blocks = 0
+        for start in range(0, whole, size):
+            self._write(database, start, start + size)
+        if whole:
+            self._begin += whole
+            del self._steps[:whole], self._times[:whole], self._values[:whole]
+            self._stored = 0
+        if len(self._steps) > self._stored:
+            self._write(database, self._stored, len(self._steps))
+            self._stored = len(self._steps)
+            self._small_blocks += 1
+
+    def _new_in(self, values: Mapping[str, object]) -> dict[str, object]:
+        """Return what a further dict of the same step adds: see `journal.surviving_rows`."""
+        if self._seen is None:
+            self._seen = _numbers_in(self._last_values)
+        new = {
+            name: value
+            for name, value in values.items()
+            if (number := to_number(value)) is not None
+            and (name not in self._seen or not isfinite(number))
+        }
+        self._seen.update(new)
+        return new
+
+    def _merge_neighbours(self) -> None:
+        """Leave in each row of the tail what is new at its step."""
+        self._last_step = None
+        for row, (step, values) in enumerate(zip(self._steps, self._values, strict=True)):
+            if step == self._last_step:
+                self._values[row] = self._new_in(values)
+            else:
+                self._last_step, self._last_values, self._seen = step, values, None
+
+    def _take_up(self, database: sqlite3.Connection, row: int) -> None:
+        """Have the tail begin with the block that holds a row. Everything must be stored."""
+        (begin,) = database.execute(
+            "SELECT max(first_row) FROM blocks WHERE run = ? AND first_row <= ?", (self.run, row)
+        ).fetchone()
+        if begin is None or begin >= self._begin:
+            return
+        names = {number: name for name, number in self._numbers.items()}
+        steps, times, values = _stored_rows(database, self.run, begin, self._begin, names)
+        self._steps[:0], self._times[:0], self._values[:0] = steps, times, values
+        self._stored += len(steps)
+        self._small_blocks += 1
+        self._begin = begin
+
+    def _recall(self, database: sqlite3.Connection) -> None:
+        """Know the last row again, and what was new at its step."""
+        while self._begin and len(set(self._steps)) < 2:  # the step may begin before the tail
+            self._take_up(database, self._begin - 1)
+        self._last_step = self._steps[-1] if self._steps else None
+        self.last_time = self._times[-1] if self._times else 0.0
+        self._seen = set()
+        for step, values in zip(reversed(self._steps), reversed(self._values), strict=True):
+            if step != self._last_step:
+                break
+            self._seen |= _numbers_in(values)
+
+    def _write(self, database: sqlite3.Connection, start: int, stop: int) -> None:
+        """Store rows of the tail as one block."""
+        first_row = self._begin + start
+        packed_steps = pack_steps(self._steps[start:stop])
+        steps, times = unpack_steps(packed_steps), np.array(self._times[start:stop])
+        rows = self._values[start:stop]
+        database.execute(
+            "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(self.run, first_row, len(rows)),
+                *(int(steps.min()), int(steps.max()), float(times.min()), float(times.max())),
+            ),
+        )
+        packs = [(STEPS, packed_steps), (TIMES, pack_floats(times))]
+        extremes = []
+        for name in sorted(set[str]().union(*rows)):
+            numbers = column([values.get(name) for values in rows])
+            found = _extremes(numbers, steps, times)
+            if found is not None:
+                metric = self._number_of(name, database)
+                packs.append((metric, pack_floats(numbers)))
+                extremes.append((self.run, metric, first_row, *found))
+        database.executemany(
+            "INSERT INTO packs VALUES (?, ?, ?, ?)",
+            [(self.run, metric, first_row, data) for metric, data in packs],
+        )
+        database.executemany(
+            "INSERT INTO extremes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", extremes
+        )
+
+    def _number_of(self, name: str, database: sqlite3.Connection) -> int:
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = len(self._numbers)
+            stored = name.encode(errors="replace").decode()  # half a character cannot be stored
+            database.execute("INSERT INTO metrics VALUES (?, ?, ?)", (self.run, number, stored))
+        return number
+
+
+def _extremes(values: Floats, steps: Steps, times: Floats) -> tuple[object, ...] | None:
+    """Return what is known of a block's values without reading them; None if there are none."""
+    finite = np.isfinite(values)
+    count = int(finite.sum())
+    present = count if count == len(values) else int(has_value(values).sum())
+    if not present:
+        return None
+    if not count:
+        return (0, present, None, None, None, None, None, None, None)
+    low = int(np.where(finite, values, np.inf).argmin())
+    high = int(np.where(finite, values, -np.inf).argmax())
+    with np.errstate(over="ignore"):
+        total = float(values[finite].sum())
+    return (
+        *(count, present - count, total),
+        *(float(values[low]), int(steps[low]), float(times[low])),
+        *(float(values[high]), int(steps[high]), float(times[high])),
+    )
+
+
+def _numbers_in(values: Mapping[str, object]) -> set[str]:
+    return {name for name, value in values.items() if to_number(value) is not None}
+
+
+def _end_of_rows(database: sqlite3.Connection, run: int) -> int:
+    last = database.execute(
+        "SELECT first_row + rows FROM blocks WHERE run = ? ORDER BY first_row DESC LIMIT 1", (run,)
+    ).fetchone()
+    return 0 if last is None else int(last[0])
+
+
+def _delete_from(database: sqlite3.Connection, run: int, row: int) -> None:
+    for table in ("blocks", "extremes", "packs"):
+        database.execute(f"DELETE FROM {table} WHERE run = ? AND first_row >= ?", (run, row))
+
+
+def _stored_rows(
+    database: sqlite3.Connection, run: int, begin: int, end: int, names: Mapping[int, str]
+) -> tuple[Sequence[int], Sequence[float], list[Mapping[str, object]]]:
+    """Return the rows of the blocks from one row to another."""
+    steps: list[int] = []
+    times: list[float] = []
+    values: list[dict[str, object]] = []
+    for first_row, rows in database.execute(
+        "SELECT first_row, rows FROM blocks WHERE run = ? AND first_row >= ? AND first_row < ? "
+        "ORDER BY first_row",
+        (run, begin, end),
+    ).fetchall():
+        block: list[dict[str, object]] = [{} for _ in range(rows)]
+        for metric, data in database.execute(
+            "SELECT metric, data FROM packs WHERE run = ? AND metric >= ? AND first_row = ?",
+            (run, TIMES, first_row),
+        ):
+            if metric == STEPS:
+                steps += unpack_steps(data).tolist()
+            elif metric == TIMES:
+                times += unpack_floats(data).tolist()
+            else:
+                numbers = unpack_floats(data)
+                for row in np.flatnonzero(has_value(numbers)).tolist():
+                    block[row][names[metric]] = float(numbers[row])
+        values += block
+    return steps, times, list(values)

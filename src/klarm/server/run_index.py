@@ -1,0 +1,244 @@
+"""Taking one journal into the index, piece by piece, by the same fold as everything else."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Callable
+from math import inf
+from pathlib import Path
+
+import msgspec
+
+from klarm.journal import (
+    FILE_NAME,
+    Checkpoint,
+    Damage,
+    Finish,
+    Fold,
+    IncidentRecord,
+    Limit,
+    Record,
+    Resume,
+    SavedFold,
+    Started,
+    Step,
+    close_at_rest,
+)
+from klarm.server.rows import BLOCK_ROWS, RunRows
+from klarm.types import Alert, Blip, Command, Event
+
+PIECE = 2**23  # bytes that are read in one transaction
+_MAX_DAMAGE = 20  # lines that are named
+_BEGINNING, _END = 1024, 128  # bytes by which a journal is known again
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_fold = msgspec.msgpack.Decoder(SavedFold).decode
+
+
+class Damages(msgspec.Struct):
+    """Lines of a journal that do not count: how many, and the first of them in words."""
+
+    count: int = 0
+    named: list[str] = []
+
+    def add(self, number: int, why: Damage) -> None:
+        """Take in one."""
+        self.count += 1
+        if len(self.named) < _MAX_DAMAGE:
+            what = "not written by klarm" if why == "not by klarm" else why
+            self.named.append(f"line {number} of the journal is {what} and ignored")
+
+
+class News(msgspec.Struct):
+    """What a piece of a journal has changed."""
+
+    what: set[str] = msgspec.field(default_factory=set)
+    first_step: float = inf  # the lowest that was logged, or gone back to
+
+
+class RunIndex:
+    """One journal and what the index has of it. For the thread that writes."""
+
+    def __init__(self, run: int, folder: Path, block_rows: int = BLOCK_ROWS) -> None:
+        """Prepare for a run that the index has nothing of. `load` takes up what it has."""
+        self.run = run
+        self.journal = folder / FILE_NAME
+        self.damages = Damages()
+        self.fold = Fold(self.journal, self.damages.add, self._on_record)
+        self.last_seen = 0.0
+        self._rows = RunRows(run, block_rows)
+        self._news = News()
+        self._records: list[tuple[object, ...]] = []
+        self._number = 0  # of the last record
+        self._rollbacks = 0
+        self._database: sqlite3.Connection | None = None  # while a piece is read
+
+    def load(self, database: sqlite3.Connection) -> bool:
+        """Take up what the index has; return False if it is of another journal than this."""
+        if not self.load_fold(database):
+            return True
+        ordered, fingerprint = database.execute(
+            "SELECT ordered, fingerprint FROM runs WHERE run = ?", (self.run,)
+        ).fetchone()
+        if fingerprint != self._fingerprint():
+            return False
+        self._rows.load(database)
+        self._rows.steps_rise, self._rows.times_rise = bool(ordered & 1), bool(ordered & 2)
+        (self._number,) = database.execute(
+            "SELECT coalesce(max(number), 0) FROM records WHERE run = ?", (self.run,)
+        ).fetchone()
+        self._rollbacks = len(self.fold.rollbacks)
+        return True
+
+    def load_fold(self, database: sqlite3.Connection) -> bool:
+        """Take up what the journal amounts to, to look at it; return False if nothing is stored."""
+        found = database.execute(
+            "SELECT fold, damage, last_seen FROM runs WHERE run = ?", (self.run,)
+        ).fetchone()
+        if found is None or found[0] is None:
+            return False
+        saved, damage, self.last_seen = found
+        self.fold.restore(_decode_fold(saved))
+        stored = msgspec.msgpack.decode(damage, type=Damages)
+        self.damages.count, self.damages.named = stored.count, stored.named
+        return True
+
+    def read(self, database: sqlite3.Connection, at_most: int = PIECE) -> News:
+        """Take in the next piece of the journal, within a transaction of the caller."""
+        self._news, self._database = News(), database
+        try:
+            self.fold.update(at_most)
+            self._store(database)
+        finally:
+            self._database = None
+        if self._news.first_step < inf:
+            self._news.what.add("steps")
+        return self._news
+
+    def incidents(self, commands: list[Command], *, at_rest: bool) -> list[IncidentRecord]:
+        """Return the incidents of the run.
+
+        While no process trains it, what people asked for shows at once, as the next process of the
+        run will record it.
+        """
+        waiting = [command for command in commands if command.key not in self.fold.commands]
+        if not (waiting and at_rest):
+            return list(self.fold.incidents.values())
+        copy = Fold(self.journal)
+        copy.restore(_decode_fold(_encode(self.fold.saved())))
+        for command in waiting:
+            close_at_rest(copy, command)
+        return list(copy.incidents.values())
+
+    def _fingerprint(self) -> bytes:
+        """Return what tells this journal from another that came in its place."""
+        read_to = self.fold.read_to
+        with self.journal.open("rb") as file:
+            beginning = file.read(min(_BEGINNING, read_to))
+            file.seek(max(0, read_to - _END))
+            end = file.read(min(_END, read_to))
+        return b"%08x%08x" % (zlib.crc32(beginning), zlib.crc32(end))
+
+    def _store(self, database: sqlite3.Connection) -> None:
+        self._rows.store(database)
+        self._store_records(database)
+        ordered = self._rows.steps_rise + 2 * self._rows.times_rise
+        self.last_seen = max(self.last_seen, self._rows.last_time)
+        database.execute(
+            "UPDATE runs SET fold = ?, damage = ?, ordered = ?, last_seen = ?, fingerprint = ? "
+            "WHERE run = ?",
+            (
+                _encode(self.fold.saved()),
+                _encode(self.damages),
+                ordered,
+                self.last_seen,
+                self._fingerprint(),
+                self.run,
+            ),
+        )
+
+    def _store_records(self, database: sqlite3.Connection) -> None:
+        database.executemany(
+            "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", self._records
+        )
+        self._records.clear()
+
+    def _on_record(self, record: Record, line: bytes) -> None:
+        if isinstance(record, Step):  # nearly every line is one
+            self._rows.add(record)
+            self._news.first_step = min(self._news.first_step, record.step)
+        elif isinstance(record, Alert):
+            self._news.what.add("alerts")
+            self._keep(
+                "alert", record.step, line, detector=record.detector, severity=record.severity
+            )
+        elif isinstance(record, Event):
+            self._news.what.add("incidents")
+            # With the id that an event of format 1 lacks.
+            self._keep(
+                "event",
+                record.step,
+                msgspec.json.encode(record),
+                detector=record.detector,
+                severity=record.severity,
+                incident=record.id,
+            )
+        elif isinstance(record, Blip):
+            self._keep("blip", record.step, line, severity=record.severity)
+        elif isinstance(record, Checkpoint):
+            self._news.what.add("checkpoints")
+            self._keep("checkpoint", record.step, line, time=record.time)
+        elif isinstance(record, Command):
+            self._news.what.add("commands")
+            self._keep("command", record.step or 0, line, incident=record.incident)
+        elif isinstance(record, Resume):
+            self._go_back(record, line)
+        elif isinstance(record, Started):
+            self._news.what |= {"config", "activity"}
+            self._keep("run", self.fold.last_step or 0, line, time=record.started)
+        elif isinstance(record, Finish):
+            self._news.what.add("activity")
+            self.last_seen = max(self.last_seen, record.time)
+
+    def _go_back(self, resume: Resume, line: bytes) -> None:
+        limit = Limit(resume.step)
+        self._with_database(lambda database: self._rows.go_back(limit, database))
+        self._with_database(self._store_records)
+        self._with_database(
+            lambda database: database.execute(
+                "UPDATE records SET counts = 0 WHERE run = ?1 AND "
+                "((kind IN ('alert', 'blip') AND step >= ?2) OR "
+                "(kind = 'checkpoint' AND step > ?2))",
+                (self.run, resume.step),
+            )
+        )
+        if len(self.fold.rollbacks) > self._rollbacks:
+            self._rollbacks = len(self.fold.rollbacks)
+            self._news.what.add("rollback")
+            self._news.first_step = min(self._news.first_step, resume.step)
+            undone = {"last": self.fold.rollbacks[-1].last}
+            line = msgspec.json.encode({"step": resume.step, "time": resume.time, **undone})
+            self._keep("rollback", resume.step, line, time=resume.time)
+
+    def _with_database(self, use: Callable[[sqlite3.Connection], object]) -> None:
+        if self._database is not None:
+            use(self._database)
+
+    def _keep(
+        self,
+        kind: str,
+        step: int,
+        line: bytes,
+        *,
+        detector: str = "",
+        severity: str = "",
+        incident: str = "",
+        time: float | None = None,
+    ) -> None:
+        self._number += 1
+        when = self._rows.last_time if time is None else time
+        self.last_seen = max(self.last_seen, when)
+        self._records.append(
+            (self.run, self._number, kind, step, when, 1, detector, severity, incident, line)
+        )

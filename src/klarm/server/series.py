@@ -1,0 +1,233 @@
+"""Down-sampling: the lowest and the highest value of every pixel, so that no spike is lost."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from klarm.server.blocks import Points, RunBlocks
+from klarm.server.packing import Floats
+
+MAX_NOT_FINITE = 2000  # listed
+
+_Ints = NDArray[np.int64]
+
+
+class NotFinite(msgspec.Struct):
+    """A value that is NaN or infinite, and where."""
+
+    x: float
+    value: str
+
+
+class Sampled(msgspec.Struct):
+    """A metric along an axis, with the extremes of every pixel."""
+
+    x: list[float] = []
+    y: list[float] = []
+    raw: bool = True  # every finite value is here
+    mean_x: list[float] = []
+    mean_y: list[float] = []
+    count: int = 0  # finite values in the range
+    non_finite: list[NotFinite] = []
+    non_finite_count: int = 0
+
+
+class _Parts(NamedTuple):
+    """Extremes of parts that lie within one pixel each: whole blocks, or rows of some."""
+
+    pixel: _Ints
+    low: Floats
+    low_x: Floats
+    high: Floats
+    high_x: Floats
+    total: Floats
+    finite: _Ints
+
+
+def sample(blocks: RunBlocks, name: str, low: float, high: float, width: int) -> Sampled:
+    """Return a metric between two places of the axis, at most two points per pixel.
+
+    What a block amounts to is known without reading it, so only those that reach over the edge of a
+    pixel, or hold values that are not finite, are read.
+    """
+    metric = blocks.metric_number(name)
+    if metric is None:
+        return Sampled()
+    pixels = _Pixels(low, high, width)
+    within = {
+        block.first_row: block
+        for block in blocks.blocks
+        if not blocks.rises or (block.high >= low and block.low <= high)
+    }
+    whole, to_read, not_finite = [], [], 0
+    few = sum(block.rows for block in within.values()) <= 2 * width
+    for first_row, finite, broken, *rest in blocks.database.execute(
+        "SELECT first_row, finite, not_finite, total, low, low_step, low_time, high, high_step, "
+        "high_time FROM extremes WHERE run = ? AND metric = ?",
+        (blocks.run, metric),
+    ):
+        block = within.get(first_row)
+        if block is None:
+            continue
+        not_finite += broken
+        pixel = pixels.of_one(block.low)
+        is_whole = blocks.rises and low <= block.low and block.high <= high
+        if few or not is_whole or broken or pixel != pixels.of_one(block.high):
+            to_read.append(first_row)
+        elif finite:
+            total, lowest, low_step, low_time, highest, high_step, high_time = rest
+            on_steps = blocks.axis == "step"
+            low_x, high_x = (low_step, high_step) if on_steps else (low_time, high_time)
+            whole.append((pixel, lowest, low_x, highest, high_x, total, finite))
+    points = blocks.points(metric, to_read)
+    inside = slice(np.searchsorted(points.x, low), np.searchsorted(points.x, high, "right"))
+    points = Points(points.x[inside], points.y[inside])
+    broken_points = Points(np.zeros(0), np.zeros(0))
+    if not_finite:
+        finite_ones = np.isfinite(points.y)
+        broken_points = Points(points.x[~finite_ones], points.y[~finite_ones])
+        points = Points(points.x[finite_ones], points.y[finite_ones])
+    count = len(points.x) + sum(part[-1] for part in whole)
+    sampled = (
+        Sampled(x=points.x.tolist(), y=points.y.tolist())
+        if count <= 2 * width and not whole
+        else _reduced(pixels, _merged([_of_points(pixels, points), _of_blocks(whole)]))
+    )
+    sampled.count = count
+    sampled.non_finite_count = len(broken_points.x)
+    sampled.non_finite = _spread(broken_points)
+    return sampled
+
+
+class _Pixels:
+    """Divides a part of the axis into pixels."""
+
+    def __init__(self, low: float, high: float, width: int) -> None:
+        self.low, self.width = low, width
+        self.span = (high - low) or 1.0
+
+    def of_one(self, x: float) -> int:
+        """Return the pixel of a place."""
+        return min(max(math.floor((x - self.low) / self.span * self.width), 0), self.width - 1)
+
+    def of(self, x: Floats) -> _Ints:
+        """Return the pixels of places."""
+        pixel = np.floor((x - self.low) / self.span * self.width).astype(np.int64)
+        return np.clip(pixel, 0, self.width - 1)
+
+    def groups(self, x: Floats) -> tuple[_Ints, _Ints]:
+        """Return which pixels places that rise lie in, and which place is the first in each.
+
+        Sought by halving, for all pixels at once: there are far fewer of them than places.
+        """
+        pixels = np.arange(self.width + 1)
+        first, end = np.zeros(self.width + 1, np.int64), np.full(self.width + 1, len(x))
+        while (open_ := first < end).any():
+            middle = (first + end) // 2
+            reached = self.of(x[np.minimum(middle, len(x) - 1)]) >= pixels
+            end = np.where(open_ & reached, middle, end)
+            first = np.where(open_ & ~reached, middle + 1, first)
+        taken = np.flatnonzero(first[:-1] < first[1:])
+        return taken, first[taken]
+
+    def centres(self, pixel: _Ints) -> Floats:
+        """Return the middle of pixels."""
+        centres: Floats = self.low + (pixel + 0.5) / self.width * self.span
+        return centres
+
+
+def _of_points(pixels: _Pixels, points: Points) -> _Parts:
+    """Return the extremes of the pixels that finite points lie in."""
+    x, y = points
+    if not len(x):
+        return _of_blocks([])
+    pixel, starts = pixels.groups(x)
+    counts = np.diff(starts, append=len(x))
+    low, high = np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.add.reduceat(y, starts)
+    return _Parts(
+        pixel,
+        low,
+        x[_first_equal(y, low, starts, counts)],
+        high,
+        x[_first_equal(y, high, starts, counts)],
+        total,
+        counts.astype(np.int64),
+    )
+
+
+def _first_equal(y: Floats, sought: Floats, starts: _Ints, counts: _Ints) -> _Ints:
+    """Return where each group first has the value that is sought in it."""
+    found = np.flatnonzero(y == np.repeat(sought, counts))
+    groups = np.searchsorted(starts, found, side="right")
+    firsts: _Ints = found[np.flatnonzero(np.diff(groups, prepend=0))]
+    return firsts
+
+
+def _of_blocks(whole: list[tuple[int, float, float, float, float, float, int]]) -> _Parts:
+    columns = list(zip(*whole, strict=True)) if whole else [()] * 7
+    pixel, low, low_x, high, high_x, total, count = columns
+    return _Parts(
+        np.array(pixel, dtype=np.int64),
+        np.array(low, dtype=np.float64),
+        np.array(low_x, dtype=np.float64),
+        np.array(high, dtype=np.float64),
+        np.array(high_x, dtype=np.float64),
+        np.array(total, dtype=np.float64),
+        np.array(count, dtype=np.int64),
+    )
+
+
+def _merged(parts: list[_Parts]) -> _Parts:
+    """Return one part per pixel."""
+    joined = _Parts(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    if not len(joined.pixel):
+        return joined
+    by_low = np.lexsort((joined.low_x, joined.low, joined.pixel))
+    by_high = np.lexsort((joined.high_x, -joined.high, joined.pixel))
+    pixel = joined.pixel[by_low]
+    starts = np.flatnonzero(np.diff(pixel, prepend=pixel[0] - 1))
+    lows, highs = by_low[starts], by_high[starts]
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.add.reduceat(joined.total[by_low], starts)
+    return _Parts(
+        pixel[starts],
+        joined.low[lows],
+        joined.low_x[lows],
+        joined.high[highs],
+        joined.high_x[highs],
+        total,
+        np.add.reduceat(joined.finite[by_low], starts),
+    )
+
+
+def _reduced(pixels: _Pixels, parts: _Parts) -> Sampled:
+    """Return the points to draw: the lowest and the highest of every pixel, in order."""
+    differ = (parts.low_x != parts.high_x) | (parts.low != parts.high)
+    x = np.concatenate([parts.low_x, parts.high_x[differ]])
+    y = np.concatenate([parts.low, parts.high[differ]])
+    order = np.argsort(x, kind="stable")
+    mean = parts.total / np.maximum(parts.finite, 1)
+    known = np.isfinite(mean)
+    return Sampled(
+        x=x[order].tolist(),
+        y=y[order].tolist(),
+        raw=False,
+        mean_x=pixels.centres(parts.pixel[known]).tolist(),
+        mean_y=mean[known].tolist(),
+    )
+
+
+def _spread(points: Points) -> list[NotFinite]:
+    """Name values that are not finite; of very many, some from everywhere."""
+    every = max(1, math.ceil(len(points.x) / MAX_NOT_FINITE))
+    return [
+        NotFinite(x, "NaN" if math.isnan(y) else "Infinity" if y > 0 else "-Infinity")
+        for x, y in zip(points.x[::every].tolist(), points.y[::every].tolist(), strict=True)
+    ]

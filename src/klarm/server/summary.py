@@ -1,0 +1,193 @@
+"""What the overview says of a run."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Collection, Iterable
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from klarm.incidents import title
+from klarm.journal import Fold, IncidentRecord
+from klarm.server.blocks import RunBlocks
+from klarm.server.packing import has_value, unpack_floats
+from klarm.server.series import sample
+from klarm.types import SEVERITIES
+
+Health = Literal["critical", "warning", "ok"]
+Activity = Literal["training", "finished", "stopped"]
+Number = float | str  # NaN and the infinities are text
+
+SHOWN_METRICS = ("kl", "reward", "entropy")
+_SPARKLINE_PIXELS = 24
+_RANKS: dict[Health, int] = {"critical": 0, "warning": 1, "ok": 2}
+
+
+class Worst(msgspec.Struct):
+    """The worst incident of a run that is open."""
+
+    id: str
+    number: int
+    signal: str
+    severity: str
+    state: str
+    started: int
+    title: str
+    message: str
+
+
+class Counts(msgspec.Struct):
+    """How many incidents a run has; critical ones and warnings are those that are open."""
+
+    total: int = 0
+    open: int = 0
+    critical: int = 0
+    warning: int = 0
+
+
+class RunSummary(msgspec.Struct, kw_only=True):
+    """One run in a few numbers."""
+
+    id: str
+    name: str
+    folder: str
+    health: Health
+    activity: Activity
+    worst: Worst | None
+    incidents: Counts
+    steps: int
+    first_step: int | None
+    last_step: int | None
+    rolled_back: int
+    started: float
+    last_seen: float
+    framework: str
+    host: str
+    klarm: str
+    damaged_lines: int
+    latest: dict[str, Number]
+
+
+def spelt(value: float) -> Number:
+    """Return a number as JSON can hold it.
+
+    >>> spelt(0.5), spelt(float("nan")), spelt(float("-inf"))
+    (0.5, 'NaN', '-Infinity')
+    """
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def rank_of(health: Health) -> int:
+    """Return the place of a run in the overview: the worst first."""
+    return _RANKS[health]
+
+
+def health_of(incidents: Iterable[IncidentRecord]) -> Health:
+    """Return how bad a run is: its worst open incident."""
+    worst = worst_of(incidents)
+    return "ok" if worst is None else worst.severity
+
+
+def worst_of(incidents: Iterable[IncidentRecord]) -> IncidentRecord | None:
+    """Return the worst incident that is open; of equals, the first."""
+    still_open = [known for known in incidents if known.is_open]
+    return max(still_open, key=lambda known: SEVERITIES.index(known.severity), default=None)
+
+
+def summary_of(
+    *,
+    run_id: str,
+    folder: str,
+    fold: Fold,
+    incidents: Collection[IncidentRecord],
+    activity: Activity,
+    last_seen: float,
+    damaged_lines: int,
+    latest: dict[str, Number],
+) -> RunSummary:
+    """Return what the overview says, given what a journal amounts to."""
+    head, worst = fold.head, worst_of(incidents)
+    counted = [known for known in incidents if not known.was_rolled_back]
+    still_open = [known for known in counted if known.is_open]
+    return RunSummary(
+        id=run_id,
+        name=fold.run or folder,
+        folder=folder,
+        health=health_of(incidents),
+        activity=activity,
+        worst=None if worst is None else _shown(worst),
+        incidents=Counts(
+            total=len(counted),
+            open=len(still_open),
+            critical=sum(known.severity == "critical" for known in still_open),
+            warning=sum(known.severity == "warning" for known in still_open),
+        ),
+        steps=fold.steps,
+        first_step=fold.first_step,
+        last_step=fold.last_step,
+        rolled_back=fold.rolled_back,
+        started=fold.began,
+        last_seen=last_seen,
+        framework=head.framework if head else "",
+        host=head.host if head else "",
+        klarm=head.klarm if head else "",
+        damaged_lines=damaged_lines,
+        latest=latest,
+    )
+
+
+def _shown(incident: IncidentRecord) -> Worst:
+    return Worst(
+        id=incident.id,
+        number=incident.number,
+        signal=incident.signal,
+        severity=incident.severity,
+        state=incident.state,
+        started=incident.last.started,
+        title=title(incident.last),
+        message=incident.last.message,
+    )
+
+
+def latest_values(database: sqlite3.Connection, run: int) -> dict[str, Number]:
+    """Return the last value of each metric that the overview shows."""
+    latest: dict[str, Number] = {}
+    for name in SHOWN_METRICS:
+        found = database.execute(
+            "SELECT data FROM packs WHERE run = ?1 AND metric = "
+            "(SELECT metric FROM metrics WHERE run = ?1 AND name = ?2) "
+            "ORDER BY first_row DESC LIMIT 1",
+            (run, name),
+        ).fetchone()
+        if found is not None:
+            values = unpack_floats(found[0])
+            latest[name] = spelt(float(values[np.flatnonzero(has_value(values))[-1]]))
+    return latest
+
+
+def sparklines(database: sqlite3.Connection, run: int) -> dict[str, list[float | None]]:
+    """Return the curves of the overview: extremes of a few parts, None where nothing is finite."""
+    blocks = RunBlocks(database, run, "step")
+    span = blocks.range()
+    if span is None:
+        return {}
+    found: dict[str, list[float | None]] = {}
+    for name in SHOWN_METRICS:
+        sampled = sample(blocks, name, *span, _SPARKLINE_PIXELS)
+        points: list[tuple[float, float | None]] = list(zip(sampled.x, sampled.y, strict=True))
+        width = (span[1] - span[0]) / _SPARKLINE_PIXELS or 1.0
+        with_values = {int((x - span[0]) / width) for x in sampled.x}
+        gaps = {int((broken.x - span[0]) / width): broken.x for broken in sampled.non_finite}
+        points += [(x, None) for part, x in gaps.items() if part not in with_values]
+        if points:
+            found[name] = [_short(y) for _, y in sorted(points, key=lambda point: point[0])]
+    return found
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")

@@ -1,0 +1,185 @@
+"""What if: the alerts and incidents that a run would have had with other settings."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from klarm.analysis.replay import ids_in, replay
+from klarm.config import SECTIONS, Config, load
+from klarm.incidents import title
+from klarm.journal import FILE_NAME, IncidentRecord, Started
+from klarm.server.history import signal_of
+from klarm.server.packing import has_value
+from klarm.server.problems import bad_request, unavailable
+from klarm.server.run_view import RunView
+from klarm.settings import ConfigError, did_you_mean
+from klarm.sources import LogRow, SourceError, Told, read_log
+from klarm.types import Alert
+
+MAX_ALERTS = 5000
+_SOURCE = "settings"
+# One at a time: each keeps a processor busy.
+_alone = threading.Lock()
+_PATIENCE_SECONDS = 30.0
+
+
+class WhatIf(msgspec.Struct, forbid_unknown_fields=True):
+    """What to try."""
+
+    settings: dict[str, dict[str, Any]] = {}
+    last_steps: int = 10_000
+
+
+class WouldBeAlert(msgspec.Struct):
+    """An alert that would have been raised."""
+
+    detector: str
+    signal: str
+    severity: str
+    step: int
+    message: str
+
+
+class WouldBeIncident(msgspec.Struct):
+    """An incident that would have opened."""
+
+    id: str
+    number: int
+    signal: str
+    severity: str
+    state: str
+    started: int
+    opened: int
+    ended: int | None
+    detectors: list[str]
+    title: str
+    message: str
+
+
+class Recorded(msgspec.Struct):
+    """What the run did have."""
+
+    alerts_total: int
+    incidents: int
+
+
+class WhatIfAnswer(msgspec.Struct):
+    """What would have been."""
+
+    run: str
+    steps: int
+    truncated: bool
+    seconds: float
+    alerts: list[WouldBeAlert]
+    alerts_total: int
+    incidents: list[WouldBeIncident]
+    recorded: Recorded
+    yaml: str
+
+
+def what_if(run: RunView, asked: WhatIf) -> WhatIfAnswer:
+    """Run the monitor over a journal again, with some settings changed. Nothing is written."""
+    if not 1 <= asked.last_steps <= 200_000:
+        raise bad_request("last_steps must be between 1 and 200000", "last_steps")
+    changes = _checked(asked.settings)
+    recorded = run.settings
+
+    def configure(of_journal: Mapping[str, object] | None) -> Config:
+        return load(None, changes, {}, overrides_from=_SOURCE, recorded=of_journal or recorded)
+
+    try:
+        configure(None)
+    except ConfigError as error:
+        raise bad_request(str(error), "settings") from None
+    begin = time.perf_counter()
+    if not _alone.acquire(timeout=_PATIENCE_SECONDS):
+        raise unavailable("others are trying settings; try again in a moment")
+    try:
+        truncated = run.index.fold.steps + run.index.fold.rolled_back > asked.last_steps
+        log = run.folder / FILE_NAME
+        rows = _last_rows(run, asked.last_steps) if truncated else read_log(log, lambda _: None)
+        found = replay(rows, configure, None if truncated else ids_in(log))
+    except (OSError, SourceError) as error:
+        raise unavailable(f"the journal cannot be read: {error}") from None
+    finally:
+        _alone.release()
+    (alerts,) = run.database.execute(
+        "SELECT count(*) FROM records WHERE run = ? AND kind = 'alert' AND counts", (run.number,)
+    ).fetchone()
+    return WhatIfAnswer(
+        run=run.id,
+        steps=found.steps,
+        truncated=truncated,
+        seconds=round(time.perf_counter() - begin, 3),
+        alerts=[_alert(alert) for alert in found.alerts[:MAX_ALERTS]],
+        alerts_total=len(found.alerts),
+        incidents=[_incident(known) for known in found.incidents],
+        recorded=Recorded(
+            alerts, sum(not known.was_rolled_back for known in run.incidents.values())
+        ),
+        yaml=_as_yaml(changes),
+    )
+
+
+def _checked(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    for section in settings:
+        if section not in SECTIONS:
+            hint = did_you_mean(section, SECTIONS) or f"; known are {', '.join(SECTIONS)}"
+            raise bad_request(f"{_SOURCE}: {section!r:.80} is unknown{hint}", "settings")
+    return {section: dict(values) for section, values in settings.items() if values}
+
+
+def _last_rows(run: RunView, steps: int) -> Iterator[LogRow | Told]:
+    """Yield the last rows of a run from the index, as a log of their own."""
+    fold = run.index.fold
+    yield Started(fold.run, fold.began, "", "", dict(run.settings))
+    blocks = run.blocks()
+    names = run.metric_names()
+    wanted, rows = [], 0
+    for block in reversed(blocks.blocks):
+        if rows >= steps:
+            break
+        wanted.append(block.first_row)
+        rows += block.rows
+    for first_row in sorted(wanted):
+        numbers = {name: blocks.values(metric, [first_row]) for name, metric in names.items()}
+        present = {name: found[first_row] for name, found in numbers.items() if found}
+        logged = {name: has_value(values) for name, values in present.items()}
+        for row, step in enumerate(blocks.steps(first_row).tolist()):
+            values = {
+                name: float(values[row]) for name, values in present.items() if logged[name][row]
+            }
+            yield LogRow(int(step), values)
+
+
+def _alert(alert: Alert) -> WouldBeAlert:
+    return WouldBeAlert(
+        alert.detector, signal_of(alert.detector), alert.severity, alert.step, alert.message
+    )
+
+
+def _incident(known: IncidentRecord) -> WouldBeIncident:
+    return WouldBeIncident(
+        id=known.id,
+        number=known.number,
+        signal=known.signal,
+        severity=known.severity,
+        state=known.state,
+        started=known.last.started,
+        opened=known.opened.step,
+        ended=None if known.is_open else known.last.step,
+        detectors=known.last.detectors,
+        title=title(known.last),
+        message=known.last.message,
+    )
+
+
+def _as_yaml(settings: Mapping[str, Mapping[str, Any]]) -> str:
+    import yaml
+
+    return str(yaml.safe_dump(dict(settings), sort_keys=False)) if settings else ""

@@ -1,0 +1,66 @@
+"""Comparing runs and trying other settings in a real Chromium."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import expect
+from recorded_runs import RecordedRun, exploding, healthy
+from site_under_test import Site
+
+Serve = Callable[[], Site]
+
+
+def test_runs_are_selected_and_overlaid(runs: Path, serve: Serve) -> None:
+    RecordedRun(runs, "burning", kl_explosion={"sigma_multiplier": 5.0}).log(exploding())
+    RecordedRun(runs, "fine").log(healthy(200))
+    page = serve().open()
+    page.get_by_label("Select burning for a comparison").check()
+    page.get_by_label("Select fine for a comparison").check()
+    page.get_by_role("button", name="Compare 2 runs").click()
+    expect(page.locator("h1")).to_have_text("Compare 2 runs")
+    expect(page.locator(".metric.large canvas")).to_be_visible()
+    expect(page.locator('figure[data-metric="reward"] canvas')).to_be_visible()
+    differences = page.get_by_role("region", name="Different settings", exact=True)
+    expect(differences).to_contain_text("kl_explosion.sigma_multiplier")
+    page.get_by_role("button", name="First incident").click()
+    page.wait_for_url("**align=incident**")
+    expect(page.locator(".run-keys")).to_contain_text("has no incident to align by")
+    page.get_by_role("button", name="Time since start").click()
+    page.reload()
+    expect(page.get_by_role("button", name="Time since start")).to_have_attribute(
+        "aria-pressed", "true"
+    )
+
+
+def test_a_slider_shows_the_alerts_there_would_have_been(runs: Path, serve: Serve) -> None:
+    run = RecordedRun(runs, "burning")
+    run.log(exploding())
+    run.finish()
+    page = serve().open("/")
+    page.get_by_role("link", name="burning", exact=True).click()
+    page.get_by_role("link", name="What if …").click()
+    outcome = page.locator(".outcome")
+    expect(outcome).to_contain_text("With these settings")
+    before = outcome.inner_text()
+    page.get_by_label("sigma multiplier", exact=True).fill("14")
+    expect(page.get_by_role("region", name="klarm.yaml")).to_contain_text("sigma_multiplier: 14")
+    expect(outcome).not_to_have_text(before)
+    assert "sigma_multiplier" in page.url
+    page.get_by_role("button", name="frozen").click()
+    expect(page.get_by_role("region", name="klarm.yaml")).to_contain_text("baseline_mode: frozen")
+    page.reload()
+    expect(page.get_by_role("region", name="klarm.yaml")).to_contain_text("sigma_multiplier: 14")
+
+
+def test_another_detector_can_be_tried(runs: Path, serve: Serve) -> None:
+    run = RecordedRun(runs, "burning")
+    run.log(exploding())
+    run.finish()
+    page = serve().open("/")
+    page.get_by_role("link", name="burning", exact=True).click()
+    page.get_by_role("link", name="What if …").click()
+    page.get_by_label("Detector").select_option("kl_runaway")
+    page.get_by_label("enabled").uncheck()
+    expect(page.get_by_role("region", name="klarm.yaml")).to_contain_text("kl_runaway:")

@@ -1,0 +1,88 @@
+"""The overview in a real Chromium: which run is in trouble, at a glance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import expect
+from recorded_runs import RecordedRun, exploding, explosion, healthy
+from site_under_test import Site
+
+Serve = Callable[[], Site]
+
+
+def test_the_worst_run_is_first_and_says_why(runs: Path, serve: Serve) -> None:
+    RecordedRun(runs, "fine").log(healthy(60))
+    RecordedRun(runs, "burning").log(exploding())
+    page = serve().open()
+    rows = page.locator(".run-row")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(0)).to_contain_text("burning")
+    expect(rows.nth(0)).to_contain_text("critical")
+    expect(rows.nth(0)).to_contain_text("since step")
+    expect(rows.nth(1)).to_contain_text("No incident")
+    expect(page.locator("h1")).to_have_text("1 run in trouble")
+
+
+def test_a_run_that_explodes_turns_red_without_a_reload(runs: Path, serve: Serve) -> None:
+    run = RecordedRun(runs, "watched")
+    run.log(healthy(120))
+    page = serve().open()
+    row = page.locator(".run-row")
+    expect(row).to_have_class("run-row tone-ok")
+    page.evaluate("window.stillTheSamePage = true")
+    run.log(explosion(after=120))
+    expect(row).to_have_class("run-row tone-critical")
+    expect(row).to_contain_text("KL critical since step")
+    assert page.evaluate("window.stillTheSamePage")
+
+
+def test_a_new_run_appears_by_itself(runs: Path, serve: Serve) -> None:
+    page = serve().open()
+    expect(page.get_by_text("There is no run below")).to_be_visible()
+    RecordedRun(runs, "newcomer").log(healthy(30))
+    expect(page.locator(".run-row")).to_contain_text("newcomer")
+
+
+def test_the_filter_and_the_order_are_in_the_address(runs: Path, serve: Serve) -> None:
+    for name in ("apple", "banana", "cherry"):
+        RecordedRun(runs, name).log(healthy(20))
+    page = serve().open()
+    expect(page.locator(".run-row")).to_have_count(3)
+    page.keyboard.press("/")
+    page.keyboard.type("an")
+    expect(page.locator(".run-row")).to_have_count(1)
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.reload()
+    expect(page.get_by_label("Filter the runs")).to_have_value("an")
+    expect(page.locator(".run-row")).to_contain_text("banana")
+    assert "sort=name" in page.url
+
+
+def test_the_keyboard_leads_to_a_run(runs: Path, serve: Serve) -> None:
+    for name in ("apple", "banana"):
+        RecordedRun(runs, name).log(healthy(20))
+    page = serve().open("/?sort=name")
+    expect(page.locator(".run-row")).to_have_count(2)
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("banana")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+
+
+def test_of_many_runs_only_those_in_view_are_drawn(runs: Path, serve: Serve) -> None:
+    for number in range(150):
+        run = RecordedRun(runs, f"run-{number:03}")
+        run.log(healthy(3))
+        run.finish()
+    page = serve().open("/?sort=name")
+    expect(page.get_by_role("table")).to_have_attribute("aria-rowcount", "151")
+    expect(page.get_by_role("link", name="run-000")).to_be_visible()
+    assert page.locator(".run-row").count() < 60
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    expect(page.get_by_role("link", name="run-149")).to_be_visible()

@@ -1,0 +1,168 @@
+"""`klarm serve` and `klarm demo --page`, run as a user runs them: serve.py and demo_page.py."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+
+import klarm
+
+COMMAND = [sys.executable, "-m", "klarm"]
+TOKEN = "a-token-that-nobody-guesses"
+
+
+@contextmanager
+def started(*arguments: str, **environment: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Start a command that serves; give its address."""
+    import os
+
+    process = subprocess.Popen(
+        [*COMMAND, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
+    )
+    try:
+        assert process.stdout is not None
+        said = ""
+        while not (found := re.search(r"http://\S+:\d+", said)):
+            line = process.stdout.readline()
+            assert line, said
+            said += line
+        yield found[0], process
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.communicate(timeout=20)
+        finally:
+            process.kill()
+
+
+def asked(url: str, token: str = "") -> object:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    for _ in range(200):
+        try:
+            with urlopen(Request(url, headers=headers), timeout=10) as answer:
+                return json.load(answer)
+        except OSError:
+            time.sleep(0.05)
+    raise AssertionError(f"{url} does not answer")
+
+
+def refused(*arguments: str) -> str:
+    done = subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def a_run() -> None:
+    klarm.init("a", dir="runs", console=False)
+    klarm.log({"kl": 0.1}, step=1)
+    klarm.finish()
+
+
+def test_serve_shows_the_runs_of_a_folder_until_ctrl_c() -> None:
+    """And ends quietly."""
+    a_run()
+    with started("serve", "runs", "--port", "0") as (url, process):
+        assert url.startswith("http://127.0.0.1:")
+        for _ in range(200):
+            found = asked(f"{url}/api/v1/runs")
+            assert isinstance(found, dict)
+            if found["runs"]:
+                break
+            time.sleep(0.05)
+        assert [run["id"] for run in found["runs"]] == ["a"]
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=20)
+        assert "Traceback" not in rest
+        assert process.returncode == 130
+
+
+def test_without_a_folder_it_is_where_runs_are_recorded() -> None:
+    """As KLARM_DIR says."""
+    a_run()
+    with started("serve", "--port", "0", KLARM_DIR="runs") as (url, _):
+        assert asked(f"{url}/api/v1/status")["folder"] == "runs"  # type: ignore[index]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+def test_what_others_can_reach_needs_a_token(host: str) -> None:
+    """It says how to get one."""
+    Path("runs").mkdir()
+    said = refused("serve", "runs", "--host", host)
+    assert "it needs a token" in said
+    assert "secrets.token_urlsafe" in said
+
+
+def test_with_a_token_it_may_be_reached() -> None:
+    """From the environment, where other users do not see it."""
+    a_run()
+    arguments = ("serve", "runs", "--host", "0.0.0.0", "--port", "0")
+    with started(*arguments, KLARM_SERVE_TOKEN=TOKEN) as (url, _):
+        assert asked(f"{url}/api/v1/session") == {"login_needed": True, "logged_in": False}
+        assert asked(f"{url}/api/v1/status", TOKEN)["folder"] == "runs"  # type: ignore[index]
+
+
+def test_what_cannot_be_served_says_why() -> None:
+    """A folder that is not there, a short token, a port that is taken."""
+    assert "is no folder" in refused("serve", "nothing")
+    Path("runs").mkdir()
+    assert "at least 16 characters" in refused("serve", "runs", "--token", "short")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert "try another --port" in refused("serve", "runs", "--port", port)
+
+
+def test_without_the_extra_it_says_what_to_install() -> None:
+    """As everywhere, where something is not installed."""
+    Path("runs").mkdir()
+    script = (
+        "import sys; sys.modules['starlette'] = None; sys.argv = ['klarm', 'serve', 'runs']; "
+        "from klarm.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert "pip install 'klarm[server]'" in done.stderr
+
+
+def test_the_demo_plays_on_the_page() -> None:
+    """Live, beside recordings that are over; nothing is left behind, nobody is notified."""
+    Path("klarm.yaml").write_text("channels: {slack: {webhook_url: 'https://a.invalid/b'}}\n")
+    with started("demo", "--page") as (url, process):
+        for _ in range(200):
+            found = asked(f"{url}/api/v1/runs")
+            assert isinstance(found, dict)
+            if len(found["runs"]) == 3:
+                break
+            time.sleep(0.05)
+        activities = {run["id"]: run["activity"] for run in found["runs"]}
+        assert activities == {
+            "demo-exploding": "training",
+            "demo-drifting": "finished",
+            "demo-healthy": "finished",
+        }
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+        assert process.returncode == 0
+    assert not Path("klarm_runs").exists()
+    assert "--page and --frozen" in refused("demo", "--page", "--frozen")

@@ -1,0 +1,153 @@
+"""Acting on the page goes the way of the commands: actions.py and false_alarms.py."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from serving_runs import RUNS, Client, record, served, wait_until
+
+import klarm
+from klarm.cli.demo import read_recording
+from klarm.journal import checked, read_commands
+from klarm.server.false_alarms import FILE_NAME, marked
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    """Serve a run that ended with incidents open."""
+    record("exploding")
+    with served() as client:
+        yield client
+
+
+def open_incident(client: Client) -> str:
+    found = client.get("/runs/exploding/incidents")["incidents"]
+    return next(str(known["id"]) for known in found if known["is_open"])
+
+
+def test_acknowledging_appends_a_command(client: Client) -> None:
+    """Which the page shows at once, and the journal is left alone."""
+    journal = (RUNS / "exploding/journal.jsonl").read_bytes()
+    id_ = open_incident(client)
+    answer = client.post(f"/runs/exploding/incidents/{id_}/ack", {"by": "ada"})
+    assert answer.json["applied"] == "now"
+    assert "acknowledged by ada" in answer.json["text"]
+    (command,) = [command for _, command in read_commands(RUNS / "exploding")]
+    assert (command.command, command.incident, command.by) == ("ack", id_, "ada")
+    found = client.get(f"/runs/exploding/incidents/{id_}")
+    assert found["acknowledged_by"] == ["ada"]
+    assert found["timeline"][-1]["text"] == "Acknowledged by ada."
+    assert (RUNS / "exploding/journal.jsonl").read_bytes() == journal
+
+
+@pytest.mark.parametrize(("accept", "became"), [(False, "closed"), (True, "accepted")])
+def test_closing_an_incident_of_a_run_at_rest(client: Client, accept: bool, became: str) -> None:
+    """It shows as the next process of the run will record it; the journal is left alone."""
+    journal = (RUNS / "exploding/journal.jsonl").read_bytes()
+    before = client.get("/runs")["runs"][0]["incidents"]["open"]
+    id_ = open_incident(client)
+    answer = client.post(f"/runs/exploding/incidents/{id_}/close", {"by": "ada", "accept": accept})
+    assert (answer.status, answer.json["applied"]) == (200, "now")
+    found = client.get(f"/runs/exploding/incidents/{id_}")
+    assert (found["state"], found["state_text"], found["by"]) == ("resolved", became, "ada")
+    wait_until(lambda: client.get("/runs")["runs"][0]["incidents"]["open"] == before - 1)
+    assert (RUNS / "exploding/journal.jsonl").read_bytes() == journal
+    again = client.post(f"/runs/exploding/incidents/{id_}/close")
+    assert again.status == 409
+    klarm.init("exploding", dir=str(RUNS), console=False)
+    klarm.log({"kl": 0.3}, step=301)
+    klarm.finish()
+    wait_until(lambda: client.get("/runs/exploding")["last_step"] == 301)
+    assert client.get(f"/runs/exploding/incidents/{id_}")["reason"] == became
+    assert client.get(f"/runs/exploding/incidents/{id_}")["commands_pending"] == []
+
+
+def test_a_run_that_trains_closes_it_with_its_next_step() -> None:
+    """Until then, the page says that it was asked for."""
+    monitor = klarm.init("live", dir=str(RUNS), console=False)
+    rows = read_recording("exploding")
+    for row in rows[:170]:
+        monitor.log(row, step=row["step"])
+    with served() as client:
+        known = client.get("/runs/live/incidents")["incidents"]
+        id_ = next(incident["id"] for incident in known if incident["is_open"])
+        answer = client.post(f"/runs/live/incidents/{id_}/close", {"by": "ada"})
+        assert answer.json["applied"] == "next_step"
+        found = client.get(f"/runs/live/incidents/{id_}")
+        assert found["is_open"]
+        assert [waiting["command"] for waiting in found["commands_pending"]] == ["close"]
+
+        later = iter(rows[170:])
+
+        def logged_on() -> bool:
+            row = next(later)
+            monitor.log(row, step=row["step"])
+            return client.get(f"/runs/live/incidents/{id_}")["reason"] == "closed"
+
+        wait_until(logged_on)
+        klarm.finish()
+
+
+def test_silencing_a_signal_and_ending_it(client: Client) -> None:
+    """For steps or for a while."""
+    answer = client.post("/runs/exploding/silences", {"signal": "kl", "for": "2h", "by": "ada"})
+    assert answer.json["text"].startswith("kl is silenced until")
+    (silence,) = client.get("/runs/exploding")["silences"]
+    assert (silence["signal"], silence["by"], silence["even_critical"]) == ("kl", "ada", False)
+    client.post(
+        "/runs/exploding/silences",
+        {"signal": "gradient", "for": "200 steps", "even_critical": True},
+    )
+    found = client.get("/runs/exploding/incidents")["incidents"]
+    assert [k["silenced"] for k in found if k["signal"] == "gradient" and k["is_open"]] == [True]
+    assert client.post("/runs/exploding/silences/kl", method="DELETE").status == 200
+    assert client.post("/runs/exploding/silences/kl", method="DELETE").status == 409
+
+
+@pytest.mark.parametrize(
+    ("body", "parameter"),
+    [
+        ({"signal": "kll", "for": "2h"}, "signal"),
+        ({"signal": "kl", "for": "soon"}, "for"),
+        ({"signal": "kl", "for": "2h", "by": "a" * 500}, "by"),
+    ],
+)
+def test_a_silence_that_cannot_be_is_refused(
+    client: Client, body: dict[str, str], parameter: str
+) -> None:
+    """With what is wrong."""
+    answer = client.post("/runs/exploding/silences", body)
+    assert (answer.status, answer.json["error"]["parameter"]) == (400, parameter)
+
+
+def test_a_false_alarm_is_marked_beside_the_run(client: Client) -> None:
+    """And can be taken back; every line has a checksum."""
+    id_ = open_incident(client)
+    path = f"/runs/exploding/incidents/{id_}/false-alarm"
+    assert client.post(path, method="DELETE").status == 409
+    client.post(path, {"note": "the reward was rescaled", "by": "ada"}, "PUT")
+    found = client.get(f"/runs/exploding/incidents/{id_}")["false_alarm"]
+    assert (found["by"], found["note"]) == ("ada", "the reward was rescaled")
+    assert client.post(path, {"note": "a" * 3000}, "PUT").status == 400
+    file = RUNS / "exploding" / FILE_NAME
+    file.write_bytes(file.read_bytes() + b'{"type":"false_alarm"}\nnonsense\n')
+    assert id_ in marked(RUNS / "exploding")
+    assert client.post(path, method="DELETE").status == 200
+    assert client.get(f"/runs/exploding/incidents/{id_}")["false_alarm"] is None
+    verdicts = [checked(line) for line in file.read_bytes().splitlines()]
+    assert verdicts == ["good", "none", "none", "good"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_is_said(client: Client) -> None:
+    """With a 503, and nothing is pretended."""
+    id_ = open_incident(client)
+    Path(RUNS / "exploding").chmod(0o500)
+    try:
+        answer = client.post(f"/runs/exploding/incidents/{id_}/ack")
+    finally:
+        Path(RUNS / "exploding").chmod(0o700)
+    assert (answer.status, answer.json["error"]["code"]) == (503, "unavailable")

@@ -1,0 +1,44 @@
+"""Serving: what it binds to, and that it ends; serving.py."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from serving_runs import Client, write_steps
+
+from klarm.server import CannotServeError, PageServer
+
+
+def test_the_address_is_one_that_a_browser_finds() -> None:
+    """Also where the server listens on every address."""
+    write_steps("a", {1: {"kl": 0.1}})
+    server = PageServer(
+        Path("runs"), print, host="0.0.0.0", port=0, token="a-token-that-nobody-guesses"
+    )
+    assert server.url == f"http://127.0.0.1:{server.port}"
+    server.stop()
+
+
+def test_nothing_is_left_when_it_stops() -> None:
+    """No thread, no lock: another server can use the index."""
+    write_steps("a", {1: {"kl": 0.1}})
+    for _ in range(2):
+        server = PageServer(Path("runs"), print, port=0)
+        server.start()
+        client = Client(server.port)
+        with client.events() as stream:
+            next(stream)
+            server.stop()
+        assert server.index.database.place == "beside the runs"
+        assert not [t for t in threading.enumerate() if t.name in ("klarm-index", "klarm-page")]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.1"])
+def test_a_host_that_others_reach_needs_a_token(host: str) -> None:
+    """Before anything is opened."""
+    Path("runs").mkdir()
+    with pytest.raises(CannotServeError, match="needs a token"):
+        PageServer(Path("runs"), print, host=host, port=0)
+    assert list(Path("runs").iterdir()) == []

@@ -1,0 +1,27 @@
+/** Names of metrics, signals and states as the page shows them. Unknown ones are shown as they are. */
+
+const SHOWN: Record<string, string> = { kl: "KL", kl_old: "KL to old policy", kl_rollout: "KL to sampler" };
+
+/** A name within a sentence or as a heading. */
+export function shown(name: string): string {
+  return SHOWN[name] ?? name.replaceAll("_", " ");
+}
+
+export function heading(name: string): string {
+  const text = shown(name);
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+const HEALTH_ORDER = ["critical", "warning"];
+
+/** How urgent a health or severity is, the most urgent first. One that is not known comes before "ok". */
+export function urgency(health: string): number {
+  const known = HEALTH_ORDER.indexOf(health);
+  if (known >= 0) return known;
+  return health === "ok" ? HEALTH_ORDER.length + 1 : HEALTH_ORDER.length;
+}
+
+/** The tone something is shown in; unknown kinds are neutral. */
+export function tone(kind: string): "critical" | "warning" | "ok" | "neutral" {
+  return kind === "critical" || kind === "warning" || kind === "ok" ? kind : "neutral";
+}

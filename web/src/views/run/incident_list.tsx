@@ -1,0 +1,83 @@
+/** The incidents of a run: open ones first, the worst of them at the top. */
+import { incidentAddress } from "../../address";
+import type { Blip, Incident } from "../../api/types";
+import { heading, shown, urgency } from "../../format/names";
+import { count, counted, number } from "../../format/number";
+import { Ago } from "../../parts/ago";
+import { Badge } from "../../parts/badge";
+import { Section } from "../../parts/frame";
+
+interface IncidentListProps {
+  run: string;
+  incidents: Incident[];
+  blips: Blip[];
+  onShow: (incident: Incident) => void;
+}
+
+export function IncidentList({ run, incidents, blips, onShow }: IncidentListProps) {
+  const ordered = [...incidents].sort(
+    (a, b) =>
+      Number(b.is_open) - Number(a.is_open) || (a.is_open ? urgency(a.severity) - urgency(b.severity) : 0) || b.started - a.started,
+  );
+  return (
+    <Section title={incidents.length === 0 ? "No incident" : counted(incidents.length, "incident")}>
+      {incidents.length === 0 && <p class="muted">Nothing has opened an incident in this run.</p>}
+      <ul class="incidents">
+        {ordered.map((incident) => (
+          <li key={incident.id} class={incident.is_open ? `tone-${incident.severity}` : ""}>
+            <div class="incident-line">
+              <Badge kind={incident.is_open ? incident.severity : "neutral"} text={incident.is_open ? incident.severity : incident.state_text} />
+              <a href={incidentAddress(run, incident.id)}>
+                {incident.number}. {heading(incident.signal)}
+              </a>
+              <span class="muted">
+                {incident.ended === null
+                  ? `since step ${count(incident.started)}`
+                  : `${incident.severity}, steps ${count(incident.started)} to ${count(incident.ended)}`}
+                {incident.is_open && incident.state !== "open" && `, ${incident.state_text}`}
+              </span>
+              <Tags incident={incident} />
+              <span class="grow" />
+              <span class="muted when">
+                <Ago time={incident.started_time} />
+              </span>
+              <button type="button" class="button small" onClick={() => onShow(incident)}>
+                Show in chart
+              </button>
+            </div>
+            <p>{incident.headline}</p>
+          </li>
+        ))}
+      </ul>
+      {blips.length > 0 && (
+        <details class="blips">
+          <summary class="muted">{counted(blips.length, "short alert")} that opened no incident</summary>
+          <ul>
+            {blips.map((blip, at) => (
+              <li key={at} class="muted">
+                {heading(blip.signal)}, {blip.severity}, {blip.started === blip.step ? `step ${count(blip.step)}` : `steps ${count(blip.started)} to ${count(blip.step)}`}: {blip.detectors.join(", ")}, peak {number(blip.peak)}
+                {blip.rolled_back && " (undone by a rollback)"}
+              </li>
+            ))}
+          </ul>
+        </details>
+      )}
+    </Section>
+  );
+}
+
+/** What people have said about an incident. */
+export function Tags({ incident }: { incident: Incident }) {
+  return (
+    <>
+      {incident.acknowledged_by.length > 0 && <span class="tag">acknowledged by {incident.acknowledged_by.join(", ")}</span>}
+      {incident.silenced && <span class="tag">{shown(incident.signal)} is silenced</span>}
+      {incident.false_alarm && <span class="tag">false alarm</span>}
+      {incident.commands_pending.map((command, at) => (
+        <span key={at} class="tag">
+          {command.command}: waiting for the next step
+        </span>
+      ))}
+    </>
+  );
+}
