@@ -98,8 +98,8 @@ function Loaded({ run, record, state, since, asked, largeCurve }: LoadedProps) {
     const to = axis === "time" ? (incident.ended_time ?? run.last_seen) : (incident.ended ?? run.last_step);
     if (from === null || to === null) return;
     const air = Math.max((to - from) * 0.4, axis === "time" ? 60 : 20);
-    // After the end of the run there is nothing to see.
-    zoomTo(from - air, incident.ended === null ? to : to + air);
+    // After the end of the run there is nothing to see; its last point should not be cut off.
+    zoomTo(from - air, incident.ended === null ? to + air / 20 : to + air);
     charts.current?.scrollIntoView({ block: "start" });
   };
   const another = async (by: number) => {
