@@ -1,7 +1,7 @@
-"""What people may do on the page. It goes the way of the commands: to `commands.jsonl`.
+"""What people may do on the page, in the same way as with the commands of the terminal.
 
-The server never writes to a journal. A run that trains applies a command with its next step; of
-one that does not, the page shows at once what the next process of the run will record.
+A run that trains finds a command in `commands.jsonl` and applies it with its next step. Where no
+process trains, what ends an incident is recorded at once, as `klarm close` does it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from klarm.delivery import Silence, last_step, parse_span, silence_in_words
 from klarm.detectors import CATALOGUE
-from klarm.journal import IncidentRecord, append_command, new_key
+from klarm.journal import IncidentRecord, append_command, new_key, record_command
 from klarm.server.false_alarms import FalseAlarm, mark, marked
 from klarm.server.overview import silences_in_force
 from klarm.server.problems import bad_request, conflict, unavailable
@@ -81,22 +81,26 @@ def close(run: RunView, id_: str, asked: Close) -> Done:
         raise conflict(
             f"{_named(incident)} is resolved already: {became} at step {incident.last.step}"
         )
-    _tell(
-        run.folder,
-        Command(
-            command="accept" if asked.accept else "close",
-            key=new_key(),
-            time=time.time(),
-            by=_who(asked.by),
-            incident=incident.id,
-        ),
+    command = Command(
+        command="accept" if asked.accept else "close",
+        key=new_key(),
+        time=time.time(),
+        by=_who(asked.by),
+        incident=incident.id,
     )
     done = "accepted" if asked.accept else "closed"
-    if run.summary.activity == "training":
-        return Done("next_step", f"{_named(incident)} will be {done} with the run's next step")
-    return Done(
-        "now", f"{_named(incident)} is {done}; the journal has it once the run is taken up again"
-    )
+    # The index shows what is asked for before it has read what is recorded; the key is the same.
+    _tell(run.folder, command)
+    problems: list[str] = []
+    try:
+        is_recorded = record_command(run.folder, command, problems.append)
+    except OSError as error:
+        raise unavailable(f"the run's folder cannot be written: {error.strerror}") from None
+    if problems:
+        raise unavailable(problems[0])
+    if is_recorded:
+        return Done("now", f"{_named(incident)} is {done}")
+    return Done("next_step", f"{_named(incident)} will be {done} with the run's next step")
 
 
 def silence(run: RunView, asked: SilenceSignal) -> Done:
