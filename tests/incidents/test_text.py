@@ -393,7 +393,7 @@ def test_a_run_in_sum_names_its_latest_incidents() -> None:
 
     def incident(number: int, **fields: object) -> Incident:
         known = Incident("kl", "kl", number, "open", "warning", [], 1, 3, alert, 1.0, "higher")
-        return msgspec.structs.replace(known, opened=number + 4, **fields)
+        return msgspec.structs.replace(known, number=number, opened=number + 4, **fields)
 
     assert incidents_in_sum([]) == "no incident"
     assert incidents_in_sum([msgspec.structs.replace(incident(1), opened=None)]) == "no incident"
@@ -401,13 +401,13 @@ def test_a_run_in_sum_names_its_latest_incidents() -> None:
         "1 incident (kl, critical, open since step 7)"
     )
     assert incidents_in_sum([incident(7, state="settled", level=0.5)]) == (
-        "1 incident (kl, warning, settled, open since step 7)"
+        "1 incident (kl, warning, open since step 7, settled)"
     )
     many = [
         incident(number, state="resolved", reason="recovered", ended=number + 30)
         for number in range(7)
     ]
-    assert incidents_in_sum(many) == (
+    assert incidents_in_sum(reversed(many)) == (
         "7 incidents (...; kl, warning, steps 2 to 32; kl, warning, steps 3 to 33; "
         "kl, warning, steps 4 to 34; kl, warning, steps 5 to 35; kl, warning, steps 6 to 36)"
     )

@@ -111,8 +111,9 @@ def event_paragraphs(event: Event) -> str:
 
 
 def incidents_in_sum(incidents: Iterable[Incident]) -> str:
-    """Say in a few words which incidents a run had, the latest last."""
+    """Say in a few words which incidents a run had, in the order of their numbers."""
     opened = [incident for incident in incidents if incident.opened is not None]
+    opened.sort(key=lambda incident: incident.number)
     if not opened:
         return "no incident"
     named = [_in_short(incident) for incident in opened[-_MAX_NAMED:]]
@@ -147,8 +148,8 @@ def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
 
 
 def _in_short(incident: Incident) -> str:
-    settled = "settled, " if incident.level is not None and incident.is_open else ""
-    when = f"{settled}open since step {incident.started}"
+    settled = ", settled" if incident.level is not None and incident.is_open else ""
+    when = f"open since step {incident.started}{settled}"
     if incident.state == "resolved":
         how = "" if incident.reason == "recovered" else f", {incident.reason.replace('_', ' ')}"
         when = f"steps {incident.started} to {incident.ended}{how}"
