@@ -1,4 +1,7 @@
-"""`klarm serve` and `klarm demo --page`, run as a user runs them: serve.py and demo_page.py."""
+"""`klarm serve` and `klarm demo --page`, run as a user runs them.
+
+The code is in serve.py, followers.py and demo_page.py.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -17,6 +20,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 import klarm
+from klarm.journal.locks import is_surely_free
 
 COMMAND = [sys.executable, "-m", "klarm"]
 TOKEN = "a-token-that-nobody-guesses"
@@ -166,3 +170,44 @@ def test_the_demo_plays_on_the_page() -> None:
         assert process.returncode == 0
     assert not Path("klarm_runs").exists()
     assert "--page and --frozen" in refused("demo", "--page", "--frozen")
+
+
+def write_log(path: Path, steps: int) -> None:
+    rows = [f"{step},{0.02 + 0.001 * (step % 3) + 5.0 * (step > 150)}" for step in range(steps)]
+    path.write_text("\n".join(["step,kl", *rows, ""]))
+
+
+def runs_at(url: str) -> list[dict[str, object]]:
+    answer = asked(f"{url}/api/v1/runs")
+    assert isinstance(answer, dict)
+    return list(answer["runs"])
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def test_a_log_that_klarm_did_not_write_is_shown_and_followed() -> None:
+    """As a run of the folder, which need not be there yet, with its incidents."""
+    log = Path("other.csv")
+    write_log(log, 100)
+    with started("serve", "runs", "--port", "0", "--follow", str(log)) as (url, _):
+        wait_for(lambda: [run["last_step"] for run in runs_at(url)] == [99])
+        assert [run["health"] for run in runs_at(url)] == ["ok"]
+        write_log(log, 200)
+        wait_for(lambda: [run["health"] for run in runs_at(url)] == ["critical"])
+        assert runs_at(url)[0]["name"] == "other"
+    assert is_surely_free(Path("runs/other/journal.jsonl"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+def test_a_server_that_is_killed_leaves_no_follower_behind() -> None:
+    """Which would keep the run from being followed again."""
+    write_log(Path("other.csv"), 100)
+    with started("serve", "runs", "--port", "0", "--follow", "other.csv") as (url, process):
+        wait_for(lambda: [run["last_step"] for run in runs_at(url)] == [99])
+        process.kill()
+        wait_for(lambda: is_surely_free(Path("runs/other/journal.jsonl")))

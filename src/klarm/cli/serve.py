@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from klarm.cli.followers import following
 from klarm.config import load
 
 if TYPE_CHECKING:
@@ -39,6 +40,14 @@ _OPEN_SECONDS = 0.5
     metavar="NAME",
     help="A name that the server goes by, as behind a proxy. May be repeated.",
 )
+@click.option(
+    "--follow",
+    "logs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="LOG",
+    help="Also follow a log that klarm did not write, as klarm follow does. May be repeated.",
+)
 @click.option("--open", "open_browser", is_flag=True, help="Open it in a browser.")
 def serve(
     directory: Path | None,
@@ -47,6 +56,7 @@ def serve(
     token: str | None,
     allowed_hosts: tuple[str, ...],
     *,
+    logs: tuple[Path, ...],
     open_browser: bool,
 ) -> None:
     """Show all runs below DIRECTORY on a page, until Ctrl-C.
@@ -56,13 +66,16 @@ def serve(
     is needed.
     """
     root = directory or Path(load().dir).expanduser()
+    if logs:  # whose runs are recorded there
+        root.mkdir(parents=True, exist_ok=True)
     server = page_server(root, host, port, token, allowed_hosts)
     say_where(server, root)
-    if open_browser:
-        opener = threading.Timer(_OPEN_SECONDS, webbrowser.open, (server.url,))
-        opener.daemon = True
-        opener.start()
-    server.run()
+    with following(logs, root):
+        if open_browser:
+            opener = threading.Timer(_OPEN_SECONDS, webbrowser.open, (server.url,))
+            opener.daemon = True
+            opener.start()
+        server.run()
 
 
 def page_server(

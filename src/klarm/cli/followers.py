@@ -1,0 +1,48 @@
+"""Logs that `klarm serve` follows: each by a `klarm follow` of its own, as long as it serves."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
+_END_SECONDS = 10.0
+
+
+@contextlib.contextmanager
+def following(logs: Iterable[Path], folder: Path) -> Iterator[None]:
+    """Have runs recorded in a folder by the logs they write, until the block ends.
+
+    A process has one monitor, so each log has a process. What is wrong with a log, it says itself.
+    """
+    environment = {**os.environ, "KLARM_DIR": str(folder.absolute())}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "klarm", "follow", str(log)],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            # There are no threads yet that it could trip over.
+            preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
+        )
+        for log in logs
+    ]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_END_SECONDS)
+
+
+def _end_with_parent() -> None:
+    """Ask the kernel to end this process with its parent, which may be killed without a word."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGTERM)
