@@ -28,6 +28,29 @@ class Forecast:
     (1.1, 0.1)
     """
 
+    __slots__ = (
+        "_covariance",
+        "_early_weight",
+        "_last",
+        "_later",
+        "_later_part",
+        "_latest",
+        "_least_weight",
+        "_max_deviation",
+        "_predicted",
+        "_scale",
+        "_slower",
+        "_trend",
+        "_variance",
+        "learnt",
+        "level",
+        "next",
+        "noise",
+        "rows",
+        "shared",
+        "unshared",
+    )
+
     def __init__(
         self,
         memory_steps: int,
@@ -59,17 +82,23 @@ class Forecast:
 
     def update(self, logarithm: float) -> None:
         """Take in the logarithm of one value."""
-        rows = self.rows = self.rows + 1
+        self.rows += 1
         latest = self._latest
         latest.append(logarithm)
+        if len(latest) > self._later:  # nearly always: as late as it gets
+            self._learn(latest.popleft())
+        else:
+            self._learn_early()
+        self.next = self._predicted + self._trend * len(latest)
+
+    def _learn_early(self) -> None:
+        """Learn while the series is short: sooner, so that there is a forecast at all."""
+        latest = self._latest
         if not self.learnt:
             self.learnt = 1
             self.level = self._slower = self._predicted = latest.popleft()
-        part, later = rows // self._later_part, self._later
-        later = part if part < later else later
-        while len(latest) > later:
+        while len(latest) > self.rows // self._later_part:
             self._learn(latest.popleft())
-        self.next = self._predicted + self._trend * len(latest)
 
     def _learn(self, logarithm: float) -> None:
         """Take a value into level, trend, noise and correlation.
