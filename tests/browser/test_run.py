@@ -42,6 +42,18 @@ def test_it_says_what_is_wrong_and_what_to_do(runs: Path, tmp_path: Path, serve:
     expect(box).to_contain_text("checkpoint-1")
 
 
+def test_what_was_wrong_is_still_said_when_the_run_has_ended(runs: Path, serve: Serve) -> None:
+    run = RecordedRun(runs, "watched")
+    run.log(exploding())
+    run.finish()
+    page = open_run(serve())
+    expect(page.get_by_role("region", name="Open incident")).to_contain_text("learning rate")
+    expect(page.locator(".incidents li", has_text="KL").first).to_contain_text("KL")
+    page.get_by_role("link", name="Why, and what else moved").click()
+    expect(page.locator(".lead")).to_contain_text("The learning rate has jumped")
+    expect(page.locator(".incident-head")).to_contain_text("The run ended")
+
+
 def test_every_metric_is_drawn_also_one_that_klarm_does_not_know(runs: Path, serve: Serve) -> None:
     run = RecordedRun(runs, "watched")
     run.log({**row, "my/own metric": 1.5} for row in healthy(40))
@@ -69,6 +81,8 @@ def test_it_follows_a_live_run_and_pauses_when_zoomed(runs: Path, serve: Serve) 
     expect(page.get_by_text("Following live")).to_be_visible()
     run.log(row for row in healthy(110) if int(str(row["step"])) > 100)
     expect(page.locator(".run-title")).to_contain_text("step 110")
+    run.log([{"step": 111, "kl": 0.05, "loss": 0.4321}])
+    expect(page.locator('figure[data-metric="loss"] .readout')).to_have_text("latest 0.432")
     drag_across(page, 0.2, 0.5)
     expect(page.get_by_text("Live follow is paused while zoomed")).to_be_visible()
     page.get_by_role("button", name="Resume").click()

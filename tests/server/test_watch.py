@@ -142,7 +142,7 @@ def test_damaged_lines_are_said_and_the_others_count() -> None:
     with served(say=said.append) as client:
         run = client.get("/runs/a")
         assert (run["steps"], run["damaged_lines"]) == (9, 1)
-        assert "line 5 of the journal is damaged and ignored" in run["notices"]
+        assert run["notices"] == ["line 5 of the journal is damaged and ignored"]
     assert said == ["run a: line 5 of the journal is damaged and ignored"]
 
 

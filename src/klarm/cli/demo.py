@@ -48,7 +48,8 @@ What to type next:
   {klarm} demo {another}
       {about}
   {klarm} demo --page
-      the same on a page, played live, with the other recordings (Ctrl-C ends it)
+      the same on a page, played live (Ctrl-C ends it). It needs pip install 'klarm[server]';
+      in a checkout: make page && .venv/bin/pip install -e '.[server]'
   {klarm} init
       write a klarm.yaml with every setting explained
 

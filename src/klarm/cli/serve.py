@@ -90,7 +90,8 @@ def page_server(
         from klarm.server import CannotServeError, PageServer
     except ModuleNotFoundError as error:
         raise click.ClickException(
-            f"klarm serve needs {error.name}: pip install 'klarm[server]'"
+            f"the page needs {error.name}: pip install 'klarm[server]', or in a checkout of klarm "
+            "pip install -e '.[server]'"
         ) from None
     try:
         return PageServer(

@@ -16,6 +16,7 @@ from klarm.incidents.confirmation import Believed, Confirmation, is_graver
 from klarm.incidents.episode import Episode
 from klarm.incidents.evidence import Evidence
 from klarm.incidents.excuse import Excuse
+from klarm.incidents.excused import ExcusedAlerts
 from klarm.incidents.measured import Measured
 from klarm.incidents.recovery import is_further, is_times_worse
 from klarm.incidents.rules import IncidentRules
@@ -67,18 +68,24 @@ class SignalTracker:
         self._allowed = False  # in it, something was said about what somebody allows
         self._confirmation = Confirmation(self._confirm)
         self._allowances = Allowances(self._rules.relapse_factor, self._rules.resolve_after)
+        self._excused = ExcusedAlerts()
 
     @property
     def busy(self) -> bool:
         """Whether quiet rows must be counted."""
         return bool(
-            self.episode or self.pending or self._recovered or self._closed or self._allowances
+            self.episode
+            or self.pending
+            or self._recovered
+            or self._closed
+            or self._allowances
+            or self._excused
         )
 
     def alarm(self, step: int, alerts: Sequence[Alert], *, same_batch: bool = False) -> list[Event]:
         """Take in what was said at a step; return what it changes."""
         said = [Measured.of(alert, self._detectors[alert.detector]) for alert in alerts]
-        counting = [one for one in said if not self._is_allowed(one)]
+        counting = [one for one in said if not self._is_allowed(one, step)]
         self._allowed = self._allowed or len(counting) < len(said)
         if not counting:
             return []
@@ -102,8 +109,13 @@ class SignalTracker:
             return self._relapse(episode, pending, step, counting, believed)
         return self._open(pending, step, counting, believed)
 
-    def _is_allowed(self, said: Measured) -> bool:
-        return self._allowances.allows(said) or self._evidence.excuses(said)
+    def _is_allowed(self, said: Measured, step: int) -> bool:
+        if self._allowances.allows(said):
+            return True
+        excused = self._evidence.excuses(said)
+        if excused:
+            self._excused.add(said.kind, step)
+        return excused
 
     def look(self, values: Mapping[str, float]) -> None:
         """Note who has something to look at in this row. Needed only while it is busy."""
@@ -122,6 +134,7 @@ class SignalTracker:
         changes = [] if self._alarmed else self._calm(step, looked)
         quiet = not self._alarmed and not self._allowed
         self._allowances.end_row(quiet=quiet)
+        self._excused.end_row()
         if quiet and self._closed:
             self._note_back(step)
         self._alarmed = self._allowed = False
@@ -227,6 +240,7 @@ class SignalTracker:
         incident = episode.incident
         incident.id, incident.number = self._identify(self.name, incident.started, step)
         incident.state, incident.opened = "open", step
+        incident.onset = self._excused.since(episode.courses)
         incident.severity, incident.worst = believed.severity, believed.by.alert
         if follows is not None:
             incident.follows = follows.incident.id

@@ -133,10 +133,15 @@ def run_detail(index: Index, run: RunView) -> RunDetail:
         metrics=metrics_of(run),
         processes=_processes(run),
         silences=[_shown(silence) for silence in silences_in_force(run)],
-        notices=[
-            *run.index.damages.named,
-            *(notice.text for notice in index.notices if notice.run == run.id),
-        ],
+        # A damaged line is known by the index, and was said when it was found.
+        notices=list(
+            dict.fromkeys(
+                [
+                    *run.index.damages.named,
+                    *(notice.text for notice in index.notices if notice.run == run.id),
+                ]
+            )
+        ),
     )
 
 

@@ -186,6 +186,8 @@ export interface Incident {
   reason: string;
   title: string;
   headline: string;
+  /** What its worst alert says, whatever became of it since. */
+  message: string;
   why: string;
   started: number;
   started_time: number | null;

@@ -190,11 +190,16 @@ export function flags(list: Flag[]): Layer {
 }
 
 /** Vertical lines where training went back. */
-export function returns(list: number[]): Layer {
+export const returns = (list: number[]): Layer => verticals(list, "↺", (theme) => theme.rollback);
+
+/** A vertical line where something begins. */
+export const beginning = (x: number): Layer => verticals([x], "", (theme) => theme.muted);
+
+function verticals(list: number[], mark: string, colour: (theme: Theme) => string): Layer {
   return (chart, context, theme) => {
     const { top, height } = chart.bbox;
     const ratio = devicePixelRatio;
-    context.strokeStyle = context.fillStyle = theme.rollback;
+    context.strokeStyle = context.fillStyle = colour(theme);
     context.lineWidth = 1.25 * ratio;
     for (const x of list) {
       const at = px(chart, x);
@@ -207,7 +212,7 @@ export function returns(list: number[]): Layer {
       context.font = scaledFont(theme, ratio);
       context.textAlign = "left";
       context.textBaseline = "bottom";
-      context.fillText("↺", at + 3 * ratio, top + height - 10 * ratio);
+      context.fillText(mark, at + 3 * ratio, top + height - 10 * ratio);
     }
   };
 }

@@ -2,7 +2,7 @@
 
 /** How long ago something was: "12 s ago". */
 export function ago(then: number | null, now: number): string {
-  if (then === null) return "never";
+  if (!then) return "never";
   const seconds = now - then;
   return seconds < 5 ? "just now" : `${duration(seconds)} ago`;
 }

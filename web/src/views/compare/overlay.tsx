@@ -1,6 +1,6 @@
 /** One metric of several runs in one chart. */
 import { Chart, type AxisKind } from "../../charts/chart";
-import { curve, returns } from "../../charts/layers";
+import { beginning, curve } from "../../charts/layers";
 import { LINE_COLOURS } from "../../charts/theme";
 import { heading } from "../../format/names";
 import { logFloor } from "../../series/scale";
@@ -55,7 +55,7 @@ export function Overlay({ metric, runs, axis, range, log, smoothing, atZero, lar
         axis={axis}
         range={range}
         log={log}
-        under={atZero ? [returns([0])] : []}
+        under={atZero ? [beginning(0)] : []}
         over={
           smoothing > 0
             ? drawn.map(({ run, series }) => {

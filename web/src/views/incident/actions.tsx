@@ -98,7 +98,10 @@ export function Actions({ incident, silenced, onDone }: ActionsProps) {
         <Form title={`Silence ${shown(signal)}`} submit="Silence" busy={busy} onCancel={() => setAsking(null)}
           onSubmit={(by, form) =>
             void act(silence(run, signal, String(form.get("length")), form.get("critical") !== null, by))}>
-          <p>Nobody is notified of incidents on {shown(signal)} in this run. They are still recorded and shown here.</p>
+          <p>
+            Warnings on {shown(signal)} in this run notify nobody. They are still recorded and shown here. Critical
+            incidents are still sent, unless you tick the box.
+          </p>
           <label class="field">
             For how long
             <select name="length">
@@ -110,7 +113,7 @@ export function Actions({ incident, silenced, onDone }: ActionsProps) {
             </select>
           </label>
           <label>
-            <input type="checkbox" name="critical" /> Critical incidents, too
+            <input type="checkbox" name="critical" /> Silence critical incidents, too
           </label>
         </Form>
       )}

@@ -79,7 +79,8 @@ function Head({ incident, silence }: { incident: IncidentDetail; silence: Silenc
         <Badge kind={incident.is_open ? severity : "neutral"} text={incident.state_text || incident.state} />
         <Tags incident={incident} />
       </div>
-      <p class="lead">{incident.headline}</p>
+      <p class="lead">{incident.message || incident.headline}</p>
+      {incident.message && incident.headline !== incident.message && <p>{incident.headline}</p>}
       <dl class="facts">
         <div>
           <dt>First alert</dt>

@@ -5,7 +5,7 @@ import { getBaseline, getRun, getSeries } from "../../api/client";
 import { useChanges, useLoaded, useThrottled } from "../../api/hooks";
 import type { Baseline, IncidentDetail, MetricInfo, Series } from "../../api/types";
 import { Chart } from "../../charts/chart";
-import { band, curve, returns, spans, ticks } from "../../charts/layers";
+import { band, beginning, curve, spans, ticks } from "../../charts/layers";
 import { heading, shown } from "../../format/names";
 import { count, number } from "../../format/number";
 import { Section } from "../../parts/frame";
@@ -95,7 +95,7 @@ function Aligned({ name, series, info, incident, range, main, baseline }: Aligne
   const resting = series.y.length > 0 ? `${number(series.y[0])} → ${number(series.y.at(-1))}` : "no value here";
   const severity = main ? incident.severity : "neutral";
   const under = [spans([[{ from: incident.started, to: incident.ended, severity, label: main ? "first alert" : "", shaded: true }]])];
-  if (incident.onset !== null && incident.onset < incident.started) under.push(returns([incident.onset]));
+  if (incident.onset !== null && incident.onset < incident.started) under.push(beginning(incident.onset));
   if (baseline) {
     const edge = (sign: number) => baseline.mean.map((mean, at) => (mean === null || baseline.std[at] == null ? null : mean + sign * baseline.std[at]));
     under.push(

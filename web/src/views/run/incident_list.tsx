@@ -45,7 +45,7 @@ export function IncidentList({ run, incidents, blips, onShow }: IncidentListProp
                 Show in chart
               </button>
             </div>
-            <p>{incident.headline}</p>
+            <p>{incident.message || incident.headline}</p>
           </li>
         ))}
       </ul>

@@ -1,5 +1,5 @@
 /** The chart of one metric, large or small, with a line that says what is under the cursor. */
-import { useMemo, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Baseline, MetricInfo, Series } from "../../api/types";
 import { Chart } from "../../charts/chart";
 import { curve, inLanes } from "../../charts/layers";
@@ -40,11 +40,14 @@ export function MetricChart(props: MetricChartProps) {
     ...(smooth ? [curve(smooth.x, smooth.y, (theme) => theme.smooth, floor, [], large ? 2.25 : 1.75)] : []),
     ...overlay(marked, metric, series, axis, floor, large),
   ];
-  const resting = `latest ${number(metric.last)}`;
+  const latest = number(latestOf(metric, series, axis));
+  const resting = `latest ${latest}`;
   const atCursor = (x: number | null) => {
     if (!readout.current) return;
     readout.current.textContent = x === null ? resting : reading(x, series, baseline, axis, large);
   };
+  // The cursor writes here, too, many times a second: so it is not drawn with the rest.
+  useLayoutEffect(() => atCursor(null), [resting]);
   const name = metric.meaning ? heading(metric.name) : metric.name;
   const missing = series.non_finite_count > 0 ? `, ${series.non_finite_count} values that are NaN or infinite` : "";
   return (
@@ -58,12 +61,10 @@ export function MetricChart(props: MetricChartProps) {
           <h2 class="metric-name">{name}</h2>
         )}
         {large && metric.meaning && <span class="muted meaning">{metric.meaning}</span>}
-        <span class="readout" ref={readout}>
-          {resting}
-        </span>
+        <span class="readout" ref={readout} />
       </figcaption>
       <Chart
-        label={`${name}: from ${number(metric.min)} to ${number(metric.max)}, latest ${number(metric.last)}${missing}`}
+        label={`${name}: from ${number(metric.min)} to ${number(metric.max)}, latest ${latest}${missing}`}
         height={large ? LARGE : SMALL}
         // The raw curve is always there; a smooth one is drawn over it.
         lines={[{ x: series.x, y: series.y, colour: (theme) => (smooth ? `${theme.raw}66` : theme.raw), width: large ? 1.4 : 1.15 }]}
@@ -96,6 +97,15 @@ function reading(x: number, series: Series, baseline: Baseline | null, axis: "st
     parts.push(`warning above ${number(baseline.warning[b])}, critical above ${number(baseline.critical[b])}`);
   }
   return parts.join(" · ");
+}
+
+/** The latest value: that of the curve, which grows while a run trains, where it is newer. */
+function latestOf(metric: MetricInfo, series: Series, axis: "step" | "time"): MetricInfo["last"] {
+  const at = series.x.length - 1;
+  const x = series.x[at];
+  const y = series.y[at];
+  const newer = axis === "step" && x !== undefined && metric.last_step !== null && x > metric.last_step;
+  return newer && y !== undefined ? y : metric.last;
 }
 
 function maximum(values: (number | null)[], x: number[], range: [number, number] | null): number {

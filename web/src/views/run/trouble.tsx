@@ -33,7 +33,7 @@ export function Trouble({ run, incidents }: { run: string; incidents: Incident[]
           {open.length > 1 && ` · and ${counted(open.length - 1, "more open incident")}`}
         </span>
       </div>
-      <p>{worst.headline}</p>
+      <p>{worst.message || worst.headline}</p>
       {known?.advice[0] && (
         <p class="first">
           <strong>Do first:</strong> {known.advice[0]}
