@@ -48,8 +48,7 @@ What to type next:
   {klarm} demo {another}
       {about}
   {klarm} demo --page
-      the same on a page, played live (Ctrl-C ends it). It needs pip install 'klarm[server]';
-      in a checkout: make page && .venv/bin/pip install -e '.[server]'
+      the same on a page, played live; first: make page && .venv/bin/pip install -e '.[server]'
   {klarm} init
       write a klarm.yaml with every setting explained
 
