@@ -48,7 +48,7 @@ What to type next:
   {klarm} demo {another}
       {about}
   {klarm} demo --page
-      the same on a page, played live; first: make page && .venv/bin/pip install -e '.[server]'
+      the same on a page, played live; it needs klarm[server], and in a checkout `make page`
   {klarm} init
       write a klarm.yaml with every setting explained
 
