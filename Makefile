@@ -47,13 +47,13 @@ bench-page: .venv/.dev ## measure `klarm serve`: indexing, answers, live events;
 bench-frameworks: .venv-frameworks/.installed ## measure klarm's share of a training step; writes bench/results/framework_share.json
 	@PYTHONPATH=recordings:tests/frameworks .venv-frameworks/bin/python bench/framework_share.py
 
-framework-runs: .venv-frameworks/.installed ## train 304 tiny runs in TRL, SB3 and RLlib; writes bench/results/framework_runs (one quiet CPU core, about 90 minutes)
+framework-runs: .venv-frameworks/.installed ## train 304 tiny runs in TRL, SB3 and RLlib; writes bench/results/framework_runs (one quiet CPU core, some 90 minutes by estimate)
 	@PYTHONPATH=bench:recordings OMP_NUM_THREADS=1 .venv-frameworks/bin/python -m framework_runs $(OPTIONS)
 
 quality: .venv-bench/.installed ## measure how good the detectors are; writes bench/results/quality.json and pictures (OPTIONS=--quick: a tenth)
 	@PYTHONPATH=bench .venv-bench/bin/python -m quality $(OPTIONS)
 
-quality-grid: .venv-bench/.installed ## choose the constants of kl_runaway on runs to tune on; writes bench/results/grid.json (15 minutes on two cores)
+quality-grid: .venv-bench/.installed ## choose the constants of kl_runaway on runs to tune on; writes bench/results/grid.json (some 15 minutes on two cores, by estimate)
 	@PYTHONPATH=bench .venv-bench/bin/python -m quality.grid $(OPTIONS)
 
 recordings: .venv-recordings/.installed ## train the three tiny GRPO runs of the demo anew (CPU, about two minutes)

@@ -119,8 +119,8 @@ class RunIndex:
     def incidents(self, commands: list[Command], *, at_rest: bool) -> list[IncidentRecord]:
         """Return the incidents of the run.
 
-        While no process trains it, what people asked for shows at once, as the next process of the
-        run will record it.
+        While no process trains it, what people asked for shows at once, before the index has read
+        it from the journal.
         """
         waiting = [command for command in commands if command.key not in self.fold.commands]
         if not (waiting and at_rest):
