@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from klarm.stats.batch import sliding_moments
-from klarm.stats.streaming import SlidingMedian, SlidingMinimum, SlidingMoments, median
+from klarm.stats.streaming import (
+    MedianWithin,
+    SlidingMean,
+    SlidingMedian,
+    SlidingMoments,
+    median,
+)
 
 ordinary = st.floats(-1e6, 1e6, allow_nan=False)
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -116,16 +122,40 @@ def test_the_spread_recovers_after_numbers_too_large_to_square() -> None:
 
 
 @given(st.lists(ordinary, min_size=1, max_size=60), st.integers(1, 12))
-def test_median_and_minimum_are_those_of_the_last_values(values: list[float], size: int) -> None:
+def test_the_median_is_that_of_the_last_values(values: list[float], size: int) -> None:
     """Of as many as there are while the window fills."""
-    middle, lowest = SlidingMedian(size), SlidingMinimum(size)
+    middle = SlidingMedian(size)
     for i, value in enumerate(values):
         window = values[max(0, i + 1 - size) : i + 1]
         middle.update(value)
         assert middle.median == median(window) == pytest.approx(statistics.median(window))
-        assert lowest.update(value) == min(window)
         assert list(middle.values) == window
         assert middle.scatter == median([abs(value - median(window)) for value in window])
+
+
+@given(st.lists(ordinary, min_size=1, max_size=60), st.integers(1, 12), ordinary)
+def test_a_median_above_its_limit_is_never_missed(
+    values: list[float], size: int, limit: float
+) -> None:
+    """Counting may say "perhaps" for nothing, but never "no" for something."""
+    window = MedianWithin(size)
+    for i, value in enumerate(values):
+        if i == len(values) // 2:
+            window.set_limit(limit)
+        window.update(value)
+        level = median(values[max(0, i + 1 - size) : i + 1])
+        assert window.median == level
+        assert window.may_be_above or i < len(values) // 2 or level <= limit
+
+
+@given(st.lists(ordinary, min_size=1, max_size=80), st.integers(2, 12))
+def test_the_mean_is_that_of_the_moments_to_the_last_bit(values: list[float], size: int) -> None:
+    """It is the same sum without the squares."""
+    mean, moments = SlidingMean(size), SlidingMoments(size)
+    for value in values:
+        mean.update(value)
+        moments.update(value)
+        assert mean.mean == moments.mean
 
 
 @given(st.lists(finite, min_size=1, max_size=8))

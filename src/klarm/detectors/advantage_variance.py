@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from klarm.detectors.base import Detector
 from klarm.settings import setting
-from klarm.stats import SlidingMoments
+from klarm.stats import SlidingMean
 from klarm.types import Alert, Severity
 
 _CRITICAL_FACTOR = 2.0
@@ -57,21 +57,21 @@ class AdvantageVarianceDetector(Detector):
     )
 
     def _start(self) -> None:
-        self._moments = SlidingMoments(self.rolling_window)
+        self._window = SlidingMean(self.rolling_window)
+        self._rolls = self.baseline_mode == "rolling"
         # The baseline that the last value was measured against.
         self.mean = self.min_mean
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
-        moments = self._moments
-        mean = moments.mean
+        mean = self._window.mean
         mean = self.mean = self.min_mean if mean < self.min_mean else mean
         ratio = value / mean
         if ratio != ratio:  # noqa: PLR0124  # NaN: values near the largest float overflowed
             ratio = 0.0
         self.score = ratio
         alert = self._judge(step, value, ratio) if ratio > self.std_multiplier else None
-        if self._seen < self.rolling_window or self.baseline_mode == "rolling":
-            moments.update(value)
+        if self._rolls or self._seen < self.rolling_window:
+            self._window.update(value)
         return alert
 
     def _judge(self, step: int, value: float, ratio: float) -> Alert:

@@ -146,8 +146,8 @@ class Detector(ABC):
             self.score = math.inf
             return self._not_finite(step, value)
         alert = self._observe(step, value, metrics)
-        self._seen += 1
-        if self._seen <= self._silent_values:
+        seen = self._seen = self._seen + 1
+        if seen <= self._silent_values:
             self.score = 0.0
             return None
         return alert

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from klarm.detectors.base import Detector, Excused
+from klarm.detectors.base import Excused
+from klarm.detectors.lazy_score import LazyScoreDetector
 from klarm.settings import setting
-from klarm.stats import SlidingMinimum
 from klarm.types import Alert, Severity
 
 _CRITICAL_FACTOR = 2.0
 
 
 @dataclass(kw_only=True, eq=False)
-class ClipSaturationDetector(Detector):
+class ClipSaturationDetector(LazyScoreDetector):
     """Warns when the clipped share has been above `share` for `consecutive_steps` values.
 
     Critical when it has been above twice that for as long. Decisive: it has waited long enough.
@@ -44,22 +45,28 @@ class ClipSaturationDetector(Detector):
     consecutive_steps: int = setting(20, "for how many values in a row", at_least=1)
 
     def _start(self) -> None:
-        self._lowest = SlidingMinimum(self.consecutive_steps)
+        self._last: deque[float] = deque(maxlen=self.consecutive_steps)
+        self._above = 0  # values in a row above the share
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
-        low = self._lowest.update(value)
-        if self._seen + 1 < self.consecutive_steps:
-            self.score = 0.0
+        self._last.append(value)
+        self._score = None
+        if value <= self.share:
+            self._above = 0
             return None
-        self.score = low
-        if low <= self.share:
+        self._above += 1
+        if self._above < self.consecutive_steps:
             return None
+        low = self.score
         severity: Severity = "critical" if low > self._limit("critical") else "warning"
         message = (
             f"The clipped share has been {low:.3g} or more for {self.consecutive_steps} steps, "
             f"now {value:.3g} ({severity} above {self._limit(severity):g})."
         )
         return self._alert(severity, step, value, message, decisive=True)
+
+    def _made_score(self) -> float:
+        return min(self._last) if len(self._last) == self.consecutive_steps else 0.0
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
         return {

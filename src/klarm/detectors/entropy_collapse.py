@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
-from klarm.detectors.base import Detector, Excused
+from klarm.detectors.base import Excused
+from klarm.detectors.lazy_score import LazyScoreDetector
 from klarm.settings import setting
 from klarm.types import Alert, Severity, Worse
 
@@ -19,10 +20,11 @@ _SMOOTHING = 5
 _COLLAPSED = 0.2
 # Where entropy is below 0, a fall is also this share of its size.
 _FALL_OF_SUMS = 1.0
+_ROUNDING = 1e-9
 
 
 @dataclass(kw_only=True, eq=False)
-class EntropyCollapseDetector(Detector):
+class EntropyCollapseDetector(LazyScoreDetector):
     """Critical when entropy stays below `floor_nats` for `consecutive_steps`; a warning at half.
 
     Also a warning: a fall by `fall_fraction` within `fall_steps`, and a value below
@@ -76,63 +78,75 @@ class EntropyCollapseDetector(Detector):
 
     def _start(self) -> None:
         self._last: deque[float] = deque(maxlen=_SMOOTHING)
-        # Levels of the last `fall_steps` with their steps, without those that a later one reached:
-        # the first is the highest.
-        self._levels: deque[tuple[int, float]] = deque(maxlen=self.fall_steps)
+        # Levels of the last `fall_steps` with their steps.
+        self._levels: deque[tuple[int, float]] = deque(maxlen=self.fall_steps + 1)
         self._highest = -inf  # of the whole run
+        self._ceiling = -inf  # no level of the last `fall_steps` is above it
         self._floor = -inf
         self._below = 0  # values below the floor in a row
         self._is_differential = False
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
         # Each rule's score is 1 at a warning; the floor's is 2 at critical.
+        self._score = None
         if value < 0.0:
             self._is_differential = True
-        stay = limit = fall = 0.0
         if value < self._floor and not self._is_differential:
             self._below += 1
-            stay = 2.0 * self._below / self.consecutive_steps
         else:
             self._below = 0
-        if self.threshold > 0.0:
-            limit = 2.0 - value / self.threshold
         last = self._last
         last.append(value)
-        if len(last) == _SMOOTHING:
-            fall = self._fall(step, sorted(last)[_SMOOTHING // 2])
-        score = limit if limit > stay else stay
-        score = self.score = fall if fall > score else score
-        if score < 1.0:
-            return None
-        if stay >= 1.0:
+        has_fallen = len(last) == _SMOOTHING and self._learn(step, sorted(last)[_SMOOTHING // 2])
+        if 2 * self._below >= self.consecutive_steps:
             return self._near_floor(step, value)
-        message = (
-            f"Entropy {value:.3g} is below the threshold of {self.threshold:g}."
-            if limit >= 1.0
-            else self._fallen()
-        )
-        return self._alert("warning", step, value, message)
+        if value <= self.threshold and self.threshold > 0.0:
+            message = f"Entropy {value:.3g} is below the threshold of {self.threshold:g}."
+            return self._alert("warning", step, value, message)
+        return self._alert("warning", step, value, self._fallen()) if has_fallen else None
 
-    def _fall(self, step: int, level: float) -> float:
-        """Measure the level against the highest of late, and learn it."""
-        levels = self._levels
-        while levels and levels[-1][1] <= level:
-            levels.pop()
-        levels.append((step, level))
-        first, recent = levels[0]
-        while not 0 <= step - first <= self.fall_steps:
-            levels.popleft()
-            first, recent = levels[0]
-        if level > self._highest:
-            self._highest = level
-            self._floor = min(self.floor_nats, _COLLAPSED * level)
+    def _learn(self, step: int, level: float) -> bool:
+        """Take in a level, and tell whether it has fallen too far from the highest of late."""
+        self._levels.append((step, level))
+        if level > self._ceiling:
+            self._ceiling = level
+            if level > self._highest:
+                self._highest = level
+                self._floor = min(self.floor_nats, _COLLAPSED * level)
+        if self._is_near(level, self._ceiling):  # nearly every time
+            return False
+        self._ceiling = self._highest_of_late()[1]
+        return not self._is_near(level, self._ceiling) and self._fall() >= 1.0
+
+    def _is_near(self, level: float, highest: float) -> bool:
+        """Tell whether a level is so near to the highest that nothing has fallen."""
+        if self._is_differential:
+            return highest - level < (1.0 - _ROUNDING) * self.fall_nats
+        left = (1.0 - self.fall_fraction) * highest
+        # Where so deep a fall ends below the floor, the floor decides.
+        return level > (1.0 + _ROUNDING) * left or left <= self.floor_nats
+
+    def _made_score(self) -> float:
+        stay = 2.0 * self._below / self.consecutive_steps
+        limit = 2.0 - self._last[-1] / self.threshold if self.threshold > 0.0 else 0.0
+        return max(stay, limit, self._fall() if self._levels else 0.0)
+
+    def _fall(self) -> float:
+        """Return how far the level is below the highest of late: 1 is too far."""
+        (_, recent), (_, level) = self._highest_of_late(), self._levels[-1]
         if self._is_differential:
             # A sum over a sequence is far below 0, and its noise is many nats.
             return (recent - level) / max(self.fall_nats, _FALL_OF_SUMS * abs(recent))
-        # Where so deep a fall ends below the floor, the floor decides.
         if (1.0 - self.fall_fraction) * recent <= self.floor_nats:
             return 0.0
         return (1.0 - level / recent) / self.fall_fraction
+
+    def _highest_of_late(self) -> tuple[int, float]:
+        """Return the highest level within `fall_steps`, and its step: the last one, if several."""
+        step = self._levels[-1][0]
+        late = [(level, at) for at, level in self._levels if 0 <= step - at <= self.fall_steps]
+        level, at = max(late)
+        return at, level
 
     def _near_floor(self, step: int, value: float) -> Alert:
         below, needed = self._below, self.consecutive_steps
@@ -144,7 +158,7 @@ class EntropyCollapseDetector(Detector):
         return self._alert(severity, step, value, message, decisive=True)
 
     def _fallen(self) -> str:
-        (since, recent), (_, level) = self._levels[0], self._levels[-1]
+        (since, recent), (_, level) = self._highest_of_late(), self._levels[-1]
         if self._is_differential:
             return (
                 f"Entropy has fallen from {recent:.3g} at step {since} to {level:.3g}, as medians "

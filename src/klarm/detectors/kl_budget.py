@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from klarm.detectors.base import Detector
+from klarm.detectors.lazy_score import LazyScoreDetector
 from klarm.settings import setting, settings_of
 from klarm.stats import median
 from klarm.types import Alert, Severity, Worse
@@ -26,7 +26,7 @@ _FAR_START = 0.5, 1.25
 
 
 @dataclass(kw_only=True, eq=False)
-class KLBudgetDetector(Detector):
+class KLBudgetDetector(LazyScoreDetector):
     """Warns when the median of the last five KLs is above `budget_nats`, or below minus that.
 
     So it does when half of the last ten are. Critical beyond twice the budget. It needs no
@@ -69,7 +69,6 @@ class KLBudgetDetector(Detector):
     )
 
     def _start(self) -> None:
-        self._five: deque[float] = deque(maxlen=_MEDIAN_OF)
         self._ten: deque[float] = deque(maxlen=_HALF_OF)
         self._inside = 0  # values since the last one that was beyond the budget
         # The lowest level so far of a policy that started far away; 0 of any other.
@@ -80,20 +79,19 @@ class KLBudgetDetector(Detector):
         self._beyond_limit = self.budget_nats
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
-        five, ten = self._five, self._ten
-        five.append(value)
-        ten.append(value)
-        level, half = median(five), False
+        self._ten.append(value)
+        self._score = None
         if self._start_may_be_far and (self._seen < _HALF_OF or self._start_level):
-            self._learn_start(abs(median(ten)))
-        self._inside = 0 if abs(value) > self._beyond_limit else self._inside + 1
-        if self._inside < _HALF_OF and len(ten) >= _HALF:  # else none of them is beyond it
-            ordered = sorted(ten)
-            # What half of the ten are above, and what half are below.
-            above, below = ordered[-_HALF], ordered[_HALF - 1]
-            if max(above, -below) > abs(level):
-                level = above if above > -below else below
-                half = True
+            self._learn_start(abs(median(self._ten)))
+        if abs(value) > self._beyond_limit:
+            self._inside = 0
+        else:
+            self._inside += 1
+            if self._inside >= _HALF_OF:  # nearly every time: none of the ten is beyond it
+                return None
+        ten = list(self._ten)
+        five = ten[-_MEDIAN_OF:]
+        level, half = self._level(ten)
         self.score = abs(level)
         if self.score <= self._beyond_limit:
             return None
@@ -112,6 +110,20 @@ class KLBudgetDetector(Detector):
         worse: Worse = "higher" if level > 0 else "lower"
         return self._alert(severity, step, value, message, decisive=decisive, worse=worse)
 
+    def _level(self, ten: Sequence[float]) -> tuple[float, bool]:
+        """Return how far out the last values are: the median of five, or what half of ten are."""
+        level = median(ten[-_MEDIAN_OF:])
+        if self._inside < _HALF_OF and len(ten) >= _HALF:  # else none of them is beyond it
+            ordered = sorted(ten)
+            # What half of the ten are above, and what half are below.
+            above, below = ordered[-_HALF], ordered[_HALF - 1]
+            if max(above, -below) > abs(level):
+                return above if above > -below else below, True
+        return level, False
+
+    def _made_score(self) -> float:
+        return abs(self._level(list(self._ten))[0]) if self._ten else 0.0
+
     def _learn_start(self, level: float) -> None:
         """Follow the level of a policy that was far from its reference when it was first seen."""
         if self._seen >= _HALF_OF:
@@ -122,7 +134,7 @@ class KLBudgetDetector(Detector):
         self._start_level = level if nearest <= level <= farthest else 0.0
         self._beyond_limit = self.budget_nats + self._start_level
 
-    def _is_lasting(self, five: Iterable[float], ten: Collection[float]) -> bool:
+    def _is_lasting(self, five: Sequence[float], ten: Sequence[float]) -> bool:
         """Tell whether the last values are beyond the budget by more than a burst of spikes."""
         limit = self._beyond_limit
         beyond = sum(abs(kl) > limit for kl in ten)

@@ -143,10 +143,11 @@ class KLRunawayDetector(Detector):
             most = 2.0 * self.patience
             self._sum = 0.0 if total < 0.0 else most if total > most else total
         forecast.update(logarithm)
-        level = forecast.level
-        limit = self._records.update(forecast.learnt, level)
+        level, records = forecast.level, self._records
+        if level > records.highest or forecast.learnt >= records.next:
+            records.update(forecast.learnt, level)
         # The level is slow to fall, so the value itself must be that high, too.
-        rise = (level if level < logarithm else logarithm) - limit
+        rise = (level if level < logarithm else logarithm) - records.limit
         quick = self._sum / self.patience
         if quick > 1.0 and abs(value) < self._expected() + _LEAST_RISE:
             quick = 0.0  # this value does not run ahead, whatever has added up
@@ -200,23 +201,21 @@ class _Records:
     """The highest level so far, noted several times a doubling of the run."""
 
     def __init__(self) -> None:
-        self._highest = -inf
+        self.highest = -inf
         self._noted: list[float] = []
-        self._next = float(_FIRST_NOTED_STEP)
-        self._limit = inf
+        self.next = float(_FIRST_NOTED_STEP)  # the row at which it is noted again
+        # Where the level would be had it gone on rising as before: its record half-way, and the
+        # rise in the doubling before that once more.
+        self.limit = inf
 
-    def update(self, rows: int, level: float) -> float:
-        """Take in the level at a row; return where it would be had it gone on rising as before.
-
-        That is its record half-way, and the rise in the doubling before that once more.
-        """
-        self._highest = level if level > self._highest else self._highest
-        if rows >= self._next:
-            self._next *= 2.0 ** (1.0 / _NOTED_A_DOUBLING)
-            noted = self._noted = [*self._noted[-2 * _NOTED_A_DOUBLING :], self._highest]
+    def update(self, rows: int, level: float) -> None:
+        """Take in the level at a row: if it is a record, or time to note it."""
+        self.highest = max(level, self.highest)
+        if rows >= self.next:
+            self.next *= 2.0 ** (1.0 / _NOTED_A_DOUBLING)
+            noted = self._noted = [*self._noted[-2 * _NOTED_A_DOUBLING :], self.highest]
             if len(noted) > 2 * _NOTED_A_DOUBLING:
-                self._limit = 2.0 * noted[_NOTED_A_DOUBLING] - noted[0]
-        return self._limit
+                self.limit = 2.0 * noted[_NOTED_A_DOUBLING] - noted[0]
 
 
 def _exp(logarithm: float) -> float:

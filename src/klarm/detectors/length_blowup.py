@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from klarm.detectors.base import Detector
+from klarm.detectors.lazy_score import LazyScoreDetector
 from klarm.settings import setting
-from klarm.stats import SlidingMedian, median
+from klarm.stats import MedianWithin, median
 from klarm.types import Alert, Severity
 
 _CRITICAL_FACTOR = 1.5
@@ -20,7 +20,7 @@ _LEAST_CLIMB = 0.5
 
 
 @dataclass(kw_only=True, eq=False)
-class LengthBlowupDetector(Detector):
+class LengthBlowupDetector(LazyScoreDetector):
     """Warns when completions have grown by `growth` and the reward has not climbed with them.
 
     Or when the share cut at the length limit has risen by `truncated_rise` without reward. Critical
@@ -58,10 +58,9 @@ class LengthBlowupDetector(Detector):
 
     def _start(self) -> None:
         size = self.recent_steps
-        self._lengths = SlidingMedian(size)
-        self._rewards: deque[float] = deque(maxlen=size)  # asked for rarely
-        self._truncated = SlidingMedian(size)
-        self._cut_now = 0.0  # its median
+        self._lengths = MedianWithin(size)
+        self._rewards: deque[float] = deque(maxlen=size)
+        self._truncated = MedianWithin(size)
         # What growth is measured from; made when the warm-up is over.
         self._length = 0.0
         self._reward = 0.0
@@ -75,20 +74,20 @@ class LengthBlowupDetector(Detector):
             self._rewards.append(found)
         if (found := metrics.get("truncated_fraction")) is not None and found - found == 0.0:
             self._truncated.update(found)
-            self._cut_now = self._truncated.median
         return self._update_metric(step, metrics)
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
         self._lengths.update(value)
+        self._score = None
         if self._seen < self._silent_values:
             if self._seen + 1 == self._silent_values:
                 self._accept()
             return None
-        length = self._lengths.median
+        if not (self._lengths.may_be_above or self._truncated.may_be_above):  # nearly every time
+            return None
+        length, cut = self._lengths.median, self._truncated.median
         longer = length / self._length
-        cut = self._cut_now
-        grown, more_cut = longer / self.growth, (cut - self._cut) / self.truncated_rise
-        score = self.score = more_cut if more_cut > grown else grown
+        score = self._made_score()
         if score <= 1.0:
             return None
         if self._reward_climbed():
@@ -103,10 +102,18 @@ class LengthBlowupDetector(Detector):
         )
         return self._alert(severity, step, value, message, decisive=True)
 
+    def _made_score(self) -> float:
+        if not self._length:
+            return 0.0
+        grown = self._lengths.median / self._length / self.growth
+        return max(grown, (self._truncated.median - self._cut) / self.truncated_rise)
+
     def _accept(self) -> None:
         """Take the present levels as normal."""
         self._length = max(self._lengths.median, _LEAST_LENGTH)
-        self._cut = self._cut_now
+        self._cut = self._truncated.median
+        self._lengths.set_limit(self._length * self.growth)
+        self._truncated.set_limit(self._cut + self.truncated_rise)
         if self._rewards:
             level = self._reward = median(self._rewards)
             # The median distance to the median: one odd batch does not widen it.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from klarm.detectors.base import Detector
+from klarm.detectors.lazy_score import LazyScoreDetector
 from klarm.settings import setting
 from klarm.types import Alert, Severity
 
@@ -17,7 +17,7 @@ _CRITICAL_FACTOR = 10.0
 
 
 @dataclass(kw_only=True, eq=False)
-class LossExplosionDetector(Detector):
+class LossExplosionDetector(LazyScoreDetector):
     """Warns when the last five losses are all above `factor` times the largest of those before.
 
     Critical above ten times that. By size, for a policy's loss has either sign, and only above
@@ -55,21 +55,25 @@ class LossExplosionDetector(Detector):
     least_loss: float = setting(1.0, "a smaller loss than this has not exploded", above=0)
 
     def _start(self) -> None:
-        self._sizes = {name: _Sizes() for name in self.watches}
+        # The sizes of the last losses, the latest five and those before them.
+        self._sizes: dict[str, deque[float]] = {
+            name: deque(maxlen=_BEFORE + _LASTING) for name in self.watches
+        }
         self._fewest = max(_MIN_BEFORE, self.warmup_steps)
 
     def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
         """Learn from one step; return an alert if a loss has exploded."""
         worst: Alert | None = None
-        self.score = 0.0
+        self._score = None
         for name, sizes in self._sizes.items():
             value = metrics.get(name)
             if value is None or value - value != 0.0:  # loss_nan speaks of those
                 continue
             size = abs(value)
-            sizes.update(size)
-            if size > self.least_loss and len(sizes.before) >= self._fewest:
-                alert = self._judge(step, name, sizes)
+            sizes.append(size)
+            # Nearly every loss is small, or no more than `factor` times one of those before it.
+            if size > self.least_loss and not size <= self.factor * sizes[0]:
+                alert = self._judge(step, name, list(sizes))
                 if worst is None or (alert is not None and alert.severity == "critical"):
                     worst = alert
         return worst
@@ -78,11 +82,20 @@ class LossExplosionDetector(Detector):
         """Tell whether there is anything for it in what was logged."""
         return any(name in metrics for name in self.watches)
 
-    def _judge(self, step: int, name: str, sizes: _Sizes) -> Alert | None:
-        least, largest = min(sizes.latest), sizes.largest_before
-        score = least / largest if largest > 0.0 else least
-        if score > self.score:  # noqa: PLR1730  # quicker than max
-            self.score = score
+    def _made_score(self) -> float:
+        scores = [self._growth(list(sizes)) for sizes in self._sizes.values()]
+        return max(score if least > self.least_loss else 0.0 for score, least in scores)
+
+    def _growth(self, sizes: list[float]) -> tuple[float, float]:
+        """Return the least of the latest over the largest before them, and the least."""
+        before, latest = sizes[:-_LASTING], sizes[-_LASTING:]
+        if len(before) < self._fewest:
+            return 0.0, 0.0
+        least, largest = min(latest), max(before)
+        return least / largest if largest > 0.0 else least, least
+
+    def _judge(self, step: int, name: str, sizes: list[float]) -> Alert | None:
+        score, least = self._growth(sizes)
         if score <= self.factor or least <= self.least_loss:
             return None
         severity: Severity = "critical" if score > _CRITICAL_FACTOR * self.factor else "warning"
@@ -93,9 +106,10 @@ class LossExplosionDetector(Detector):
             step=step,
             message=(
                 f"The last {_LASTING} values of {name} are {least:.3g} or more, {score:.3g} times "
-                f"the largest of the {len(sizes.before)} before ({severity} above {limit:g} times)."
+                f"the largest of the {len(sizes) - _LASTING} before ({severity} above {limit:g} "
+                "times)."
             ),
-            metrics={"loss": sizes.latest[-1], "score": score, "threshold": limit},
+            metrics={"loss": sizes[-1], "score": score, "threshold": limit},
             recommendation=self.recommendations[severity],
             decisive=True,
         )
@@ -103,27 +117,3 @@ class LossExplosionDetector(Detector):
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:
         """Not asked: `update` looks at several losses."""
         raise NotImplementedError
-
-
-class _Sizes:
-    """The sizes of the latest losses, and those before them with the largest at hand."""
-
-    __slots__ = ("before", "largest_before", "latest")
-
-    def __init__(self) -> None:
-        self.latest: deque[float] = deque(maxlen=_LASTING)
-        self.before: deque[float] = deque(maxlen=_BEFORE)
-        self.largest_before = 0.0
-
-    def update(self, size: float) -> None:
-        """Take in one more."""
-        latest, before = self.latest, self.before
-        if len(latest) == _LASTING:
-            older = latest[0]
-            leaving = before[0] if len(before) == _BEFORE else 0.0
-            before.append(older)
-            if older >= self.largest_before:
-                self.largest_before = older
-            elif leaving == self.largest_before:
-                self.largest_before = max(before)
-        latest.append(size)

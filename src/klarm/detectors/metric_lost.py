@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import inf
+from operator import itemgetter
 from typing import ClassVar, Literal
 
 from klarm.detectors.base import Detector
@@ -62,14 +64,18 @@ class MetricLostDetector(Detector):
         self._steps = 0
         self._step: int | None = None  # several dicts may make up one
         self._traces: dict[str, _Trace] = {}
-        # Of those that never repeat themselves: the last value, and how long it has been the same.
-        self._last: dict[str, float] = {}
+        # Of those that never repeat themselves: which of them the last row held, their values, and
+        # how long each has been the same.
+        self._watched: tuple[str, ...] = ()
+        self._values: tuple[float | None, ...] = ()
+        self._last: dict[str, float | None] = {}  # values of those that it did not hold
         self._holds: dict[str, _Hold] = {}
         self._holding: set[str] = set()  # those whose hold has yet to be ended
         self._best = -inf  # reward before its present value
+        self._reward_at = -1  # its place in what is watched
         # Most rows hold the same metrics as the one before. Those are only counted, until traces
         # are asked for or a row is different.
-        self._names: Set[str] = frozenset()  # what the last row held
+        self._names: tuple[str, ...] = ()  # what the last row held
         self._uncounted = 0  # rows like it, which traces do not know of yet
         self._due = 0  # nothing can be missed before this many steps
 
@@ -83,16 +89,40 @@ class MetricLostDetector(Detector):
         if is_new:
             self._step = step
             self._steps += 1
-        if metrics.keys() == self._names:
+        names = tuple(metrics)
+        if names == self._names:
             self._uncounted += 1
         else:
             self._count(self._steps - is_new)  # as of the row before
-            self._trace(metrics)
-            self._names = frozenset(metrics)
-        stuck = self._stuck(metrics)
-        lost = self._lost() if is_new and self._steps >= self._due else []
+            self._trace(names)
+            self._watch(names)
+        last = self._values
+        values = self._values = _reader(self._watched)(metrics)
+        repeats = bool(self._holding)
+        for value, before in zip(values, last):  # noqa: B905  # an argument would cost
+            if value == before:
+                repeats = True
+        stuck: Sequence[str] = ()
+        if repeats:  # hardly ever
+            stuck = self._stuck(values, last)
+        elif self._reward_at >= 0:
+            reward = last[self._reward_at]
+            if reward is not None and reward > self._best:
+                self._best = reward
+        lost = self._lost() if is_new and self._steps >= self._due else ()
         self.score = 0.0
         return self._say(step, lost, stuck) if lost or stuck else None
+
+    def _watch(self, names: tuple[str, ...]) -> None:
+        """Note what rows hold from this one on."""
+        self._names = names
+        self._last.update(zip(self._watched, self._values, strict=True))
+        self._watched = tuple(name for name in _NEVER_CONSTANT if name in names)
+        self._values = tuple(map(self._last.get, self._watched))
+        self._reward_at = (
+            self._watched.index(_BEST_IS_NORMAL) if _BEST_IS_NORMAL in self._watched else -1
+        )
+        self._holding.update(name for name in self._watched if name not in self._holds)
 
     def _trace(self, metrics: Iterable[str]) -> None:
         """Note that these were there at this step."""
@@ -112,22 +142,16 @@ class MetricLostDetector(Detector):
     def _count(self, until: int) -> None:
         """Tell traces of the rows that were only counted, the last of them at this step."""
         if self._uncounted:
-            for name in self._names & self._traces.keys():
+            for name in self._traces.keys() & self._names:
                 self._traces[name].times += self._uncounted
                 self._traces[name].last = until
             self._uncounted = 0
 
-    def _stuck(self, metrics: Mapping[str, float]) -> list[str]:
+    def _stuck(self, values: Iterable[float], last: Iterable[float | None]) -> list[str]:
         """Compare with the values before; return what stands still."""
         stuck: list[str] = []
-        last = self._last
-        for name in _NEVER_CONSTANT:
-            value = metrics.get(name)
-            if value is None:
-                continue
-            before = last.get(name)
-            if value != before:  # nearly every time
-                last[name] = value
+        for name, value, before in zip(self._watched, values, last, strict=True):
+            if value != before:
                 if before is None:
                     self._holds[name] = _Hold(measured=value != 0.0)
                     self._holding.add(name)
@@ -164,8 +188,9 @@ class MetricLostDetector(Detector):
             if self._steps - trace.last >= trace.limit and trace.times >= self.warmup_steps
         ]
 
-    def _say(self, step: int, lost: list[str], stuck: list[str]) -> Alert:
+    def _say(self, step: int, lost: Iterable[str], stuck: Iterable[str]) -> Alert:
         traces, holds = self._traces, self._holds
+        values = dict(zip(self._watched, self._values, strict=True))
         # In one order, whatever that of the dicts: a replay must say the same.
         lost, stuck = sorted(lost), sorted(stuck)
         gone = {name: self._steps - traces[name].last for name in lost}
@@ -177,7 +202,7 @@ class MetricLostDetector(Detector):
         )
         parts = [f"{name} has not been logged for {steps} steps" for name, steps in gone.items()]
         parts += [
-            f"{name} has been stuck at {self._last[name]:.6g} for {steps} steps"
+            f"{name} has been stuck at {values[name]:.6g} for {steps} steps"
             for name, steps in still.items()
         ]
         return Alert(
@@ -198,6 +223,14 @@ class MetricLostDetector(Detector):
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:
         """Not asked: `update` looks at all metrics at once."""
         raise NotImplementedError
+
+
+@cache
+def _reader(names: tuple[str, ...]) -> Callable[[Mapping[str, float]], tuple[float, ...]]:
+    """Return what takes the values of these out of a row: the quickest way there is."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda row: tuple(row[name] for name in names)
 
 
 @dataclass(slots=True)

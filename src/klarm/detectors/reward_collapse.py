@@ -100,32 +100,37 @@ class RewardCollapseDetector(Detector):
     def _look(self) -> None:
         """Set how far reward has fallen, and what to say if that is too far."""
         values = list(self._values)
-        # A short run has no time for a fall to last as long.
-        lasting = min(self.collapse_steps, max(_SHORTEST_FALL, len(values) // _SHORT_RUN_PART))
-        before = values[:-lasting][-self.before_steps :]
-        ordered = sorted(before)
-        was, now = _level(ordered), _level(sorted(values[-lasting:]))
+        lasting = self.collapse_steps
+        if len(values) < lasting + self.before_steps:
+            # A short run has no time for a fall to last as long.
+            lasting = min(lasting, max(_SHORTEST_FALL, len(values) // _SHORT_RUN_PART))
+            values = values[-lasting - self.before_steps :]
+        before = values[:-lasting]
+        was, now = _level(before), _level(values[-lasting:])
         early = len(before) < self.before_steps
         if early:  # levels of few values are noise: only the latest count
             self._lowest, self._highest, self._best = inf, -inf, -inf
         self._highest = max(self._highest, was)
         self._lowest = min(self._lowest, was)
         self._units, self._severity = 0.0, None
-        scatter = _scatter(ordered)
-        if early:  # a reward climbs then, which is no noise
-            scatter = min(scatter, _scatter_about_line(before))
-        noise = max(_TO_STD * scatter, _LEAST_RELATIVE_NOISE * abs(was))
-        self._judge_sudden(was, now, noise, lasting, early=early)
-        self._judge_slow(now, noise, lasting)
+        fall = was - now
+        if fall > (_LEAST_EARLY_FALL if early else _LEAST_RELATIVE_FALL) * abs(was):
+            self._judge_sudden(was, now, before, lasting)
+        self._judge_slow(was, now, before, lasting)
 
-    def _judge_sudden(
-        self, was: float, now: float, noise: float, lasting: int, *, early: bool
-    ) -> None:
+    def _noise(self, level: float, values: list[float]) -> float:
+        """Return the standard deviation of the rewards about their level."""
+        scatter = _scatter(values)
+        if len(values) < self.before_steps:  # a reward climbs early on, which is no noise
+            scatter = min(scatter, _scatter_about_line(values))
+        return max(_TO_STD * scatter, _LEAST_RELATIVE_NOISE * abs(level))
+
+    def _judge_sudden(self, was: float, now: float, before: list[float], lasting: int) -> None:
         """Compare with the values just before."""
         fall, covered = was - now, self._highest - min(self._lowest, now)
-        least = _LEAST_EARLY_FALL if early else _LEAST_RELATIVE_FALL
-        if fall <= least * abs(was) or fall <= self.lost_share * covered:
+        if fall <= self.lost_share * covered:
             return
+        noise = self._noise(was, before)
         self._units = fall / noise if noise > 0.0 else inf
         if self._units > self.noise_units:
             self._severity = "critical" if now <= self._lowest else "warning"
@@ -135,7 +140,7 @@ class RewardCollapseDetector(Detector):
                 f"{lasting}), {self._units:.3g}σ of its noise, {left}."
             )
 
-    def _judge_slow(self, now: float, noise: float, lasting: int) -> None:
+    def _judge_slow(self, was: float, now: float, before: list[float], lasting: int) -> None:
         """Compare with the best level of the run: little by little, much may have been lost."""
         if self._severity is not None:
             self._best = -inf  # told as a sudden fall: what comes is measured from where it ends
@@ -147,11 +152,13 @@ class RewardCollapseDetector(Detector):
             return
         levels = self._since_best
         levels.append(now)
-        lost, learnt = self._best - now, self._best - self._lowest_before_best
+        best = self._best
+        lost, learnt = best - now, best - self._lowest_before_best
         if (
-            len(levels) * _LOOK_EVERY < self.before_steps
-            or lost <= self.noise_units * noise
-            or lost <= max(self.slow_share * learnt, _LEAST_RELATIVE_FALL * abs(self._best))
+            lost <= self.slow_share * learnt
+            or lost <= _LEAST_RELATIVE_FALL * abs(best)
+            or len(levels) * _LOOK_EVERY < self.before_steps
+            or lost <= self.noise_units * (noise := self._noise(was, before))
         ):
             return
         half = len(levels) // 2
@@ -187,18 +194,19 @@ def _scatter_about_line(values: list[float]) -> float:
     return sum(abs(v - centre - slope * (i - middle)) for i, v in enumerate(values)) / count
 
 
-def _scatter(ordered: list[float]) -> float:
+def _scatter(values: list[float]) -> float:
     """Return the mean distance from the median: what the upper half has more than the lower.
 
     >>> _scatter([1.0, 2.0, 6.0])
     1.6666666666666667
     """
+    ordered = sorted(values)
     count, half = len(ordered), len(ordered) // 2
     scatter = sum(ordered[-half:]) / count - sum(ordered[:half]) / count
     return scatter if scatter == scatter else inf  # noqa: PLR0124  # the sums overflow
 
 
-def _level(ordered: list[float]) -> float:
+def _level(values: list[float]) -> float:
     """Return the lower median, held within what differences can be taken of."""
-    level = ordered[(len(ordered) - 1) // 2]
+    level = sorted(values)[(len(values) - 1) // 2]
     return level if -_LARGEST < level < _LARGEST else _LARGEST if level > 0.0 else -_LARGEST

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import ClassVar, NamedTuple
 
 from klarm.detectors.base import Detector, Excused
@@ -87,6 +86,7 @@ class RewardDriftDetector(Detector):
         # The steps with a reward: of the block under way, and of the last four.
         self._rows: list[_Row] = []
         self._blocks: list[list[_Row]] = []
+        self._rewards: list[_Values] = []  # those of each of these blocks
         self._units = 0.0
         self._drift = ""
         self._worse: Worse = "higher"
@@ -108,6 +108,7 @@ class RewardDriftDetector(Detector):
         self._rows.append(self._row)
         if len(self._rows) == self._size:
             self._blocks = [*self._blocks[1 - _BLOCKS :], self._rows]
+            self._rewards = [*self._rewards[1 - _BLOCKS :], _Values(_column(self._rows, 0))]
             self._rows = []
             self._look()
         self.score = self._units
@@ -118,7 +119,7 @@ class RewardDriftDetector(Detector):
     def _look(self) -> None:
         """Set how far the clearest drift has come, and say it in words if that is too far."""
         self._units, self._drift = 0.0, ""
-        reward = self._move("reward")
+        reward = self._moved(self._rewards)
         if abs(reward.units) <= self.noise_units:
             return
         found = []
@@ -147,8 +148,7 @@ class RewardDriftDetector(Detector):
     def _has_turned(self, reward: _Move) -> bool:
         """Tell whether the newest rewards have lost half of the rise: a mean over many episodes
         hides a collapse from the median of its block."""
-        latest = [row[0] for row in self._blocks[-1][-_NEWEST:]]
-        newest = _median([value for value in latest if value is not None and isfinite(value)])
+        newest = _median(_column(self._blocks[-1][-_NEWEST:], 0))
         return newest < reward.first + (reward.last - reward.first) / 2.0
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
@@ -156,29 +156,43 @@ class RewardDriftDetector(Detector):
 
     def _move(self, metric: str) -> _Move:
         place = self.watches.index(metric)
-        blocks = [
-            [value for row in block if (value := row[place]) is not None and isfinite(value)]
-            for block in self._blocks
-        ]
-        if len(blocks) < _BLOCKS or min(map(len, blocks)) * 2 < self._size:
+        return self._moved([_Values(_column(block, place)) for block in self._blocks])
+
+    def _moved(self, blocks: Sequence[_Values]) -> _Move:
+        if len(blocks) < _BLOCKS or min(len(block.values) for block in blocks) * 2 < self._size:
             return _Move()
-        medians = [_median(block) for block in blocks]
-        first, *between, last = medians
+        first, *between, last = [block.median for block in blocks]
         low, high = min(first, last), max(first, last)
         if not all(low < median < high for median in between):
             return _Move()
-        spreads = [
-            _median([abs(value - median) for value in block])
-            for block, median in zip(blocks, medians, strict=True)
-        ]
         noise = max(
-            _MAD_TO_STD * _median(spreads),
+            _MAD_TO_STD * _median([block.spread() for block in blocks]),
             _LEAST_RELATIVE_SPREAD * max(-low, high),
             _LEAST_SPREAD,
         )
         units = (last - first) / noise
         # A NaN means that the values overflow, and nothing is known.
         return _Move(first, last, units) if units == units else _Move()  # noqa: PLR0124
+
+
+class _Values:
+    """The finite values that a metric had in one block, and their median."""
+
+    __slots__ = ("median", "values")
+
+    def __init__(self, values: Sequence[float]) -> None:
+        self.values = values
+        self.median = _median(values) if values else 0.0
+
+    def spread(self) -> float:
+        """Return the median distance from the median."""
+        return _median([abs(value - self.median) for value in self.values])
+
+
+def _column(rows: Iterable[_Row], place: int) -> list[float]:
+    """Return the finite values of one metric."""
+    found = [row[place] for row in rows]
+    return [value for value in found if value is not None and value - value == 0.0]
 
 
 def _median(values: Sequence[float]) -> float:

@@ -52,6 +52,7 @@ class ZScoreDetector(Detector):
 
     def _start(self) -> None:
         self._moments = SlidingMoments(self.rolling_window)
+        self._rolls = self.baseline_mode == "rolling"
         # The baseline that the last value was measured against.
         self.mean = 0.0
         self.spread = self.min_std
@@ -73,7 +74,7 @@ class ZScoreDetector(Detector):
             z = 0.0
         self.score = z
         alert = self._judge(step, value, z) if z > self.sigma_multiplier else None
-        if (self._seen < self.rolling_window or self.baseline_mode == "rolling") and not (
+        if (self._rolls or self._seen < self.rolling_window) and not (
             z > self.outlier_sigmas and self._seen >= self._silent_values
         ):
             moments.update(value)

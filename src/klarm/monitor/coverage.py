@@ -44,9 +44,12 @@ class BindingReport:
         self._bound = 0  # metrics bound when it last looked
         self._said: set[str] = set()
         self._missing_said = False
+        self._settled = False
 
     def step(self, step: int, values: Mapping[str, float]) -> bool:
         """Look at what one more dict brought; return whether there is anything left to wait for."""
+        if self._settled and len(self._binding.keys) == self._bound:
+            return True  # nearly every step: nothing new, and what is waited for may never come
         if step != self._step:
             self._steps += 1
             self._step = step
@@ -63,7 +66,8 @@ class BindingReport:
             self._say_watched()
         if new if self._missing_said else self._steps >= self._MISSING_AT_STEP:
             self._say_missing()
-        # What is waited for may never come.
+        # Once that is said, only a metric that is new has anything to say.
+        self._settled = self._missing_said and bound.keys().isdisjoint(self._zeros)
         return bool(self._waiting or self._zeros or not self._missing_said)
 
     def finish(self) -> None:

@@ -315,7 +315,8 @@ class Monitor(ReportsFailures):
         for alert in alerts:
             self.alert_counts[alert.severity] += 1
             self._console.alert(alert)
-        self._publish(changes)
+        if changes:
+            self._publish(changes)
         if self._report is not None and not self._report.step(at, new):
             self._report = None
         return alerts

@@ -6,12 +6,19 @@
 from __future__ import annotations
 
 from klarm.stats.forecast import Forecast
-from klarm.stats.streaming import SlidingMedian, SlidingMinimum, SlidingMoments, median
+from klarm.stats.streaming import (
+    MedianWithin,
+    SlidingMean,
+    SlidingMedian,
+    SlidingMoments,
+    median,
+)
 
 __all__ = [
     "Forecast",
+    "MedianWithin",
+    "SlidingMean",
     "SlidingMedian",
-    "SlidingMinimum",
     "SlidingMoments",
     "median",
 ]

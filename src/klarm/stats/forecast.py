@@ -85,11 +85,14 @@ class Forecast:
         self.rows += 1
         latest = self._latest
         latest.append(logarithm)
-        if len(latest) > self._later:  # nearly always: as late as it gets
+        waiting = len(latest)
+        if waiting > self._later:  # nearly always: as late as it gets
             self._learn(latest.popleft())
+            waiting -= 1
         else:
             self._learn_early()
-        self.next = self._predicted + self._trend * len(latest)
+            waiting = len(latest)
+        self.next = self._predicted + self._trend * waiting
 
     def _learn_early(self) -> None:
         """Learn while the series is short: sooner, so that there is a forecast at all."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterable
-from itertools import accumulate
-from math import sqrt
+from itertools import accumulate, repeat
+from math import inf, sqrt
+from operator import sub
+
+_ROUNDING = 1e-9
 
 
 def median(values: Iterable[float]) -> float:
@@ -83,32 +86,49 @@ class SlidingMedian:
         return max(level - ordered[first], ordered[first + count - 1] - level)
 
 
-class SlidingMinimum:
-    """The lowest of the last `size` values, at the same cost for every size.
+class MedianWithin:
+    """The median of the last `size` values, and at less cost whether it may be above a limit.
 
-    >>> lowest = SlidingMinimum(size=2)
-    >>> [lowest.update(value) for value in (3.0, 1.0, 2.0, 5.0)]
-    [3.0, 1.0, 1.0, 2.0]
+    It is not as long as less than half of them are.
+
+    >>> window = MedianWithin(size=3)
+    >>> window.set_limit(5.0)
+    >>> for value in (9.0, 1.0, 2.0):
+    ...     window.update(value)
+    >>> window.may_be_above, window.median
+    (False, 2.0)
     """
 
-    __slots__ = ("_kept", "_seen", "size")
+    __slots__ = ("_above", "_limit", "values")
 
     def __init__(self, size: int) -> None:
-        self.size = size
-        self._seen = 0
-        # (place, value) of those that no later value is below: the lowest is the first.
-        self._kept: deque[tuple[int, float]] = deque()
+        self.values: deque[float] = deque(maxlen=size)
+        self._limit = inf
+        self._above = 0  # values above the limit
 
-    def update(self, value: float) -> float:
-        """Take in one value and return the lowest of the window."""
-        kept = self._kept
-        while kept and kept[-1][1] >= value:
-            kept.pop()
-        kept.append((self._seen, value))
-        self._seen += 1
-        if kept[0][0] < self._seen - self.size:
-            kept.popleft()
-        return kept[0][1]
+    def set_limit(self, limit: float) -> None:
+        """Count from now on what is above this, or so close to it that rounding decides."""
+        self._limit = limit - _ROUNDING * abs(limit)
+        self._above = sum(value > self._limit for value in self.values)
+
+    def update(self, value: float) -> None:
+        """Take in one value; the oldest leaves when the window is full."""
+        values, limit = self.values, self._limit
+        if self._above and len(values) == values.maxlen and values[0] > limit:
+            self._above -= 1
+        values.append(value)
+        if value > limit:
+            self._above += 1
+
+    @property
+    def may_be_above(self) -> bool:
+        """Whether the median may be above the limit."""
+        return self._above > 0 and 2 * self._above >= len(self.values)
+
+    @property
+    def median(self) -> float:
+        """The median of what is there, 0 if nothing is."""
+        return median(self.values) if self.values else 0.0
 
 
 class SlidingMoments:
@@ -192,11 +212,56 @@ class SlidingMoments:
         """Make the block that is full the previous one: sum over its ends, from a new anchor."""
         size = self.count = self.size
         anchor = self._anchor = self._block[-1]
-        deviations = [value - anchor for value in reversed(self._block)]
-        self._older_sums = list(accumulate(deviations))
-        self._older_squares = list(accumulate([d * d for d in deviations]))
+        # One loop: all of it falls on one step in `size`.
+        total = squares = 0.0
+        sums, sums_of_squares = self._older_sums, self._older_squares  # both are used up
+        for value in reversed(self._block):
+            deviation = value - anchor
+            total += deviation
+            squares += deviation * deviation
+            sums.append(total)
+            sums_of_squares.append(squares)
         self._block = []
         self._sum = self._squares = 0.0
         shift = self._older_sums.pop() / size
         self.mean = anchor + shift
         self.variance = self._older_squares.pop() / size - shift * shift
+
+
+class SlidingMean:
+    """The mean of the last `size` values, in the way of `SlidingMoments` and to the same last bit.
+
+    >>> window = SlidingMean(size=3)
+    >>> for value in (1e12, 1.0, 2.0, 3.0):
+    ...     window.update(value)
+    >>> window.mean
+    2.0
+    """
+
+    __slots__ = ("_anchor", "_block", "_older", "_sum", "mean", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.mean = 0.0
+        self._anchor = 0.0
+        self._block: list[float] = []  # the current block's values
+        self._sum = 0.0  # of their deviations from the anchor
+        self._older: list[float] = []  # over the previous block's ends, the longest last
+
+    def update(self, value: float) -> None:
+        """Take in one finite value; the oldest leaves when the window is full."""
+        block, anchor = self._block, self._anchor
+        block.append(value)
+        total = self._sum = self._sum + (value - anchor)
+        if self._older:
+            self.mean = anchor + (total + self._older.pop()) / self.size
+        elif len(block) == self.size:
+            anchor = self._anchor = value
+            self._older = list(accumulate(map(sub, reversed(block), repeat(anchor))))
+            self._block, self._sum = [], 0.0
+            self.mean = anchor + self._older.pop() / self.size
+        elif len(block) == 1:
+            self.mean = self._anchor = value
+            self._sum = 0.0
+        else:
+            self.mean = anchor + total / len(block)
