@@ -36,7 +36,7 @@ def around(level: float, steps: int, seed: int = 1) -> list[float]:
 def test_a_fall_of_half_is_a_warning_while_it_is_news() -> None:
     """From 1 to 0.45 at 300: told when half of the last twenty are down, until it is the norm."""
     alerts = feed(learning(300) + around(0.45, 100))
-    assert [alerts[0].step, alerts[-1].step] == [309, 328]
+    assert [alerts[0].step, alerts[-1].step] == [312, 326]
     assert {alert.severity for alert in alerts} == {"warning"}
     assert all(alert.decisive for alert in alerts)
     assert alerts[0].message.startswith("Reward fell from ")
@@ -46,7 +46,7 @@ def test_a_fall_of_half_is_a_warning_while_it_is_news() -> None:
 def test_a_fall_to_where_it_began_is_critical() -> None:
     """All that was learnt is gone."""
     alerts = feed(learning(300) + around(-0.1, 100))
-    assert alerts[0].step == 309
+    assert alerts[0].step == 312
     assert "critical" in {alert.severity for alert in alerts}
 
 
@@ -87,7 +87,7 @@ def test_the_incident_opens_at_the_step_of_the_first_alert() -> None:
     for step, reward in enumerate(learning(300) + around(0.2, 50)):
         monitor.log({"reward": reward}, step)
     opened = [r for r in journal.records if isinstance(r, Event) and r.event == "opened"]
-    assert [(event.signal, event.step) for event in opened] == [("reward", 309)]
+    assert [(event.signal, event.step) for event in opened] == [("reward", 312)]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -22,8 +22,10 @@ _LEAST_RELATIVE_NOISE = 1e-3
 _LEAST_RELATIVE_FALL = 0.05
 # Early on no range is known, and means over the first few episodes drift: it must be this one.
 _LEAST_EARLY_FALL = 0.2
-# The first look, and in a short run how long a fall must last: a part of what there is.
-_FIRST_LOOK, _SHORTEST_FALL, _SHORT_RUN_PART = 15, 5, 3
+# The first look, and in a short run how long a fall must last: a part of what there is. Other
+# detectors have their look at every 25th or 100th row: so these never fall on the same call of
+# `log`.
+_FIRST_LOOK, _SHORTEST_FALL, _SHORT_RUN_PART = 13, 5, 3
 _MAX_SINCE_BEST = 200
 _LARGEST = 1e300  # beyond this, differences overflow
 
@@ -42,7 +44,7 @@ class RewardCollapseDetector(Detector):
     >>> rewards = [min(0.02 * step, 1.0) + 0.02 * (step % 2) for step in range(100)] + [0.2] * 50
     >>> alerts = [detector.update(step, {"reward": reward}) for step, reward in enumerate(rewards)]
     >>> next(alert for alert in alerts if alert).step
-    109
+    112
     """
 
     name: ClassVar[str] = "reward_collapse"

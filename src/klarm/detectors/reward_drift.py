@@ -85,6 +85,7 @@ class RewardDriftDetector(Detector):
         self._row: _Row = []
         # The steps with a reward: of the block under way, and of the last four.
         self._rows: list[_Row] = []
+        self._latest: list[float] = []  # their rewards
         self._blocks: list[list[_Row]] = []
         self._rewards: list[_Values] = []  # those of each of these blocks
         self._units = 0.0
@@ -106,10 +107,11 @@ class RewardDriftDetector(Detector):
 
     def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
         self._rows.append(self._row)
-        if len(self._rows) == self._size:
+        self._latest.append(value)
+        if len(self._latest) == self._size:
             self._blocks = [*self._blocks[1 - _BLOCKS :], self._rows]
-            self._rewards = [*self._rewards[1 - _BLOCKS :], _Values(_column(self._rows, 0))]
-            self._rows = []
+            self._rewards = [*self._rewards[1 - _BLOCKS :], _Values(self._latest)]
+            self._rows, self._latest = [], []
             self._look()
         self.score = self._units
         if not self._drift:
@@ -148,7 +150,7 @@ class RewardDriftDetector(Detector):
     def _has_turned(self, reward: _Move) -> bool:
         """Tell whether the newest rewards have lost half of the rise: a mean over many episodes
         hides a collapse from the median of its block."""
-        newest = _median(_column(self._blocks[-1][-_NEWEST:], 0))
+        newest = _median(self._rewards[-1].values[-_NEWEST:])
         return newest < reward.first + (reward.last - reward.first) / 2.0
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
