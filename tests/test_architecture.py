@@ -18,6 +18,7 @@ SOURCE = TESTS.parent / "src" / "klarm"
 # Top-level modules and packages in the order of the flow: each may import those before it.
 LAYERS = [
     "version",
+    "text",
     "types",
     "boundary",
     "notices",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from klarm.channels import CHANNELS as CHANNEL_TYPES
 from klarm.config.channels import SECTION as CHANNELS
@@ -20,6 +21,7 @@ from klarm.metrics import FRAMEWORKS, METRICS, UserKey, check_user_keys, read_us
 from klarm.metrics import SECTION as METRICS_SECTION
 from klarm.settings import (
     ConfigError,
+    Names,
     Secret,
     Setting,
     as_given,
@@ -28,6 +30,7 @@ from klarm.settings import (
     settings_of,
     shown_name,
 )
+from klarm.text import clean
 
 _PREFIX = "KLARM_"
 # One underscore is part of a name; two stand between a section and its setting.
@@ -121,7 +124,17 @@ class Config:
             for name, values in self.channel_settings.items()
         }
         sections = {name: dict(values) for name, values in self.sections.items()}
-        return {**top, **sections, CHANNELS: channels}
+        recorded: dict[str, object] = _cleaned({**top, **sections, CHANNELS: channels})
+        return recorded
+
+
+def _cleaned(value: Any) -> Any:
+    """Return settings with their texts as they can be written: a folder may have any bytes."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return {_cleaned(name): _cleaned(inner) for name, inner in value.items()}
+    return Names(map(clean, value)) if isinstance(value, Names) else value
 
 
 TOP_LEVEL = settings_of(Config)
@@ -258,6 +271,8 @@ def _read_one(section: str, name: str, value: object, source: str) -> object:
             _check_framework(str(checked))
         if spelt == "dir" and not checked:
             raise ConfigError("must name a folder, got ''")
+        if spelt == "dir" and "\0" in str(checked):
+            raise ConfigError("must name a folder, and no name has a NUL character")
         return checked
     except ConfigError as error:
         raise ConfigError(f"{source}: {spelt} {error}") from None
