@@ -8,6 +8,7 @@ Such characters are spelt out, as in `\\x1b`, so that people see that they were 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 MAX_LINE = 4_096  # as long as a path may be
 _CUT = "…"
@@ -29,6 +30,11 @@ def clean(text: str) -> str:
     ('run \\x1b[2J\n  is fine', 'reward ← σ')
     """
     return text if text.isprintable() else _UNSAFE.sub(_spelt, text)
+
+
+def spell_unsafe(text: str, spell: Callable[[str], str]) -> str:
+    """Return a text with each unsafe character spelt as a format wants it."""
+    return text if text.isprintable() else _UNSAFE.sub(lambda found: spell(found[0]), text)
 
 
 def clean_line(text: str, limit: int = MAX_LINE) -> str:
