@@ -19,6 +19,7 @@ SOURCE = TESTS.parent / "src" / "klarm"
 LAYERS = [
     "version",
     "text",
+    "descriptors",
     "types",
     "boundary",
     "terminal",

@@ -57,7 +57,7 @@ def test_merges_of_merges_are_refused_before_they_fill_the_memory() -> None:
     lines = ["a0: &a0 {k0: 1}"]
     lines += [f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}], k{i}: 1}}" for i in range(1, 40)]
     Path("klarm.yaml").write_text("\n".join(lines))
-    with pytest.raises(ConfigError, match="line .*: not valid YAML: merge keys"):
+    with pytest.raises(ConfigError, match=r"line \d+: not valid YAML: merge keys"):
         parse_file(Path("klarm.yaml"))
     Path("klarm.yaml").write_text(
         "kl_explosion: &shared {warmup_steps: 5}\nloss_nan: {<<: *shared, enabled: false}"
