@@ -91,8 +91,8 @@ class SlackChannel(Channel):
             payload |= {"thread_ts": thread, "reply_broadcast": True}
         posted = self._call("chat.postMessage", payload)
         receipt = {
-            "ts": thread or str(posted.get("ts", "")),
-            "channel": str(posted.get("channel") or payload["channel"]),
+            "ts": thread or self.answered_id(posted.get("ts")),
+            "channel": self.answered_id(posted.get("channel")) or str(payload["channel"]),
         }
         with contextlib.suppress(NotDelivered):  # the message is there; the rest is a courtesy
             self._edit(slack_payload(message) | {"channel": receipt["channel"]}, thread)

@@ -13,7 +13,7 @@ from typing import Any
 
 from klarm.channels import CHANNELS as CHANNEL_TYPES
 from klarm.config.channels import SECTION as CHANNELS
-from klarm.config.channels import ChannelSettings, Route, route_of
+from klarm.config.channels import ChannelSettings, Route, recorded_channel, route_of
 from klarm.config.file import FILE_VARIABLE, find_file, parse_file
 from klarm.detectors import CATALOGUE, Detector
 from klarm.incidents import IncidentRules
@@ -116,13 +116,7 @@ class Config:
         """Return every setting as klarm.yaml would hold it, but no secret."""
         top = {name: getattr(self, name) for name in TOP_LEVEL}
         top[METRICS_SECTION] = {name: said.as_dict() for name, said in self.metrics.items()}
-        channels = {
-            name: {
-                key: value.spelt() if isinstance(value, Secret) else value
-                for key, value in values.items()
-            }
-            for name, values in self.channel_settings.items()
-        }
+        channels = {name: recorded_channel(v) for name, v in self.channel_settings.items()}
         sections = {name: dict(values) for name, values in self.sections.items()}
         recorded: dict[str, object] = _cleaned({**top, **sections, CHANNELS: channels})
         return recorded
@@ -183,14 +177,30 @@ def load(
     metrics = {name: said for (section, name), said in merged.items() if isinstance(said, UserKey)}
     check_user_keys(metrics)
     checked = channels.checked()
+    remarks = [*channels.remarks]
+    top["url"], login = _without_login(str(top["url"]))
+    if login:
+        remarks.append("url holds a login (name:password@host): it is left out of messages")
     return Config(
         **top,  # type: ignore[arg-type]
         metrics=metrics,
         sections=sections,
         channel_settings=checked,
         channel_sources=channels.sources(),
-        remarks=tuple(channels.remarks),
+        remarks=tuple(remarks),
     )
+
+
+def _without_login(url: str) -> tuple[str, bool]:
+    """Return the address of a run without a login, and whether there was one.
+
+    >>> _without_login("https://me:pw@wandb.example.org/7b")
+    ('https://wandb.example.org/7b', True)
+    """
+    scheme, divider, rest = url.partition("://")
+    place, slash, path = rest.partition("/")
+    _, at, host = place.rpartition("@")
+    return (f"{scheme}{divider}{host}{slash}{path}", True) if divider and at else (url, False)
 
 
 def _merge(merged: dict[Place, object], layer: Mapping[Place, object]) -> None:
