@@ -18,8 +18,11 @@ SOURCE = TESTS.parent / "src" / "klarm"
 # Top-level modules and packages in the order of the flow: each may import those before it.
 LAYERS = [
     "version",
+    "text",
+    "descriptors",
     "types",
     "boundary",
+    "terminal",
     "notices",
     "settings",
     "stats",
@@ -110,6 +113,21 @@ def test_a_package_says_what_lives_there(package: str) -> None:
     doc = ast.get_docstring(ast.parse((SOURCE / package / "__init__.py").read_text()))
     assert doc
     assert doc.splitlines()[0].endswith(".")
+
+
+WRITES = re.compile(
+    r"(?<![.\w])print\(|click\.(secho|echo)|\bstd(out|err)\.write"
+    r"|^\s*from rich\.console import .*Console|^\s*from rich import"
+)
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_one_place_writes_to_a_terminal(path: Path) -> None:
+    """It cleans what it writes, so nobody passes by it."""
+    code = re.sub(r'(?s)""".*?"""|"[^"\n]*"', "", path.read_text())
+    code = re.sub(r"(?m)^if TYPE_CHECKING:\n(    .*\n)+", "", code)
+    found = [line for line in code.splitlines() if WRITES.search(line)]
+    assert path.name == "terminal.py" or found == []
 
 
 def modules() -> list[Path]:

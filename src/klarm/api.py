@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from klarm.config import Config, load
 from klarm.console import Console
@@ -23,12 +24,14 @@ from klarm.journal import (
 )
 from klarm.monitor import CommandWatch, Monitor
 from klarm.notices import Notices
+from klarm.text import clean
 from klarm.types import Alert
 from klarm.version import __version__
 
 _TRIES_TO_OPEN, _BETWEEN_TRIES_SECONDS = 3, 0.1
 
 _current: Monitor | None = None
+_end_of_worker: Any = None  # what ends it in a forked worker of multiprocessing
 _before_init = Notices()
 
 
@@ -144,7 +147,7 @@ def _open_journal(folder: Path, run: str, settings: Config, notices: Notices) ->
             klarm=__version__,
             host=host_name(),
             config=settings.as_dict(),
-            framework=settings.framework,
+            framework=clean(settings.framework),
             format=FORMAT,
         )
     )
@@ -159,13 +162,17 @@ def _rank_of_process() -> int:
 
 def _replace_current(monitor: Monitor | None) -> None:
     """End the monitor there was, and have the new one end with the process at the latest."""
-    global _current  # noqa: PLW0603
+    global _current, _end_of_worker  # noqa: PLW0603
     if _current is not None:
         atexit.unregister(_current.finish)
+        if _end_of_worker is not None:
+            _end_of_worker.cancel()  # it would keep the monitor in memory
+            _end_of_worker = None
         _current.finish()
     _current = monitor
     if monitor is not None:
         atexit.register(monitor.finish)
         if "multiprocessing.util" in sys.modules:
             # A forked worker leaves without atexit; its finalizers run.
-            sys.modules["multiprocessing.util"].Finalize(None, monitor.finish, exitpriority=1)
+            finalizers = sys.modules["multiprocessing.util"]
+            _end_of_worker = finalizers.Finalize(None, monitor.finish, exitpriority=1)

@@ -7,8 +7,11 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from klarm.text import clean_line
+
 # Tests set this, so that a failure the guard would swallow fails the suite.
 raise_failures = False
+_MAX_DETAIL = 500
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -29,7 +32,7 @@ def never_raises(fallback: Callable[[], object]) -> Callable[[_Method], _Method]
                 if raise_failures:
                     raise
                 with contextlib.suppress(Exception):  # not even saying so may raise
-                    self._failed(*_describe(method.__name__, error))
+                    self._failed(*describe(method.__name__, error))
                 return fallback()
 
         return cast(_Method, call)
@@ -37,13 +40,14 @@ def never_raises(fallback: Callable[[], object]) -> Callable[[_Method], _Method]
     return decorate
 
 
-def _describe(method: str, error: Exception) -> tuple[str, str]:
+def describe(method: str, error: Exception) -> tuple[str, str]:
+    """Return the place of a failure and one line about it."""
     import traceback
 
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{method} ({last.name}, line {last.lineno}): {type(error).__name__}"
     try:
-        detail = str(error)
+        detail = clean_line(str(error), _MAX_DETAIL)
     except Exception:  # noqa: BLE001
         detail = "its message cannot be read"
     return place, f"internal error in {place}: {detail}. Training continues; please report this"

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-from typing import TYPE_CHECKING
-
 from klarm.incidents import event_panel, event_text, is_alarm
-from klarm.notices import Notices, stderr_is_ready, stderr_is_terminal, write_stderr
+from klarm.notices import Notices
+from klarm.terminal import show_on_stderr, stderr_is_terminal, write_stderr
 from klarm.types import Alert, Event
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 
 class Console:
@@ -49,15 +44,6 @@ class Console:
         if not self.enabled:
             return
         if self._terminal and is_alarm(event):
-            _print_panel(event_panel(event))
+            show_on_stderr(event_panel(event))
         else:
             write_stderr(event_text(event))
-
-
-def _print_panel(panel: RenderableType) -> None:
-    from rich.console import Console as RichConsole
-
-    with contextlib.suppress(Exception):  # stderr may be anybody's object
-        if stderr_is_ready():
-            write_stderr("", end="")  # clears a progress bar
-            RichConsole(stderr=True).print(panel)

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import select
-import sys
 import threading
 from collections.abc import Iterator
+
+from klarm.terminal import write_stderr
+from klarm.text import clean
 
 # Getting the logger takes logging's lock; speaking must not.
 _logger = logging.getLogger("klarm")
@@ -25,8 +26,6 @@ _logger.propagate = False  # once: a program that wants the records in its root 
 
 _MAX_WAIT_SECONDS = 0.1  # for the lock of a handler that is not ours
 _RLOCK = type(threading.RLock())
-# Clears a progress bar from the line; it redraws itself.
-_CLEAR_LINE = "\r\x1b[K"
 
 
 class Notices:
@@ -82,7 +81,7 @@ class Notices:
         if self._stderr:
             _attach()
         with contextlib.suppress(Exception):  # filters and handlers may be anybody's
-            record = _logger.makeRecord(_logger.name, level, __file__, 0, message, (), None)
+            record = _logger.makeRecord(_logger.name, level, __file__, 0, clean(message), (), None)
             if not _logger.filter(record):
                 return
             for handler in _handlers():
@@ -97,35 +96,6 @@ class ReportsFailures:
 
     def _failed(self, place: str, message: str) -> None:
         self.notices.warn_once(message, about=place)
-
-
-def write_stderr(text: str, end: str = "\n") -> None:
-    """Write to stderr if it takes the text at once; do nothing where it is closed or broken."""
-    with contextlib.suppress(Exception):  # stderr may be anybody's object
-        if not stderr_is_ready():
-            return
-        text = f"{_CLEAR_LINE if stderr_is_terminal() else ''}{text}{end}"
-        try:
-            sys.stderr.write(text)
-        except UnicodeEncodeError:  # a terminal that knows no σ
-            sys.stderr.write(text.encode("ascii", "replace").decode())
-        sys.stderr.flush()
-
-
-def stderr_is_ready() -> bool:
-    """Tell whether stderr takes text now: a pipe that nobody reads fills up and blocks."""
-    try:
-        return bool(select.select([], [sys.stderr.fileno()], [], 0)[1])
-    except (AttributeError, OSError, ValueError):  # it has no descriptor to ask
-        return True
-
-
-def stderr_is_terminal() -> bool:
-    """Tell whether a person may be reading stderr as it is written."""
-    try:
-        return sys.stderr.isatty()
-    except (AttributeError, ValueError):  # no stderr at all, or a closed one
-        return False
 
 
 class _StderrHandler(logging.Handler):

@@ -34,7 +34,7 @@ def bot(service: Any) -> SlackChannel:
     )
 
 
-def play_api(service: Any) -> Callable[[Handler], None]:
+def play_api(service: Any, uploads: str = "") -> Callable[[Handler], None]:
     """Answer each method as Slack documents it."""
 
     def answer(handler: Handler) -> None:
@@ -43,7 +43,11 @@ def play_api(service: Any) -> Callable[[Handler], None]:
         if method == "chat.postMessage":
             body = {"ok": True, "ts": f"17.{len(service.calls):04}", "channel": "C1"}
         elif method == "files.getUploadURLExternal":
-            body = {"ok": True, "upload_url": f"{service.url}/upload/v1/F1", "file_id": "F1"}
+            body = {
+                "ok": True,
+                "upload_url": f"{uploads or service.url}/upload/v1/F1",
+                "file_id": "F1",
+            }
         content = json.dumps(body).encode()
         handler.send_response(200)
         handler.send_header("Content-Length", str(len(content)))
@@ -280,3 +284,38 @@ def test_what_does_not_go_together_is_refused(settings: dict[str, Any], told: st
     """Before training starts."""
     with pytest.raises(ConfigError, match=told):
         SlackChannel(name="team", **settings)
+
+
+def test_the_curve_is_sent_to_slack_and_to_nobody_else(service: Any, message: Message) -> None:
+    """An API that is not what it seems names any address; the message is there all the same."""
+    elsewhere = service.url.replace("127.0.0.1", "localhost")
+    service.answers[:] = [play_api(service, elsewhere)]
+    channel = SlackChannel(
+        name="team", bot_token=Secret("xoxb-1"), channel="C1", api_url=f"{service.url}/api"
+    )
+    assert channel.send(message, {})["channel"] == "C1"
+    assert [call.path.rpartition("/")[2] for call in service.calls] == [
+        "chat.postMessage",
+        "files.getUploadURLExternal",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("address", "ours"),
+    [
+        ("https://files.slack.com/upload/v1/x", True),
+        ("https://slack.com/upload", True),
+        ("http://files.slack.com/upload", False),
+        ("https://files.slack.com.evil.org/upload", False),
+        ("https://evilslack.com/upload", False),
+        ("https://files.slack.com@evil.org/upload", False),
+        ("https://files.slack.com:8443/upload", False),
+        ("file:///etc/passwd", False),
+        ("https://[::1", False),
+        ("", False),
+    ],
+)
+def test_which_addresses_are_slacks(address: str, ours: bool) -> None:
+    """Its own host and those below it, encrypted."""
+    channel = SlackChannel(name="team", bot_token=Secret("xoxb-1"), channel="C1")
+    assert channel._is_slacks(address) is ours

@@ -50,3 +50,23 @@ def test_an_empty_file_holds_nothing() -> None:
     """Comments alone, too."""
     Path("a.yaml").write_text("# nothing yet\n")
     assert parse_file(Path("a.yaml")) == {}
+
+
+def test_merges_of_merges_are_refused_before_they_fill_the_memory() -> None:
+    """Each line doubles them: forty would be a terabyte. A merge as people write it is fine."""
+    lines = ["a0: &a0 {k0: 1}"]
+    lines += [f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}], k{i}: 1}}" for i in range(1, 40)]
+    Path("klarm.yaml").write_text("\n".join(lines))
+    with pytest.raises(ConfigError, match=r"line \d+: not valid YAML: merge keys"):
+        parse_file(Path("klarm.yaml"))
+    Path("klarm.yaml").write_text(
+        "kl_explosion: &shared {warmup_steps: 5}\nloss_nan: {<<: *shared, enabled: false}"
+    )
+    assert parse_file(Path("klarm.yaml"))["loss_nan"] == {"warmup_steps": 5, "enabled": False}
+
+
+def test_a_file_that_is_far_too_large_is_refused_unread() -> None:
+    """Such as a log that was named by mistake."""
+    Path("klarm.yaml").write_text("#" * (2**20 + 1))
+    with pytest.raises(ConfigError, match="larger than 1 MiB"):
+        parse_file(Path("klarm.yaml"))

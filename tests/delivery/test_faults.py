@@ -13,6 +13,7 @@ import pytest
 from loopback import Server, environment, run_klarm, run_python
 
 import klarm
+from full_disk import FILL_UP
 from klarm.delivery import log as deliveries
 from klarm.delivery.log import Delivered, Key, key_of
 from klarm.delivery.outbox import Outbox
@@ -384,13 +385,12 @@ def test_a_run_that_cannot_be_recorded_is_told_of_all_the_same(server: Server) -
 
 def test_a_full_disk_does_not_keep_people_from_being_told(server: Server) -> None:
     """The events are in memory."""
-    RUN.mkdir(parents=True)
-    (RUN / "journal.jsonl").symlink_to("/dev/full")
     done = run_python(
-        """
+        f"""
         import klarm
         klarm.init("a")
-        klarm.log({"kl": float("nan")}, 0)
+        {FILL_UP}
+        klarm.log({{"kl": float("nan")}}, 0)
         """,
         f"hook={server.url}",
     )

@@ -8,7 +8,7 @@ from one_channel import FOLDER, Run
 
 def test_deliveries_that_cannot_be_written_are_said_once(run: Run, server: Server) -> None:
     """And nothing is sent twice by this process."""
-    (FOLDER / "deliveries.jsonl").symlink_to("/dev/full")
+    (FOLDER / "deliveries.jsonl").mkdir()  # for root, too
     for incident in (1, 2):
         run.tell("opened", incident=incident, step=incident)
     run.worker.pending._behind = True  # it reads them once more from the journal
@@ -16,7 +16,7 @@ def test_deliveries_that_cannot_be_written_are_said_once(run: Run, server: Serve
         run.now += 2.0
     assert len(server.messages) == 2
     assert len(run.said) == 1
-    assert run.said[0].startswith("cannot write deliveries.jsonl (No space left on device)")
+    assert run.said[0].startswith("cannot write deliveries.jsonl (Is a directory)")
 
 
 def test_a_channel_that_does_not_take_a_message_is_not_sent_it(run: Run, server: Server) -> None:

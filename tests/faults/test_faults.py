@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import klarm
+from full_disk import FILL_UP
 from klarm.journal.file import read_journal
 
 pytestmark = pytest.mark.usefixtures("one_detector")
@@ -65,14 +66,13 @@ def test_killed_at_a_random_moment_every_logged_step_is_on_disk(seed: int) -> No
 
 def test_a_full_disk_is_said_once_and_training_goes_on() -> None:
     """/dev/full takes no byte: the run is watched all the same."""
-    JOURNAL.parent.mkdir(parents=True)
-    JOURNAL.symlink_to("/dev/full")
-    done = run_python("""
+    done = run_python(f"""
         import klarm
         klarm.init("a")
+        {FILL_UP}
         for step in range(100):
-            klarm.log({"kl": 0.1}, step)
-        (alert,) = klarm.log({"kl": float("nan")}, 100)
+            klarm.log({{"kl": 0.1}}, step)
+        (alert,) = klarm.log({{"kl": float("nan")}}, 100)
         print(alert.severity)
     """)
     assert (done.returncode, done.stdout) == (0, "critical\n")
@@ -402,12 +402,10 @@ def test_a_forked_worker_of_multiprocessing_writes_its_last_lines() -> None:
 
 def test_an_incomplete_end_does_not_keep_the_run_from_being_taken_up_again() -> None:
     """The disk was full when it ended; now there is room."""
-    JOURNAL.parent.mkdir(parents=True)
-    JOURNAL.symlink_to("/dev/full")
     klarm.init("a", console=False)
+    exec(FILL_UP)
     klarm.log({"kl": 0.1})
     klarm.finish()
-    JOURNAL.unlink()
     klarm.init("a", console=False)
     klarm.log({"kl": 0.1})
     assert recorded_steps() == [0]

@@ -18,6 +18,7 @@ from transformers import TrainerCallback
 from trl import GRPOTrainer
 
 import klarm
+from full_disk import FILL_UP
 from klarm import boundary
 from klarm.detectors.kl_explosion import KLExplosionDetector
 from klarm.integrations.trl import KlarmCallback
@@ -224,10 +225,13 @@ def test_a_directory_that_cannot_be_written_does_not_disturb_training(
 def test_a_full_disk_does_not_disturb_training(
     plain: GRPOTrainer, reference: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """/dev/full takes no byte."""
-    (tmp_path / "klarm_runs" / "run").mkdir(parents=True)
-    (tmp_path / "klarm_runs" / "run" / "journal.jsonl").symlink_to("/dev/full")
-    run = train(reference, tmp_path, FEW)
+    """It is full once the journal is open."""
+
+    class Fill(TrainerCallback):  # type: ignore[misc]
+        def on_step_begin(self, *_: Any, **__: Any) -> None:
+            exec(FILL_UP)
+
+    run = train(reference, tmp_path, FEW, Fill())
     assert tiny_trl.losses(run.trainer) == tiny_trl.losses(plain)
     assert capfd.readouterr().err.count("No space left on device") == 1
 

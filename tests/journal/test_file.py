@@ -185,7 +185,7 @@ def test_a_record_that_is_no_json_costs_neither_the_step_nor_the_others() -> Non
     for step in (1, 2):
         journal.step(step, 1.0, {"kl": 0.1}, [wrong, hopeless, OPENED])
     journal.close(1.0)
-    metrics = {"kl": "NaN", "loss": 0.5, "mood": "<object>", "half": "?"}
+    metrics = {"kl": "NaN", "loss": 0.5, "mood": "<object>", "half": r"\ud800"}
     reduced = msgspec.structs.replace(ALERT, metrics=metrics)
     assert list(read_journal(journal.path)) == [
         *(Step(1, 1.0, {"kl": 0.1}, lines=2), reduced, OPENED),
@@ -203,9 +203,9 @@ def test_a_name_that_is_no_text_costs_nothing_else() -> None:
     journal.record(Checkpoint(1, 2.0, "out/\ud800"))
     journal.close(1.0)
     assert list(read_journal(journal.path)) == [
-        Step(1, 1.0, {"kl": "Infinity", "half?": 1.0}, lines=1),
+        Step(1, 1.0, {"kl": "Infinity", r"half\ud800": 1.0}, lines=1),
         OPENED,
-        Checkpoint(1, 2.0, "out/?"),
+        Checkpoint(1, 2.0, r"out/\ud800"),
     ]
     assert len(said) == 1
 

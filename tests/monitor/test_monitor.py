@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import klarm
 from klarm import boundary
+from klarm.console import Console
 from klarm.detectors import KLExplosionDetector
 from klarm.journal.file import MemoryJournal
 from klarm.journal.fold import Fold
@@ -331,17 +332,11 @@ def test_as_a_context_it_finishes_by_itself() -> None:
     assert logged("a")[-1]["type"] == "finish"
 
 
-class Broken(Mapping[str, object]):
-    """A mapping that fails when it is looked into, in a way nobody foresaw."""
+class Broken(KLExplosionDetector):
+    """A detector that fails in a way nobody foresaw."""
 
-    def __getitem__(self, key: str) -> object:
+    def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
         raise AssertionError("broken")
-
-    def __iter__(self) -> Iterator[str]:
-        raise AssertionError("broken")
-
-    def __len__(self) -> int:
-        return 1
 
 
 def test_a_failure_inside_is_said_once_and_training_goes_on(
@@ -349,12 +344,12 @@ def test_a_failure_inside_is_said_once_and_training_goes_on(
 ) -> None:
     """The guard at work, as users have it."""
     monkeypatch.setattr(boundary, "raise_failures", False)
-    watched = klarm.init("a")
+    watched = Monitor("a", [Broken(), KLExplosionDetector()], console=Console())
     for _ in range(3):
-        assert watched.log(Broken()) == []
+        assert watched.log({"kl": 0.1}) == []
     assert watched.log({"kl": math.nan}) != []
     said = capsys.readouterr().err
-    assert said.count("internal error in log") == 1
+    assert said.count("internal error in detector kl_explosion (update") == 1
     assert "AssertionError: broken. Training continues" in said
 
 
@@ -475,7 +470,7 @@ def test_keys_that_never_come_again_do_not_fill_the_memory() -> None:
 def test_in_tests_the_guard_raises() -> None:
     """Or a swallowed bug would pass the suite."""
     with pytest.raises(AssertionError, match="broken"):
-        monitor().log(Broken())
+        Monitor("a", [Broken()]).log({"kl": 0.1})
 
 
 def test_an_alert_is_plain_data() -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klarm.settings.redact import HIDDEN, hide, parts_of
+from klarm.settings.redact import HIDDEN, fragments_of, hide, parts_of
 
 SECRET = 's3cr€t/"&x'
 
@@ -58,3 +58,70 @@ def test_a_token_is_one_part_and_nothing_has_none() -> None:
     """A secret that is no address is not taken to pieces."""
     assert parts_of("xoxb-12/34") == {"xoxb-12/34"}
     assert parts_of("") == set()
+
+
+LONG = "k7Qz9vXwLm2pR8tYc4Bn"
+
+
+def coded(form: str, content: str) -> str:
+    data = content.encode()
+    return {
+        "hex": data.hex(),
+        "HEX": data.hex().upper(),
+        "spaced": data.hex(" "),
+        "colons": data.hex(":"),
+        "percent": "".join(f"%{byte:02x}" for byte in data),
+        "escaped": "".join(f"\\x{byte:02x}" for byte in data),
+        "listed": ", ".join(f"0x{byte:02x}" for byte in data),
+        "wrapped": base64.encodebytes(data * 5).decode(),
+        "wrapped short": "\n".join(
+            base64.b64encode(data).decode()[i : i + 10] for i in range(0, 40, 10)
+        ),
+        "wrapped in JSON": json.dumps(base64.encodebytes(data * 5).decode()),
+        "unpadded": base64.urlsafe_b64encode(data).decode().rstrip("="),
+    }[form]
+
+
+FORMS = [
+    *("hex", "HEX", "spaced", "colons", "percent", "escaped", "listed"),
+    *("wrapped", "wrapped short", "wrapped in JSON", "unpadded"),
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("content", ["{}", "Bearer {}", "u:{}", "{} and more"])
+def test_no_code_shows_it(form: str, content: str) -> None:
+    """Hexadecimal and base64, however they are broken into lines; what is around stays."""
+    said = coded(form, content.format(LONG))
+    hidden = hide({LONG}, f"bad header {said} (401)", {LONG})
+    assert HIDDEN in hidden
+    for at in range(len(LONG) - 8):
+        piece = LONG[at : at + 8].encode()
+        assert piece.hex() not in "".join(c for c in hidden.lower() if c in "0123456789abcdef")
+        assert base64.b64encode(piece + b"x").decode()[:10] not in hidden
+    assert hidden.startswith("bad header ")
+    assert hidden.endswith(" (401)")
+
+
+@pytest.mark.parametrize("shown", [LONG[:8], LONG[-8:], LONG[5:15], LONG[:12].upper()])
+def test_a_part_of_it_is_hidden_too(shown: str) -> None:
+    """Services cut what they repeat, or put stars in place of the rest."""
+    for said in (f"{shown}***", f"...{shown}", shown.encode().hex()):
+        assert shown.lower() not in hide({LONG}, f"no {said} here", {LONG}).lower()
+        assert HIDDEN in hide({LONG}, f"no {said} here", {LONG})
+
+
+def test_of_an_address_words_and_host_are_no_fragments() -> None:
+    """A message must still say which service it was."""
+    address = (
+        f"https://hooks.example.org/services/workflows/{LONG}?thread_id=1234567890&tok={LONG[::-1]}"
+    )
+    assert fragments_of(address) == {LONG, "1234567890", LONG[::-1]}
+    said = "https://hooks.example.org answered: no such services, workflows or thread_id"
+    assert hide(parts_of(address), said, fragments_of(address)) == said
+
+
+@given(st.text(max_size=200), st.text(st.characters(codec="utf-8"), max_size=30))
+def test_any_text_and_any_secret_are_survived(text: str, secret: str) -> None:
+    """Whatever a service answers."""
+    hide(parts_of(secret), text, fragments_of(secret))

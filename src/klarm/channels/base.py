@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from klarm.channels.message import Message
 from klarm.settings import ConfigError, Secret, check_settings, setting, settings_of
 
-_MAX_REASON = 300
+_MAX_REASON, _MAX_READ = 300, 8_192
+_ID = re.compile(r"[\w.:-]{1,100}", re.ASCII)
 
 # What a service gave back that is needed to change or follow up what was sent: a thread, an id.
 Receipt = dict[str, str]
@@ -101,13 +103,28 @@ class Channel(ABC):
             value = getattr(self, name)
             if isinstance(value, Secret):
                 text = value.hide_in(text)
+        for private in self._private_texts():
+            text = Secret(private).hide_in(text)
         return text
+
+    def _private_texts(self) -> Iterable[str]:
+        """Return what may be a secret in a setting that holds more than one text."""
+        return ()
+
+    def answered_id(self, answer: object) -> str:
+        """Return an id that a service gave; nothing if it is no plain id, or gives a secret away.
+
+        It is recorded, and printed by `klarm test-alert`.
+        """
+        text = str(answer) if isinstance(answer, str) or type(answer) is int else ""
+        return text if _ID.fullmatch(text) and self.hide_secrets(text) == text else ""
 
     def not_delivered(
         self, reason: str, *, retry: bool, after_seconds: float | None = None
     ) -> NotDelivered:
         """Return the failure to raise, its reason on one line, short and without secrets."""
-        printable = "".join(c if c.isprintable() else " " for c in self.hide_secrets(reason))
+        hidden = self.hide_secrets(reason[:_MAX_READ])
+        printable = "".join(c if c.isprintable() else " " for c in hidden)
         line = " ".join(printable.split())
         return NotDelivered(line[:_MAX_REASON], retry=retry, after_seconds=after_seconds)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import html
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from klarm.channels.base import Channel, Receipt
 from klarm.channels.message import Message, one_line
+from klarm.terminal import write_stderr
 
 _MAX_TEXT = 300
 # The text comes as arguments, so that nothing in it is taken for a script.
@@ -36,13 +36,8 @@ class DesktopChannel(Channel):
         for command in _commands(title, text, urgent):
             if self._run(command):
                 return {}
-        try:
-            sys.stderr.write(f"\a{title}\n  {text}\n")
-            sys.stderr.flush()
-        except (AttributeError, OSError, ValueError):  # none, closed, or one that knows no σ
-            raise self.not_delivered(
-                "there is neither a desktop nor a terminal here", retry=False
-            ) from None
+        if not write_stderr(f"{title}\n  {text}", bell=True):
+            raise self.not_delivered("there is neither a desktop nor a terminal here", retry=False)
         return {}
 
     def _run(self, command: list[str]) -> bool:

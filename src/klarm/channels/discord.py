@@ -70,7 +70,7 @@ class DiscordChannel(Channel):
         if answer.status == 404:
             reason = f"Discord knows no such webhook (404, check {self.to_check})"
             raise self.not_delivered(reason, retry=False)
-        return {"id": str(answer.json(self).get("id", ""))}
+        return {"id": self.answered_id(answer.json(self).get("id"))}
 
     def _call(
         self, method: str, path: str, payload: Mapping[str, Any], image: bytes | None = None

@@ -25,7 +25,7 @@ from klarm.settings import ConfigError, shown
 from klarm.version import __version__
 
 _LARGEST_ANSWER = 64 * 1024
-_LARGEST_TOLD = 200
+_LARGEST_READ, _LARGEST_TOLD = 4_096, 200
 # That the service is busy or broken, and may not be later.
 _WORTH_A_RETRY = {408, 425, 429}
 # That nobody is let in, or that there is nothing at the address.
@@ -80,7 +80,8 @@ def request(
     if 300 <= answer.status < 400:
         reason = f"{where} answered {answer.status}, a redirect, which is not followed"
         raise channel.not_delivered(reason, retry=False)
-    said = channel.hide_secrets(answer.body.decode("utf-8", "replace"))[:_LARGEST_TOLD]
+    beginning = answer.body[:_LARGEST_READ].decode("utf-8", "replace")
+    said = channel.hide_secrets(beginning)[:_LARGEST_TOLD]
     told = f"{answer.status}"
     if answer.status in _NOT_LET_IN and channel.to_check:  # first: what follows may be cut
         told += f" (check {channel.to_check})"

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from klarm.channels.base import Channel, NotDelivered, Receipt, Updates
 from klarm.channels.curve import FILE_NAME, curve_png
@@ -91,8 +91,8 @@ class SlackChannel(Channel):
             payload |= {"thread_ts": thread, "reply_broadcast": True}
         posted = self._call("chat.postMessage", payload)
         receipt = {
-            "ts": thread or str(posted.get("ts", "")),
-            "channel": str(posted.get("channel") or payload["channel"]),
+            "ts": thread or self.answered_id(posted.get("ts")),
+            "channel": self.answered_id(posted.get("channel")) or str(payload["channel"]),
         }
         with contextlib.suppress(NotDelivered):  # the message is there; the rest is a courtesy
             self._edit(slack_payload(message) | {"channel": receipt["channel"]}, thread)
@@ -113,6 +113,8 @@ class SlackChannel(Channel):
         form = {"filename": FILE_NAME, "length": str(len(image))}
         ticket = self._call("files.getUploadURLExternal", form)
         there = str(ticket.get("upload_url", ""))
+        if not self._is_slacks(there):
+            raise self.not_delivered("Slack named an upload address elsewhere", retry=False)
         request(self, "POST", there, image, {"Content-Type": "application/octet-stream"})
         self._call(
             "files.completeUploadExternal",
@@ -122,6 +124,20 @@ class SlackChannel(Channel):
                 "thread_ts": receipt["ts"],
             },
         )
+
+    def _is_slacks(self, address: str) -> bool:
+        """Tell whether an address is at the API's own host, or below it: files.slack.com is."""
+        try:
+            api, there = urlsplit(self.api_url), urlsplit(address)
+            same = (there.scheme, there.hostname, there.port) == (
+                api.scheme,
+                api.hostname,
+                api.port,
+            )
+            below = str(there.hostname).endswith(f".{api.hostname}") and there.port in (None, 443)
+        except ValueError:
+            return False
+        return same or (below and there.scheme == "https")
 
     def _call(
         self, method: str, content: Mapping[str, Any], *, accept: Collection[str] = ()

@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from klarm.descriptors import above_standard
+
 
 class NotResolvedError(TimeoutError):
     """The resolver took longer than there was time."""
@@ -66,6 +68,8 @@ def connector(ends: float) -> Callable[..., socket.socket]:
         found_all = _resolved(host, port, ends)
         for tried, (family, kind, protocol, _name, found) in enumerate(found_all):
             sock = _PlainSocket(family, kind, protocol)
+            if sock.fileno() <= 2:  # stderr is closed, and must not be replaced by this
+                sock = _PlainSocket(family, kind, protocol, above_standard(sock.detach()))
             try:
                 # A share for each: the first may be one that never answers.
                 sock.settimeout(seconds_until(ends) / (len(found_all) - tried))

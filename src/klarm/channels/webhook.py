@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import string
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,19 +32,26 @@ class WebhookChannel(Channel):
     url: Secret = setting(Secret(), "address to post to")
     signing_key: Secret = setting(Secret(), "key of the HMAC-SHA256 signature; empty: unsigned")
     bearer_token: Secret = setting(Secret(), "sent as `Authorization: Bearer`; empty: not sent")
-    template: str = setting("", "JSON to send instead, with $title, $body, $run ... in its texts")
+    template: str = setting(
+        "", "JSON to send instead, with $title, $body, $run ... in its texts", private=True
+    )
 
     def _check(self) -> None:
+        self._template: Any = None
         if not self.url:
             raise ConfigError(".url must be set")
         check_url(self.url.reveal(), "url", login_goes="; a token goes into bearer_token")
         self._check_ascii("bearer_token")
         try:
-            self._template: Any = msgspec.json.decode(self.template) if self.template else None
+            self._template = msgspec.json.decode(self.template) if self.template else None
         except msgspec.DecodeError as error:
             raise ConfigError(f".template is not valid JSON: {error}") from None
         if self.template:
             _fill(self._template, dict.fromkeys(_PLACEHOLDERS, ""))
+
+    def _private_texts(self) -> Iterable[str]:
+        """Return the texts of the template: a receiver's token may be among them."""
+        return [text for text in _texts(self._template) if "$" not in text and len(text) >= 8]
 
     @property
     def updates(self) -> Updates:
@@ -119,6 +126,15 @@ _PLACEHOLDERS = [
     )
     if name not in _NO_TEXT
 ]
+
+
+def _texts(part: Any) -> Iterator[str]:
+    """Yield the texts that a template holds, but no keys."""
+    if isinstance(part, str):
+        yield part
+    elif isinstance(part, dict | list):
+        for inner in part.values() if isinstance(part, dict) else part:
+            yield from _texts(inner)
 
 
 def _fill(part: Any, values: Mapping[str, Any]) -> Any:

@@ -31,6 +31,7 @@ def _run() -> int:
     from klarm.cli.group import klarm
     from klarm.settings import ConfigError
     from klarm.sources import SourceError
+    from klarm.terminal import echo
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -38,10 +39,12 @@ def _run() -> int:
     try:
         klarm.main(standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        echo(shown.getvalue(), nl=False, err=True)
         return error.exit_code
     except (ConfigError, SourceError) as error:
-        click.echo(f"klarm: {error}", err=True)
+        echo(f"klarm: {error}", err=True)
         return 2
     except click.Abort:
         return _INTERRUPTED

@@ -15,6 +15,7 @@ from klarm.cli.which import find_incident
 from klarm.config import load
 from klarm.delivery import Outbox, Run, Verdict, prospects_of
 from klarm.journal import IncidentRecord, new_key
+from klarm.terminal import echo
 from klarm.types import Command
 
 
@@ -35,18 +36,16 @@ def ack(incident: str, run: str | None, config_file: Path | None, by: str | None
     who = by or getpass.getuser()
     now = time.time()
     tell_run(folder, Command(command="ack", key=new_key(), time=now, by=who, incident=record.id))
-    click.echo(
-        f"run {found.fold.run}: incident {record.number} ({record.id}) is acknowledged by {who}"
-    )
+    echo(f"run {found.fold.run}: incident {record.number} ({record.id}) is acknowledged by {who}")
     routes, why_not = known_routes(settings)
     if why_not:
-        click.echo(f"{why_not}: of its pending notifications, only critical ones are still sent")
+        echo(f"{why_not}: of its pending notifications, only critical ones are still sent")
         return
     outbox = Outbox(folder)
     outbox.refresh()
     verdicts = prospects_of(Run(found.fold.run, folder), routes, outbox, now).get(record.id, {})
     for line in _what_becomes_of_it(record, verdicts):
-        click.echo(line)
+        echo(line)
 
 
 def _what_becomes_of_it(incident: IncidentRecord, verdicts: Mapping[str, Verdict]) -> list[str]:

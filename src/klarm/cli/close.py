@@ -13,6 +13,7 @@ from klarm.cli.runs import tell_run
 from klarm.cli.which import find_incident
 from klarm.config import load
 from klarm.journal import new_key, record_command
+from klarm.terminal import echo
 from klarm.types import Command
 
 
@@ -55,7 +56,7 @@ def close(
     if said:
         raise click.ClickException(said[0])
     if is_written:
-        click.echo(f"{named} is {done}; `klarm deliver {found.folder}` tells the channels")
+        echo(f"{named} is {done}; `klarm deliver {found.folder}` tells the channels")
         return
     tell_run(found.folder, command)
-    click.echo(f"{named} will be {done} with the run's next step")
+    echo(f"{named} will be {done} with the run's next step")

@@ -19,6 +19,7 @@ from klarm.config import load
 from klarm.delivery import Outbox, Outlook, Route, Run, command_to_deliver, outgoing, prospects_of
 from klarm.delivery.dispatcher import Delivery
 from klarm.journal import record_crash
+from klarm.terminal import echo
 
 
 @click.command()
@@ -82,19 +83,19 @@ def deliver(
             outlook=outlook,
         )
         if not delivery.is_ours:
-            click.echo(f"{known.name}: another process delivers it")
+            echo(f"{known.name}: another process delivers it")
             continue
         delivery.start()
         complete &= delivery.finish(timeout)
         unreached = (unreached - delivery.sent.keys()) | set(delivery.left)
         if said := _in_words(delivery, known, routes):
-            click.echo(f"{known.name}: {said}")
+            echo(f"{known.name}: {said}")
         else:
             up_to_date.append(known.name)
     if len(up_to_date) == 1:
-        click.echo(f"{up_to_date[0]}: nothing pending")
+        echo(f"{up_to_date[0]}: nothing pending")
     elif up_to_date:
-        click.echo(f"{len(up_to_date)} runs have nothing pending")
+        echo(f"{len(up_to_date)} runs have nothing pending")
     sys.exit(0 if complete else 1)
 
 
@@ -140,6 +141,6 @@ def _say_once() -> Callable[[str], None]:
     def say(message: str) -> None:
         if message not in said:
             said.add(message)
-            click.echo(f"klarm: {message}", err=True)
+            echo(f"klarm: {message}", err=True)
 
     return say

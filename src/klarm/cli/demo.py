@@ -20,6 +20,7 @@ from klarm.config import Config, load
 from klarm.detectors import KLExplosionDetector
 from klarm.incidents import counted, event_panel, event_text, incidents_in_sum, is_alarm
 from klarm.monitor import Monitor
+from klarm.terminal import echo, rich_console
 from klarm.types import Event
 
 if TYPE_CHECKING:
@@ -71,20 +72,18 @@ def demo(recording: str, *, frozen: bool, page: bool) -> None:
             raise click.UsageError("--page and --frozen: on the page, What if tries settings")
         play_on_page(recording, RECORDINGS, read_recording)
         return
-    from rich.console import Console
-
     mode = "frozen" if frozen else "rolling"
     config = load(overrides={"kl_explosion": {"baseline_mode": mode, "enabled": True}}, recorded={})
     player = _Player(recording, config)
-    console = Console()
+    console = rich_console()
     if console.is_terminal:
         player.play_live(console)
     else:
         player.play_plain()
-    click.echo(player.summary())
-    click.echo()
+    echo(player.summary())
+    echo()
     another = _AFTER[recording]
-    click.echo(
+    echo(
         _NEXT.format(
             klarm=_command(),
             log=shlex.quote(_shorter(str(_recorded(recording)))),
@@ -122,16 +121,16 @@ class _Player:
 
     def play_plain(self) -> None:
         """Print it as lines, at once."""
-        click.echo(f"klarm demo: {RECORDINGS[self.recording]}")
+        echo(f"klarm demo: {RECORDINGS[self.recording]}")
         for row in self.rows:
             told = len(self.events)
             self._feed(row)
             for event in self.events[told:]:
                 lines = event_text(event).splitlines()
-                click.echo("\n".join(lines if event.signal == self._detector.signal else lines[:1]))
+                echo("\n".join(lines if event.signal == self._detector.signal else lines[:1]))
             if row["step"] % _PLAIN_EVERY == 0:
                 point = self.points[-1]
-                click.echo(
+                echo(
                     f"step {row['step']:>3}  kl {row['kl']:.4g}, reward {row['reward']:.3g}; "
                     f"warning above kl {point.warning_at:.3g}"
                 )

@@ -13,6 +13,7 @@ from klarm import api
 from klarm.cli.serve import page_server
 from klarm.cli.stopping import Stopping
 from klarm.config import load
+from klarm.terminal import echo
 
 _PORT = 8421
 _SECONDS = 40.0  # of the run that is watched live
@@ -38,14 +39,14 @@ def play_on_page(
         server.start()
         try:
             stopping.on_signals()
-            click.echo(f"klarm demo: {recordings[recording]}")
-            click.echo(f"Watch it at {server.url} (Ctrl-C ends it)")
+            echo(f"klarm demo: {recordings[recording]}")
+            echo(f"Watch it at {server.url} (Ctrl-C ends it)")
             if not server.page.is_built:
-                click.echo("The page itself is not built: `make page` does that.")
+                echo("The page itself is not built: `make page` does that.")
             rows = read(recording)
             _record(folder, recording, rows, lambda: stopping.wait(_SECONDS / len(rows)), stopping)
             if not stopping.is_set():
-                click.echo("The recording is over; the page stays until Ctrl-C.")
+                echo("The recording is over; the page stays until Ctrl-C.")
             while not stopping.is_set():
                 stopping.wait(3600.0)
         finally:

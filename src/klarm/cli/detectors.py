@@ -7,16 +7,16 @@ import click
 from klarm.detectors import CATALOGUE
 from klarm.metrics import METRICS
 from klarm.settings import settings_of
+from klarm.terminal import rich_console
 
 
 @click.command()
 def detectors() -> None:
     """List the detectors with their settings and defaults."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
+    console = rich_console()
     for kind in CATALOGUE:
         metric = METRICS[kind.watches[0]]
         first_sentence = (kind.__doc__ or "").strip().split("\n")[0]

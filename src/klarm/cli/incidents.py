@@ -26,6 +26,7 @@ from klarm.delivery import (
 from klarm.incidents import COLOURS
 from klarm.journal import FILE_NAME, Fold, IncidentRecord, is_surely_free
 from klarm.sources.journal import Damages
+from klarm.terminal import echo, rich_console
 from klarm.types import Reason
 
 _COLUMNS = ("nr", "id", "signal", "severity", "state", "steps", "detectors", "notified", "muted")
@@ -51,10 +52,10 @@ def incidents(run: str | None, named: str | None, config_file: Path | None) -> N
     folder = find_run(run or named, settings)
     head = started(folder)
     journal = folder / FILE_NAME
-    fold = Fold(journal, Damages(journal, lambda said: click.echo(f"klarm: {said}", err=True)))
+    fold = Fold(journal, Damages(journal, lambda said: echo(f"klarm: {said}", err=True)))
     fold.update()
     now = time.time()
-    outbox = Outbox(folder, say=lambda said: click.echo(f"klarm: {said}", err=True))
+    outbox = Outbox(folder, say=lambda said: echo(f"klarm: {said}", err=True))
     outbox.refresh()
     silences = outbox.in_force(now)
     routes, why_not = known_routes(settings)
@@ -73,21 +74,20 @@ def incidents(run: str | None, named: str | None, config_file: Path | None) -> N
         ]
         _show(f"run {head.run}", rows)
     else:
-        click.echo(f"run {head.run}: no incident")
+        echo(f"run {head.run}: no incident")
     for silence in silences:
-        click.echo(f"{silence_in_words(silence)} (by {silence.by})")
+        echo(f"{silence_in_words(silence)} (by {silence.by})")
     # Who has no channel at all need not hear of it.
     has_channels = settings.channel_settings or head.config.get(CHANNELS) or entries
     if fold.incidents and why_not and has_channels:
-        click.echo(f"klarm: {why_not}: pending notifications are not shown", err=True)
+        echo(f"klarm: {why_not}: pending notifications are not shown", err=True)
 
 
 def _show(title: str, rows: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
+    console = rich_console()
     table = Table(
         box=None, padding=(0, 1, 0, 0), pad_edge=False, title=Text(title), title_justify="left"
     )

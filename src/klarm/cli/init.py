@@ -8,6 +8,7 @@ import click
 
 from klarm.config import DEFAULT_FILE, SECTIONS, TOP_LEVEL
 from klarm.settings import Setting
+from klarm.terminal import echo
 
 _TAIL = """
 # Where to read a metric whose key klarm does not know (docs/metrics.md):
@@ -48,7 +49,7 @@ def init(file: Path) -> None:
         raise click.ClickException(f"{file} is there already and stays as it is") from None
     except OSError as error:
         raise click.ClickException(f"cannot write {file}: {error.strerror}") from None
-    click.echo(f"wrote {file}: every setting with its default")
+    echo(f"wrote {file}: every setting with its default")
 
 
 def default_yaml() -> str:

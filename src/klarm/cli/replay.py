@@ -18,6 +18,7 @@ from klarm.config import Config, load
 from klarm.incidents import COLOURS, counted, event_text, is_alarm
 from klarm.journal import encode
 from klarm.sources import SourceError, read_log
+from klarm.terminal import echo, echo_json, echo_progress, styled
 from klarm.types import SEVERITIES, Severity
 
 _Item = TypeVar("_Item")
@@ -99,14 +100,15 @@ def _print_text(found: Replay, *, every_alert: bool) -> None:
     for event in found.events:
         colour = COLOURS[event.severity] if is_alarm(event) else None
         first, *others = event_text(event).splitlines()
-        click.echo("\n".join([click.style(first, fg=colour, bold=colour is not None), *others]))
+        head = styled(first, fg=colour, bold=colour is not None)
+        echo(head, *(f"\n{line}" for line in others))
     for alert in found.alerts if every_alert else ():
-        severity = click.style(f"{alert.severity:<8}", fg=COLOURS[alert.severity])
-        click.echo(f"step {alert.step:>5}  {severity}  {alert.detector}: {alert.message}")
-    click.echo(f"{_counted_steps(found)}: {_counted_incidents(found)}.")
-    click.echo(f"{_counted_alerts(found, listed=every_alert)}.")
+        severity = styled(f"{alert.severity:<8}", fg=COLOURS[alert.severity])
+        echo(f"step {alert.step:>5}  ", severity, f"  {alert.detector}: {alert.message}")
+    echo(f"{_counted_steps(found)}: {_counted_incidents(found)}.")
+    echo(f"{_counted_alerts(found, listed=every_alert)}.")
     for line in found.binding:
-        click.echo(line)
+        echo(line)
 
 
 def _counted_steps(found: Replay) -> str:
@@ -144,19 +146,17 @@ def _print_json(found: Replay) -> None:
         "events": [json.loads(encode(event)) for event in found.events],
         "incidents": [incident.as_dict() for incident in found.incidents],
     }
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    echo_json(document)
 
 
 def _with_progress(rows: Iterable[_Item]) -> Iterator[_Item]:
     """Pass the rows on, counting them in the terminal when there are many."""
-    counting = sys.stderr.isatty()
     for number, row in enumerate(rows):
-        if counting and number % _PROGRESS_EVERY == 0 and number:
-            click.echo(f"\r{number:,} rows ...", nl=False, err=True)
+        if number % _PROGRESS_EVERY == 0 and number:
+            echo_progress(f"{number:,} rows ...")
         yield row
-    if counting:
-        click.echo("\r\x1b[K", nl=False, err=True)
+    echo_progress()
 
 
 def _say(message: str) -> None:
-    click.echo(f"klarm: {message}", err=True)
+    echo(f"klarm: {message}", err=True)

@@ -11,6 +11,7 @@ import click
 
 from klarm.cli.followers import following
 from klarm.config import load
+from klarm.terminal import echo
 
 if TYPE_CHECKING:
     from klarm.server import PageServer
@@ -103,10 +104,10 @@ def page_server(
 
 def say_where(server: PageServer, root: Path) -> None:
     """Say where the page is, and what it lacks."""
-    click.echo(f"klarm shows the runs in {root} at {server.url} (Ctrl-C ends it)")
+    echo(f"klarm shows the runs in {root} at {server.url} (Ctrl-C ends it)")
     if not server.page.is_built:
-        click.echo("The page itself is not built: `make page` does that. The API works without it.")
+        echo("The page itself is not built: `make page` does that. The API works without it.")
 
 
 def _say(text: str) -> None:
-    click.echo(f"klarm: {text}", err=True)
+    echo(f"klarm: {text}", err=True)

@@ -15,6 +15,7 @@ from klarm.delivery import Outbox, Silence, last_step, parse_span, silence_in_wo
 from klarm.detectors import CATALOGUE
 from klarm.journal import new_key
 from klarm.settings import did_you_mean
+from klarm.terminal import echo
 from klarm.types import Command
 
 
@@ -64,7 +65,7 @@ def silence(
             raise click.ClickException(f"run {head.run}: {signal} is not silenced{others}")
         off_now = Command(command="silence_off", key=new_key(), time=now, by=who, signal=signal)
         tell_run(folder, off_now)
-        click.echo(
+        echo(
             f"run {head.run}: {signal} is no longer silenced; incidents that were held back and "
             "are still open are sent now, by the run or by klarm deliver"
         )
@@ -87,4 +88,4 @@ def silence(
         ),
     )
     silence = Silence(signal, who, until_step, until_time, even_critical)
-    click.echo(f"run {head.run}: {silence_in_words(silence)}")
+    echo(f"run {head.run}: {silence_in_words(silence)}")

@@ -15,6 +15,7 @@ from klarm.cli.options import config_option
 from klarm.config import load
 from klarm.delivery import outgoing
 from klarm.settings import did_you_mean
+from klarm.terminal import echo
 
 
 @click.command("test-alert")
@@ -45,10 +46,10 @@ def testalert(channel: str | None, config_file: Path | None) -> None:
             receipt = channels[name].send(_message(), {})
         except NotDelivered as failure:
             failed = True
-            click.echo(f"{name}: not delivered: {failure.reason}")
+            echo(f"{name}: not delivered: {failure.reason}")
         else:
             answer = ", ".join(f"{key} {value}" for key, value in receipt.items())
-            click.echo(f"{name}: delivered{f' ({answer})' if answer else ''}")
+            echo(f"{name}: delivered{f' ({answer})' if answer else ''}")
     sys.exit(failed)
 
 

@@ -11,6 +11,7 @@ from klarm.channels.base import Channel
 from klarm.channels.message import Message
 from klarm.detectors import CATALOGUE
 from klarm.settings import (
+    HIDDEN,
     ConfigError,
     Names,
     Secret,
@@ -60,6 +61,17 @@ def route_of(name: str, values: Mapping[str, object]) -> Route:
     own = {key: value for key, value in values.items() if key in settings_of(kind)}
     rest = {key: value for key, value in values.items() if key in settings_of(Route)}
     return Route(channel=kind(name=name, **own), **rest)  # type: ignore[arg-type]
+
+
+def recorded_channel(values: Mapping[str, object]) -> dict[str, object]:
+    """Return the settings of a channel as a journal may hold them."""
+    declared = settings_of(channel_kind(str(values[_TYPE])))
+    recorded = {}
+    for key, value in values.items():
+        is_private = key in declared and declared[key].private
+        shown = value.spelt() if isinstance(value, Secret) else value
+        recorded[key] = HIDDEN if is_private and value else shown
+    return recorded
 
 
 class ChannelSettings:

@@ -19,6 +19,9 @@ FILE_VARIABLE = "KLARM_CONFIG"
 _IN_QUOTES = "text that begins with one of ! * & @ % ` must be in quotes"
 # What YAML's own sentences may quote: a single character, or the name of a part of the language.
 _HARMLESS = re.compile(r"'(\\?.|\\\w+|<[a-z ]+>)'")
+# Far more than klarm has settings.
+_MAX_MERGED = 5_000
+_MAX_BYTES = 2**20
 _PLAIN_KEY = re.compile(r"[\w .-]{1,60}")
 
 
@@ -53,6 +56,8 @@ def parse_file(path: Path) -> Mapping[str, object]:
     import yaml
 
     try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise ConfigError(f"{path}: larger than 1 MiB, which no configuration is")
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_unique_key_loader())
     except yaml.MarkedYAMLError as error:
         where = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
@@ -97,6 +102,14 @@ def _unique_key_loader() -> type:
                     "text must be in quotes",
                     problem_mark=node.start_mark,
                 ) from None
+
+        def flatten_mapping(self, node: yaml.MappingNode) -> None:
+            super().flatten_mapping(node)
+            if len(node.value) > _MAX_MERGED:  # merges of merges double with every line
+                raise yaml.MarkedYAMLError(
+                    problem=f"merge keys (<<) that bring more than {_MAX_MERGED} keys",
+                    problem_mark=node.start_mark,
+                )
 
         def construct_mapping(
             self, node: yaml.MappingNode, deep: bool = False

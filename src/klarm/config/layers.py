@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from klarm.channels import CHANNELS as CHANNEL_TYPES
 from klarm.config.channels import SECTION as CHANNELS
-from klarm.config.channels import ChannelSettings, Route, route_of
+from klarm.config.channels import ChannelSettings, Route, recorded_channel, route_of
 from klarm.config.file import FILE_VARIABLE, find_file, parse_file
 from klarm.detectors import CATALOGUE, Detector
 from klarm.incidents import IncidentRules
@@ -20,6 +21,7 @@ from klarm.metrics import FRAMEWORKS, METRICS, UserKey, check_user_keys, read_us
 from klarm.metrics import SECTION as METRICS_SECTION
 from klarm.settings import (
     ConfigError,
+    Names,
     Secret,
     Setting,
     as_given,
@@ -28,6 +30,7 @@ from klarm.settings import (
     settings_of,
     shown_name,
 )
+from klarm.text import clean
 
 _PREFIX = "KLARM_"
 # One underscore is part of a name; two stand between a section and its setting.
@@ -113,15 +116,19 @@ class Config:
         """Return every setting as klarm.yaml would hold it, but no secret."""
         top = {name: getattr(self, name) for name in TOP_LEVEL}
         top[METRICS_SECTION] = {name: said.as_dict() for name, said in self.metrics.items()}
-        channels = {
-            name: {
-                key: value.spelt() if isinstance(value, Secret) else value
-                for key, value in values.items()
-            }
-            for name, values in self.channel_settings.items()
-        }
+        channels = {name: recorded_channel(v) for name, v in self.channel_settings.items()}
         sections = {name: dict(values) for name, values in self.sections.items()}
-        return {**top, **sections, CHANNELS: channels}
+        recorded: dict[str, object] = _cleaned({**top, **sections, CHANNELS: channels})
+        return recorded
+
+
+def _cleaned(value: Any) -> Any:
+    """Return settings with their texts as they can be written: a folder may have any bytes."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return {_cleaned(name): _cleaned(inner) for name, inner in value.items()}
+    return Names(map(clean, value)) if isinstance(value, Names) else value
 
 
 TOP_LEVEL = settings_of(Config)
@@ -170,14 +177,30 @@ def load(
     metrics = {name: said for (section, name), said in merged.items() if isinstance(said, UserKey)}
     check_user_keys(metrics)
     checked = channels.checked()
+    remarks = [*channels.remarks]
+    top["url"], login = _without_login(str(top["url"]))
+    if login:
+        remarks.append("url holds a login (name:password@host): it is left out of messages")
     return Config(
         **top,  # type: ignore[arg-type]
         metrics=metrics,
         sections=sections,
         channel_settings=checked,
         channel_sources=channels.sources(),
-        remarks=tuple(channels.remarks),
+        remarks=tuple(remarks),
     )
+
+
+def _without_login(url: str) -> tuple[str, bool]:
+    """Return the address of a run without a login, and whether there was one.
+
+    >>> _without_login("https://me:pw@wandb.example.org/7b")
+    ('https://wandb.example.org/7b', True)
+    """
+    scheme, divider, rest = url.partition("://")
+    place, slash, path = rest.partition("/")
+    _, at, host = place.rpartition("@")
+    return (f"{scheme}{divider}{host}{slash}{path}", True) if divider and at else (url, False)
 
 
 def _merge(merged: dict[Place, object], layer: Mapping[Place, object]) -> None:
@@ -258,6 +281,8 @@ def _read_one(section: str, name: str, value: object, source: str) -> object:
             _check_framework(str(checked))
         if spelt == "dir" and not checked:
             raise ConfigError("must name a folder, got ''")
+        if spelt == "dir" and "\0" in str(checked):
+            raise ConfigError("must name a folder, and no name has a NUL character")
         return checked
     except ConfigError as error:
         raise ConfigError(f"{source}: {spelt} {error}") from None

@@ -20,6 +20,7 @@ from klarm.incidents.rules import IncidentRules
 from klarm.incidents.signal_tracker import SignalTracker
 from klarm.incidents.trends import Direction, RecentRows
 from klarm.journal import IncidentRecord, NewId, new_id
+from klarm.text import clean_line
 from klarm.types import SEVERITIES, Alert, Blip, Command, Event, Incident, Reason
 
 # What is kept in memory of incidents that are over; the journal has them all.
@@ -47,7 +48,7 @@ class Tracker:
         self._last_number = 0
         # Ids and numbers in a journal that is gone through again.
         self._known: dict[_Place, tuple[str, int]] = {}
-        self.recent = RecentRows()
+        self.recent = RecentRows(name for detector in self._detectors for name in detector.watches)
         self.checkpoints = Checkpoints()
         budgets = [d.budget_nats for d in self._detectors if isinstance(d, KLBudgetDetector)]
         self._budget = min(budgets, default=inf)
@@ -326,7 +327,7 @@ class Tracker:
             return event
         event = self._diagnosed(event, episode.incident)
         good = self.last_good_checkpoint(event)
-        return event if good is None else replace(event, checkpoint=good[1])
+        return event if good is None else replace(event, checkpoint=clean_line(good[1]))
 
     def _diagnosed(self, event: Event, incident: Incident) -> Event:
         went: Direction = "up" if event.worse == "higher" else "down"

@@ -16,6 +16,7 @@ from klarm.types import Worse
 LOOK_BACK = 100
 # How many are kept: some detectors find a fall long after it, and what was before is asked for too.
 _KEPT = 300
+_WIDE = 200  # names in a row
 # Of a metric that is logged at few steps, so many values from before those.
 _KEPT_OF_SPARSE = 100
 # The first part of them is what was normal; fewer values say nothing.
@@ -76,9 +77,11 @@ class Movement(NamedTuple):
 
 
 class RecentRows:
-    """The last steps that were logged."""
+    """The last steps that were logged; of those with very many names, what klarm may ask for."""
 
-    def __init__(self) -> None:
+    def __init__(self, watched: Iterable[str] = ()) -> None:
+        """Prepare to keep rows. `watched` are names that detectors read besides the metrics."""
+        self._asked_for = METRICS.keys() | set(watched)
         self._rows: deque[tuple[int, Mapping[str, float]]] = deque(maxlen=_KEPT)
         # What rows held that had metrics which the one before does not: those are logged sparsely.
         self._sparse: dict[str, deque[tuple[int, float]]] = {}
@@ -86,6 +89,8 @@ class RecentRows:
     def add(self, step: int, values: Mapping[str, float]) -> None:
         """Take in what was new at a step: several dicts may make up one."""
         rows = self._rows
+        if len(values) > _WIDE:  # hundreds of them would fill the memory
+            values = {name: values[name] for name in self._asked_for if name in values}
         if rows and rows[-1][0] == step:
             rows[-1] = (step, {**rows[-1][1], **values})
         else:

@@ -39,13 +39,14 @@ class Appender:
         path: Path,
         say: Callable[[str], None],
         clock: Callable[[], float] = time.perf_counter,
+        open_file: Callable[[Path, int], int] = os.open,
     ) -> None:
         """Open the file, or raise OSError, or InUseError."""
         self._path = path
         self._absolute = path.absolute()  # the script may change its directory
         self._say = say
         self._clock = clock
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._file = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         if not locks.claim(self._file):
             os.close(self._file)
             raise InUseError

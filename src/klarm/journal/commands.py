@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from klarm.descriptors import open_own
 from klarm.journal import locks
 from klarm.journal.checksum import checked, sealed
 from klarm.types import Command
@@ -61,7 +62,7 @@ def damage_at(offset: int) -> str:
 
 def append_lines(path: Path, lines: bytes) -> None:
     """Append whole lines to a file that several processes write to, or raise OSError."""
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+    file = open_own(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
     try:
         with locks.alone(file):
             if os.fstat(file).st_size and _last_byte(file) != b"\n":

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Protocol, cast
 
+from klarm.descriptors import open_own
 from klarm.journal.appender import Appender
 from klarm.journal.checksum import checked, sealed
 from klarm.journal.lines import RUN, Stored, whole_end
@@ -122,7 +123,7 @@ class FileJournal(_Batches):
         self.path = folder / FILE_NAME  # as people know it; the script may change its directory
         self._absolute = self.path.absolute()
         self._say = say
-        self._appender = Appender(self.path, say)
+        self._appender = Appender(self.path, say, open_file=open_own)
         self._append = self._appender.append
         self._mend()
 

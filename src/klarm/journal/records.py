@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from klarm.metrics import Kind, Origin, to_number
+from klarm.text import clean
 from klarm.types import Alert, Blip, Command, Event
 
 FORMAT = 2  # what is written; journals of format 1 are read as well
@@ -144,7 +145,7 @@ NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError, msgspec.Encode
 
 def _reduced(value: object) -> Any:
     if isinstance(value, str):
-        return value.encode(errors="replace").decode()  # half a character, as some file names have
+        return clean(value)  # half a character, as some file names have
     if isinstance(value, Mapping):
         return {_reduced(str(name)): _reduced(held) for name, held in value.items()}
     if isinstance(value, list | tuple):

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
 
 from klarm.metrics.catalogue import METRICS, SAMPLES, Meaning, meaning, to_number
 from klarm.metrics.frameworks import PREFIX
 from klarm.metrics.kl_kind import Kind, Origin
 from klarm.metrics.samples import STATISTICS, sample_statistics
 from klarm.metrics.user_keys import UserKey
+from klarm.text import clean_line
 
 # Metrics may come in dicts within dicts (RLlib's do); deeper than this is not a metric, and more
 # than this is not a step.
 _DEEPEST = 4
 _MAX_KEYS = 10_000
+# What is kept of names that are no metric of klarm's: a key that never comes again, such as one a
+# step, would fill the memory. Losses come first, since any of them may turn out NaN.
+_MAX_NAMES, _MAX_LOSSES = 10_000, 1_000
+_MAX_NAME = 500  # characters
 # A loss by any other name matters when it is not finite.
 OTHER_LOSS = "other_loss"
 
@@ -40,6 +46,8 @@ class Binding:
         self.recorded: dict[str, Origin] = {}
         self.unreadable: dict[str, str] = {}  # canonical name -> why it cannot be read
         self.not_measured: dict[str, str] = {}  # canonical name -> why, and what to do
+        self.remarks: list[str] = []  # on what is left out, for the monitor to say
+        self._remarked: set[str] = set()
         self._of_journal = of_journal
         self._said = {_bare(said.key): name for name, said in self.user_keys.items() if said.key}
         self._names: dict[str, str] = {}  # key -> the name it is recorded under
@@ -56,7 +64,7 @@ class Binding:
                 names[key]: raw if type(raw) is float else _plain_number(key, raw)
                 for key, raw in metrics.items()
             }
-        except (KeyError, ValueError, RuntimeError):  # RuntimeError: another thread is changing it
+        except Exception:  # noqa: BLE001  # a new key; or a foreign object that fails in its own way
             values = self._read_one_by_one(metrics)
         for name in self._negated:
             if name in values:
@@ -67,31 +75,32 @@ class Binding:
         return values
 
     def _read_one_by_one(self, metrics: Mapping[str, object]) -> dict[str, float]:
+        """Do the same for a row that holds something new or odd, which costs nothing but itself."""
         values: dict[str, float] = {}
-        names = self._names
         new: dict[str, float] = {}
-        for key, raw in tuple(metrics.items()):  # another thread may be changing it
-            if type(raw) is float:
-                number: float | None = raw
-            elif key in SAMPLES:
-                return self._read_one_by_one(self._flat(metrics))
-            else:
-                number = to_number(raw)
-            if number is None:
-                if isinstance(raw, Mapping):
+        for key, raw in self._items(metrics):
+            try:
+                if type(raw) is float:
+                    number: float | None = raw
+                elif key in SAMPLES:
                     return self._read_one_by_one(self._flat(metrics))
-                if raw is not None and isinstance(key, str) and (known := self._meaning(key)):
-                    self._cannot_read(key, raw, "one number", known.metric)
-            elif key in names:
-                values[names[key]] = number
-            elif isinstance(key, str):
-                new[key] = number
+                else:
+                    number = to_number(raw)
+                if number is None:
+                    if isinstance(raw, Mapping):
+                        return self._read_one_by_one(self._flat(metrics))
+                    if raw is not None and isinstance(key, str) and (known := self._meaning(key)):
+                        self._cannot_read(key, raw, "one number", known.metric)
+                elif key in self._names:
+                    values[self._names[key]] = number
+                elif isinstance(key, str) and self._is_short(key):
+                    new[key] = number
+            except Exception:  # noqa: BLE001  # a foreign object may fail in any way of its own
+                continue
         if new:
-            if len(names) > _MAX_KEYS:
-                # Keys that never come again, such as one a step, would fill the memory.
-                self._names = names = {key: names[key] for key in self.keys.values()}
             self._learn(new)
-            values.update((names[key], number) for key, number in new.items())
+            names = self._names
+            values.update((names[key], number) for key, number in new.items() if key in names)
         return values
 
     def kind(self, name: str) -> Kind | None:
@@ -154,13 +163,48 @@ class Binding:
                 self._names[key] = name
         for key in keys:
             if key not in self._names:
+                is_loss = "loss" in key.lower() and not self._of_journal
+                if not self._has_room(is_loss):
+                    continue
                 # A canonical name that is not the source of its metric steps aside.
                 own = f"other/{key}" if _bare(key) in METRICS else key
-                self._names[key] = name = own.encode("utf-8", "replace").decode()
-                if "loss" in key.lower() and not self._of_journal:
+                self._names[key] = name = clean_line(own)
+                if is_loss:
                     self._losses.append(name)
                     self.keys.setdefault(OTHER_LOSS, key)
                     self._bound.setdefault(OTHER_LOSS, Meaning(OTHER_LOSS, 0, key))
+
+    def _has_room(self, is_loss: bool) -> bool:
+        """Tell whether one more name is kept; remark on it if not."""
+        if len(self._names) < _MAX_NAMES or (is_loss and len(self._losses) < _MAX_LOSSES):
+            return True
+        self._remark(
+            f"more than {_MAX_NAMES:,} different names were logged: further ones are not recorded. "
+            "What detectors read still is."
+        )
+        return False
+
+    def _items(self, level: Mapping[str, object]) -> Sequence[tuple[object, object]]:
+        """Return what a mapping holds, as far as it can be read."""
+        if type(level) is dict:
+            return tuple(level.items())  # at once: another thread may be changing it
+        found: list[tuple[object, object]] = []
+        try:
+            found.extend(level.items())
+        except Exception as error:  # noqa: BLE001  # a foreign object may fail in its own way
+            kind = clean_line(type(level).__name__, 80)
+            self._remark(
+                f"a {kind} that was logged cannot be read to its end: {type(error).__name__}"
+            )
+        return found
+
+    def _is_short(self, key: str) -> bool:
+        if len(key) > _MAX_NAME:
+            self._remark(
+                f"a name of more than {_MAX_NAME} characters was logged: what it holds is not "
+                f"recorded. It begins with {clean_line(key, 60)}"
+            )
+        return len(key) <= _MAX_NAME
 
     def _flat(self, metrics: Mapping[str, object]) -> dict[str, object]:
         """Return nested dicts as one, keys joined by a slash, and of samples their statistics."""
@@ -168,15 +212,16 @@ class Binding:
         waiting: list[tuple[str, Mapping[str, object], int]] = [("", metrics, 1)]
         while waiting and len(flat) < _MAX_KEYS and len(waiting) < _MAX_KEYS:
             prefix, level, depth = waiting.pop()
-            for key, value in tuple(level.items()):
-                path = f"{prefix}{key}" if prefix else key
-                if isinstance(value, Mapping):
-                    if depth < _DEEPEST:
-                        waiting.append((f"{path}/", value, depth + 1))
-                elif path in SAMPLES:
-                    flat.update(self._of_samples(path, value))
-                else:
-                    flat[path] = value
+            for key, value in self._items(level)[: None if depth == 1 else _MAX_KEYS]:
+                with contextlib.suppress(Exception):  # a foreign object may fail in any way
+                    path = f"{prefix}{key}" if prefix else key
+                    if isinstance(value, Mapping):
+                        if depth < _DEEPEST:
+                            waiting.append((f"{path}/", value, depth + 1))
+                    elif path in SAMPLES:
+                        flat.update(self._of_samples(str(path), value))
+                    elif isinstance(path, str):
+                        flat[path] = value
         return flat
 
     def _of_samples(self, key: str, samples: object) -> dict[str, float]:
@@ -193,8 +238,15 @@ class Binding:
         return {}
 
     def _cannot_read(self, key: str, raw: object, wanted: str, *names: str) -> None:
-        why = f"what is logged as {key} is not {wanted} but a {type(raw).__name__}"
+        kind = clean_line(type(raw).__name__, 80)
+        why = f"what is logged as {clean_line(key)} is not {wanted} but a {kind}"
         self.unreadable.update(dict.fromkeys(names, why))
+
+    def _remark(self, text: str) -> None:
+        about = text.partition(":")[0]
+        if about not in self._remarked:
+            self._remarked.add(about)
+            self.remarks.append(text)
 
 
 def _plain_number(key: str, raw: object) -> float:

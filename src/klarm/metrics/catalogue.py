@@ -318,9 +318,11 @@ def to_number(value: object) -> float | None:
     >>> to_number("0.25"), to_number("inf"), to_number("n/a"), to_number(True)
     (0.25, inf, None, None)
     """
-    if value is None or isinstance(value, _NOT_NUMBERS):
+    if value is None:
         return None
     try:
+        if isinstance(value, _NOT_NUMBERS):
+            return None
         if not isinstance(value, _PLAIN) and hasattr(value, "item"):
             value = value.item()  # numpy and torch; fails for more than one element
             if isinstance(value, bool):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from klarm import boundary
 from klarm.detectors import Detector
 from klarm.incidents import Change, IncidentRules, Tracker
 from klarm.journal import IncidentRecord, NewId, Row, new_id
@@ -21,9 +22,16 @@ class Evaluator:
     """Looks at one step after the other; knows nothing of journals, consoles and trainers."""
 
     def __init__(
-        self, detectors: Iterable[Detector], rules: IncidentRules, *, ids: NewId = new_id
+        self,
+        detectors: Iterable[Detector],
+        rules: IncidentRules,
+        *,
+        ids: NewId = new_id,
+        on_failure: Callable[[str, Exception], object] = lambda *_: None,
     ) -> None:
+        """Prepare to look. `on_failure` is told which detector raised; others go on."""
         self.detectors = list(detectors)
+        self._on_failure = on_failure
         self.tracker = Tracker(self.detectors, rules, ids=ids)
         self._origins: dict[str, Origin] = {}  # by canonical name, as detectors were told
         self._active: list[Detector] = []  # on, and able to judge what this run logs
@@ -54,7 +62,7 @@ class Evaluator:
         """Return what the detectors say of a step, and what that changes."""
         news = self._held.news(values)
         if news is values:
-            alerts = [a for update in self._updates if (a := update(step, values)) is not None]
+            alerts = self._said_of(step, values)
         else:
             alerts = self._said_of_held(step, values, news)
         if alerts:
@@ -106,15 +114,36 @@ class Evaluator:
         self._asked = list(detectors)
         self._updates = [detector.update for detector in self._asked]
 
+    def _said_of(self, step: int, values: Mapping[str, float]) -> list[Alert]:
+        """Return what is said of a row in which all is new. A detector that fails fails alone."""
+        alerts: list[Alert] = []
+        updates = iter(self._updates)
+        while True:
+            try:
+                for update in updates:
+                    if (alert := update(step, values)) is not None:
+                        alerts.append(alert)
+                return alerts
+            except Exception as error:
+                if boundary.raise_failures:
+                    raise
+                self._on_failure(update.__self__.name, error)  # type: ignore[attr-defined]
+
     def _said_of_held(
         self, step: int, values: Mapping[str, float], news: Mapping[str, float]
     ) -> list[Alert]:
         """Return what is said of a row in which values are held: most see only what is new."""
-        said = [
-            detector.update(step, values if detector.counts_held_values else news)
-            for detector in self._asked
-        ]
-        return [alert for alert in said if alert is not None]
+        alerts: list[Alert] = []
+        for detector in self._asked:
+            seen = values if detector.counts_held_values else news
+            try:
+                if (alert := detector.update(step, seen)) is not None:
+                    alerts.append(alert)
+            except Exception as error:
+                if boundary.raise_failures:
+                    raise
+                self._on_failure(detector.name, error)
+        return alerts
 
 
 def _note_ends(changes: Iterable[Change], ends: dict[str, Event]) -> None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from klarm.boundary import never_raises
+from klarm.boundary import describe, never_raises
 from klarm.console import Console
 from klarm.detectors import Detector
 from klarm.incidents import (
@@ -44,6 +44,7 @@ from klarm.monitor.evaluator import Evaluator
 from klarm.monitor.resume import Past
 from klarm.monitor.steps import Timeline, whole_step
 from klarm.notices import ReportsFailures
+from klarm.text import MAX_LINE, clean_line, described
 from klarm.types import Alert, Command, Event, Incident
 
 _News = TypeVar("_News")
@@ -88,7 +89,9 @@ class Monitor(ReportsFailures):
         self._past = Past(journal, clock)
         earlier = self._past.recorded
         ids = ids or unused_ids(() if earlier is None else earlier.incidents)
-        self._evaluator = Evaluator(self.detectors, rules or IncidentRules(), ids=ids)
+        self._evaluator = Evaluator(
+            self.detectors, rules or IncidentRules(), ids=ids, on_failure=self._on_failure
+        )
         self._tracker = self._evaluator.tracker
         self._bindings = 0  # how many of the binding's keys it was told of
         self._journal = journal
@@ -146,10 +149,15 @@ class Monitor(ReportsFailures):
         """Note that the trainer saved its state, a place to go back to."""
         if self._silent_because:
             return
+        at, where = whole_step(step), _path_text(path)
+        if at is None or where is None:
+            wrong = f"step {described(step)}" if at is None else f"path {described(path)}"
+            self._say_once(f"checkpoint was called with {wrong}: it is not noted", "a checkpoint")
+            return
         with self._lock:
-            self._tracker.checkpoints.add(int(step), str(path))
+            self._tracker.checkpoints.add(at, where)
             if self._journal is not None and not self._silent_because:
-                self._journal.record(Checkpoint(int(step), self._clock(), str(path)))
+                self._journal.record(Checkpoint(at, self._clock(), clean_line(where)))
 
     @never_raises(lambda: None)
     def last_good_checkpoint(self, incident: Incident | Event) -> Saved | None:
@@ -172,9 +180,13 @@ class Monitor(ReportsFailures):
         """
         if self._silent_because:
             return
+        at = whole_step(step)
+        if at is None:
+            self._say_once(f"resume was called with step {described(step)}: it has no effect")
+            return
         with self._lock:
             if not self._silent_because:
-                self._resume(int(step), rows)
+                self._resume(at, rows)
 
     def take_commands(self, watch: CommandWatch) -> None:
         """Have commands applied that a thread finds; it ends with the run."""
@@ -206,7 +218,7 @@ class Monitor(ReportsFailures):
         """Note that steps are read from a log, of which so many are recorded already."""
         with self._lock:
             if self._journal is not None and not self._silent_because:
-                self._journal.record(Source(str(path), kept))
+                self._journal.record(Source(clean_line(str(path)), kept))
 
     @never_raises(lambda: None)
     def bound(self, origins: Mapping[str, Origin]) -> None:
@@ -290,10 +302,12 @@ class Monitor(ReportsFailures):
     def _step(self, metrics: Mapping[str, object], step: object) -> list[Alert]:
         """Take a step all the way: names, place in the run, detectors, incidents, journal."""
         values = self.binding.read(metrics)
+        if self.binding.remarks:
+            self._say_remarks()
         given = whole_step(step)
         if given is None and step is not None:
             self._say_once(
-                f"step {step!r:.80} is not a whole number from 0 on: klarm takes such a step "
+                f"step {described(step)} is not a whole number from 0 on: klarm takes such a step "
                 "as the one after the previous",
                 about="a step that is not a whole number",
             )
@@ -314,7 +328,7 @@ class Monitor(ReportsFailures):
             self._record_step(at, values, also)
         for alert in alerts:
             self.alert_counts[alert.severity] += 1
-            self._console.alert(alert)
+            self._inform(self._console.alert, alert)
         if changes:
             self._publish(changes)
         if self._report is not None and not self._report.step(at, new):
@@ -367,8 +381,7 @@ class Monitor(ReportsFailures):
         """Tell console and listeners what the journal has by now."""
         for change in changes:
             if isinstance(change, Event):
-                self._console.event(change)
-                for listener in tuple(self.on_event):
+                for listener in (self._console.event, *self.on_event):
                     self._inform(listener, change)
 
     @never_raises(lambda: None)  # each on its own: one that fails keeps nothing from the others
@@ -410,10 +423,26 @@ class Monitor(ReportsFailures):
     def _say_once(self, message: str, about: str = "") -> None:
         self.notices.warn_once(message, about)
 
+    def _say_remarks(self) -> None:
+        while self.binding.remarks:
+            self.notices.warn(self.binding.remarks.pop(0))
+
+    def _on_failure(self, detector: str, error: Exception) -> None:
+        self._failed(*describe(f"detector {detector}", error))
+
     def _fall_silent(self) -> None:
         if not self._silent_because and self._journal is not None:
             self._journal.abandon()
         self._silent_because = _AFTER_FORK
+
+
+def _path_text(path: object) -> str | None:
+    """Return a path as text; None if it is none, or longer than any path is."""
+    try:
+        where = os.fsdecode(path)  # type: ignore[arg-type]
+    except Exception:  # noqa: BLE001  # a foreign object may fail in any way of its own
+        return None
+    return where if len(where) <= MAX_LINE else None
 
 
 _monitors: weakref.WeakSet[Monitor] = weakref.WeakSet()

@@ -12,10 +12,11 @@ from klarm.settings.fields import (
     setting,
     settings_of,
 )
-from klarm.settings.redact import SHORTEST_PIECE, hide
+from klarm.settings.redact import HIDDEN, SHORTEST_PIECE, hide
 from klarm.settings.secret import Secret, shown, shown_name
 
 __all__ = [
+    "HIDDEN",
     "SHORTEST_PIECE",
     "ConfigError",
     "Names",

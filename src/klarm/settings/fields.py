@@ -29,6 +29,7 @@ class Setting:
     above: float | None = None
     at_least: float | None = None
     choices: tuple[str, ...] = ()
+    private: bool = False  # it may hold a secret among other things: used, and not recorded
 
     @property
     def kind(self) -> type:
@@ -138,9 +139,11 @@ def setting(
     above: float | None = None,
     at_least: float | None = None,
     choices: tuple[str, ...] = (),
+    private: bool = False,
 ) -> Any:
     """Declare a dataclass field that is a setting."""
     limits = {"meaning": meaning, "above": above, "at_least": at_least, "choices": choices}
+    limits["private"] = private
     return dataclasses.field(default=default, metadata={"setting": limits})
 
 

@@ -6,7 +6,10 @@ import base64
 import html
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
+from math import ceil
+from string import ascii_lowercase, ascii_uppercase
+from typing import TypeVar
 from urllib.parse import quote, quote_plus, unquote, unquote_plus, urlsplit
 
 HIDDEN = "…"
@@ -17,8 +20,17 @@ _WORDS = re.compile(
     "|enqueue|incoming|invoke|manual|notify|send"
 )
 _BETWEEN_PIECES = re.compile(r"[/;:=,]")
-_MAY_BE_BASE64 = re.compile(r"(?:[\w+/-]|%2[BF])+={0,2}", re.ASCII | re.IGNORECASE)
+_DIVIDER = re.compile(r"[/;:=,&?#@]")
+_TELLING = 8  # so many characters in a row of a longer secret are a part of it, and no accident
+_BASE64_LETTER = re.compile(r"[A-Za-z0-9+/_-]|%2[BF]", re.IGNORECASE)
+_HEX_DIGIT = re.compile(r"[0-9a-fA-F]")
+_NO_LETTERS = re.compile(r"\\[nrt]|0x")
+_RUN_BEFORE = re.compile(r"(?:[\w+/-]|%2[BF])*$", re.ASCII | re.IGNORECASE)
+_RUN_AFTER = re.compile(r"(?:[\w+/-]|%2[BF])*={0,2}", re.ASCII | re.IGNORECASE)
 _FOR_ADDRESSES = str.maketrans("-_", "+/")
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+Span = tuple[int, int]
+_Text = TypeVar("_Text", str, bytes)
 
 
 def parts_of(secret: str) -> set[str]:
@@ -51,24 +63,37 @@ def parts_of(secret: str) -> set[str]:
     return whole | pieces | ({password, unquote(password)} - {""})
 
 
-def hide(parts: Iterable[str], text: str) -> str:
-    """Return a text without the parts: as they are, escaped, quoted, or in base64.
+def fragments_of(secret: str) -> set[str]:
+    """Return what must not be seen in part either: a token, and of an address its finest pieces.
 
-    >>> hide({"s3cret"}, "bad login: s3cret, S3CRET, dXNlcjpzM2NyZXQ=")
-    'bad login: …, …, …'
+    >>> sorted(fragments_of("https://a.org/hooks/x9Yzx9Yz?token=q7Rtq7Rt"))
+    ['q7Rtq7Rt', 'x9Yzx9Yz']
+    """
+    if "://" not in secret:
+        return {secret} if len(secret) >= _TELLING else set()
+    return {p for p in parts_of(secret) if len(p) >= _TELLING and not _DIVIDER.search(p)}
+
+
+def hide(parts: Iterable[str], text: str, fragments: Iterable[str] = ()) -> str:
+    """Return a text without the parts: as they are, escaped, quoted, in base64 or hexadecimal.
+
+    Of `fragments`, any eight characters in a row are hidden, too.
+
+    >>> hide({"s3cret"}, "bad login: s3cret, S3CRET, dXNlcjpzM2NyZXQ=, 733363726574")
+    'bad login: …, …, …, …'
+    >>> hide({"k7Qz9vXwLm2p"}, "no key k7Qz9vXw*** here", ["k7Qz9vXwLm2p"])
+    'no key …*** here'
     """
     parts = set(parts)
     if not parts:
         return text
-    coded = [part.encode() for part in parts]
-
-    def unless_telling(found: re.Match[str]) -> str:
-        telling = any(part in said for said in _decoded(found[0]) for part in coded)
-        return HIDDEN if telling else found[0]
-
-    text = _MAY_BE_BASE64.sub(unless_telling, text)
+    telling = {part for part in parts if len(part) >= SHORTEST_PIECE}
+    telling |= {f[i : i + _TELLING] for f in fragments for i in range(len(f) - _TELLING + 1)}
+    telling = {piece.translate(_LOWER) for piece in telling}
+    text = _without_coded({piece.encode(errors="replace") for piece in telling}, text)
     spellings = sorted({s for part in parts for s in _spellings(part)}, key=len, reverse=True)
-    return re.sub("|".join(map(re.escape, spellings)), HIDDEN, text, flags=re.IGNORECASE)
+    text = re.sub("|".join(map(re.escape, spellings)), HIDDEN, text, flags=re.IGNORECASE)
+    return _covered(text, _found(telling, text.translate(_LOWER)))
 
 
 def _spellings(part: str) -> Iterator[str]:
@@ -78,10 +103,60 @@ def _spellings(part: str) -> Iterator[str]:
         yield from (told, html.escape(told), quote(told), quote(told, safe=""), quote_plus(told))
 
 
-def _decoded(text: str) -> Iterator[bytes]:
-    """Return what a text is if it is base64: from any letter on, since others may stand before."""
-    letters = unquote(text).rstrip("=").translate(_FOR_ADDRESSES)
-    for start in range(4):
-        rest = letters[start:]
-        rest = rest[:-1] if len(rest) % 4 == 1 else rest
-        yield base64.b64decode(rest + "=" * (-len(rest) % 4))
+def _without_coded(telling: Set[bytes], text: str) -> str:
+    """Return a text without what says something telling in base64 or in hexadecimal.
+
+    It may be wrapped, or stand right behind a word: letters are read on from any of them.
+    """
+    spans: list[Span] = []
+    for letters, digits, decode in (
+        (_BASE64_LETTER, 4, _from_base64),
+        (_HEX_DIGIT, 2, bytes.fromhex),
+    ):
+        # Line breaks that are spelt out, and what stands between bytes, would count as letters.
+        read = list(letters.finditer(_NO_LETTERS.sub(_blanked, text)))
+        said = "".join(unquote(found[0]) for found in read)
+        per_byte = digits / len(decode("A" * digits))
+        for start in range(digits):
+            decoded = decode(said[start:] + "A" * (-len(said[start:]) % digits))
+            for begin, end in _found(telling, decoded.lower()):
+                last = min(start + ceil(end * per_byte), len(read)) - 1
+                spans.append((read[start + int(begin * per_byte)].start(), read[last].end()))
+    return _covered(text, [_whole_run(text, *span) for span in spans])
+
+
+def _from_base64(letters: str) -> bytes:
+    return base64.b64decode(letters.translate(_FOR_ADDRESSES))
+
+
+def _found(pieces: Iterable[_Text], text: _Text) -> list[Span]:
+    """Return where any of the pieces stands."""
+    spans = []
+    for piece in pieces:
+        at = text.find(piece)
+        while at >= 0:
+            spans.append((at, at + len(piece)))
+            at = text.find(piece, at + 1)
+    return spans
+
+
+def _whole_run(text: str, begin: int, end: int) -> Span:
+    """Return a span with the letters around it: they are of the same code."""
+    before = _RUN_BEFORE.search(text[:begin])
+    after = _RUN_AFTER.match(text, end)
+    return begin - len(before[0] if before else ""), after.end() if after else end
+
+
+def _covered(text: str, spans: Iterable[Span]) -> str:
+    """Return a text with one mark in place of each stretch that spans cover."""
+    kept, at = [], 0
+    for begin, end in sorted(spans):
+        if end > at:
+            if begin > at or not at:
+                kept += [text[at:begin], HIDDEN]
+            at = end
+    return "".join(kept) + text[at:]
+
+
+def _blanked(found: re.Match[str]) -> str:
+    return " " * len(found[0])

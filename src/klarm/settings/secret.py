@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from klarm.settings.fields import ConfigError, did_you_mean
-from klarm.settings.redact import HIDDEN, hide, parts_of
+from klarm.settings.redact import HIDDEN, fragments_of, hide, parts_of
 
 _HOW = "must be {env: NAME}, {file: PATH} or text (what was given is not shown)"
 _OR_OFF = "or switch the channel off (enabled: false)"
@@ -114,7 +114,7 @@ class Secret:
 
     def hide_in(self, text: str) -> str:
         """Return a text without the secret, and without any telling piece if it is an address."""
-        return hide(parts_of(self._text), text)
+        return hide(parts_of(self._text), text, fragments_of(self._text))
 
     def spelt(self) -> object:
         """Return it as klarm.yaml would hold it, without the text."""

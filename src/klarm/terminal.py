@@ -1,0 +1,156 @@
+"""The one place that writes to a terminal. It cleans what it writes: foreign text commands nothing.
+
+`write_stderr` and `show_on_stderr` are for the training process, and never wait for a reader: a
+pipe that nobody reads fills up. What is not taken at once is not shown. `echo` and the console of
+`rich_console` are for commands, which may wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import select
+import stat
+import sys
+from typing import TYPE_CHECKING, Any
+
+from klarm.text import clean, spell_unsafe
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+# Clears a progress bar from the line; it redraws itself.
+_CLEAR_LINE = "\r\x1b[K"
+_BELL = "\a"
+# A pipe that takes anything takes this much at once (POSIX's PIPE_BUF, on Linux).
+_PIECE = 4_096
+
+
+def write_stderr(text: str, end: str = "\n", *, bell: bool = False) -> bool:
+    """Write to stderr what it takes at once; return whether that was everything."""
+    return _write_at_once(f"{_BELL * bell}{clean(text)}{end}")
+
+
+def show_on_stderr(panel: RenderableType) -> None:
+    """Show what rich has laid out, as far as stderr takes it at once."""
+    with contextlib.suppress(Exception):  # stderr may be anybody's object
+        console = rich_console(stderr=True)
+        with console.capture() as captured:
+            console.print(panel)
+        _write_at_once(captured.get())
+
+
+def stderr_is_terminal() -> bool:
+    """Tell whether a person may be reading stderr as it is written."""
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, ValueError):  # no stderr at all, or a closed one
+        return False
+
+
+class Styled(str):
+    """A text that is clean, and coloured by us. `styled` makes it."""
+
+    __slots__ = ()
+
+
+def styled(text: str, **style: Any) -> Styled:
+    """Return a text in a colour, for `echo`."""
+    import click
+
+    return Styled(click.style(clean(text), **style))
+
+
+def echo(*parts: str, err: bool = False, nl: bool = True) -> None:
+    """Print for a command: on stdout or stderr, for as long as that takes."""
+    import click
+
+    text = "".join(part if isinstance(part, Styled) else clean(part) for part in parts)
+    click.echo(text, err=err, nl=nl)
+
+
+def echo_json(document: object) -> None:
+    """Print a JSON document; what is unsafe is escaped as JSON does it."""
+    import click
+
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    click.echo(spell_unsafe(text, lambda character: json.dumps(character)[1:-1]))
+
+
+def echo_progress(text: str = "") -> None:
+    """Show how far a command is, in place of what this showed before; nothing ends it."""
+    if stderr_is_terminal():
+        import click
+
+        click.echo(f"{_CLEAR_LINE}{clean(text)}", nl=False, err=True)
+
+
+def rich_console(*, stderr: bool = False) -> Console:
+    """Return a console of rich whose every text is clean. Styles are ours."""
+    from rich.console import Console
+
+    class CleanConsole(Console):
+        def render(self, *args: Any, **kwargs: Any) -> Any:
+            for segment in super().render(*args, **kwargs):
+                is_text = segment.control is None
+                yield segment._replace(text=clean(segment.text)) if is_text else segment
+
+    return CleanConsole(stderr=stderr)
+
+
+def _write_at_once(text: str) -> bool:
+    with contextlib.suppress(Exception):  # stderr may be anybody's object, and closed
+        if stderr_is_terminal():
+            text = _CLEAR_LINE + text
+        file = _blocking_file()
+        if file is not None:
+            return _write_pieces(file, text.encode(sys.stderr.encoding or "utf-8", "replace"))
+        try:
+            sys.stderr.write(text)
+        except UnicodeEncodeError:  # one that knows no σ
+            sys.stderr.write(text.encode("ascii", "replace").decode())
+        sys.stderr.flush()
+        return True
+    return False
+
+
+def _blocking_file() -> int | None:
+    """Return the descriptor behind stderr if a write to it may wait for a reader."""
+    if not isinstance(sys.stderr, io.TextIOWrapper):  # a notebook's, a logger's, a test's
+        return None
+    try:
+        file = sys.stderr.fileno()
+        mode = os.fstat(file).st_mode
+    except (OSError, ValueError):
+        return None
+    return file if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode) else None
+
+
+def _write_pieces(file: int, data: bytes) -> bool:
+    """Write as much as is taken at once; return whether it was all."""
+    own = _opened_again(file)
+    try:
+        while data:
+            if not select.select([], [file], [], 0)[1]:
+                return False
+            data = data[os.write(file if own is None else own, data[:_PIECE]) :]
+        return True
+    except BlockingIOError:  # others write there too, and were faster
+        return False
+    finally:
+        if own is not None:
+            os.close(own)
+
+
+def _opened_again(file: int) -> int | None:
+    """Open a pipe or terminal once more, so that only our writes do not wait; None if we may not.
+
+    Where that is not possible (a socket, another user's terminal, no Linux) the pieces are small
+    enough for whatever takes anything at all.
+    """
+    try:
+        return os.open(f"/proc/self/fd/{file}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError:
+        return None

@@ -1,0 +1,69 @@
+"""Text from elsewhere, made safe to keep and to show: no control codes, whole characters, an end.
+
+Names, paths and error texts come from trainers, files and services. In a terminal some characters
+are commands, and half a character (a path that is not UTF-8 has them) cannot be encoded at all.
+Such characters are spelt out, as in `\\x1b`, so that people see that they were there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+MAX_LINE = 4_096  # as long as a path may be
+_CUT = "…"
+# Control characters but tab and newline, those that change the direction of writing, half
+# characters, and letters that nobody sees.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff"
+    "\U000e0000-\U000e007f]"
+)
+_UNSAFE_IN_LINE = re.compile(f"[\t\n]|{_UNSAFE.pattern}")
+_MAX_VALUE = 80
+_LARGEST_WRITTEN = 10**_MAX_VALUE
+
+
+def clean(text: str) -> str:
+    r"""Return a text of one or more lines with everything spelt out that a terminal might obey.
+
+    >>> clean("run \x1b[2J\n  is fine"), clean("reward ← σ")
+    ('run \\x1b[2J\n  is fine', 'reward ← σ')
+    """
+    return text if text.isprintable() else _UNSAFE.sub(_spelt, text)
+
+
+def spell_unsafe(text: str, spell: Callable[[str], str]) -> str:
+    """Return a text with each unsafe character spelt as a format wants it."""
+    return text if text.isprintable() else _UNSAFE.sub(lambda found: spell(found[0]), text)
+
+
+def clean_line(text: str, limit: int = MAX_LINE) -> str:
+    r"""Return the same as one line, not longer than the limit.
+
+    >>> clean_line("/ckpt-\udcff\nklarm: all is well", 20)
+    '/ckpt-\\udcff\\nklarm…'
+    """
+    text = text[: limit + 1]  # spelling out makes it longer, never shorter
+    if not text.isprintable():
+        text = _UNSAFE_IN_LINE.sub(_spelt, text)
+    return text if len(text) <= limit else text[: limit - 1] + _CUT
+
+
+def described(value: object) -> str:
+    """Return a few words for whatever a program handed over. It is not asked to show itself.
+
+    >>> described("n/a"), described(-1), described(10**5000), described([1, 2])
+    ("'n/a'", '-1', 'a very large number', 'a list')
+    """
+    if type(value) is str:
+        return clean_line(repr(value[: _MAX_VALUE + 1]), _MAX_VALUE)
+    if type(value) is int:
+        is_short = -_LARGEST_WRITTEN < value < _LARGEST_WRITTEN
+        return repr(value) if is_short else "a very large number"
+    if type(value) in (float, bool, type(None)):
+        return repr(value)
+    return f"a {clean_line(type(value).__name__, _MAX_VALUE)}"
+
+
+def _spelt(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
