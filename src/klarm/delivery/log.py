@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from klarm.journal import append_lines, checked, derived_id, read_lines, sealed
+from klarm.journal import append_alone, checked, derived_id, read_lines, sealed
 from klarm.types import Command, Event, EventKind, Severity
 
 FILE_NAME = "deliveries.jsonl"
@@ -86,8 +86,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 def append(folder: Path, *entries: Delivered) -> None:
-    """Write entries in one piece, or raise OSError. Several processes may write at a time."""
-    append_lines(folder / FILE_NAME, b"".join(sealed(_encode(entry)) for entry in entries))
+    """Write entries in one piece, or raise OSError. Whoever delivers a run is the one writer."""
+    append_alone(folder / FILE_NAME, b"".join(sealed(_encode(entry)) for entry in entries))
 
 
 def read(

@@ -6,7 +6,6 @@ what is pending is the one less the other, for this process and for any later on
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,15 +20,14 @@ from klarm.delivery.silences import Orders, Silence
 from klarm.journal import (
     COMMANDS_FILE,
     FILE_NAME,
+    Claim,
     IncidentRecord,
     add_event,
-    claim,
     damage_at,
     derived_id,
     head_of,
     read_commands,
     recorded_events,
-    release,
     steps_back,
 )
 from klarm.types import RINGING, Event, Severity
@@ -71,7 +69,7 @@ class Outbox:
         self._clock = clock
         self._say = say
         self._lock = threading.Lock()  # between the threads of the channels; never while sending
-        self._claim: int | None = None
+        self._claim: Claim | None = None
         self._began: float | None = clock() if folder is None else None
         self._deliveries_to = self._commands_to = 0  # read
         self._damaged: set[str] = {COMMANDS_FILE} if commands_watched else set()  # and said
@@ -88,30 +86,28 @@ class Outbox:
     def claim(self) -> bool:
         """Become the one that delivers this run, or return False: another process is."""
         with self._lock:
-            if self.folder is None or self._claim is not None:
-                return True
-            try:
-                file = os.open(self.folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
-            except OSError:  # a full disk: better sent twice than not at all
-                return True
-            if not claim(file):
-                os.close(file)
-                return False
-            self._claim = file
+            if self.folder is not None and self._claim is None:
+                self._claim = Claim.on(self.folder / LOCK_NAME)
+                if self._claim is None:
+                    return False
+                if self._claim.doubt:  # better sent twice than not at all
+                    self._say(
+                        f"{self._claim.doubt}: klarm cannot tell whether another process delivers "
+                        "this run, and delivers it all the same. People may be notified twice."
+                    )
             return True
 
     def release(self) -> None:
         """Let another process deliver."""
         with self._lock:
-            file, self._claim = self._claim, None
-            if file is not None:
-                release(file)
-                os.close(file)
+            if self._claim is not None:
+                self._claim.release()
+                self._claim = None
 
     def abandon(self) -> None:
         """Let go in a forked process of what the parent has claimed."""
         if self._claim is not None:
-            os.close(self._claim)
+            self._claim.abandon()
             self._claim = None
 
     def refresh(self) -> None:
@@ -130,7 +126,7 @@ class Outbox:
                         self._take_in(known)
                     self._deliveries_to = end
             except PermissionError as error:  # somebody else's: better sent twice than not at all
-                self._say_once(
+                self.say_once(
                     f"cannot read {deliveries.FILE_NAME} ({error.strerror}): people may be "
                     "notified twice."
                 )
@@ -141,7 +137,7 @@ class Outbox:
                     self._orders.take_in(command, began)
                     self._commands_to = end
             except PermissionError as error:
-                self._say_once(
+                self.say_once(
                     f"cannot read the commands ({error.strerror}): acknowledgements and silences "
                     "have no effect."
                 )
@@ -263,8 +259,8 @@ class Outbox:
         with self._lock:
             for entry in entries:
                 self._take_in(entry)
-        if self.folder is not None:
-            deliveries.append(self.folder, *entries)
+            if self.folder is not None:
+                deliveries.append(self.folder, *entries)
 
     def pass_over(self, channel: str, events: Iterable[Event]) -> None:
         """Note that a channel does not take events. Not written: the next process asks again."""
@@ -326,7 +322,8 @@ class Outbox:
             self._damaged.add(COMMANDS_FILE)
             self._say(damage_at(offset))
 
-    def _say_once(self, message: str) -> None:
+    def say_once(self, message: str) -> None:
+        """Say it unless any channel has."""
         if message not in self._said:
             self._said.add(message)
             self._say(message)

@@ -80,6 +80,9 @@ class Worker:
         if not self.pending.turns:
             return self.pending.seconds_to_wait(now)
         if not self._outbox.claim():
+            self._outbox.say_once(
+                "another process delivers this run: this one waits until that process ends."
+            )
             return _LOOK_AGAIN_SECONDS
         self._outbox.refresh()  # whoever delivered until now may have sent it
         self._deliver_next(now)

@@ -20,10 +20,6 @@ _MAX_WAITING_BATCHES = 100_000
 _PIECE = 65_536
 
 
-class InUseError(Exception):
-    """Another live process is appending to the file."""
-
-
 class Appender:
     """One `write` for the lines of a batch on the caller's thread, if the disk keeps up.
 
@@ -40,15 +36,14 @@ class Appender:
         say: Callable[[str], None],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Open the file, or raise OSError, or InUseError."""
+        """Open the file, or raise OSError."""
         self._path = path
         self._absolute = path.absolute()  # the script may change its directory
         self._say = say
         self._clock = clock
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        if not locks.claim(self._file):
-            os.close(self._file)
-            raise InUseError
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        # It decides nothing: other users, who cannot open the lock file, see by it who is live.
+        locks.claim(self._file)
         self._waiting = bytearray()
         self._in_trouble = False
         self._closed = False

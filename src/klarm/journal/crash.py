@@ -8,10 +8,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from klarm.journal.appender import InUseError
 from klarm.journal.file import FILE_NAME, FileJournal, host_name
 from klarm.journal.fold import Fold
-from klarm.journal.locks import is_surely_free
+from klarm.journal.locks import InUseError, is_surely_free
 from klarm.journal.records import FORMAT, Finish, Started
 from klarm.types import Event
 from klarm.version import __version__

@@ -15,6 +15,7 @@ from typing import IO, Protocol, cast
 from klarm.journal.appender import Appender
 from klarm.journal.checksum import checked, sealed
 from klarm.journal.lines import RUN, Stored, whole_end
+from klarm.journal.locks import Claim, InUseError, lock_of
 from klarm.journal.reading import read_journal
 from klarm.journal.records import (
     NOT_JSON,
@@ -124,6 +125,7 @@ class FileJournal(_Batches):
         self._say = say
         self._appender = Appender(self.path, say)
         self._append = self._appender.append
+        self._claim = self._claimed()
         self._mend()
 
     def stored(self, *, complete: bool = True) -> Stored | None:
@@ -133,12 +135,27 @@ class FileJournal(_Batches):
     def close(self, timeout: float) -> None:
         """Flush and close."""
         self._appender.close(timeout)
+        self._claim.release()
         if not os.path.exists(self._absolute):  # noqa: PTH110  # the other one raises
             self._say(f"{self.path} is gone: it was deleted while the run was recorded in it")
 
     def abandon(self) -> None:
         """Let go of the file, which the parent goes on with."""
         self._appender.abandon()
+        self._claim.abandon()
+
+    def _claimed(self) -> Claim:
+        """Return the claim of this process to record the run, or raise InUseError."""
+        claim = Claim.on(lock_of(self._absolute))
+        if claim is None:
+            self._appender.abandon()
+            raise InUseError
+        if claim.doubt:
+            self._say(
+                f"{claim.doubt}: klarm cannot tell whether another process records this run, and "
+                "records it all the same"
+            )
+        return claim
 
     def _mend(self) -> None:
         """Remove what a killed process left incomplete: readers have never counted it.
