@@ -132,7 +132,8 @@ class Server:
 def environment(channels: str) -> dict[str, str]:
     """Return the environment of a process with channels."""
     here = os.path.dirname(__file__)  # noqa: PTH120
-    return {**os.environ, "PYTHONPATH": here, "LOOPBACK": channels}
+    path = os.pathsep.join([here, *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+    return {**os.environ, "PYTHONPATH": path.rstrip(os.pathsep), "LOOPBACK": channels}
 
 
 def run_python(code: str, channels: str) -> subprocess.CompletedProcess[str]:

@@ -42,7 +42,7 @@ def deliver(
     what runs on machines without a network record (deliver: elsewhere). It may be called at any
     time, for example by cron: a run that delivers by itself is left alone. A channel that one run
     could not reach gets a single try from each of the following, until one succeeds. The exit code
-    is 1 if something is left.
+    is 1 if something is left or rejected, and nobody has acknowledged it.
     """
     settings = load(config_file, {"dir": str(directory)}, overrides_from="klarm deliver")
     routes = outgoing.routes_of(settings)
@@ -56,6 +56,7 @@ def deliver(
     only = "" if run is None else f" --run {shlex.quote(run)}"
     outlook = Outlook(
         failing=f"retrying for {timeout:g} s",
+        rejected_once="not retrying now",
         rejecting="not retrying now",
         command=command_to_deliver(directory, again=True) + only,
     )
@@ -77,7 +78,7 @@ def deliver(
             known,
             say,
             behind=True,
-            again="all" if again else "none",
+            again="all" if again else "due",
             once=unreached,
             outlook=outlook,
         )

@@ -17,8 +17,8 @@ from klarm.types import Command, Event, EventKind, Severity
 
 FILE_NAME = "deliveries.jsonl"
 
-# What became of an event on a channel. Each is final: the event is not sent again by itself.
-# "refused" is what people are shown as rejected; the word in the file stays as it was.
+# What became of an event on a channel. Each is final but "refused": that is tried again while the
+# incident is open. It is what people are shown as rejected; the word in the file stays as it was.
 Outcome = Literal["sent", "refused", "silenced", "acknowledged"]
 
 # Which event this is, whichever process reads it: the incident's id, the kind, the step and the

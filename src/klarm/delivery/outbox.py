@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from klarm.delivery import log as deliveries
 from klarm.delivery.log import Delivered, Key, Outcome, key_of
+from klarm.delivery.rejected import Rejection
 from klarm.delivery.silences import Orders, Silence
 from klarm.journal import (
     COMMANDS_FILE,
@@ -34,8 +35,9 @@ from klarm.types import RINGING, Event, Severity
 
 LOCK_NAME = "delivery.lock"
 
-# What is pending once more of what was rejected: nothing, what is of an open incident, everything.
-Again = Literal["none", "open", "all"]
+# What is pending once more, from the start, of what was rejected earlier: nothing; of open
+# incidents what has waited long enough, or all; everything.
+Again = Literal["none", "due", "open", "all"]
 Place = tuple[str, str]  # a channel, and the id of an incident
 
 
@@ -80,7 +82,8 @@ class Outbox:
         self._forgiven: set[tuple[str, Key]] = set()  # rejected, and pending again unasked
         self._over: set[str] | None = None  # ids of incidents, when this was first asked
         self._severities: dict[Key, Severity] | None = None  # when this was first asked
-        self._rejected: set[Place] = set()  # and nothing sent since
+        self._rejected: dict[Place, Rejection] = {}
+        self._reads_first = True
         self._receipts: dict[Place, Mapping[str, str]] = {}
 
     def claim(self) -> bool:
@@ -122,9 +125,12 @@ class Outbox:
                 ):
                     if not isinstance(entry, Delivered):
                         self._orders.take_in(entry, began)
-                    elif not self._forgives(known := self._with_severity(entry)):
-                        self._take_in(known)
+                    else:
+                        self._take_in(self._with_severity(entry))
                     self._deliveries_to = end
+                if self._reads_first:
+                    self._reads_first = False
+                    self._forgive_earlier()
             except PermissionError as error:  # somebody else's: better sent twice than not at all
                 self.say_once(
                     f"cannot read {deliveries.FILE_NAME} ({error.strerror}): people may be "
@@ -216,8 +222,24 @@ class Outbox:
         return event.event in RINGING and (channel, key_of(event)) in self._settled
 
     def rejections(self, channel: str) -> int:
-        """Return of how many incidents a channel rejected the latest message."""
-        return sum(name == channel for name, _ in self._rejected)
+        """Return of how many incidents a channel rejected the latest message, and nobody knows."""
+        known = self.acknowledged
+        return sum(name == channel and id_ not in known for name, id_ in self._rejected)
+
+    def is_rejected(self, channel: str, event: Event) -> bool:
+        """Return whether an event is settled only because a channel has rejected it."""
+        rejection = self._rejected.get((channel, event.id))
+        return rejection is not None and key_of(event) in rejection.keys
+
+    def pause_after_rejection(self, channel: str, incident: str) -> float:
+        """Return how long what was rejected of an incident is still to rest."""
+        rejection = self._rejected.get((channel, incident))
+        return 0.0 if rejection is None else rejection.rests_for(self._clock())
+
+    def forgive(self, channel: str, events: Iterable[Event]) -> None:
+        """Have what was rejected pending once more."""
+        with self._lock:
+            self._forgive(channel, map(key_of, events))
 
     def was_rejected(self, channel: str, events: Sequence[Event]) -> bool:
         """Return whether any of these was rejected earlier, and nobody asked to send it again."""
@@ -264,18 +286,26 @@ class Outbox:
 
     def pass_over(self, channel: str, events: Iterable[Event]) -> None:
         """Note that a channel does not take events. Not written: the next process asks again."""
+        events = list(events)
         with self._lock:
+            for event in events:
+                self._rejected.pop((channel, event.id), None)
             self._passed_over.update((channel, key_of(event)) for event in events)
 
-    def _forgives(self, entry: Delivered) -> bool:
-        """Return whether an entry does not count: it is a rejection, and is to be sent again."""
-        if entry.outcome != "refused" or self._again == "none":
-            return False
-        if self._again == "open":
-            if entry.id in self._incidents_over():
-                return False
-            self._forgiven.add((entry.channel, entry.key))
-        return True
+    def _forgive(self, channel: str, keys: Iterable[Key]) -> None:
+        again = {(channel, key) for key in keys}
+        self._settled -= again
+        self._forgiven |= again
+
+    def _forgive_earlier(self) -> None:
+        """Have pending once more what earlier processes were refused, as far as is asked for."""
+        for (channel, incident), rejection in self._rejected.items():
+            if self._again == "all":
+                self._settled -= {(channel, key) for key in rejection.keys}
+            elif self._again == "none" or incident in self._incidents_over():
+                continue
+            elif self._again == "open" or not rejection.rests_for(self._clock()):
+                self._forgive(channel, rejection.keys)
 
     def _incidents_over(self) -> set[str]:
         if self._over is None:
@@ -302,12 +332,13 @@ class Outbox:
 
     def _take_in(self, entry: Delivered) -> None:
         place = (entry.channel, entry.id)
-        self._settled.add((entry.channel, entry.key))
         if entry.outcome == "refused":
-            self._rejected.add(place)
+            if not self._rejected.setdefault(place, Rejection()).add(entry):
+                return
         elif entry.outcome == "sent":
-            self._rejected.discard(place)
+            self._rejected.pop(place, None)
             self._receipts[place] = {**self._receipts.get(place, {}), **entry.receipt}
+        self._settled.add((entry.channel, entry.key))
 
     def _on_damage(self, offset: int) -> None:
         if deliveries.FILE_NAME not in self._damaged:

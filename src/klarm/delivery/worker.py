@@ -9,6 +9,7 @@ from collections.abc import Callable
 from klarm.delivery.outbox import Outbox
 from klarm.delivery.outlook import LIVE, Outlook
 from klarm.delivery.pending import Pending
+from klarm.delivery.rejected import Rejected
 from klarm.delivery.retry import Retry
 from klarm.delivery.routes import Route, Run, Writer
 from klarm.delivery.send import Result, Sender
@@ -44,6 +45,7 @@ class Worker:
         self.has_rejected = False
         self.retry = Retry(monotonic=monotonic, jitter=jitter)
         self.held = HeldBack()
+        self.rejected = Rejected()
         self.pending = Pending(self.name, outbox, self.held, behind=behind)
         self._sender = Sender(route, outbox, write, run, say)
         self._outbox = outbox
@@ -77,8 +79,12 @@ class Worker:
             self._say_once(
                 "lost", "The run is not recorded, so events that found no room in memory are lost."
             )
+        for events in self.rejected.take(now, self.pending.turns):
+            self._outbox.forgive(self.name, events)
+            self.pending.turns.add_recorded(events)
         if not self.pending.turns:
-            return self.pending.seconds_to_wait(now)
+            waits = (self.pending.seconds_to_wait(now), self.rejected.seconds_to_wait(now))
+            return min((wait for wait in waits if wait is not None), default=None)
         if not self._outbox.claim():
             self._outbox.say_once(
                 "another process delivers this run: this one waits until that process ends."
@@ -98,6 +104,8 @@ class Worker:
         waiting, attempts = self.pending.turns.next()
         self._incident = waiting[0].id
         events = [event for event in waiting if not self._outbox.is_settled(self.name, event)]
+        if not events:
+            self._keep_rejected([e for e in waiting if self._outbox.is_rejected(self.name, e)])
         if not events or self._is_done(events, attempts, now):
             self.pending.turns.remove(self._incident)
         else:
@@ -116,6 +124,7 @@ class Worker:
             return True
         if verdict != "send":
             self._sender.record(events, verdict)
+            self.rejected.forget(self._incident)
             return True
         result = self._sender.send(events, attempts)
         if result.outcome == "failed":
@@ -127,6 +136,7 @@ class Worker:
             self.sent += 1
             if self.retry.is_rejecting or self.retry.is_failing:
                 self._say(self._outlook.works_again(self.name))
+                self.rejected.hurry()
             self.retry.succeeded()
         return True
 
@@ -136,17 +146,24 @@ class Worker:
         self.retry.failed(wish)
 
     def _reject(self, events: list[Event], attempts: int, result: Result) -> bool:
-        """Give a message up, unless the channel is at fault: then the message stays pending."""
+        """Put a message off, unless the channel is at fault: then the message stays pending."""
         if self.retry.is_rejecting:
             self.retry.rejected()
             return False
         self._sender.record(events, "refused", attempts=attempts, reason=result.reason)
+        self._keep_rejected(events)
         self.has_rejected = True
         self._say_once("rejected", self._outlook.rejected(self.name, result.reason))
         self.retry.rejected(counts=not self._outbox.was_rejected(self.name, events))
         if self.retry.is_rejecting:
             self._say(self._outlook.rejected_in_a_row(self.name, self.retry.rejections))
         return True
+
+    def _keep_rejected(self, events: list[Event]) -> None:
+        """Have them tried again later, also where another process was refused."""
+        if events:
+            pause = self._outbox.pause_after_rejection(self.name, self._incident)
+            self.rejected.add(events, self._monotonic(), pause)
 
     def _say_once(self, about: str, message: str) -> None:
         if about not in self._said:
