@@ -51,6 +51,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     ending: str = ""  # how it was resolved, one of ENDINGS; empty in runs of format 1
     reason: str = ""  # why it changed: a Reason, or a sentence from a journal of format 1
     why: str = ""  # the same as a sentence
+    message_id: str = ""  # the same whenever this message is tried; another for every other one
 
     @property
     def drawn(self) -> str:

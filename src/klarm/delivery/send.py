@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from msgspec.structs import replace
+
 from klarm.channels.base import NotDelivered
-from klarm.delivery.log import FILE_NAME, Outcome
+from klarm.delivery.log import FILE_NAME, Outcome, key_of
 from klarm.delivery.outbox import Outbox
 from klarm.delivery.routes import Route, Run, Writer, history_of, is_for, merge_events
 from klarm.types import Event
@@ -18,6 +21,12 @@ class Result(NamedTuple):
     outcome: Literal["sent", "passed_over", "failed", "rejected"]
     reason: str = ""
     after_seconds: float | None = None  # what the service asked for
+
+
+def message_id_of(events: Sequence[Event]) -> str:
+    """Return what is the same whenever these events are sent as one message, by any process."""
+    keys = "\n".join("/".join(map(str, key_of(event))) for event in events)
+    return hashlib.sha256(keys.encode()).hexdigest()[:32]
 
 
 class Sender:
@@ -48,6 +57,7 @@ class Sender:
             acknowledged_by=known_to,
             history=history_of(events),
         )
+        message = replace(message, message_id=message_id_of(events))
         if not is_for(self._route, message, notified=receipt is not None):
             outbox.pass_over(self.channel, events)
             return Result("passed_over")
