@@ -86,17 +86,23 @@ def test_what_fails_meanwhile_loses_nothing(run: Run, server: Server) -> None:
     assert outcomes()[-1] == (1, "opened", "sent")
 
 
-def test_an_incident_that_is_over_is_not_tried_again(run: Run, server: Server) -> None:
-    """Its end was rejected, too."""
-    server.answers = [(400, {})] * 2
+def test_of_an_incident_that_is_over_nothing_is_tried_for_ever(run: Run, server: Server) -> None:
+    """Its end is tried a few times, for a rejection that passes; then it waits for --again."""
+    server.answers = [(400, {})] * 20
     run.tell("opened")
     run.settle()
+    run.now += 1.0
     run.tell("resolved", step=30)
-    assert run.settle() is None
-    run.now += 10_000.0
-    assert run.settle() is None
-    assert len(server.messages) == 2
+    pauses = []
+    while (pause := run.settle()) is not None:
+        pauses.append(pause)
+        run.now += pause
+    assert pauses == [240.0, 960.0]
     assert run.outbox.rejections("hook") == 1
+    run.outbox.release()
+    run.now += 10_000.0
+    assert run.settle(run.new_worker(behind=True, again="due")) is None
+    assert len(server.messages) == 4
 
 
 def test_what_another_process_had_rejected_is_tried_again_by_this_one(

@@ -231,10 +231,12 @@ class Outbox:
         rejection = self._rejected.get((channel, event.id))
         return rejection is not None and key_of(event) in rejection.keys
 
-    def pause_after_rejection(self, channel: str, incident: str) -> float:
-        """Return how long what was rejected of an incident is still to rest."""
+    def pause_after_rejection(self, channel: str, incident: str, *, over: bool) -> float | None:
+        """Return how long what was rejected of an incident is still to rest; None: for good."""
         rejection = self._rejected.get((channel, incident))
-        return 0.0 if rejection is None else rejection.rests_for(self._clock())
+        if rejection is None or rejection.is_final(over=over):
+            return None
+        return rejection.rests_for(self._clock())
 
     def forgive(self, channel: str, events: Iterable[Event]) -> None:
         """Have what was rejected pending once more."""
@@ -302,10 +304,12 @@ class Outbox:
         for (channel, incident), rejection in self._rejected.items():
             if self._again == "all":
                 self._settled -= {(channel, key) for key in rejection.keys}
-            elif self._again == "none" or incident in self._incidents_over():
-                continue
-            elif self._again == "open" or not rejection.rests_for(self._clock()):
-                self._forgive(channel, rejection.keys)
+            elif self._again != "none":
+                over = incident in self._incidents_over()
+                at_once = self._again == "open" and not over
+                rests = rejection.is_final(over=over) or rejection.rests_for(self._clock())
+                if at_once or not rests:
+                    self._forgive(channel, rejection.keys)
 
     def _incidents_over(self) -> set[str]:
         if self._over is None:

@@ -8,6 +8,8 @@ from klarm.delivery.log import Delivered, Key
 from klarm.types import Event
 
 _FIRST_PAUSE_SECONDS, _GROWTH, _MAX_PAUSE_SECONDS = 60.0, 4.0, 3_600.0
+# Of an incident that is over, a message is given up after so many rejections.
+_MAX_TIMES_WHEN_OVER = 4
 # Events kept of an incident: the first, and the latest of the others.
 _MAX_KEPT = 10
 
@@ -38,6 +40,10 @@ class Rejection:
         self.last = max(self.last, entry.time)
         return True
 
+    def is_final(self, *, over: bool) -> bool:
+        """Return whether it is tried no more by itself: not while the incident is open."""
+        return over and self.times >= _MAX_TIMES_WHEN_OVER
+
     def rests_for(self, now: float) -> float:
         """Return how long it is not to be tried again; the clock may have gone back."""
         ends = self.last + pause_after(self.times)
@@ -48,7 +54,7 @@ class Rejected:
     """The rejected events of one channel, by incident.
 
     A rejection may pass: a service that is being deployed answers 404 for a while. So nothing is
-    given up while its incident is open, and an end that is news takes along what was rejected.
+    given up while its incident is open, and news of it takes along what was rejected.
     """
 
     def __init__(self) -> None:
@@ -56,11 +62,8 @@ class Rejected:
         self._due: dict[str, float] = {}
 
     def add(self, events: Sequence[Event], now: float, pause: float) -> None:
-        """Keep events for later, unless their incident is over."""
+        """Keep events for later."""
         incident = events[0].id
-        if events[-1].event == "resolved":
-            self.forget(incident)
-            return
         kept = list(events)
         self._events[incident] = kept[:1] + kept[1:][1 - _MAX_KEPT :]
         self._due[incident] = now + pause

@@ -161,8 +161,9 @@ class Worker:
 
     def _keep_rejected(self, events: list[Event]) -> None:
         """Have them tried again later, also where another process was refused."""
-        if events:
-            pause = self._outbox.pause_after_rejection(self.name, self._incident)
+        over = bool(events) and events[-1].event == "resolved"
+        pause = self._outbox.pause_after_rejection(self.name, self._incident, over=over)
+        if events and pause is not None:
             self.rejected.add(events, self._monotonic(), pause)
 
     def _say_once(self, about: str, message: str) -> None:
