@@ -1,4 +1,4 @@
-"""Kills runs at random moments before a moody service, and counts what was lost and what doubled."""
+"""Kills runs at random moments before a moody service; counts what was lost, what doubled."""
 
 from __future__ import annotations
 
