@@ -107,7 +107,8 @@ def main() -> None:
         settings = f"{{type: webhook, url: '{url}/r{number}', timeout_seconds: 0.3}}"
         Path("klarm.yaml").write_text(f"channels: {{ops: {settings}}}\n")
         later = deliver if number % 2 else start_again
-        child(train, chance.uniform(0.0, 0.2))
+        if child(train, chance.uniform(0.0, 0.2)) != -signal.SIGKILL:
+            raise RuntimeError("the run ended by itself")
         killed += 1
         if killed < kills:
             child(later, chance.uniform(0.0, 0.1))

@@ -18,7 +18,8 @@ from klarm.cli.runs import find_run, runs_in, started
 from klarm.config import load
 from klarm.delivery import Outbox, Outlook, Route, Run, command_to_deliver, outgoing, prospects_of
 from klarm.delivery.dispatcher import Delivery
-from klarm.journal import record_crash
+from klarm.journal import FILE_NAME, record_crash
+from klarm.sources.journal import Damages
 
 
 @click.command()
@@ -71,7 +72,7 @@ def deliver(
             complete = False
             continue
         with contextlib.suppress(OSError):  # the incidents are sent all the same
-            record_crash(folder, say)
+            record_crash(folder, say, Damages(folder / FILE_NAME, say))
         delivery = Delivery(
             routes,
             write,

@@ -6,6 +6,7 @@ The training thread is the only writer of the journal. Whoever delivers (the thr
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -16,6 +17,7 @@ from klarm.journal import append_alone, checked, derived_id, read_lines, sealed
 from klarm.types import Command, Event, EventKind, Severity
 
 FILE_NAME = "deliveries.jsonl"
+_WRITING_SECONDS = 5.0  # a line that takes longer is torn
 
 # What became of an event on a channel. Each is final but "refused": that is tried again while the
 # incident is open. It is what people are shown as rejected; the word in the file stays as it was.
@@ -117,6 +119,17 @@ def read(
         begin = end
         if entry is not None:
             yield end, entry
+    if on_damage is not None and _is_torn(folder / FILE_NAME, begin):
+        on_damage(begin)
+
+
+def _is_torn(path: Path, end: int) -> bool:
+    """Tell whether a file goes on behind its last line, and nobody is writing that now."""
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    return found.st_size > end and not 0 <= time.time() - found.st_mtime < _WRITING_SECONDS
 
 
 def _current(found: Delivered | _Acknowledged | _Silenced | _Unsilenced) -> Entry:

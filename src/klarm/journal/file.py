@@ -126,6 +126,7 @@ class FileJournal(_Batches):
         self._appender = Appender(self.path, say)
         self._append = self._appender.append
         self._claim = self._claimed()
+        self.mended = ""  # what was wrong with its end, for people
         self._mend()
 
     def stored(self, *, complete: bool = True) -> Stored | None:
@@ -167,6 +168,10 @@ class FileJournal(_Batches):
         end, size = whole_end(self._absolute), self._absolute.stat().st_size
         if end == size:
             return
+        self.mended = (
+            f"the end of {self.path} was incomplete ({size - end} bytes) and does not count: the "
+            "last process was killed while it wrote, or the file is damaged"
+        )
         with self._absolute.open("rb") as file:
             file.seek(max(0, end - _MAX_LINE))
             last = file.read(min(end, _MAX_LINE)).rstrip(b"\n").rpartition(b"\n")[2]
