@@ -97,6 +97,7 @@ def webhook_payload(message: Message) -> dict[str, Any]:
         "sparkline": message.sparkline,
         "curve": [[step, _SPELLING.get(repr(value), value)] for step, value in message.curve],
         "link": message.link,
+        "repeat": message.repeat,
         "test": message.test,
     }
 

@@ -49,6 +49,7 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
     receipt: dict[str, str] = {}
     id: str = ""  # of the incident; derived on reading where a line of format 1 has none
     severity: Severity | Literal[""] = ""  # of the event; klarm 0.1 does not write it
+    repeat: int = 0  # which reminder it was
 
     @property
     def key(self) -> Key:

@@ -85,6 +85,7 @@ class Outbox:
         self._rejected: dict[Place, Rejection] = {}
         self._reads_first = True
         self._receipts: dict[Place, Mapping[str, str]] = {}
+        self._sent: dict[Place, tuple[float, int]] = {}  # when last, and how many reminders
 
     def claim(self) -> bool:
         """Become the one that delivers this run, or return False: another process is."""
@@ -251,6 +252,14 @@ class Outbox:
         """Return what a channel needs to follow up on an incident; None if it was sent nothing."""
         return self._receipts.get((channel, incident))
 
+    def sent_at(self, channel: str, incident: str) -> float | None:
+        """Return when a channel was last sent something of an incident."""
+        return self._sent.get((channel, incident), (None, 0))[0]
+
+    def repeats(self, channel: str, incident: str) -> int:
+        """Return how many reminders of an incident a channel was sent."""
+        return self._sent.get((channel, incident), (None, 0))[1]
+
     def settle(
         self,
         channel: str,
@@ -260,6 +269,7 @@ class Outbox:
         attempts: int = 0,
         reason: str = "",
         receipt: Mapping[str, str] | None = None,
+        repeat: int = 0,
     ) -> None:
         """Note what became of events, and write it down, or raise OSError."""
         began, now = self.began, self._clock()
@@ -277,6 +287,7 @@ class Outbox:
                 attempts=attempts,
                 reason=reason,
                 receipt=dict(receipt or {}),
+                repeat=repeat,
             )
             for event in events
         ]
@@ -341,6 +352,7 @@ class Outbox:
                 return
         elif entry.outcome == "sent":
             self._rejected.pop(place, None)
+            self._sent[place] = (entry.time, max(entry.repeat, self.repeats(*place)))
             self._receipts[place] = {**self._receipts.get(place, {}), **entry.receipt}
         self._settled.add((entry.channel, entry.key))
 

@@ -10,10 +10,11 @@ from klarm.delivery.outbox import Outbox
 from klarm.delivery.outlook import LIVE, Outlook
 from klarm.delivery.pending import Pending
 from klarm.delivery.rejected import Rejected
+from klarm.delivery.repeats import Repeats
 from klarm.delivery.retry import Retry
 from klarm.delivery.routes import Route, Run, Writer
 from klarm.delivery.send import Result, Sender
-from klarm.delivery.silences import HeldBack, judge
+from klarm.delivery.silences import LOOK_AGAIN_SECONDS, HeldBack, judge
 from klarm.types import Event
 
 # How often to look whether another process has stopped delivering.
@@ -46,6 +47,8 @@ class Worker:
         self.retry = Retry(monotonic=monotonic, jitter=jitter)
         self.held = HeldBack()
         self.rejected = Rejected()
+        self.repeats = Repeats(route.repeat_after * 3600.0, route.repeat_severity)
+        self._repeats_unread = behind
         self.pending = Pending(self.name, outbox, self.held, behind=behind)
         self._sender = Sender(route, outbox, write, run, say)
         self._outbox = outbox
@@ -82,8 +85,12 @@ class Worker:
         for events in self.rejected.take(now, self.pending.turns):
             self._outbox.forgive(self.name, events)
             self.pending.turns.add_recorded(events)
-        if not self.pending.turns:
-            waits = (self.pending.seconds_to_wait(now), self.rejected.seconds_to_wait(now))
+        if not self.pending.turns and (seconds := self._seconds_to_reminder()) != 0.0:
+            waits = (
+                self.pending.seconds_to_wait(now),
+                self.rejected.seconds_to_wait(now),
+                seconds,
+            )
             return min((wait for wait in waits if wait is not None), default=None)
         if not self._outbox.claim():
             self._outbox.say_once(
@@ -91,7 +98,10 @@ class Worker:
             )
             return _LOOK_AGAIN_SECONDS
         self._outbox.refresh()  # whoever delivered until now may have sent it
-        self._deliver_next(now)
+        if self.pending.turns:
+            self._deliver_next(now)
+        else:
+            self._remind()
         return self.retry.seconds_to_wait
 
     def on_internal_error(self, error: Exception) -> float:
@@ -113,6 +123,7 @@ class Worker:
 
     def _is_done(self, events: list[Event], attempts: int, now: float) -> bool:
         """Deliver the events of an incident; return whether they are no longer pending."""
+        self.repeats.note(events)
         verdict = judge(
             events,
             notified=self._outbox.receipt(self.name, self._incident) is not None,
@@ -139,6 +150,42 @@ class Worker:
                 self.rejected.hurry()
             self.retry.succeeded()
         return True
+
+    def _next_reminder(self) -> tuple[float, Event] | None:
+        if self._repeats_unread:
+            self._repeats_unread = False
+            self.repeats.note(event for _, _, event in self._outbox.recorded())
+        return self.repeats.next(
+            self._clock(),
+            lambda incident: self._outbox.sent_at(self.name, incident),
+            self._outbox.acknowledged,
+        )
+
+    def _seconds_to_reminder(self) -> float | None:
+        due = self._next_reminder()
+        return None if due is None else due[0]
+
+    def _remind(self) -> None:
+        """Tell once more of an incident that is open, unless somebody knows of it by now."""
+        due = self._next_reminder()
+        if due is None or due[0]:
+            return
+        event, now = due[1], self._clock()
+        verdict = judge(
+            [event], notified=False, acknowledged=(), silences=self._outbox.in_force(now)
+        )
+        if verdict != "send":
+            self.repeats.put_off(event.id, now, LOOK_AGAIN_SECONDS)
+            return
+        repeat = self._outbox.repeats(self.name, event.id) + 1
+        result = self._sender.send([event], 1, repeat=repeat, now=now)
+        if result.outcome == "failed":
+            self._fail(result.reason, result.after_seconds)
+        elif result.outcome == "sent":
+            self.sent += 1
+            self.retry.succeeded()
+        else:
+            self.repeats.put_off(event.id, now)
 
     def _fail(self, reason: str, wish: float | None) -> None:
         if not self.retry.is_failing:
