@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo page test test-browser screenshots test-frameworks chromium lint format bench bench-against bench-page bench-frameworks framework-runs quality quality-grid recordings clean
+.PHONY: help demo page test test-browser screenshots test-frameworks chromium lint format faults bench bench-against bench-page bench-frameworks framework-runs quality quality-grid recordings clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 25
@@ -25,6 +25,9 @@ screenshots: page .venv-browser/.installed chromium ## take the pictures of docs
 
 test-frameworks: .venv-frameworks/.installed ## run the tests within real TRL, SB3, RLlib ... (CPU, an environment of 3 GB)
 	@.venv-frameworks/bin/pytest tests/frameworks src/klarm/integrations
+
+faults: .venv/.dev ## break things around klarm many times: kills, crashes at every write, flipped bytes (some 15 minutes)
+	@PYTHONPATH=tests/faults:tests/delivery $(BIN)/python tests/faults/long_form.py $(OPTIONS)
 
 lint: .venv/.dev ## ruff and mypy --strict
 	$(BIN)/ruff check .

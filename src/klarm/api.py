@@ -140,6 +140,8 @@ def _open_journal(folder: Path, run: str, settings: Config, notices: Notices) ->
             "set KLARM_DIR to a directory that can be written"
         )
         return None
+    if journal.mended:
+        notices.warn(journal.mended)
     journal.record(
         Started(
             run=run,

@@ -21,7 +21,7 @@ from klarm.delivery.routes import Run
 from klarm.delivery.worker import Worker
 from klarm.delivery.writer import MessageWriter
 from klarm.settings.secret import Secret
-from klarm.types import Event
+from klarm.types import Event, Severity
 
 ID = "kq7x2abc"
 OPENED = Event(
@@ -52,6 +52,8 @@ LIFE = [
 @dataclass
 class Everything:
     channel: Channel
+    repeat_after: float = 0.0
+    repeat_severity: Severity = "critical"
 
     def takes(self, message: Message) -> bool:
         return True

@@ -61,6 +61,13 @@ def test_numbers_that_json_has_not_are_text(service: Any, message: Message) -> N
     assert service.calls[0].json["curve"] == [[1, "NaN"], [2, "-Infinity"], [3, 0.5]]
 
 
+def test_the_id_of_a_message_is_in_header_and_body(service: Any, message: Message) -> None:
+    """So that a receiver can tell a repeated attempt from news, before it has read the body."""
+    channel(service).send(msgspec.structs.replace(message, message_id="5e1f" * 8), {})
+    (call,) = service.calls
+    assert call.headers["Idempotency-Key"] == call.json["message_id"] == "5e1f" * 8
+
+
 def test_a_signature_is_that_of_time_and_body(service: Any, message: Message) -> None:
     """As the docs tell receivers to check it."""
     channel(service, signing_key=Secret("hmac-key")).send(message, {})
@@ -125,7 +132,7 @@ def test_a_template_is_filled_in(service: Any, message: Message) -> None:
     [
         ("{", "template is not valid JSON"),
         ('{"a": "$titel x"}', "template: .titel is unknown; did you mean title"),
-        ('{"a": "${xyz}"}', "template: .xyz is unknown; known are version, klarm, key, run, inc"),
+        ('{"a": "${xyz}"}', "template: .xyz is unknown; known are version, klarm, message_id, key"),
         ('{"a": ["$fields"]}', "template: .fields is no text or number; known are version, klarm"),
         ('{"a": {"b": "at ${curve}"}}', "template: .curve is no text or number; known are version"),
         ('{"a": "5 $ x"}', "is no placeholder"),

@@ -205,7 +205,7 @@ def test_a_run_that_cannot_be_delivered_does_not_keep_the_others_from_it(server:
 def test_deliver_fails_when_a_channel_refuses_and_can_be_told_to_try_again(
     server: Server,
 ) -> None:
-    """Only --again sends what was refused."""
+    """Only --again sends at once what was refused; until it is sent, the exit code is 1."""
     record_run()
     server.answers = [(401, {})]
     channels = f"hook={server.url}"
@@ -213,7 +213,7 @@ def test_deliver_fails_when_a_channel_refuses_and_can_be_told_to_try_again(
     assert (done.returncode, done.stdout) == (1, "a: hook rejected 1; --again sends it\n")
     assert "hook: message rejected (HTTP 401)" in done.stderr
     done = run_klarm("deliver", "klarm_runs/a", channels=channels)
-    assert (done.returncode, done.stdout) == (0, "a: hook rejected 1; --again sends it\n")
+    assert (done.returncode, done.stdout) == (1, "a: hook rejected 1; --again sends it\n")
     done = run_klarm("deliver", "klarm_runs/a", "--again", channels=channels)
     assert (done.returncode, done.stdout) == (0, "a: sent 1 to hook\n")
 
@@ -529,3 +529,16 @@ def test_settings_may_be_read_from_another_file(command: list[str]) -> None:
     done = run_klarm(*command, "--config", "elsewhere.yaml")
     assert done.returncode == 0
     assert "run a" in done.stdout
+
+
+def test_follow_exits_with_1_when_something_could_not_be_delivered(server: Server) -> None:
+    """Also when it is called again and nothing is new: somebody has to know."""
+    rows = [f'{{"step": {step}, "kl": {value}}}\n' for step, value in enumerate([0.1, "NaN"])]
+    Path("log.jsonl").write_text("".join(rows))
+    channels = f"hook={server.url}"
+    server.answers = [(404, {})] * 9
+    for _ in range(2):
+        assert run_klarm("follow", "log.jsonl", "--once", channels=channels).returncode == 1
+    server.answers.clear()
+    assert run_klarm("deliver", "klarm_runs", "--again", channels=channels).returncode == 0
+    assert run_klarm("follow", "log.jsonl", "--once", channels=channels).returncode == 0

@@ -24,6 +24,7 @@ import msgspec
 from klarm.channels.base import Channel, NotDelivered, Receipt
 from klarm.channels.message import Message
 from klarm.delivery import outgoing
+from klarm.types import Severity
 
 
 @dataclass(kw_only=True, repr=False)
@@ -54,6 +55,8 @@ class LoopbackChannel(Channel):
 class LoopbackRoute:
     channel: LoopbackChannel
     severities: Sequence[str] = ("warning", "critical")
+    repeat_after: float = 0.0
+    repeat_severity: Severity = "critical"
 
     def takes(self, message: Message) -> bool:
         return message.severity in self.severities
@@ -132,7 +135,8 @@ class Server:
 def environment(channels: str) -> dict[str, str]:
     """Return the environment of a process with channels."""
     here = os.path.dirname(__file__)  # noqa: PTH120
-    return {**os.environ, "PYTHONPATH": here, "LOOPBACK": channels}
+    path = os.pathsep.join([here, *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
+    return {**os.environ, "PYTHONPATH": path.rstrip(os.pathsep), "LOOPBACK": channels}
 
 
 def run_python(code: str, channels: str) -> subprocess.CompletedProcess[str]:

@@ -50,6 +50,8 @@ class Service(Channel):
 @dataclass
 class Everything:
     channel: Channel
+    repeat_after: float = 0.0
+    repeat_severity: Severity = "critical"
 
     def takes(self, message: Message) -> bool:
         return True

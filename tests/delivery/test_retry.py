@@ -69,8 +69,8 @@ def test_a_refusal_is_said_once_and_after_three_the_channel_has_time_to_be_mende
     assert [incident for incident, _, _ in server.told()] == [1, 2, 3]
     assert outcomes() == [(n, "opened", "refused") for n in (1, 2, 3)]
     assert run.said == [
-        "hook: message rejected (HTTP 401). The next start of the run retries it once if its "
-        "incident is still open.",
+        "hook: message rejected (HTTP 401); retrying at most once an hour while its incident is "
+        "open.",
         "hook: 3 messages rejected in a row; retrying every 15 minutes. Fix the channel and check "
         "it with `klarm test-alert`.",
     ]
@@ -93,19 +93,20 @@ def test_a_channel_that_is_mended_is_told_all_that_came_since_the_third_refusal(
     for _ in range(3):
         run.now += 900.0
         assert run.settle() == 900.0
-    assert server.told() == [(4, "opened", 4), (5, "opened", 5), (4, "opened", 4)]
+    assert server.told() == [(4, "opened", 4), (5, "opened", 5), (1, "opened", 1)]
     assert len(outcomes()) == 3
     run.tell("resolved", incident=4, step=40)
     run.now += 899.0
     assert run.settle() == 1.0
     run.now += 1.0
     assert run.settle() is None
-    assert server.told()[3:] == [(5, "opened", 5), (4, "resolved", 40)]
+    news = [(1, "opened", 1), (2, "opened", 2), (3, "opened", 3), (4, "resolved", 40)]
+    assert sorted(server.told()[3:]) == [*news, (5, "opened", 5)]
     assert not run.worker.pending
     assert run.said[-1] == "hook: delivery works again."
     server.answers = [(401, {})]
     run.tell("opened", incident=6, step=50)
-    assert run.settle() is None
+    assert run.settle() == 60.0
     assert outcomes()[-1] == (6, "opened", "refused")
 
 
@@ -121,7 +122,7 @@ def test_a_channel_that_refuses_and_then_fails_is_tried_until_it_answers(
         pauses.append(pause)
         run.now += pause
     assert pauses == [900.0, 0.5, 900.0]
-    assert outcomes()[-1] == (4, "opened", "sent")
+    assert (4, "opened", "sent") in outcomes()
 
 
 def test_what_was_refused_is_sent_again_only_when_asked_for(run: Run, server: Server) -> None:

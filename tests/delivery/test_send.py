@@ -40,3 +40,32 @@ def test_who_was_told_of_a_critical_incident_is_told_its_end(server: Server) -> 
     run.tell("resolved", step=40)
     run.settle()
     assert server.told() == [(1, "opened", 10), (1, "resolved", 40)]
+
+
+def test_a_message_has_the_same_id_whenever_it_is_tried(run: Run, server: Server) -> None:
+    """Also by another process: the answer to the first may have been lost."""
+    server.answers = [(500, {}), (500, {})]
+    run.tell("opened", id="kq7x2abc")
+    pause = run.settle()
+    assert pause is not None
+    run.now += pause
+    run.settle()
+    run.outbox.release()
+    run.settle(run.new_worker(behind=True))
+    ids = [message["message_id"] for message in server.messages]
+    assert len(ids) == 3
+    assert len(set(ids)) == 1
+    assert len(ids[0]) == 32
+
+
+def test_a_message_that_says_more_has_another_id(run: Run, server: Server) -> None:
+    """A receiver that has the first must not take the second for the same."""
+    server.answers = [(500, {})]
+    run.tell("opened")
+    run.settle()
+    run.tell("escalated", step=12, severity="critical")
+    run.now += 60.0
+    run.settle()
+    run.tell("resolved", step=40, severity="critical")
+    run.settle()
+    assert len({message["message_id"] for message in server.messages}) == 3

@@ -1,7 +1,9 @@
-"""Runs that are killed at one write after the other. test_kill_sweep.py starts this as a script.
+"""Runs that are killed at one write after the other. Started as a script.
 
 One process imports klarm once and forks a child for every crash point, so that hundreds of crashes
-take a minute. The child's os.write writes a part of its data and then kills the child.
+take a minute. The child's os.write writes a part of its data and then kills the child. The run that
+is killed has taken up an earlier process's run with an open incident, opens and ends incidents of
+its own, goes back once, and delivers.
 """
 
 from __future__ import annotations
@@ -18,30 +20,43 @@ from pathlib import Path
 import klarm
 from klarm import api
 from klarm.cli.group import klarm as command
-from klarm.journal import FILE_NAME, Fold
+from klarm.journal import FILE_NAME, Fold, Step, read_journal
 
 ONE_DETECTOR = {"kl_explosion": {"confirm_steps": 2, "resolve_after": 4}}
+# What is watched, beside the defaults. A run that writes more files has more crash points.
+SETTINGS: dict[str, object] = {
+    **{name: {"enabled": False} for name in ("kl_runaway", "kl_budget", "metric_lost")},
+    **ONE_DETECTOR,
+    "incidents": {"reopen_within": 0},  # what comes back is an incident of its own
+}
 # How much of the data reaches the disk: nothing, half a line or batch, all of it.
 PARTS = (0.0, 0.5, 1.0)
+FIRST_PROCESS = 33  # rows; it ends while an incident is open
+
+Row = tuple[int, dict[str, float]]
 
 
-def rows() -> list[dict[str, float]]:
-    """A run whose KL explodes, settles, explodes again, comes back, and is NaN once."""
+def rows() -> list[Row]:
+    """A run whose KL explodes, comes back, is NaN, goes back in time, and is NaN again."""
     rng = random.Random(3)
-    levels = [0.02] * 30 + [3.0] * 6 + [0.02] * 16 + [float("nan")] + [0.02] * 6
-    return [{"kl": level * rng.lognormvariate(0, 0.1), "reward": rng.random()} for level in levels]
+    levels = [0.02] * 30 + [3.0] * 3 + [90.0] * 3 + [0.02] * 10 + [float("nan")] * 2 + [0.02] * 3
+    steps = list(range(len(levels)))
+    back = 44  # to before the NaN
+    levels += [0.02] * 8 + [float("nan")] + [0.02] * 6
+    steps += range(back, back + 15)
+    values = [
+        {"kl": level * rng.lognormvariate(0, 0.1), "reward": rng.random()} for level in levels
+    ]
+    return list(zip(steps, values, strict=True))
 
 
-def train(directory: Path, first: int = 0, **settings: object) -> None:
+def train(directory: Path, first: int = 0, end: int | None = None, **settings: object) -> None:
     """Log the rows from one on, and save a checkpoint now and then."""
-    own = {name: {"enabled": False} for name in ("kl_runaway", "kl_budget", "metric_lost")}
-    options = {**own, **ONE_DETECTOR, **settings}
-    monitor = klarm.init("run", dir=str(directory), console=False, **options)
-    for step, row in enumerate(rows()):
-        if step >= first:
-            monitor.log(row, step)
-            if step % 20 == 0:
-                monitor.checkpoint(step, f"s3://bucket/{step}")
+    monitor = klarm.init("run", dir=str(directory), console=False, **{**SETTINGS, **settings})
+    for step, row in rows()[first:end]:
+        monitor.log(row, step)
+        if step % 20 == 0:
+            monitor.checkpoint(step, f"s3://bucket/{step}")
     klarm.finish()
 
 
@@ -82,33 +97,36 @@ def in_child(work: Callable[[], None], crash_at: int | None = None, part: float 
 
 
 def main() -> None:
-    """Print, as a line of JSON per crash, what was recorded and where."""
-    place, config = Path(sys.argv[1]), sys.argv[2]
+    """Print, as a line of JSON per crash, what was recorded and where.
+
+    Arguments: the place, a configuration with a channel, and every how many writes to crash.
+    """
+    place, config, every = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    os.environ["KLARM_CONFIG"] = config
     straight = place / "straight"
     straight.mkdir()
-    writes = in_child(lambda: train(straight, deliver="elsewhere"))
+    in_child(lambda: train(straight, end=FIRST_PROCESS))
+    begun = place / "begun"
+    shutil.copytree(straight, begun)
+    writes = in_child(lambda: train(straight, FIRST_PROCESS))
     report(straight, crash=-1, part=1.0, how="straight")
-    for crash in range(writes):
-        part = PARTS[crash % len(PARTS)]
+    for crash in range(0, writes, every):
+        part = PARTS[(crash // every) % len(PARTS)]
         crashed = place / f"crash-{crash}"
-        crashed.mkdir()
-        os.environ.pop("KLARM_CONFIG", None)
-        in_child(lambda at=crashed: train(at, deliver="elsewhere"), crash, part)  # type: ignore[misc]
-        os.environ["KLARM_CONFIG"] = config
+        shutil.copytree(begun, crashed)
+        in_child(lambda at=crashed: train(at, FIRST_PROCESS), crash, part)  # type: ignore[misc]
         alone = place / f"deliver-{crash}"
         shutil.copytree(crashed, alone)
         in_child(lambda at=alone: deliver(at))  # type: ignore[misc]
         report(alone, crash, part, "deliver")
-        fold = Fold(crashed / "run" / FILE_NAME)
-        fold.update()
-        first = 0 if fold.last_step is None else fold.last_step + 1
-        in_child(lambda at=crashed, step=first: train(at, step))  # type: ignore[misc]
+        recorded = read_journal(crashed / "run" / FILE_NAME)
+        first = sum(isinstance(record, Step) for record in recorded)
+        in_child(lambda at=crashed, row=first: train(at, row))  # type: ignore[misc]
         report(crashed, crash, part, "restart")
 
 
 def report(directory: Path, crash: int, part: float, how: str) -> None:
-    journal = directory / "run" / FILE_NAME
-    fold = Fold(journal)
+    fold = Fold(directory / "run" / FILE_NAME)
     events = fold.update()
     told = [(e.id, e.event, e.step, e.reason, e.signal, e.severity) for e in events]
     undone = [record.id for record in fold.incidents.values() if record.was_rolled_back]

@@ -285,7 +285,7 @@ def test_logging_in_a_signal_handler_neither_hangs_nor_corrupts() -> None:
         from klarm.journal import appender
         from klarm import boundary
         boundary.raise_failures = True
-        appender._SLOW_SECONDS = 0.0  # every write counts as slow: the thread takes over
+        appender._SLOW_SECONDS = appender._MAX_HANG_SECONDS = 0.0  # the thread takes over
         monitor = klarm.init("a", console=False)
         def handler(signum, frame):
             monitor.log({"kl": 0.1, "from/handler": 1.0})
@@ -388,7 +388,7 @@ def test_a_forked_worker_of_multiprocessing_writes_its_last_lines() -> None:
         def work():
             import klarm
             from klarm.journal import appender
-            appender._SLOW_SECONDS = 0.0
+            appender._SLOW_SECONDS = appender._MAX_HANG_SECONDS = 0.0
             klarm.init("a", console=False)
             for step in range(5_000):
                 klarm.log({"kl": 0.1}, step)

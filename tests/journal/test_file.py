@@ -111,10 +111,14 @@ def test_what_a_killed_process_left_incomplete_is_removed_by_the_next() -> None:
     batch = journal.path.read_bytes()[len(complete) :]
     for length in range(1, len(batch)):
         journal.path.write_bytes(complete + batch[:length])
-        FileJournal(Path("runs/a"), silence).close(1.0)
+        resumed = FileJournal(Path("runs/a"), silence)
+        resumed.close(1.0)
         assert journal.path.read_bytes() == complete
+        assert f"was incomplete ({length} bytes)" in resumed.mended
     journal.path.write_bytes(complete + batch)
-    FileJournal(Path("runs/a"), silence).close(1.0)
+    whole = FileJournal(Path("runs/a"), silence)
+    whole.close(1.0)
+    assert whole.mended == ""
     assert journal.path.read_bytes() == complete + batch
 
 

@@ -13,6 +13,7 @@ import pytest
 from klarm.journal import locks
 
 FILE = Path("file")
+LOCK = Path("file.lock")
 HOLDER = """
 import os, sys
 from klarm.journal import locks
@@ -64,20 +65,39 @@ def test_a_file_that_is_not_there_is_not_surely_free() -> None:
     assert not locks.is_surely_free(Path("missing"))
 
 
-def test_a_turn_ends_with_its_work(file: int) -> None:
-    """Nobody else has the file meanwhile."""
-    with locks.alone(file):
-        assert not locks.is_surely_free(FILE)
-    assert locks.is_surely_free(FILE)
+def test_a_turn_ends_with_its_work() -> None:
+    """Nobody else has it meanwhile."""
+    with locks.alone(FILE):
+        assert locks.Claim.on(LOCK) is None
+    assert locks.Claim.on(LOCK) is not None
 
 
-def test_a_turn_ends_if_its_work_fails(file: int) -> None:
+def test_a_turn_ends_if_its_work_fails() -> None:
     """The next one need not wait for ever."""
 
     def fail() -> None:
-        with locks.alone(file):
+        with locks.alone(FILE):
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail()
+    assert locks.Claim.on(LOCK) is not None
+
+
+def test_a_turn_that_never_ends_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was stopped in the middle of it."""
+    monkeypatch.setattr(locks, "_MAX_TURN_SECONDS", 0.05)
+    other = locks.Claim.on(LOCK)
+    with locks.alone(FILE):
+        pass
+    assert other is not None
+
+
+def test_the_lock_file_decides_not_the_file_itself(file: int) -> None:
+    """Anybody who may read the file can hold a lock on it."""
+    claimed = locks.Claim.on(LOCK)
+    assert claimed is not None
+    assert not locks.is_surely_free(FILE)
+    claimed.release()
+    assert locks.claim(file)
     assert locks.is_surely_free(FILE)

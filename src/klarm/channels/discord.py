@@ -60,7 +60,7 @@ class DiscordChannel(Channel):
             answer = self._call("PATCH", f"/messages/{quote(known, safe='')}", payload, image)
             if answer.status != 404:
                 stays_bad = message.event == "resolved" and not message.over
-                if message.event == "escalated" or stays_bad:
+                if message.event == "escalated" or stays_bad or message.repeat:
                     line = fit(message.title, MOST_CONTENT, _escape)
                     self._call("POST", "", {"content": line, "allowed_mentions": _NOBODY})
                 return {"id": known}

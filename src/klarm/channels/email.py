@@ -173,7 +173,10 @@ def compose(
     mail["From"] = formataddr(parseaddr(sender))
     mail["To"] = ", ".join(formataddr(parseaddr(address)) for address in recipients)
     mail["Date"] = formatdate()
-    mail["Message-ID"] = make_msgid("klarm", domain=parseaddr(sender)[1].rpartition("@")[2])
+    domain = parseaddr(sender)[1].rpartition("@")[2]
+    mail["Message-ID"] = make_msgid("klarm", domain=domain)
+    if message.message_id:  # what is sent again because an answer was lost is shown once
+        mail.replace_header("Message-ID", f"<{message.message_id}.klarm@{domain}>")
     mail["Auto-Submitted"] = "auto-generated"  # no answers from people on holiday (RFC 3834)
     if answer_to:
         mail["In-Reply-To"] = mail["References"] = one_line(answer_to)

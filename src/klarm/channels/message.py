@@ -18,6 +18,8 @@ MOST_POINTS = 200  # of a curve
 # How an incident is resolved since journal format 2; before, one could end without recovery.
 ENDINGS: tuple[Reason, ...] = ("recovered", "accepted", "closed", "superseded", "rolled_back")
 
+_LATE = "Sent late"
+
 Mood = Literal["warning", "critical", "good"]
 
 
@@ -51,6 +53,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     ending: str = ""  # how it was resolved, one of ENDINGS; empty in runs of format 1
     reason: str = ""  # why it changed: a Reason, or a sentence from a journal of format 1
     why: str = ""  # the same as a sentence
+    repeat: int = 0  # which reminder it is; 0: none
+    message_id: str = ""  # the same whenever this message is tried; another for every other one
 
     @property
     def drawn(self) -> str:
@@ -130,6 +134,22 @@ def message_of(event: Event, context: Context) -> Message:
     )
 
 
+def reminder_of(message: Message, repeat: int, now: float) -> Message:
+    """Return a message as a reminder that its incident is still open."""
+    still = (
+        f"for {_spoken(now - message.time)}. Nobody has acknowledged it: `klarm ack {message.key}`"
+    )
+    fields = {name: value for name, value in message.fields.items() if name != _LATE}
+    body = [line for line in message.body.split("\n") if not line.startswith(f"{_LATE}:")]
+    return msgspec.structs.replace(
+        message,
+        title=message.title.replace(": ", ": still open: ", 1),
+        fields={"Still open": still, **fields},
+        body="\n".join([*body[:1], f"Still open: {still}", *body[1:]]),
+        repeat=repeat,
+    )
+
+
 def one_line(text: str, limit: int = _MAX_LINE) -> str:
     """Return a text without line breaks and control characters, not too long.
 
@@ -162,7 +182,7 @@ def _fields(event: Event, context: Context) -> dict[str, str]:
         "In general": in_general[0] if in_general else "",
         "Cost": _cost(context),
         "Acknowledged by": context.acknowledged_by,
-        "Sent late": _delay(context),
+        _LATE: _delay(context),
     }
 
 

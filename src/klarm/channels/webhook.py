@@ -65,6 +65,8 @@ class WebhookChannel(Channel):
             content = _fill(self._template, webhook_payload(message))
         body = msgspec.json.encode(content)
         headers = {"Content-Type": "application/json; charset=utf-8"}
+        if message.message_id:
+            headers["Idempotency-Key"] = message.message_id
         if self.bearer_token:
             headers["Authorization"] = f"Bearer {self.bearer_token.reveal()}"
         if self.signing_key:
@@ -80,6 +82,7 @@ def webhook_payload(message: Message) -> dict[str, Any]:
     return {
         "version": VERSION,
         "klarm": __version__,
+        "message_id": message.message_id,
         "key": message.key,
         "run": message.run,
         "incident": message.incident,
@@ -101,6 +104,7 @@ def webhook_payload(message: Message) -> dict[str, Any]:
         "sparkline": message.sparkline,
         "curve": [[step, _SPELLING.get(repr(value), value)] for step, value in message.curve],
         "link": message.link,
+        "repeat": message.repeat,
         "test": message.test,
     }
 

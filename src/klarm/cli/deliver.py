@@ -18,7 +18,8 @@ from klarm.cli.runs import find_run, runs_in, started
 from klarm.config import load
 from klarm.delivery import Outbox, Outlook, Route, Run, command_to_deliver, outgoing, prospects_of
 from klarm.delivery.dispatcher import Delivery
-from klarm.journal import record_crash
+from klarm.journal import FILE_NAME, record_crash
+from klarm.sources.journal import Damages
 from klarm.terminal import echo
 
 
@@ -43,7 +44,7 @@ def deliver(
     what runs on machines without a network record (deliver: elsewhere). It may be called at any
     time, for example by cron: a run that delivers by itself is left alone. A channel that one run
     could not reach gets a single try from each of the following, until one succeeds. The exit code
-    is 1 if something is left.
+    is 1 if something is left or rejected, and nobody has acknowledged it.
     """
     settings = load(config_file, {"dir": str(directory)}, overrides_from="klarm deliver")
     routes = outgoing.routes_of(settings)
@@ -57,6 +58,7 @@ def deliver(
     only = "" if run is None else f" --run {shlex.quote(run)}"
     outlook = Outlook(
         failing=f"retrying for {timeout:g} s",
+        rejected_once="not retrying now",
         rejecting="not retrying now",
         command=command_to_deliver(directory, again=True) + only,
     )
@@ -71,14 +73,14 @@ def deliver(
             complete = False
             continue
         with contextlib.suppress(OSError):  # the incidents are sent all the same
-            record_crash(folder, say)
+            record_crash(folder, say, Damages(folder / FILE_NAME, say))
         delivery = Delivery(
             routes,
             write,
             known,
             say,
             behind=True,
-            again="all" if again else "none",
+            again="all" if again else "due",
             once=unreached,
             outlook=outlook,
         )

@@ -12,7 +12,8 @@ import click
 from klarm.api import init
 from klarm.cli.options import config_option
 from klarm.cli.stopping import Stopping
-from klarm.config import load
+from klarm.config import Config, load
+from klarm.delivery import Outbox, Run, is_all_delivered, outgoing
 from klarm.journal import FILE_NAME, Fold, Source, run_folder
 from klarm.metrics import Binding
 from klarm.monitor import Monitor
@@ -65,7 +66,7 @@ def follow(
 
     LOG is a JSON Lines or CSV file, what a trainer prints, or a TensorBoard event file or folder.
     It need not be there yet. Started again, it goes on where it was. Ctrl-C ends it, with exit
-    code 0; 2 if the log cannot be followed.
+    code 0; 1 if something could not be delivered, 2 if the log cannot be followed.
     """
     settings = load(config_file, {"run": run} if run else None, overrides_from="--run")
     name = settings.run or _name_for(log)
@@ -97,6 +98,8 @@ def follow(
     if once and not watch.any_new:
         notices.say(_nothing_new(last, still_open))
     if fail_on_critical and any(event.severity == "critical" for event in still_open):
+        sys.exit(1)
+    if not _is_delivered(settings, Run(name, journal.parent)):
         sys.exit(1)
 
 
@@ -178,6 +181,15 @@ def _standing(journal: Path) -> tuple[int | None, list[Event]]:
     fold = Fold(journal)
     fold.update()
     return fold.last_step, [known.last for known in fold.incidents.values() if known.is_open]
+
+
+def _is_delivered(settings: Config, run: Run) -> bool:
+    """Tell whether people were sent everything, where this process is to send it."""
+    if settings.deliver != "here" or not (routes := outgoing.routes_of(settings)):
+        return True
+    outbox = Outbox(run.folder)
+    outbox.refresh()
+    return is_all_delivered(run, routes, outbox, time.time())
 
 
 def _nothing_new(last: int | None, still_open: list[Event]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Collection
@@ -70,5 +71,6 @@ def _message() -> Message:
         title="klarm test: this is how an alert arrives",
         body="Sent by `klarm test-alert`. No run is in trouble, and there is nothing to do.",
         test=True,
+        message_id=os.urandom(16).hex(),
         time=time.time(),
     )

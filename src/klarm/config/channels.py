@@ -22,7 +22,7 @@ from klarm.settings import (
     settings_of,
     shown_name,
 )
-from klarm.types import SEVERITIES
+from klarm.types import SEVERITIES, Severity
 
 SECTION = "channels"
 _TYPE = "type"
@@ -40,6 +40,12 @@ class Route:
     severity: str = setting("warning", "the least that is sent there", choices=SEVERITIES)
     signals: Names = setting(Names(), "signals that are sent there (empty: all); `*` is a wildcard")
     runs: Names = setting(Names(), "runs whose incidents are (empty: all); `*` is a wildcard")
+    repeat_after: float = setting(
+        4.0, "hours after which what nobody has acknowledged is sent again (0: never)", at_least=0
+    )
+    repeat_severity: Severity = setting(
+        "critical", "the least that is sent again", choices=SEVERITIES
+    )
 
     def takes(self, message: Message) -> bool:
         """Tell whether a message is for this channel.

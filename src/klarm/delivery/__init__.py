@@ -12,7 +12,7 @@ from klarm.delivery.log import Delivered, Entry
 from klarm.delivery.outbox import Outbox, last_step
 from klarm.delivery.outgoing import deliver_events
 from klarm.delivery.outlook import Outlook, command_to_deliver
-from klarm.delivery.prospects import prospects_of
+from klarm.delivery.prospects import is_all_delivered, prospects_of
 from klarm.delivery.routes import Route, Run
 from klarm.delivery.silences import Silence, Verdict, parse_span, silence_in_words
 
@@ -28,6 +28,7 @@ __all__ = [
     "command_to_deliver",
     "deliver_events",
     "deliveries",
+    "is_all_delivered",
     "last_step",
     "outgoing",
     "parse_span",

@@ -97,7 +97,7 @@ class Delivery:
                 self._threads[worker.name] = thread
 
     def finish(self, timeout: float) -> bool:
-        """Deliver what can be in so many seconds; return whether all was, and nothing rejected."""
+        """Deliver what can be in so many seconds; return whether nothing is left or rejected."""
         if os.getpid() != self._pid or self._ends_at is not None:
             return False
         self._ends_at = time.monotonic() + timeout
@@ -109,7 +109,7 @@ class Delivery:
         with self._leaving:
             if self._left == len(self._threads):
                 self._outbox.release()
-        return not self.left and not any(worker.has_rejected for worker in self._workers)
+        return not self.left and not any(self._outbox.rejections(w.name) for w in self._workers)
 
     @property
     def is_ours(self) -> bool:

@@ -6,19 +6,21 @@ The training thread is the only writer of the journal. Whoever delivers (the thr
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from klarm.journal import append_lines, checked, derived_id, read_lines, sealed
+from klarm.journal import append_alone, checked, derived_id, read_lines, sealed
 from klarm.types import Command, Event, EventKind, Severity
 
 FILE_NAME = "deliveries.jsonl"
+_WRITING_SECONDS = 5.0  # a line that takes longer is torn
 
-# What became of an event on a channel. Each is final: the event is not sent again by itself.
-# "refused" is what people are shown as rejected; the word in the file stays as it was.
+# What became of an event on a channel. Each is final but "refused": that is tried again while the
+# incident is open. It is what people are shown as rejected; the word in the file stays as it was.
 Outcome = Literal["sent", "refused", "silenced", "acknowledged"]
 
 # Which event this is, whichever process reads it: the incident's id, the kind, the step and the
@@ -47,6 +49,7 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
     receipt: dict[str, str] = {}
     id: str = ""  # of the incident; derived on reading where a line of format 1 has none
     severity: Severity | Literal[""] = ""  # of the event; klarm 0.1 does not write it
+    repeat: int = 0  # which reminder it was
 
     @property
     def key(self) -> Key:
@@ -86,8 +89,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 def append(folder: Path, *entries: Delivered) -> None:
-    """Write entries in one piece, or raise OSError. Several processes may write at a time."""
-    append_lines(folder / FILE_NAME, b"".join(sealed(_encode(entry)) for entry in entries))
+    """Write entries in one piece, or raise OSError. Whoever delivers a run is the one writer."""
+    append_alone(folder / FILE_NAME, b"".join(sealed(_encode(entry)) for entry in entries))
 
 
 def read(
@@ -117,6 +120,17 @@ def read(
         begin = end
         if entry is not None:
             yield end, entry
+    if on_damage is not None and _is_torn(folder / FILE_NAME, begin):
+        on_damage(begin)
+
+
+def _is_torn(path: Path, end: int) -> bool:
+    """Tell whether a file goes on behind its last line, and nobody is writing that now."""
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    return found.st_size > end and not 0 <= time.time() - found.st_mtime < _WRITING_SECONDS
 
 
 def _current(found: Delivered | _Acknowledged | _Silenced | _Unsilenced) -> Entry:

@@ -6,7 +6,6 @@ what is pending is the one less the other, for this process and for any later on
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,27 +16,28 @@ from msgspec.structs import replace
 
 from klarm.delivery import log as deliveries
 from klarm.delivery.log import Delivered, Key, Outcome, key_of
+from klarm.delivery.rejected import Rejection
 from klarm.delivery.silences import Orders, Silence
 from klarm.journal import (
     COMMANDS_FILE,
     FILE_NAME,
+    Claim,
     IncidentRecord,
     add_event,
-    claim,
     damage_at,
     derived_id,
     head_of,
     read_commands,
     recorded_events,
-    release,
     steps_back,
 )
 from klarm.types import RINGING, Event, Severity
 
 LOCK_NAME = "delivery.lock"
 
-# What is pending once more of what was rejected: nothing, what is of an open incident, everything.
-Again = Literal["none", "open", "all"]
+# What is pending once more, from the start, of what was rejected earlier: nothing; of open
+# incidents what has waited long enough, or all; everything.
+Again = Literal["none", "due", "open", "all"]
 Place = tuple[str, str]  # a channel, and the id of an incident
 
 
@@ -71,7 +71,7 @@ class Outbox:
         self._clock = clock
         self._say = say
         self._lock = threading.Lock()  # between the threads of the channels; never while sending
-        self._claim: int | None = None
+        self._claim: Claim | None = None
         self._began: float | None = clock() if folder is None else None
         self._deliveries_to = self._commands_to = 0  # read
         self._damaged: set[str] = {COMMANDS_FILE} if commands_watched else set()  # and said
@@ -82,36 +82,36 @@ class Outbox:
         self._forgiven: set[tuple[str, Key]] = set()  # rejected, and pending again unasked
         self._over: set[str] | None = None  # ids of incidents, when this was first asked
         self._severities: dict[Key, Severity] | None = None  # when this was first asked
-        self._rejected: set[Place] = set()  # and nothing sent since
+        self._rejected: dict[Place, Rejection] = {}
+        self._reads_first = True
         self._receipts: dict[Place, Mapping[str, str]] = {}
+        self._sent: dict[Place, tuple[float, int]] = {}  # when last, and how many reminders
 
     def claim(self) -> bool:
         """Become the one that delivers this run, or return False: another process is."""
         with self._lock:
-            if self.folder is None or self._claim is not None:
-                return True
-            try:
-                file = os.open(self.folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
-            except OSError:  # a full disk: better sent twice than not at all
-                return True
-            if not claim(file):
-                os.close(file)
-                return False
-            self._claim = file
+            if self.folder is not None and self._claim is None:
+                self._claim = Claim.on(self.folder / LOCK_NAME)
+                if self._claim is None:
+                    return False
+                if self._claim.doubt:  # better sent twice than not at all
+                    self._say(
+                        f"{self._claim.doubt}: klarm cannot tell whether another process delivers "
+                        "this run, and delivers it all the same. People may be notified twice."
+                    )
             return True
 
     def release(self) -> None:
         """Let another process deliver."""
         with self._lock:
-            file, self._claim = self._claim, None
-            if file is not None:
-                release(file)
-                os.close(file)
+            if self._claim is not None:
+                self._claim.release()
+                self._claim = None
 
     def abandon(self) -> None:
         """Let go in a forked process of what the parent has claimed."""
         if self._claim is not None:
-            os.close(self._claim)
+            self._claim.abandon()
             self._claim = None
 
     def refresh(self) -> None:
@@ -126,11 +126,14 @@ class Outbox:
                 ):
                     if not isinstance(entry, Delivered):
                         self._orders.take_in(entry, began)
-                    elif not self._forgives(known := self._with_severity(entry)):
-                        self._take_in(known)
+                    else:
+                        self._take_in(self._with_severity(entry))
                     self._deliveries_to = end
+                if self._reads_first:
+                    self._reads_first = False
+                    self._forgive_earlier()
             except PermissionError as error:  # somebody else's: better sent twice than not at all
-                self._say_once(
+                self.say_once(
                     f"cannot read {deliveries.FILE_NAME} ({error.strerror}): people may be "
                     "notified twice."
                 )
@@ -141,7 +144,7 @@ class Outbox:
                     self._orders.take_in(command, began)
                     self._commands_to = end
             except PermissionError as error:
-                self._say_once(
+                self.say_once(
                     f"cannot read the commands ({error.strerror}): acknowledgements and silences "
                     "have no effect."
                 )
@@ -220,8 +223,26 @@ class Outbox:
         return event.event in RINGING and (channel, key_of(event)) in self._settled
 
     def rejections(self, channel: str) -> int:
-        """Return of how many incidents a channel rejected the latest message."""
-        return sum(name == channel for name, _ in self._rejected)
+        """Return of how many incidents a channel rejected the latest message, and nobody knows."""
+        known = self.acknowledged
+        return sum(name == channel and id_ not in known for name, id_ in self._rejected)
+
+    def is_rejected(self, channel: str, event: Event) -> bool:
+        """Return whether an event is settled only because a channel has rejected it."""
+        rejection = self._rejected.get((channel, event.id))
+        return rejection is not None and key_of(event) in rejection.keys
+
+    def pause_after_rejection(self, channel: str, incident: str, *, over: bool) -> float | None:
+        """Return how long what was rejected of an incident is still to rest; None: for good."""
+        rejection = self._rejected.get((channel, incident))
+        if rejection is None or rejection.is_final(over=over):
+            return None
+        return rejection.rests_for(self._clock())
+
+    def forgive(self, channel: str, events: Iterable[Event]) -> None:
+        """Have what was rejected pending once more."""
+        with self._lock:
+            self._forgive(channel, map(key_of, events))
 
     def was_rejected(self, channel: str, events: Sequence[Event]) -> bool:
         """Return whether any of these was rejected earlier, and nobody asked to send it again."""
@@ -230,6 +251,14 @@ class Outbox:
     def receipt(self, channel: str, incident: str) -> Mapping[str, str] | None:
         """Return what a channel needs to follow up on an incident; None if it was sent nothing."""
         return self._receipts.get((channel, incident))
+
+    def sent_at(self, channel: str, incident: str) -> float | None:
+        """Return when a channel was last sent something of an incident."""
+        return self._sent.get((channel, incident), (None, 0))[0]
+
+    def repeats(self, channel: str, incident: str) -> int:
+        """Return how many reminders of an incident a channel was sent."""
+        return self._sent.get((channel, incident), (None, 0))[1]
 
     def settle(
         self,
@@ -240,6 +269,7 @@ class Outbox:
         attempts: int = 0,
         reason: str = "",
         receipt: Mapping[str, str] | None = None,
+        repeat: int = 0,
     ) -> None:
         """Note what became of events, and write it down, or raise OSError."""
         began, now = self.began, self._clock()
@@ -257,29 +287,40 @@ class Outbox:
                 attempts=attempts,
                 reason=reason,
                 receipt=dict(receipt or {}),
+                repeat=repeat,
             )
             for event in events
         ]
         with self._lock:
             for entry in entries:
                 self._take_in(entry)
-        if self.folder is not None:
-            deliveries.append(self.folder, *entries)
+            if self.folder is not None:
+                deliveries.append(self.folder, *entries)
 
     def pass_over(self, channel: str, events: Iterable[Event]) -> None:
         """Note that a channel does not take events. Not written: the next process asks again."""
+        events = list(events)
         with self._lock:
+            for event in events:
+                self._rejected.pop((channel, event.id), None)
             self._passed_over.update((channel, key_of(event)) for event in events)
 
-    def _forgives(self, entry: Delivered) -> bool:
-        """Return whether an entry does not count: it is a rejection, and is to be sent again."""
-        if entry.outcome != "refused" or self._again == "none":
-            return False
-        if self._again == "open":
-            if entry.id in self._incidents_over():
-                return False
-            self._forgiven.add((entry.channel, entry.key))
-        return True
+    def _forgive(self, channel: str, keys: Iterable[Key]) -> None:
+        again = {(channel, key) for key in keys}
+        self._settled -= again
+        self._forgiven |= again
+
+    def _forgive_earlier(self) -> None:
+        """Have pending once more what earlier processes were refused, as far as is asked for."""
+        for (channel, incident), rejection in self._rejected.items():
+            if self._again == "all":
+                self._settled -= {(channel, key) for key in rejection.keys}
+            elif self._again != "none":
+                over = incident in self._incidents_over()
+                at_once = self._again == "open" and not over
+                rests = rejection.is_final(over=over) or rejection.rests_for(self._clock())
+                if at_once or not rests:
+                    self._forgive(channel, rejection.keys)
 
     def _incidents_over(self) -> set[str]:
         if self._over is None:
@@ -306,12 +347,14 @@ class Outbox:
 
     def _take_in(self, entry: Delivered) -> None:
         place = (entry.channel, entry.id)
-        self._settled.add((entry.channel, entry.key))
         if entry.outcome == "refused":
-            self._rejected.add(place)
+            if not self._rejected.setdefault(place, Rejection()).add(entry):
+                return
         elif entry.outcome == "sent":
-            self._rejected.discard(place)
+            self._rejected.pop(place, None)
+            self._sent[place] = (entry.time, max(entry.repeat, self.repeats(*place)))
             self._receipts[place] = {**self._receipts.get(place, {}), **entry.receipt}
+        self._settled.add((entry.channel, entry.key))
 
     def _on_damage(self, offset: int) -> None:
         if deliveries.FILE_NAME not in self._damaged:
@@ -326,7 +369,8 @@ class Outbox:
             self._damaged.add(COMMANDS_FILE)
             self._say(damage_at(offset))
 
-    def _say_once(self, message: str) -> None:
+    def say_once(self, message: str) -> None:
+        """Say it unless any channel has."""
         if message not in self._said:
             self._said.add(message)
             self._say(message)

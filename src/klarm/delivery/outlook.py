@@ -13,6 +13,7 @@ class Outlook(NamedTuple):
     """When a channel is tried again, in words."""
 
     failing: str = "retrying"
+    rejected_once: str = "retrying at most once an hour while its incident is open"
     rejecting: str = f"retrying every {UNTIL_REPAIRED_SECONDS / 60:g} minutes"
     # What to type later to send what it rejected. Nothing helps where a run is not recorded.
     command: str = ""
@@ -22,14 +23,11 @@ class Outlook(NamedTuple):
         return f"{channel}: delivery failed ({reason}); {self.failing}."
 
     def rejected(self, channel: str, reason: str) -> str:
-        """Say that a service will not take a message, whenever it is sent."""
+        """Say that a service did not take a message, though it could be reached."""
         by_hand = ""
         if self.command:
             by_hand = f" After the run, `{self.command}` sends everything it rejected."
-        return (
-            f"{channel}: message rejected ({reason}). The next start of the run retries it once if "
-            f"its incident is still open.{by_hand}"
-        )
+        return f"{channel}: message rejected ({reason}); {self.rejected_once}.{by_hand}"
 
     def rejected_in_a_row(self, channel: str, count: int) -> str:
         """Say that a channel takes nothing at all."""

@@ -28,6 +28,9 @@ class Turns:
     def __bool__(self) -> bool:
         return bool(self._events)
 
+    def __contains__(self, incident: object) -> bool:
+        return incident in self._events
+
     @property
     def all_tried(self) -> bool:
         """Whether it holds nothing that was not tried before."""

@@ -39,6 +39,14 @@ def prospects_of(run: Run, routes: Sequence[Route], outbox: Outbox, time: float)
     return found
 
 
+def is_all_delivered(run: Run, routes: Sequence[Route], outbox: Outbox, time: float) -> bool:
+    """Tell whether nothing is left to be sent now, and nothing rejected that nobody knows of."""
+    if any(outbox.rejections(route.channel.name) for route in routes):
+        return False
+    verdicts = prospects_of(run, routes, outbox, time).values()
+    return not any(verdict == "send" for of in verdicts for verdict in of.values())
+
+
 def _in_short(event: Event, run: str) -> Message:
     # Whether a channel takes a message does not depend on what the journal adds to it.
     return message_of(event, Context(run=run, now=0.0))

@@ -11,7 +11,7 @@ import msgspec
 from klarm.channels.base import Channel
 from klarm.channels.message import Message
 from klarm.incidents import why
-from klarm.types import RINGING, SEVERITIES, Event, EventKind
+from klarm.types import RINGING, SEVERITIES, Event, EventKind, Severity
 
 
 class Route(Protocol):
@@ -20,6 +20,14 @@ class Route(Protocol):
     @property
     def channel(self) -> Channel:
         """Where they go."""
+
+    @property
+    def repeat_after(self) -> float:
+        """After how many hours people are reminded of what nobody acknowledged; never after 0."""
+
+    @property
+    def repeat_severity(self) -> Severity:
+        """The least that they are reminded of."""
 
     def takes(self, message: Message) -> bool:
         """Return whether this is one of them."""

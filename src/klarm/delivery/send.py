@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from msgspec.structs import replace
+
 from klarm.channels.base import NotDelivered
-from klarm.delivery.log import FILE_NAME, Outcome
+from klarm.channels.message import reminder_of
+from klarm.delivery.log import FILE_NAME, Outcome, key_of
 from klarm.delivery.outbox import Outbox
 from klarm.delivery.routes import Route, Run, Writer, history_of, is_for, merge_events
 from klarm.types import Event
@@ -18,6 +22,14 @@ class Result(NamedTuple):
     outcome: Literal["sent", "passed_over", "failed", "rejected"]
     reason: str = ""
     after_seconds: float | None = None  # what the service asked for
+
+
+def message_id_of(events: Sequence[Event], repeat: int = 0) -> str:
+    """Return what is the same whenever these events are sent as one message, by any process."""
+    keys = "\n".join("/".join(map(str, key_of(event))) for event in events)
+    if repeat:
+        keys += f"\nreminder {repeat}"
+    return hashlib.sha256(keys.encode()).hexdigest()[:32]
 
 
 class Sender:
@@ -34,8 +46,10 @@ class Sender:
         self._say = say
         self._has_warned = False
 
-    def send(self, events: Sequence[Event], attempts: int) -> Result:
-        """Send the events of one incident as one message.
+    def send(
+        self, events: Sequence[Event], attempts: int, *, repeat: int = 0, now: float = 0.0
+    ) -> Result:
+        """Send the events of one incident as one message; `repeat` says which reminder it is.
 
         A rejection is not recorded here: it may be that the channel is at fault.
         """
@@ -48,6 +62,9 @@ class Sender:
             acknowledged_by=known_to,
             history=history_of(events),
         )
+        if repeat:
+            message = reminder_of(message, repeat, now)
+        message = replace(message, message_id=message_id_of(events, repeat))
         if not is_for(self._route, message, notified=receipt is not None):
             outbox.pass_over(self.channel, events)
             return Result("passed_over")
@@ -56,7 +73,7 @@ class Sender:
         except NotDelivered as failure:
             outcome: Literal["failed", "rejected"] = "failed" if failure.retry else "rejected"
             return Result(outcome, failure.reason, failure.after_seconds)
-        self.record(events, "sent", attempts=attempts, receipt=new_receipt)
+        self.record(events, "sent", attempts=attempts, receipt=new_receipt, repeat=repeat)
         return Result("sent")
 
     def record(
@@ -67,11 +84,18 @@ class Sender:
         attempts: int = 0,
         reason: str = "",
         receipt: Mapping[str, str] | None = None,
+        repeat: int = 0,
     ) -> None:
         """Record what became of events; say once if that cannot be written."""
         try:
             self._outbox.settle(
-                self.channel, events, outcome, attempts=attempts, reason=reason, receipt=receipt
+                self.channel,
+                events,
+                outcome,
+                attempts=attempts,
+                reason=reason,
+                receipt=receipt,
+                repeat=repeat,
             )
         except OSError as error:
             if not self._has_warned:

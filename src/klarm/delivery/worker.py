@@ -9,10 +9,12 @@ from collections.abc import Callable
 from klarm.delivery.outbox import Outbox
 from klarm.delivery.outlook import LIVE, Outlook
 from klarm.delivery.pending import Pending
+from klarm.delivery.rejected import Rejected
+from klarm.delivery.repeats import Repeats
 from klarm.delivery.retry import Retry
 from klarm.delivery.routes import Route, Run, Writer
 from klarm.delivery.send import Result, Sender
-from klarm.delivery.silences import HeldBack, judge
+from klarm.delivery.silences import LOOK_AGAIN_SECONDS, HeldBack, judge
 from klarm.types import Event
 
 # How often to look whether another process has stopped delivering.
@@ -44,6 +46,9 @@ class Worker:
         self.has_rejected = False
         self.retry = Retry(monotonic=monotonic, jitter=jitter)
         self.held = HeldBack()
+        self.rejected = Rejected()
+        self.repeats = Repeats(route.repeat_after * 3600.0, route.repeat_severity)
+        self._repeats_unread = behind
         self.pending = Pending(self.name, outbox, self.held, behind=behind)
         self._sender = Sender(route, outbox, write, run, say)
         self._outbox = outbox
@@ -77,12 +82,26 @@ class Worker:
             self._say_once(
                 "lost", "The run is not recorded, so events that found no room in memory are lost."
             )
-        if not self.pending.turns:
-            return self.pending.seconds_to_wait(now)
+        for events in self.rejected.take(now, self.pending.turns):
+            self._outbox.forgive(self.name, events)
+            self.pending.turns.add_recorded(events)
+        if not self.pending.turns and (seconds := self._seconds_to_reminder()) != 0.0:
+            waits = (
+                self.pending.seconds_to_wait(now),
+                self.rejected.seconds_to_wait(now),
+                seconds,
+            )
+            return min((wait for wait in waits if wait is not None), default=None)
         if not self._outbox.claim():
+            self._outbox.say_once(
+                "another process delivers this run: this one waits until that process ends."
+            )
             return _LOOK_AGAIN_SECONDS
         self._outbox.refresh()  # whoever delivered until now may have sent it
-        self._deliver_next(now)
+        if self.pending.turns:
+            self._deliver_next(now)
+        else:
+            self._remind()
         return self.retry.seconds_to_wait
 
     def on_internal_error(self, error: Exception) -> float:
@@ -95,6 +114,8 @@ class Worker:
         waiting, attempts = self.pending.turns.next()
         self._incident = waiting[0].id
         events = [event for event in waiting if not self._outbox.is_settled(self.name, event)]
+        if not events:
+            self._keep_rejected([e for e in waiting if self._outbox.is_rejected(self.name, e)])
         if not events or self._is_done(events, attempts, now):
             self.pending.turns.remove(self._incident)
         else:
@@ -102,6 +123,7 @@ class Worker:
 
     def _is_done(self, events: list[Event], attempts: int, now: float) -> bool:
         """Deliver the events of an incident; return whether they are no longer pending."""
+        self.repeats.note(events)
         verdict = judge(
             events,
             notified=self._outbox.receipt(self.name, self._incident) is not None,
@@ -113,6 +135,7 @@ class Worker:
             return True
         if verdict != "send":
             self._sender.record(events, verdict)
+            self.rejected.forget(self._incident)
             return True
         result = self._sender.send(events, attempts)
         if result.outcome == "failed":
@@ -124,8 +147,45 @@ class Worker:
             self.sent += 1
             if self.retry.is_rejecting or self.retry.is_failing:
                 self._say(self._outlook.works_again(self.name))
+                self.rejected.hurry()
             self.retry.succeeded()
         return True
+
+    def _next_reminder(self) -> tuple[float, Event] | None:
+        if self._repeats_unread:
+            self._repeats_unread = False
+            self.repeats.note(event for _, _, event in self._outbox.recorded())
+        return self.repeats.next(
+            self._clock(),
+            lambda incident: self._outbox.sent_at(self.name, incident),
+            self._outbox.acknowledged,
+        )
+
+    def _seconds_to_reminder(self) -> float | None:
+        due = self._next_reminder()
+        return None if due is None else due[0]
+
+    def _remind(self) -> None:
+        """Tell once more of an incident that is open, unless somebody knows of it by now."""
+        due = self._next_reminder()
+        if due is None or due[0]:
+            return
+        event, now = due[1], self._clock()
+        verdict = judge(
+            [event], notified=False, acknowledged=(), silences=self._outbox.in_force(now)
+        )
+        if verdict != "send":
+            self.repeats.put_off(event.id, now, LOOK_AGAIN_SECONDS)
+            return
+        repeat = self._outbox.repeats(self.name, event.id) + 1
+        result = self._sender.send([event], 1, repeat=repeat, now=now)
+        if result.outcome == "failed":
+            self._fail(result.reason, result.after_seconds)
+        elif result.outcome == "sent":
+            self.sent += 1
+            self.retry.succeeded()
+        else:
+            self.repeats.put_off(event.id, now)
 
     def _fail(self, reason: str, wish: float | None) -> None:
         if not self.retry.is_failing:
@@ -133,17 +193,25 @@ class Worker:
         self.retry.failed(wish)
 
     def _reject(self, events: list[Event], attempts: int, result: Result) -> bool:
-        """Give a message up, unless the channel is at fault: then the message stays pending."""
+        """Put a message off, unless the channel is at fault: then the message stays pending."""
         if self.retry.is_rejecting:
             self.retry.rejected()
             return False
         self._sender.record(events, "refused", attempts=attempts, reason=result.reason)
+        self._keep_rejected(events)
         self.has_rejected = True
         self._say_once("rejected", self._outlook.rejected(self.name, result.reason))
         self.retry.rejected(counts=not self._outbox.was_rejected(self.name, events))
         if self.retry.is_rejecting:
             self._say(self._outlook.rejected_in_a_row(self.name, self.retry.rejections))
         return True
+
+    def _keep_rejected(self, events: list[Event]) -> None:
+        """Have them tried again later, also where another process was refused."""
+        over = bool(events) and events[-1].event == "resolved"
+        pause = self._outbox.pause_after_rejection(self.name, self._incident, over=over)
+        if events and pause is not None:
+            self.rejected.add(events, self._monotonic(), pause)
 
     def _say_once(self, about: str, message: str) -> None:
         if about not in self._said:

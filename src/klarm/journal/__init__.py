@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from klarm.journal.appender import InUseError
 from klarm.journal.checksum import checked, sealed
 from klarm.journal.closing import close_at_rest, record_command
 from klarm.journal.commands import FILE_NAME as COMMANDS_FILE
 from klarm.journal.commands import (
+    append_alone,
     append_command,
     append_lines,
     damage_at,
@@ -35,7 +35,7 @@ from klarm.journal.identity import (
 )
 from klarm.journal.incident import IncidentRecord, add_event
 from klarm.journal.lines import Damage, OnDamage, Stored, whole_end
-from klarm.journal.locks import claim, is_surely_free, release
+from klarm.journal.locks import Claim, InUseError, claim, is_surely_free
 from klarm.journal.reading import head_of, is_journal, read_journal
 from klarm.journal.records import (
     FORMAT,
@@ -59,6 +59,7 @@ __all__ = [
     "FORMAT",
     "Bound",
     "Checkpoint",
+    "Claim",
     "Damage",
     "FileJournal",
     "Finish",
@@ -81,6 +82,7 @@ __all__ = [
     "Step",
     "Stored",
     "add_event",
+    "append_alone",
     "append_command",
     "append_lines",
     "began_at",
@@ -108,7 +110,6 @@ __all__ = [
     "record_crash",
     "recorded_events",
     "recorded_ids",
-    "release",
     "run_folder",
     "sealed",
     "steps_back",

@@ -6,22 +6,21 @@ import os
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
 from klarm.journal import locks
 
-# A local disk takes a line in microseconds; a network file system shows itself by this.
-_SLOW_SECONDS = 0.020
-_SLOW_IN_A_ROW = 3
+# A local disk takes a line in microseconds. A write that takes longer than this is lost time,
+_SLOW_SECONDS = 0.001
+# of which training bears so much at once, and in all within a window.
+_MAX_HANG_SECONDS = 1.0
+_WINDOW_SECONDS, _MAX_SHARE = 60.0, 0.01
 # What may wait in memory while the disk is full or slow: hours of training.
 _MAX_WAITING_BYTES = 32 * 2**20
 _MAX_WAITING_BATCHES = 100_000
 _PIECE = 65_536
-
-
-class InUseError(Exception):
-    """Another live process is appending to the file."""
 
 
 class Appender:
@@ -41,20 +40,19 @@ class Appender:
         clock: Callable[[], float] = time.perf_counter,
         open_file: Callable[[Path, int], int] = os.open,
     ) -> None:
-        """Open the file, or raise OSError, or InUseError."""
+        """Open the file, or raise OSError."""
         self._path = path
         self._absolute = path.absolute()  # the script may change its directory
         self._say = say
         self._clock = clock
         self._file = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        if not locks.claim(self._file):
-            os.close(self._file)
-            raise InUseError
+        # It decides nothing: other users, who cannot open the lock file, see by it who is live.
+        locks.claim(self._file)
         self._waiting = bytearray()
         self._in_trouble = False
         self._closed = False
         self._dropped = 0
-        self._slow_writes = 0
+        self._slow_writes: deque[tuple[float, float]] = deque()  # when, and seconds lost
         self._queue: queue.SimpleQueue[bytes | None] | None = None
         self._queued = 0
         self._taken = 0  # of those queued, by the thread
@@ -72,12 +70,9 @@ class Appender:
             return
         start = self._clock()
         self._write(lines)
-        if self._clock() - start < _SLOW_SECONDS:
-            self._slow_writes = 0
-        else:
-            self._slow_writes += 1
-            if self._slow_writes >= _SLOW_IN_A_ROW:
-                self._start_thread()
+        end = self._clock()
+        if end - start > _SLOW_SECONDS:
+            self._was_slow(start, end)
 
     def cut(self, size: int) -> None:
         """Cut the file to a size; if that fails, end its last line. For use before `append`."""
@@ -163,7 +158,17 @@ class Appender:
                 "wait in memory until it can be written again"
             )
 
-    def _start_thread(self) -> None:
+    def _was_slow(self, start: float, end: float) -> None:
+        """Have a thread write from now on, if too much time was lost; quick writes do not count."""
+        slow = self._slow_writes
+        slow.append((start, end - start))
+        while slow[0][0] < end - _WINDOW_SECONDS and len(slow) > 1:
+            slow.popleft()
+        lost = sum(seconds for _, seconds in slow)
+        if end - start > _MAX_HANG_SECONDS or lost > _MAX_SHARE * _WINDOW_SECONDS:
+            self._start_thread(lost)
+
+    def _start_thread(self, lost: float) -> None:
         batches: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         thread = threading.Thread(
             target=self._work, args=(batches,), name="klarm-journal", daemon=True
@@ -171,11 +176,12 @@ class Appender:
         try:
             thread.start()
         except RuntimeError:  # no more threads to be had: it stays slow
+            self._slow_writes.clear()
             return
         self._queue = batches
         self._say(
-            f"writing {self._path} is slow (over {_SLOW_SECONDS * 1000:.0f} ms a line); "
-            "from now on a thread does it, and training does not wait"
+            f"writing {self._path} is slow ({lost:.1f} s lost within a minute); from now on a "
+            "thread does it, and training does not wait"
         )
 
     def _work(self, batches: queue.SimpleQueue[bytes | None]) -> None:

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from klarm.journal.appender import InUseError
 from klarm.journal.crash import ended_by_crash, taken_up
 from klarm.journal.file import FILE_NAME, FileJournal
 from klarm.journal.fold import Fold
 from klarm.journal.incident import add_event
-from klarm.journal.locks import is_surely_free
+from klarm.journal.locks import InUseError, is_surely_free
 from klarm.journal.records import Finish
 from klarm.types import Command, Event, Reason
 

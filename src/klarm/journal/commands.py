@@ -62,13 +62,18 @@ def damage_at(offset: int) -> str:
 
 def append_lines(path: Path, lines: bytes) -> None:
     """Append whole lines to a file that several processes write to, or raise OSError."""
+    with locks.alone(path):
+        append_alone(path, lines)
+
+
+def append_alone(path: Path, lines: bytes) -> None:
+    """Append whole lines to a file that no other process writes to, or raise OSError."""
     file = open_own(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
     try:
-        with locks.alone(file):
-            if os.fstat(file).st_size and _last_byte(file) != b"\n":
-                lines = b"\n" + lines  # a line was torn by a crash: nothing is to be glued to it
-            while lines:
-                lines = lines[os.write(file, lines) :]
+        if os.fstat(file).st_size and _last_byte(file) != b"\n":
+            lines = b"\n" + lines  # a line was torn by a crash: nothing is to be glued to it
+        while lines:
+            lines = lines[os.write(file, lines) :]
     finally:
         os.close(file)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from klarm.journal.appender import InUseError
 from klarm.journal.file import FILE_NAME, FileJournal, host_name
 from klarm.journal.fold import Fold
-from klarm.journal.locks import is_surely_free
+from klarm.journal.lines import OnDamage
+from klarm.journal.locks import InUseError, is_surely_free
 from klarm.journal.records import FORMAT, Finish, Started
 from klarm.types import Event
 from klarm.version import __version__
@@ -28,12 +28,15 @@ def ended_by_crash(fold: Fold) -> list[Event]:
     ]
 
 
-def record_crash(folder: Path, say: Callable[[str], None]) -> list[Event]:
+def record_crash(
+    folder: Path, say: Callable[[str], None], on_damage: OnDamage | None = None
+) -> list[Event]:
     """Record that a run's last process died, if it did and left incidents open; or raise OSError.
 
     It is recorded as by a process that took the run up and ended at once. Returns what ended.
+    `on_damage` is told of lines that do not count.
     """
-    fold = Fold(folder / FILE_NAME)
+    fold = Fold(folder / FILE_NAME, on_damage)
     fold.update()
     ended = ended_by_crash(fold)
     if fold.finished or fold.head is None or not ended or not is_surely_free(folder / FILE_NAME):
@@ -42,6 +45,8 @@ def record_crash(folder: Path, say: Callable[[str], None]) -> list[Event]:
         journal = FileJournal(folder, say)
     except InUseError:
         return []
+    if journal.mended:
+        say(journal.mended)
     now = time.time()
     journal.record(taken_up(fold, now))
     journal.record(Finish(now, 0), ended)

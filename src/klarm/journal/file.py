@@ -16,6 +16,7 @@ from klarm.descriptors import open_own
 from klarm.journal.appender import Appender
 from klarm.journal.checksum import checked, sealed
 from klarm.journal.lines import RUN, Stored, whole_end
+from klarm.journal.locks import Claim, InUseError, lock_of
 from klarm.journal.reading import read_journal
 from klarm.journal.records import (
     NOT_JSON,
@@ -125,6 +126,8 @@ class FileJournal(_Batches):
         self._say = say
         self._appender = Appender(self.path, say, open_file=open_own)
         self._append = self._appender.append
+        self._claim = self._claimed()
+        self.mended = ""  # what was wrong with its end, for people
         self._mend()
 
     def stored(self, *, complete: bool = True) -> Stored | None:
@@ -134,12 +137,27 @@ class FileJournal(_Batches):
     def close(self, timeout: float) -> None:
         """Flush and close."""
         self._appender.close(timeout)
+        self._claim.release()
         if not os.path.exists(self._absolute):  # noqa: PTH110  # the other one raises
             self._say(f"{self.path} is gone: it was deleted while the run was recorded in it")
 
     def abandon(self) -> None:
         """Let go of the file, which the parent goes on with."""
         self._appender.abandon()
+        self._claim.abandon()
+
+    def _claimed(self) -> Claim:
+        """Return the claim of this process to record the run, or raise InUseError."""
+        claim = Claim.on(lock_of(self._absolute))
+        if claim is None:
+            self._appender.abandon()
+            raise InUseError
+        if claim.doubt:
+            self._say(
+                f"{claim.doubt}: klarm cannot tell whether another process records this run, and "
+                "records it all the same"
+            )
+        return claim
 
     def _mend(self) -> None:
         """Remove what a killed process left incomplete: readers have never counted it.
@@ -151,6 +169,10 @@ class FileJournal(_Batches):
         end, size = whole_end(self._absolute), self._absolute.stat().st_size
         if end == size:
             return
+        self.mended = (
+            f"the end of {self.path} was incomplete ({size - end} bytes) and does not count: the "
+            "last process was killed while it wrote, or the file is damaged"
+        )
         with self._absolute.open("rb") as file:
             file.seek(max(0, end - _MAX_LINE))
             last = file.read(min(end, _MAX_LINE)).rstrip(b"\n").rpartition(b"\n")[2]
