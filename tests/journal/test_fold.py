@@ -1,6 +1,7 @@
 """The fold: what a journal amounts to, in one reading or in many, in little memory.
 
-That counting steps, reading rows and looking back agree on rollbacks.py is tested here, too.
+That counting steps, reading rows and looking back agree on rollbacks.py is tested here, too, and
+that steps.py hands on what is there.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import webbrowser
 from pathlib import Path
@@ -66,7 +67,7 @@ def serve(
     is needed.
     """
     root = directory or Path(load().dir).expanduser()
-    if logs:  # whose runs are recorded there
+    if logs or directory is None:  # the first run may be yet to come
         root.mkdir(parents=True, exist_ok=True)
     server = page_server(root, host, port, token, allowed_hosts)
     say_where(server, root)
@@ -103,7 +104,11 @@ def page_server(
 
 def say_where(server: PageServer, root: Path) -> None:
     """Say where the page is, and what it lacks."""
+    from klarm.server.folders import find_runs
+
     click.echo(f"klarm shows the runs in {root} at {server.url} (Ctrl-C ends it)")
+    if not any(find_runs(os.fsencode(root.absolute()))):
+        click.echo("There is no run yet: the page shows each as it starts.")
     if not server.page.is_built:
         click.echo("The page itself is not built: `make page` does that. The API works without it.")
 

@@ -197,10 +197,14 @@ class RunIndex:
             self._go_back(record, line)
         elif isinstance(record, Started):
             self._news.what |= {"config", "activity"}
+            seen, is_first = self.last_seen, self._number == 0
             self._keep("run", self.fold.last_step or 0, line, time=record.started)
+            if not is_first:  # somebody may only have closed an incident of a run that has ended
+                self.last_seen = seen
         elif isinstance(record, Finish):
             self._news.what.add("activity")
-            self.last_seen = max(self.last_seen, record.time)
+            if record.steps:
+                self.last_seen = max(self.last_seen, record.time)
 
     def _go_back(self, resume: Resume, line: bytes) -> None:
         limit = Limit(resume.step)

@@ -115,6 +115,13 @@ class _Server(uvicorn.Server):
 def _check(root: Path, host: str, token: str | None) -> None:
     if not root.is_dir():
         raise CannotServeError(f"{root} is no folder; name the one that holds the runs")
+    try:
+        socket.getaddrinfo(host, None)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise CannotServeError(
+            f"{host} is no address of this machine ({reason}); try another --host"
+        ) from None
     if token is not None and len(token) < MIN_TOKEN:
         raise CannotServeError(f"a token must have at least {MIN_TOKEN} characters")
     if token is None and not is_loopback(host):
