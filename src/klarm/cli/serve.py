@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import webbrowser
 from pathlib import Path
@@ -104,10 +103,8 @@ def page_server(
 
 def say_where(server: PageServer, root: Path) -> None:
     """Say where the page is, and what it lacks."""
-    from klarm.server.folders import find_runs
-
     click.echo(f"klarm shows the runs in {root} at {server.url} (Ctrl-C ends it)")
-    if not any(find_runs(os.fsencode(root.absolute()))):
+    if not server.has_runs:
         click.echo("There is no run yet: the page shows each as it starts.")
     if not server.page.is_built:
         click.echo("The page itself is not built: `make page` does that. The API works without it.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 import time
@@ -14,6 +15,7 @@ import uvicorn
 
 from klarm.server.access import MIN_TOKEN, Access, is_loopback
 from klarm.server.app import make_app
+from klarm.server.folders import find_runs
 from klarm.server.index import Index
 from klarm.server.page import Page
 
@@ -65,6 +67,11 @@ class PageServer:
         """Where a browser on this machine finds it."""
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::", "") else self.host
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether there is a run to show."""
+        return any(find_runs(os.fsencode(self.index.root)))
 
     def run(self) -> None:
         """Serve until a signal comes."""
