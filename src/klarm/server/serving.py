@@ -71,7 +71,7 @@ class PageServer:
     @property
     def has_runs(self) -> bool:
         """Whether there is a run to show."""
-        return any(find_runs(os.fsencode(self.index.root)))
+        return next(find_runs(os.fsencode(self.index.root)), None) is not None
 
     def run(self) -> None:
         """Serve until a signal comes."""
