@@ -9,6 +9,8 @@ from playwright.sync_api import expect
 from recorded_runs import RecordedRun, exploding, healthy
 from site_under_test import Site
 
+from klarm.journal import FORMAT, FileJournal, Started
+
 Serve = Callable[[], Site]
 
 
@@ -52,6 +54,37 @@ def test_a_slider_shows_the_alerts_there_would_have_been(runs: Path, serve: Serv
     expect(page.get_by_role("region", name="klarm.yaml")).to_contain_text("baseline_mode: frozen")
     page.reload()
     expect(page.get_by_role("region", name="klarm.yaml")).to_contain_text("sigma_multiplier: 14")
+
+
+def test_what_was_tried_is_drawn_as_what_was_recorded(runs: Path, serve: Serve) -> None:
+    run = RecordedRun(runs, "burning")
+    run.log(exploding())
+    run.finish()
+    page = serve().open("/")
+    page.get_by_role("link", name="burning", exact=True).click()
+    page.get_by_role("link", name="What if …").click()
+    charts = page.locator("figure.metric .u-over")
+    expect(charts).to_have_count(2)
+    heights = {charts.nth(at).bounding_box()["height"] for at in (0, 1)}  # type: ignore[index]
+    assert len(heights) == 1
+    # Only those of the detector that is tried are drawn.
+    expect(page.get_by_text("alerts of kl_explosion")).to_be_visible()
+    page.get_by_label("Detector").select_option("kl_budget")
+    expect(page.get_by_text("alerts of kl_budget")).to_be_visible()
+
+
+def test_of_a_long_run_a_part_is_tried_and_all_of_it_on_demand(runs: Path, serve: Serve) -> None:
+    journal = FileJournal(runs / "long", print)
+    journal.record(Started("long", 1.8e9, "", "", {}, format=FORMAT))
+    for step in range(1, 12_001):
+        journal.step(step, 1.8e9 + step, {"kl": 0.02 + 0.001 * (step % 3)})
+    journal.close(10.0)
+    page = serve().open("/runs/long/what-if")
+    note = page.get_by_role("note")
+    expect(note).to_contain_text("of 12\u202f000 steps, from step")
+    note.get_by_role("button", name="Try all").click()
+    page.wait_for_url("**all=1**")
+    expect(note).to_have_count(0)
 
 
 def test_another_detector_can_be_tried(runs: Path, serve: Serve) -> None:

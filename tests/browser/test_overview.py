@@ -60,6 +60,41 @@ def test_the_filter_and_the_order_are_in_the_address(runs: Path, serve: Serve) -
     assert "sort=name" in page.url
 
 
+def test_the_heading_counts_the_runs_that_are_listed(runs: Path, serve: Serve) -> None:
+    RecordedRun(runs, "fine").log(healthy(60))
+    RecordedRun(runs, "burning").log(exploding())
+    page = serve().open("/?q=fine")
+    expect(page.locator("h1")).to_have_text("No run is in trouble")
+    expect(page.locator(".headline")).to_contain_text("1 of 2 runs listed")
+    page.get_by_label("Filter the runs").fill("")
+    expect(page.locator("h1")).to_have_text("1 run in trouble")
+
+
+def test_a_message_is_whole_on_a_usual_screen(runs: Path, serve: Serve) -> None:
+    RecordedRun(runs, "burning").log(exploding())
+    page = serve().open(viewport={"width": 1440, "height": 900})
+    message = page.locator(".trouble-message")
+    expect(message).to_be_visible()
+    assert message.evaluate("it => it.scrollHeight <= it.clientHeight + 1")
+    assert message.evaluate("it => it.scrollWidth <= it.clientWidth + 1")
+
+
+def test_a_run_of_which_nothing_can_be_read_is_not_green(runs: Path, serve: Serve) -> None:
+    for name, content in (("empty", b""), ("garbage", b"nonsense\n")):
+        (runs / name).mkdir()
+        (runs / name / "journal.jsonl").write_bytes(content)
+    RecordedRun(runs, "fine").log(healthy(20))
+    page = serve().open()
+    expect(page.locator('[data-run="garbage"]')).to_contain_text("unreadable")
+    expect(page.locator('[data-run="garbage"]')).to_have_class("run-row tone-neutral")
+    expect(page.locator('[data-run="empty"]')).to_contain_text("no data yet")
+    expect(page.locator(".headline")).to_contain_text("1 unreadable")
+    page.get_by_role("link", name="garbage").click()
+    expect(page.get_by_text("Nothing in the journal of this run can be read")).to_be_visible()
+    page.goto(page.url.split("/runs/")[0] + "/compare?runs=fine,garbage,empty")
+    expect(page.locator(".metric.large canvas")).to_be_visible()
+
+
 def test_the_keyboard_leads_to_a_run(runs: Path, serve: Serve) -> None:
     for name in ("apple", "banana"):
         RecordedRun(runs, name).log(healthy(20))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet
 from playwright.sync_api import Page, expect
 from recorded_runs import RecordedRun, exploding, explosion, healthy
 from site_under_test import Site
@@ -31,6 +33,21 @@ def drag_across(page: Page, start: float, end: float) -> None:
     page.mouse.down()
     page.mouse.move(box["x"] + end * box["width"], middle, steps=8)
     page.mouse.up()
+
+
+def swipe(page: Page, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Move a finger from one place to another."""
+    session = page.context.new_cdp_session(page)
+
+    def touch(kind: str, *points: tuple[float, float]) -> None:
+        at = [{"x": x, "y": y} for x, y in points]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": at})
+
+    touch("touchStart", start)
+    for share in range(1, 9):
+        x, y = (a + (b - a) * share / 8 for a, b in zip(start, end, strict=True))
+        touch("touchMove", (x, y))
+    touch("touchEnd")
 
 
 def test_it_says_what_is_wrong_and_what_to_do(runs: Path, tmp_path: Path, serve: Serve) -> None:
@@ -138,6 +155,63 @@ def test_a_nan_and_a_rollback_are_shown(runs: Path, serve: Serve) -> None:
     expect(legend).to_contain_text("NaN or infinite")
 
 
+def test_an_incident_that_a_rollback_undid_says_so(runs: Path, serve: Serve) -> None:
+    run = RecordedRun(runs, "watched")
+    run.log(healthy(120))
+    run.log(explosion(after=120))
+    run.log(row for row in healthy(60, seed=2) if int(str(row["step"])) > 50)
+    page = open_run(serve())
+    undone = page.locator(".incidents li", has_text="undone").first
+    expect(undone).to_contain_text("to 150 (training went back to step 51)")
+    expect(undone.get_by_role("button", name="Show in chart")).to_have_count(0)
+    undone.get_by_role("link").click()
+    expect(page.locator(".incident-head")).to_contain_text("training went back to step 51")
+
+
+def test_a_run_that_is_deleted_leads_back_to_the_others(runs: Path, serve: Serve) -> None:
+    run = RecordedRun(runs, "watched")
+    run.log(exploding())
+    run.finish()
+    RecordedRun(runs, "other").log(healthy(20))
+    site = serve()
+    site.expected_complaint = "404"
+    page = open_run(site)
+    another = site.open("/")
+    another.locator(".run-row .trouble").click()
+    expect(another.locator(".lead")).to_be_visible()
+    shutil.rmtree(run.folder)
+    for looked_at in (page, another):
+        expect(looked_at.get_by_role("alert")).to_contain_text("There is no run watched")
+        expect(looked_at.locator("h1")).to_have_count(0)
+        looked_at.get_by_role("alert").get_by_role("link", name="All runs").click()
+        expect(looked_at.locator(".run-row")).to_have_count(1)
+
+
+def test_a_finger_zooms_and_still_scrolls(runs: Path, serve: Serve) -> None:
+    RecordedRun(runs, "watched").log(exploding())
+    page = open_run(serve(), has_touch=True, viewport={"width": 400, "height": 800})
+    chart = page.locator(".metric.large .u-over")
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    assert box is not None
+    swipe(page, (box["x"] + 80, box["y"] + 150), (box["x"] + 84, box["y"] + 20))
+    assert "from=" not in page.url
+    box = chart.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    swipe(page, (box["x"] + 0.4 * box["width"], middle), (box["x"] + 0.8 * box["width"], middle))
+    page.wait_for_url("**from=**")
+    expect(page.get_by_text("Live follow is paused while zoomed")).to_be_visible()
+
+
+def test_the_latest_value_is_live_on_the_time_axis(runs: Path, serve: Serve) -> None:
+    run = RecordedRun(runs, "watched", seconds_per_step=30, started=1.8e9)
+    run.log(healthy(100))
+    page = open_run(serve(), query="?axis=time")
+    run.log([{"step": 101, "kl": 0.05, "loss": 0.4321}])
+    expect(page.locator('figure[data-metric="loss"] .readout')).to_have_text("latest 0.432")
+
+
 def test_it_can_be_exported(runs: Path, serve: Serve) -> None:
     RecordedRun(runs, "watched").log(healthy(30))
     page = open_run(serve())
@@ -150,6 +224,11 @@ def test_it_can_be_exported(runs: Path, serve: Serve) -> None:
     with page.expect_download() as picture:
         page.get_by_role("button", name="PNG").click()
     assert picture.value.path().read_bytes().startswith(b"\x89PNG")
+    with page.expect_download() as parquet:
+        page.get_by_role("button", name="Parquet").click()
+    table = pyarrow.parquet.read_table(parquet.value.path())
+    assert table.column_names[:3] == ["step", "time", "kl"]
+    assert table.num_rows == 30
 
 
 def test_the_settings_used_are_listed(runs: Path, serve: Serve) -> None:

@@ -179,10 +179,10 @@ def test_another_log_of_the_same_name_is_not_taken_for_the_same_run() -> None:
     [
         (["missing.jsonl", "--once"], "missing.jsonl does not exist"),
         (["missing.jsonl", "--until-idle", "0"], "missing.jsonl does not exist"),
-        (["junk.txt", "--once"], "junk.txt holds no rows: klarm follow reads what grows: CSV"),
-        (["empty", "--once"], "empty holds no event files: klarm follow reads what grows"),
+        (["junk.txt", "--once"], "junk.txt holds no rows: klarm follow reads CSV"),
+        (["empty", "--once"], "empty holds no event files: klarm follow reads"),
         (["empty", "--until-idle", "0"], "empty holds no event files: klarm follow reads"),
-        (["trainer_state.json"], "cannot be followed; klarm replay reads it"),
+        (["trainer_state.json", "--once"], "trainer_state.json holds no rows"),
         (["log.jsonl", "--config", "no.yaml"], "config file 'no.yaml' does not exist"),
         (["log.jsonl", "--run", "a/b"], "run 'a/b' cannot be the name of a folder; try 'a-b'"),
         (["log.jsonl", "--poll", "0"], "Invalid value for '--poll'"),
@@ -192,7 +192,7 @@ def test_mistakes_are_answered_in_one_line(arguments: list[str], message: str) -
     """With exit code 2 and no traceback."""
     Path("junk.txt").write_text("junk\n")
     Path("empty").mkdir()
-    Path("trainer_state.json").write_text('{"log_history": [{"step": 1, "kl": 0.1}]}')
+    Path("trainer_state.json").write_text('{"log_history": []}')
     done = run(*arguments)
     assert done.returncode == 2
     assert message in done.stderr

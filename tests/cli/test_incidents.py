@@ -39,6 +39,20 @@ def test_damaged_lines_are_named_and_the_rest_is_shown() -> None:
     assert done.stderr.count("ignored") == 3
 
 
+def test_the_latest_run_is_the_latest_that_can_be_read() -> None:
+    """An empty journal, or one of garbage, is nobody's latest run."""
+    damaged_run()
+    for name, content in (("empty", b""), ("garbage", b"nonsense\n")):
+        folder = Path("klarm_runs") / name
+        folder.mkdir()
+        (folder / "journal.jsonl").write_bytes(content)
+    for arguments in (["incidents"], ["ack", "1"], ["silence", "kl", "--for", "2h"]):
+        done = CliRunner().invoke(command, arguments)
+        assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(command, ["incidents", "garbage"])
+    assert "does not begin as a journal does" in done.output
+
+
 def test_a_replay_names_damaged_lines() -> None:
     """And replays the others."""
     damaged_run()

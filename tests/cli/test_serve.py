@@ -105,7 +105,7 @@ def test_without_a_folder_it_is_where_runs_are_recorded() -> None:
         assert asked(f"{url}/api/v1/status")["folder"] == "runs"  # type: ignore[index]
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", socket.gethostname()])
 def test_what_others_can_reach_needs_a_token(host: str) -> None:
     """It says how to get one."""
     Path("runs").mkdir()
@@ -133,6 +133,26 @@ def test_what_cannot_be_served_says_why() -> None:
         taken.listen()
         port = str(taken.getsockname()[1])
         assert "try another --port" in refused("serve", "runs", "--port", port)
+
+
+def test_a_host_that_is_not_there_is_said_before_a_token_is_asked_for() -> None:
+    """Nobody should make a secret for a typing error."""
+    Path("runs").mkdir()
+    said = refused("serve", "runs", "--host", "nosuch.invalid")
+    assert "try another --host" in said
+    assert "token" not in said
+
+
+def test_it_waits_for_the_first_run() -> None:
+    """Where runs are recorded by default; a folder that was named has to be there."""
+    with started("serve", "--port", "0", KLARM_DIR="to/come") as (url, process):
+        assert process.stdout is not None
+        assert "There is no run yet" in process.stdout.readline()
+        assert runs_at(url) == []
+        klarm.init("first", dir="to/come", console=False)
+        klarm.log({"kl": 0.1}, step=1)
+        klarm.finish()
+        wait_for(lambda: [run["id"] for run in runs_at(url)] == ["first"])
 
 
 def test_without_the_extra_it_says_what_to_install() -> None:
@@ -188,6 +208,22 @@ def wait_for(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < until
         time.sleep(0.1)
+
+
+def test_a_log_that_is_one_document_is_shown_and_followed() -> None:
+    """As the Trainer of Hugging Face writes it, again and again as a whole."""
+    state = Path("grpo/checkpoint-10/trainer_state.json")
+    state.parent.mkdir(parents=True)
+
+    def save(steps: int) -> None:
+        rows = [{"step": step, "kl": 0.02, "reward": 0.1} for step in range(1, steps + 1)]
+        state.write_text(json.dumps({"log_history": rows}))
+
+    save(10)
+    with started("serve", "runs", "--port", "0", "--follow", str(state)) as (url, _):
+        wait_for(lambda: [(run["id"], run["last_step"]) for run in runs_at(url)] == [("grpo", 10)])
+        save(20)
+        wait_for(lambda: [run["last_step"] for run in runs_at(url)] == [20])
 
 
 def test_a_log_that_klarm_did_not_write_is_shown_and_followed() -> None:

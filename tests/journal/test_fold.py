@@ -1,6 +1,7 @@
 """The fold: what a journal amounts to, in one reading or in many, in little memory.
 
-That counting steps, reading rows and looking back agree on rollbacks.py is tested here, too.
+That counting steps, reading rows and looking back agree on rollbacks.py is tested here, too, and
+that steps.py hands on what is there.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from klarm.journal.records import (
     Resume,
     Started,
     Step,
+    decoded,
     encode_step,
 )
 from klarm.journal.rows import surviving_rows
@@ -317,9 +319,17 @@ def test_a_saved_fold_goes_on_where_it_was(batches: list[Batch], at_most: int) -
 def test_whoever_listens_is_given_every_record(batches: list[Batch]) -> None:
     """And the fold comes to the same as without a listener."""
     written([(RUN, []), *batches])
-    alone, heard = Fold(JOURNAL), []
+    alone, heard = Fold(JOURNAL), list[object]()
     alone.update()
-    listened = Fold(JOURNAL, on_record=lambda record, line: heard.append((record, line)))
+    listened = Fold(
+        JOURNAL,
+        on_record=lambda record, line: heard.append(line),
+        on_steps=lambda steps: heard.extend((step.step, step.metrics) for step in steps),
+    )
     listened.update()
     assert listened.saved() == alone.saved()
-    assert [line for _, line in heard] == JOURNAL.read_bytes().splitlines()
+    records = (decoded(line) for line in JOURNAL.read_bytes().splitlines())
+    assert heard == [
+        (record.step, record.metrics) if isinstance(record, Step) else line
+        for record, line in zip(records, JOURNAL.read_bytes().splitlines(), strict=True)
+    ]

@@ -47,12 +47,15 @@ def test_acknowledging_appends_a_command(client: Client) -> None:
 def test_closing_an_incident_of_a_run_at_rest(client: Client, accept: bool, became: str) -> None:
     """It shows at once, and is in the journal for every other command."""
     before = client.get("/runs")["runs"][0]["incidents"]["open"]
+    last_seen = client.get("/runs")["runs"][0]["last_seen"]
     id_ = open_incident(client)
     answer = client.post(f"/runs/exploding/incidents/{id_}/close", {"by": "ada", "accept": accept})
     assert (answer.status, answer.json["applied"]) == (200, "now")
     found = client.get(f"/runs/exploding/incidents/{id_}")
     assert (found["state"], found["state_text"], found["by"]) == ("resolved", became, "ada")
     wait_until(lambda: client.get("/runs")["runs"][0]["incidents"]["open"] == before - 1)
+    # Nobody has trained it meanwhile.
+    assert client.get("/runs")["runs"][0]["last_seen"] == last_seen
     fold = Fold(RUNS / "exploding/journal.jsonl")
     fold.update()
     assert fold.incidents[id_].reason == became  # what other commands see

@@ -1,7 +1,8 @@
 """The API over real journals, asked over HTTP: app.py, routes.py and what stands behind them.
 
 handlers.py, overview.py, summary.py, curves.py, history.py, incidents.py, incident_detail.py,
-timeline.py, arithmetic.py, configs.py, run_view.py, index.py and problems.py are asked here.
+timeline.py, arithmetic.py, accepted.py, configs.py, run_view.py, index.py and problems.py are asked
+here.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from serving_runs import RUNS, Client, record, served, write_steps
 
 import klarm
 from klarm.detectors import KLExplosionDetector
-from klarm.journal import Fold, surviving_rows
+from klarm.journal import Fold, new_key, surviving_rows
+from klarm.types import Command
 
 
 @pytest.fixture
@@ -125,6 +127,38 @@ def test_an_incident_tells_all_there_is(client: Client) -> None:
     assert client.get(f"/incidents/{found['id']}") == found
 
 
+def test_what_moved_is_drawn_where_it_was_told(client: Client) -> None:
+    """Up to the event that says so: here the incident has escalated since it opened."""
+    found = client.get(f"/runs/exploding/incidents/{first_on_kl(client)}")
+    events = [moment for moment in found["timeline"] if moment["event"] in ("opened", "escalated")]
+    assert len(events) > 1
+    moved = found["moved"]
+    assert (moved["event"], moved["step"]) == (events[-1]["event"], events[-1]["step"])
+    assert moved["from"] < found["started"] < moved["step"] < moved["to"]
+
+
+def test_a_level_that_was_accepted_is_the_baseline_from_there_on() -> None:
+    """As the detector of the run has learnt it."""
+    monitor = klarm.init("a", dir=str(RUNS), console=False)
+    for step in range(1, 101):
+        monitor.log({"kl": 0.02 + 0.001 * (step % 3)}, step=step)
+    for step in range(101, 121):
+        monitor.log({"kl": 0.5 + 0.01 * (step % 3)}, step=step)
+    (incident,) = [known for known in monitor.incidents if known.signal == "kl"]
+    monitor.hand_over(
+        Command(command="accept", key=new_key(), time=1.0, by="ada", incident=incident.id)
+    )
+    for step in range(121, 200):
+        monitor.log({"kl": 0.5 + 0.01 * (step % 3)}, step=step)
+    with served() as client:
+        for axis in ("step", "time"):
+            found = client.get(f"/runs/a/baseline?width=10000&axis={axis}")
+            assert found["mean"][-1] == pytest.approx(0.51, abs=0.01)
+    detector = next(one for one in monitor.detectors if one.name == "kl_explosion")
+    assert found["mean"][-1] == pytest.approx(detector.mean)
+    klarm.finish()
+
+
 def test_checkpoints_in_an_incident_are_unsafe(client: Client) -> None:
     """Those before it are not."""
     found = client.get("/runs/exploding/checkpoints")["checkpoints"]
@@ -182,6 +216,9 @@ def test_what_training_went_back_on_is_not_shown() -> None:
         assert [known["counts"] for known in saved] == [True, False]
         incidents = client.get("/runs/back/incidents")["incidents"]
         assert [known["state_text"] for known in incidents] == ["undone"]
+        # The steps that it was about, not the one that training went back to.
+        assert [(known["started"], known["ended"]) for known in incidents] == [(50, 60)]
+        assert incidents[0]["ended_time"] is None
         alerts = client.get("/runs/back/alerts?from=50")["alerts"]
         assert alerts
         assert all(alert["rolled_back"] for alert in alerts)

@@ -16,7 +16,7 @@ from serving_runs import database
 
 from klarm.journal import Checkpoint, Fold, Resume, Step, surviving_rows
 from klarm.server.blocks import RunBlocks
-from klarm.server.packing import column, has_value, pack_floats, unpack_floats
+from klarm.server.packing import columns, has_value, pack_floats, unpack_floats
 from klarm.server.run_index import RunIndex
 from klarm.types import Alert
 
@@ -126,7 +126,9 @@ def test_many_small_blocks_become_a_large_one() -> None:
 
 def test_a_logged_nan_is_not_a_missing_value(tmp_path: Path) -> None:
     """They differ in bits, and both survive being packed."""
-    values = unpack_floats(pack_floats(column([1, "NaN", None, math.inf, "words"])))
+    logged = [1, "NaN", None, math.inf, "words"]
+    _, table = columns([{"kl": value} for value in logged])
+    values = unpack_floats(pack_floats(table[0]))
     assert has_value(values).tolist() == [True, True, False, True, False]
     assert math.isnan(values[1])
     assert values[3] == math.inf

@@ -21,6 +21,16 @@ def test_the_address_is_one_that_a_browser_finds() -> None:
     server.stop()
 
 
+def test_it_knows_whether_there_is_a_run_to_show() -> None:
+    """Also where the folder is a run itself."""
+    write_steps("a", {1: {"kl": 0.1}})
+    Path("none").mkdir()
+    for folder, has_runs in (("runs", True), ("runs/a", True), ("none", False)):
+        server = PageServer(Path(folder), print, port=0)
+        assert server.has_runs is has_runs
+        server.stop()
+
+
 def test_nothing_is_left_when_it_stops() -> None:
     """No thread, no lock: another server can use the index."""
     write_steps("a", {1: {"kl": 0.1}})

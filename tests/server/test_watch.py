@@ -155,6 +155,28 @@ def test_a_file_that_is_no_journal_harms_nobody() -> None:
         assert {run["id"]: run["steps"] for run in client.get("/runs")["runs"]} == {"a": 1, "b": 0}
 
 
+@pytest.mark.parametrize(
+    ("content", "health"),
+    [
+        (b"", "empty"),
+        (b"no journal at all\n", "unreadable"),
+        (b"no line of a journal either", "unreadable"),
+    ],
+)
+def test_a_run_of_which_nothing_can_be_read_is_not_ok(content: bytes, health: str) -> None:
+    """And it does not get in the way of comparing others."""
+    (RUNS / "b").mkdir(parents=True)
+    (RUNS / "b" / FILE_NAME).write_bytes(content)
+    record("a", "healthy", rows=5)
+    record("c", "healthy", rows=5, kl_explosion={"sigma_multiplier": 5.0})
+    with served() as client:
+        found = {run["id"]: run["health"] for run in client.get("/runs")["runs"]}
+        assert found == {"a": "ok", "b": health, "c": "ok"}
+        compared = client.get("/compare?runs=a,b,c")
+        differences = [known["setting"] for known in compared["differences"]]
+        assert differences == ["kl_explosion.sigma_multiplier"]
+
+
 def test_an_index_that_is_damaged_is_built_again() -> None:
     """At the start and while it is used; nothing is lost, and it is said."""
     write_steps("a", {step: {"kl": 0.1} for step in range(3000)})

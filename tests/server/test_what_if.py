@@ -8,6 +8,7 @@ import pytest
 import yaml
 from serving_runs import RUNS, Client, record, served
 
+import klarm
 from klarm.analysis.replay import ids_in, replay
 from klarm.config import load
 from klarm.sources import read_log
@@ -50,6 +51,21 @@ def test_of_a_long_run_the_last_steps_are_tried(client: Client) -> None:
     found = client.post("/runs/exploding/what-if", {"last_steps": 100}).json
     assert found["truncated"]
     assert 100 <= found["steps"] <= 300
+
+
+def test_of_a_long_run_what_was_recorded_is_counted_in_the_same_steps() -> None:
+    """Else, less would always be found than was recorded."""
+    monitor = klarm.init("long", dir=str(RUNS), console=False)
+    for step in range(1, 4001):
+        monitor.log({"kl": 9.0 if step == 100 else 0.02 + 0.001 * (step % 3)}, step=step)
+    klarm.finish()
+    with served() as client:
+        every = client.post("/runs/long/what-if").json
+        assert every["recorded"]["alerts_total"] > 0
+        assert every["first_step"] == 1
+        last = client.post("/runs/long/what-if", {"last_steps": 1000}).json
+        assert last["first_step"] > 2000
+        assert last["recorded"]["alerts_total"] == 0
 
 
 @pytest.mark.parametrize(

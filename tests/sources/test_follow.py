@@ -304,9 +304,35 @@ def test_a_step_of_an_event_file_that_came_in_two_parts_is_known_again() -> None
     assert followed.poll() + followed.poll() == []
 
 
-def a_trainer_state() -> Path:
-    Path("trainer_state.json").write_text('{"log_history": [{"step": 1, "kl": 0.1}]}')
-    return Path("trainer_state.json")
+def trainer_state(*steps: int, kl: float = 0.1, begin: str = "") -> None:
+    """Write one as the Trainer does: as a whole."""
+    rows = [{"step": step, "kl": kl + step / 1000} for step in steps]
+    text = json.dumps({"best_metric": None, "log_history": rows}, indent=2)
+    Path("out/trainer_state.json").write_text(begin or text)
+
+
+@pytest.mark.parametrize("path", ["out/trainer_state.json", "out"])
+def test_a_document_that_is_written_anew_is_followed(path: str) -> None:
+    """Each row once, whatever is found half written, and across a restart."""
+    Path("out").mkdir()
+    trainer_state()
+    followed = Followed(path)
+    assert followed.poll() == []
+    trainer_state(1, 2)
+    assert followed.poll() == [1, 2]
+    assert followed.poll() == []
+    trainer_state(begin='{"log_history": [{"step": 1')
+    assert followed.poll() == []
+    trainer_state(1, 2, 3)
+    assert followed.poll() == [3]
+    klarm.finish()
+    followed = Followed(path)
+    assert followed.poll() == []
+    trainer_state(1, 2, 3, 4)
+    assert followed.poll() == [4]
+    trainer_state(1, 2, 3, kl=0.5)
+    assert followed.poll() + followed.poll() == [1, 2, 3]
+    assert "was truncated or replaced" in followed.said[0]
 
 
 def a_journal() -> Path:
@@ -322,7 +348,6 @@ def a_pipe() -> Path:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (a_trainer_state, "is written as a whole and cannot be followed; klarm replay reads it"),
         (a_journal, "is a journal of klarm: its run is watched already"),
         (a_pipe, "is not a file; save what it gives to one first"),
     ],

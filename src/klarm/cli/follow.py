@@ -20,6 +20,7 @@ from klarm.monitor import Monitor
 from klarm.notices import Notices
 from klarm.settings import ConfigError
 from klarm.sources import SourceError
+from klarm.sources.document import TRAINER_STATE
 from klarm.sources.follow import Follower
 from klarm.sources.formats import FOLLOWABLE
 from klarm.sources.recorded import Recorded
@@ -64,9 +65,10 @@ def follow(
 ) -> None:
     """Watch a run by the LOG it writes, from its beginning and as it grows.
 
-    LOG is a JSON Lines or CSV file, what a trainer prints, or a TensorBoard event file or folder.
-    It need not be there yet. Started again, it goes on where it was. Ctrl-C ends it, with exit
-    code 0; 1 if something could not be delivered, 2 if the log cannot be followed.
+    LOG is a JSON Lines or CSV file, what a trainer prints, trainer_state.json, or a TensorBoard
+    event file or folder. It need not be there yet. Started again, it goes on where it was. Ctrl-C
+    ends it, with exit code 0; 1 if something could not be delivered, 2 if the log cannot be
+    followed.
     """
     settings = load(config_file, {"run": run} if run else None, overrides_from="--run")
     name = settings.run or _name_for(log)
@@ -161,6 +163,8 @@ class Watch:
 def _name_for(log: Path) -> str:
     """Return the name of a run whose log has this path: the folder's or the file's."""
     log = log.absolute()
+    if log.name == TRAINER_STATE:  # every run of the Trainer calls it so
+        log = log.parent.parent if log.parent.name.startswith("checkpoint-") else log.parent
     name = log.name if log.is_dir() or "tfevents" in log.name else log.stem
     return name.lstrip(".") or "run"
 

@@ -29,7 +29,12 @@ def find_run(run: str | None, settings: Config) -> Path:
             raise click.ClickException(
                 f"there is no run in {settings.dir}; name one, or its folder, with --run"
             )
-        return max(known, key=lambda folder: (folder / FILE_NAME).stat().st_mtime)
+        latest_first = sorted(
+            known, key=lambda folder: (folder / FILE_NAME).stat().st_mtime, reverse=True
+        )
+        # A journal that is empty or damaged beyond reading is nobody's latest run.
+        readable = (folder for folder in latest_first if head_of(folder / FILE_NAME) is not None)
+        return next(readable, latest_first[0])
     if (Path(run) / FILE_NAME).is_file():
         return Path(run)
     folder = run_folder(settings.dir, run)

@@ -67,7 +67,7 @@ def serve(
     is needed.
     """
     root = directory or Path(load().dir).expanduser()
-    if logs:  # whose runs are recorded there
+    if logs or directory is None:  # the first run may be yet to come
         root.mkdir(parents=True, exist_ok=True)
     server = page_server(root, host, port, token, allowed_hosts)
     say_where(server, root)
@@ -105,6 +105,8 @@ def page_server(
 def say_where(server: PageServer, root: Path) -> None:
     """Say where the page is, and what it lacks."""
     echo(f"klarm shows the runs in {root} at {server.url} (Ctrl-C ends it)")
+    if not server.has_runs:
+        echo("There is no run yet: the page shows each as it starts.")
     if not server.page.is_built:
         echo("The page itself is not built: `make page` does that. The API works without it.")
 

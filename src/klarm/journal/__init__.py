@@ -24,7 +24,7 @@ from klarm.journal.file import (
     host_name,
     run_folder,
 )
-from klarm.journal.fold import Fold, OnRecord, Rollback, SavedFold
+from klarm.journal.fold import Fold, OnRecord, OnSteps, Rollback, SavedFold
 from klarm.journal.identity import (
     NewId,
     counting_ids,
@@ -52,11 +52,13 @@ from klarm.journal.records import (
 from klarm.journal.rollbacks import Limit
 from klarm.journal.rows import Row, surviving_rows, with_commands
 from klarm.journal.search import began_at, opening_of, place_of, recorded_events, steps_back
+from klarm.journal.steps import AnyStep
 
 __all__ = [
     "COMMANDS_FILE",
     "FILE_NAME",
     "FORMAT",
+    "AnyStep",
     "Bound",
     "Checkpoint",
     "Claim",
@@ -72,6 +74,7 @@ __all__ = [
     "NewId",
     "OnDamage",
     "OnRecord",
+    "OnSteps",
     "Record",
     "Resume",
     "Rollback",

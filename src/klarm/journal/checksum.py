@@ -28,7 +28,10 @@ def checked(line: bytes) -> Verdict:
     >>> checked(line), checked(line.replace(b"7", b"8")), checked(b'{"type":"finish"}')
     ('good', 'bad', 'none')
     """
-    body, end = line.rstrip(b"\r\n"), -_LENGTH
+    end = -_LENGTH
+    if line[-10:] == b'%08x"}' % zlib.crc32(line[:end]) and line[end:-10] == _FIELD:
+        return "good"  # nearly every line
+    body = line.rstrip(b"\r\n")
     if body[end : end + len(_FIELD)] != _FIELD or not body.endswith(b'"}'):
         return "none"
     return "good" if body[-10:-2] == b"%08x" % zlib.crc32(body[:end]) else "bad"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
 import msgspec
 
 from klarm.journal.incident import IncidentRecord, add_event
-from klarm.journal.lines import OnDamage, Stored, Verifier, lines_between, opened, whole_end
+from klarm.journal.lines import OnDamage, Stored, Verifier, opened, pieces_between, whole_end
 from klarm.journal.records import (
     Bound,
     Checkpoint,
@@ -22,6 +22,7 @@ from klarm.journal.records import (
 )
 from klarm.journal.rollbacks import Limit
 from klarm.journal.search import identified, steps_back
+from klarm.journal.steps import AnyStep, decoded_steps
 from klarm.metrics import Origin
 from klarm.types import Command, Event
 
@@ -29,8 +30,10 @@ _STEP = b'{"type":"step","step":'
 _SKIPPED = (b'{"type":"alert"', b'{"type":"blip"', b'{"type":"source"')
 
 
-# Is given each record that counts, an event with its id, and the line that it stands on.
+# Is given each record that counts and is no step, an event with its id, and the line it stands on.
 OnRecord = Callable[[Record, bytes], None]
+# Is given steps that count, as many as stand on lines behind each other.
+OnSteps = Callable[[Sequence[AnyStep]], None]
 
 
 class Rollback(NamedTuple):
@@ -74,10 +77,12 @@ class Fold:
         journal: Stored,
         on_damage: OnDamage | None = None,
         on_record: OnRecord | None = None,
+        on_steps: OnSteps | None = None,
     ) -> None:
         """Prepare to read a journal. `on_damage` is given each line that does not count, and why.
 
-        `on_record` is given every record that does. The first `update` reads what there is.
+        `on_steps` and `on_record` are given all that do, in order. The first `update` reads what
+        there is.
         """
         self.head: Started | None = None  # the first run line that can be read
         self.run = journal.absolute().parent.name if isinstance(journal, Path) else ""
@@ -95,7 +100,7 @@ class Fold:
         self.read_to = 0  # bytes
         self._journal = journal
         self._verifier = Verifier(on_damage)
-        self._on_record = on_record
+        self._on_record, self._on_steps = on_record, on_steps
         self._in_order = True  # no step is lower than the one before without a resume line
 
     def update(self, at_most: int | None = None) -> list[Event]:
@@ -108,22 +113,10 @@ class Fold:
         with opened(self._journal) as file:
             end = whole_end(file)
             stop = end if at_most is None else self.read_to + at_most
-            for begin, line in lines_between(file, self.read_to, end):
-                if begin >= stop:
+            for begin, lines in pieces_between(file, self.read_to, end):
+                self._add_lines(lines, begin, stop, file, new)
+                if self.read_to >= stop:
                     break
-                self.read_to = begin + len(line) + 1
-                if not self._verifier.passes(line):
-                    continue
-                if self._on_record is not None:
-                    self._hand_on(line, begin, file, new)
-                    continue
-                if line.startswith(_SKIPPED):
-                    continue
-                step = _step_number(line) if self._verifier.sealed else None
-                if step is not None:
-                    self._add_step(step)
-                elif (record := decoded(line)) is not None:
-                    self._add(record, begin, file, new)
         return new
 
     def saved(self) -> SavedFold:
@@ -159,24 +152,59 @@ class Fold:
         self.read_to, self._in_order = saved.read_to, saved.in_order
         self._verifier.number, self._verifier.sealed = saved.lines, saved.sealed
 
-    def _hand_on(self, line: bytes, begin: int, file: IO[bytes], new: list[Event]) -> None:
-        """Take in a line of which somebody else wants the record as well."""
-        record = decoded(line)
-        if record is None or self._on_record is None:
+    def _add_lines(
+        self, lines: list[bytes], begin: int, stop: int, file: IO[bytes], new: list[Event]
+    ) -> None:
+        """Take in lines of which the first begins at an offset, up to one that begins at `stop`."""
+        wants_steps, passes = self._on_steps is not None, self._verifier.passes
+        steps: list[bytes] = []  # that are to be handed on
+        for line in lines:
+            if begin >= stop:
+                break
+            if passes(line):
+                if wants_steps and line.startswith(_STEP):
+                    steps.append(line)
+                else:
+                    if steps:
+                        self._hand_on_steps(steps)
+                    self._add_line(line, begin, file, new)
+            begin += len(line) + 1
+        if steps:
+            self._hand_on_steps(steps)
+        self.read_to = begin
+
+    def _hand_on_steps(self, lines: list[bytes]) -> None:
+        """Take in steps that somebody else wants as well."""
+        steps = decoded_steps(lines)
+        lines.clear()
+        for step in steps:
+            self._add_step(step.step)
+        if steps and self._on_steps is not None:
+            self._on_steps(steps)
+
+    def _add_line(self, line: bytes, begin: int, file: IO[bytes], new: list[Event]) -> None:
+        is_wanted = self._on_record is not None
+        if not is_wanted and line.startswith(_SKIPPED):
             return
-        if isinstance(record, Step):
-            self._add_step(record.step)
-        else:
-            if isinstance(record, Event):
-                record = identified(record, self.began)
-            self._add(record, begin, file, new)
-        self._on_record(record, line)
+        step = None if is_wanted or not self._verifier.sealed else _step_number(line)
+        if step is not None:
+            self._add_step(step)
+            return
+        record = decoded(line)
+        if record is None:
+            return
+        if isinstance(record, Event):
+            record = identified(record, self.began)
+        self._add(record, begin, file, new)
+        if isinstance(record, Step) and self._on_steps is not None:  # klarm spells it otherwise
+            self._on_steps([record])
+        elif self._on_record is not None:
+            self._on_record(record, line)
 
     def _add(self, record: Record, begin: int, file: IO[bytes], new: list[Event]) -> None:
         if isinstance(record, Event):
-            event = identified(record, self.began)
-            add_event(self.incidents, event)
-            new.append(event)
+            add_event(self.incidents, record)
+            new.append(record)
         elif isinstance(record, Step):
             self._add_step(record.step)
         elif isinstance(record, Resume):

@@ -90,6 +90,14 @@ def lines_between(file: IO[bytes], start: int, end: int) -> Iterator[tuple[int, 
 
     Others may read or write the same open file meanwhile.
     """
+    for at, lines in pieces_between(file, start, end):
+        for line in lines:
+            yield at, line
+            at += len(line) + 1  # noqa: PLW2901
+
+
+def pieces_between(file: IO[bytes], start: int, end: int) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield the lines from an offset to another, many at once, with where the first begins."""
     rest = b""
     at = start  # where what is not yielded yet begins
     while at + len(rest) < end:
@@ -97,10 +105,9 @@ def lines_between(file: IO[bytes], start: int, end: int) -> Iterator[tuple[int, 
         piece = file.read(min(_PIECE, end - at - len(rest)))
         if not piece:
             return
-        *lines, rest = (rest + piece).split(b"\n")
-        for line in lines:
-            yield at, line
-            at += len(line) + 1
+        *lines, rest = (whole := rest + piece).split(b"\n")
+        yield at, lines
+        at += len(whole) - len(rest)
 
 
 class Verifier:

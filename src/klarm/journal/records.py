@@ -91,11 +91,15 @@ decode = msgspec.json.Decoder(Record).decode
 _encode = msgspec.json.Encoder().encode
 
 
+# What decoding raises for what is no record.
+DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
 def decoded(line: bytes) -> Record | None:
     """Return the record on a line; None if it cannot be read, or if only a later klarm knows it."""
     try:
         record: Record = decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except DECODE_ERRORS:
         return None
     return record
 

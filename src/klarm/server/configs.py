@@ -109,13 +109,14 @@ def config_of(run: RunView) -> RunConfig:
 
 def compare(runs: list[RunView]) -> Comparison:
     """Return how runs differ in their settings, and what to align them by."""
-    settings = {run.id: dict(_flat(run.settings)) for run in runs}
+    # Of a run that cannot be read, no setting is known: it differs in none.
+    settings = {run.id: dict(_flat(run.settings)) for run in runs if run.settings}
     names = sorted({name for values in settings.values() for name in values} - set(_NAMES))
     differences = []
     for name in names:
         values = {id_: known[name] for id_, known in settings.items() if name in known}
         distinct = {msgspec.json.encode(value) for value in values.values()}
-        if len(distinct) > 1 or len(values) < len(runs):
+        if len(distinct) > 1 or len(values) < len(settings):
             default = _default(name)
             differences.append(Difference(name, None if default is _MISSING else default, values))
     return Comparison(

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from klarm.config import SECTIONS
 from klarm.detectors import CATALOGUE, Detector, KLBudgetDetector, ZScoreDetector
+from klarm.server.accepted import accepted_levels
 from klarm.server.blocks import Axis, Points
 from klarm.server.packing import Floats
 from klarm.server.problems import bad_request
@@ -87,8 +88,7 @@ def series(run: RunView, cursor: int, metrics: list[str], range_: Range) -> Seri
 def baseline(run: RunView, name: str, range_: Range) -> Baseline:
     """Return what a z-score detector measures by, with the settings of the run.
 
-    Levels that people have accepted are not known here: the band is what the detector learns when
-    nobody tells it anything.
+    Where people have accepted a level, it has learnt that level afresh.
     """
     detector = _detector(run, BASELINE_DETECTORS[name])
     metric = detector.watches[0]
@@ -99,7 +99,7 @@ def baseline(run: RunView, name: str, range_: Range) -> Baseline:
         points = blocks.points(number, [block.first_row for block in blocks.blocks])
         finite = np.isfinite(points.y)
         points = Points(points.x[finite], points.y[finite])
-    mean, spread = detector.baselines(points.y)
+    mean, spread = _learnt(run, detector, points, range_.axis)
     low, high = range_.within(blocks.range())
     drawn = _last_of_each_pixel(points.x, low, high, range_.width, detector.quiet_values)
     drawn = drawn[np.isfinite(mean[drawn]) & np.isfinite(spread[drawn])]
@@ -121,6 +121,23 @@ def baseline(run: RunView, name: str, range_: Range) -> Baseline:
         critical=(mean + _CRITICAL_FACTOR * sigma * spread).tolist(),
         limits=_limits(run, metric),
     )
+
+
+def _learnt(
+    run: RunView, detector: ZScoreDetector, points: Points, axis: Axis
+) -> tuple[Floats, Floats]:
+    """Return the mean and the spread at each point, NaN where it only learns."""
+    mean, spread = detector.baselines(points.y)
+    for level in accepted_levels(run, detector.signal):
+        places = [
+            step if axis == "step" else run.time_of(step) for step in (level.since, level.step)
+        ]
+        since, at = np.searchsorted(points.x, [place or 0.0 for place in places]).tolist()
+        again = detector.baselines(points.y[since:])
+        for learnt, anew in zip((mean, spread), again, strict=True):
+            learnt[at:] = anew[at - since :]
+            learnt[at : since + detector.quiet_values] = np.nan
+    return mean, spread
 
 
 def _detector(run: RunView, kind: type[ZScoreDetector]) -> ZScoreDetector:

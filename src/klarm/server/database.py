@@ -21,6 +21,9 @@ from klarm.server.migrations import migrate
 FILE_NAME = ".klarm-index.sqlite"
 _LOCK_NAME = ".klarm-index.lock"
 _BUSY_SECONDS = 10.0
+# How a transaction begins, how it is stored, and how it is taken back.
+_TRANSACTION = "BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",)
+_WITHIN = "SAVEPOINT part", "RELEASE part", ("ROLLBACK TO part", "RELEASE part")
 _BESIDE_FILES = ("", "-wal", "-shm", "-journal")
 
 
@@ -38,15 +41,20 @@ class Database:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Give the writer a transaction: all of it is stored, or nothing."""
-        self.writer.execute("BEGIN IMMEDIATE")
+        """Give the writer a transaction: all of it is stored, or nothing.
+
+        Within another one, it is stored together with that.
+        """
+        begin, commit, roll_back = _TRANSACTION if not self.writer.in_transaction else _WITHIN
+        self.writer.execute(begin)
         try:
             yield self.writer
         except BaseException:
-            with contextlib.suppress(sqlite3.Error):  # it may have been rolled back already
-                self.writer.execute("ROLLBACK")
+            for statement in roll_back:
+                with contextlib.suppress(sqlite3.Error):  # it may have been rolled back already
+                    self.writer.execute(statement)
             raise
-        self.writer.execute("COMMIT")
+        self.writer.execute(commit)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:

@@ -37,8 +37,10 @@ class AlertCounts(msgspec.Struct):
 
 
 class Moved(msgspec.Struct, rename={"first": "from", "last": "to"}):
-    """What else moved, and the steps to draw."""
+    """What else moved up to an event of the incident, and the steps to draw."""
 
+    event: str
+    step: int
     text: str
     metrics: list[str]
     first: int
@@ -137,8 +139,10 @@ def _moved(run: RunView, incident: IncidentRecord, event: Event) -> Moved:
     onset = incident.opened.onset
     begin = incident.last.started if onset is None else min(onset, incident.last.started)
     first, last = run.summary.first_step or 0, run.summary.last_step
-    end = incident.opened.step + _LOOK_AHEAD
+    end = event.step + _LOOK_AHEAD
     return Moved(
+        event.event,
+        event.step,
         event.moved,
         list(names),
         max(first, begin - _LOOK_BACK),

@@ -116,7 +116,7 @@ class ShownIncidents:
     def of(self, incident: IncidentRecord) -> IncidentInRun:
         """Return one incident as it stands."""
         last, opened = incident.last, incident.opened
-        ended = incident.state == "resolved"
+        ended = self._end_of(incident)
         mark = self._marks.get(incident.id)
         waiting = [
             command for command in self._run.waiting_commands if command.incident == incident.id
@@ -145,8 +145,11 @@ class ShownIncidents:
             onset=opened.onset,
             opened=opened.step,
             opened_time=self._run.time_of(opened.step),
-            ended=last.step if ended else None,
-            ended_time=self._run.time_of(last.step) if ended else None,
+            ended=ended,
+            # When steps were logged that no longer count, nobody knows.
+            ended_time=(
+                None if ended is None or incident.was_rolled_back else self._run.time_of(ended)
+            ),
             last_step=last.step,
             detectors=last.detectors,
             peak=last.peak,
@@ -164,6 +167,19 @@ class ShownIncidents:
             false_alarm=None if mark is None else Mark(mark.by, mark.time, mark.note),
             commands_pending=[WaitingCommand(c.command, c.by, c.time) for c in waiting],
         )
+
+    def _end_of(self, incident: IncidentRecord) -> int | None:
+        """Return the last step of an incident: of one that is undone, the last that was undone."""
+        if incident.state != "resolved":
+            return None
+        if not incident.was_rolled_back:
+            return incident.last.step
+        undone = (
+            back.last
+            for back in reversed(self._run.index.fold.rollbacks)
+            if back.step == incident.last.step
+        )
+        return max(next(undone, incident.opened.step), incident.last.started)
 
 
 def _state_text(incident: IncidentRecord, trains: bool) -> str:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import msgspec
+import numpy as np
 
 from klarm.delivery import Outbox, Silence, silence_in_words
 from klarm.detectors import CATALOGUE
 from klarm.journal import Started
 from klarm.metrics import METRICS
 from klarm.server.index import Index, Notice
+from klarm.server.packing import has_value, unpack_floats
+from klarm.server.rows import TIMES
 from klarm.server.run_view import RunView
 from klarm.server.summary import Number, RunSummary, spelt
 from klarm.version import __version__
@@ -51,6 +55,7 @@ class MetricInRun(msgspec.Struct):
     min: float | None
     max: float | None
     last: Number | None
+    last_time: float | None
     non_finite: int
 
 
@@ -185,7 +190,7 @@ def metrics_of(run: RunView) -> list[MetricInRun]:
                 last_step=last,
                 min=low,
                 max=high,
-                last=_last_value(run, number),
+                **_last_value(run, number),
                 non_finite=broken,
             )
         )
@@ -207,13 +212,23 @@ def status(index: Index) -> Status:
     )
 
 
-def _last_value(run: RunView, metric: int) -> Number | None:
-    blocks = run.blocks()
-    for block in reversed(blocks.blocks):
-        points = blocks.points(metric, [block.first_row])
-        if len(points.y):
-            return spelt(float(points.y[-1]))
-    return None
+def _last_value(run: RunView, metric: int) -> dict[str, Any]:
+    """Return the last value of a metric, and when it was logged."""
+    found = run.database.execute(
+        "SELECT first_row, data FROM packs WHERE run = ? AND metric = ? "
+        "ORDER BY first_row DESC LIMIT 1",
+        (run.number, metric),
+    ).fetchone()
+    if found is None:
+        return {"last": None, "last_time": None}
+    first_row, data = found
+    values = unpack_floats(data)
+    row = int(np.flatnonzero(has_value(values))[-1])
+    (times,) = run.database.execute(
+        "SELECT data FROM packs WHERE run = ? AND metric = ? AND first_row = ?",
+        (run.number, TIMES, first_row),
+    ).fetchone()
+    return {"last": spelt(float(values[row])), "last_time": float(unpack_floats(times)[row])}
 
 
 def _processes(run: RunView) -> list[Process]:

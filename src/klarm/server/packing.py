@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,16 +44,58 @@ def unpack_floats(data: bytes) -> Floats:
     return np.frombuffer(data, dtype="<f8")
 
 
-def column(values: Sequence[object]) -> Floats:
-    """Return what was logged of one metric as numbers; None and what is no number is NO_VALUE.
+def columns(rows: Sequence[Mapping[str, object]]) -> tuple[list[str], Floats]:
+    """Return the metrics of some rows by name, and a line of numbers for each.
 
-    >>> column([0.5, "NaN", None]).tolist()[:2], has_value(column([0.5, "NaN", None])).tolist()
-    ([0.5, nan], [True, True, False])
+    What is missing or is no number is NO_VALUE.
+
+    >>> names, table = columns([{"kl": 0.5, "loss": "NaN"}, {"loss": 2.0}])
+    >>> names, table[1].tolist(), has_value(table).tolist()
+    (['kl', 'loss'], [nan, 2.0], [[True, False], [True, True]])
     """
-    if set(map(type, values)) == {float}:
-        return np.array(values, dtype=np.float64)
-    numbers = (to_number(value) for value in values)
-    return np.array([NO_VALUE if number is None else number for number in numbers])
+    names = sorted(set[str]().union(*rows))
+    values = list(chain.from_iterable(row.values() for row in rows))
+    if _are_alike(rows, names) and set(map(type, values)) == {float}:
+        table = np.array(values, dtype=np.float64).reshape(len(rows), len(names))
+        order = sorted(range(len(names)), key=list(rows[0]).__getitem__)
+        return names, np.ascontiguousarray(table.T[order])
+    lines = [[_number(row.get(name)) for row in rows] for name in names]
+    return names, np.array(lines, dtype=np.float64).reshape(len(names), len(rows))
+
+
+def _are_alike(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> bool:
+    """Tell whether all rows have the same metrics in the same order, as trainers log them."""
+    first = tuple(rows[0])
+    return len(first) == len(names) and set(map(tuple, rows)) == {first}
+
+
+def _number(value: object) -> float:
+    number = to_number(value)
+    return NO_VALUE if number is None else number
+
+
+def extremes_of(table: Floats, steps: Steps, times: Floats) -> Iterator[tuple[object, ...] | None]:
+    """Yield what is known of each metric without reading its values; None if it has none."""
+    if not table.size:
+        return
+    finite = np.isfinite(table)
+    counts = finite.sum(axis=1).tolist()
+    present = has_value(table).sum(axis=1).tolist()
+    lows = np.where(finite, table, np.inf).argmin(axis=1).tolist()
+    highs = np.where(finite, table, -np.inf).argmax(axis=1).tolist()
+    with np.errstate(over="ignore", invalid="ignore"):
+        totals = np.where(finite, table, 0.0).sum(axis=1).tolist()
+    for metric, (low, high) in enumerate(zip(lows, highs, strict=True)):
+        if not present[metric]:
+            yield None
+        elif not counts[metric]:
+            yield (0, present[metric], *[None] * 7)
+        else:
+            yield (
+                *(counts[metric], present[metric] - counts[metric], totals[metric]),
+                *(float(table[metric, low]), int(steps[low]), float(times[low])),
+                *(float(table[metric, high]), int(steps[high]), float(times[high])),
+            )
 
 
 def has_value(values: Floats) -> NDArray[np.bool_]:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from math import isfinite
+from operator import le, lt
 
 import numpy as np
 
-from klarm.journal import Limit, Step
+from klarm.journal import AnyStep, Limit
 from klarm.metrics import to_number
 from klarm.server.packing import (
     LARGEST_STEP,
-    Floats,
-    Steps,
-    column,
+    columns,
+    extremes_of,
     has_value,
     pack_floats,
     pack_steps,
@@ -54,25 +55,27 @@ class RunRows:
         self._values: list[Mapping[str, object]] = []
         self._numbers: dict[str, int] = {}  # of metrics
 
-    def add(self, step: Step) -> None:
-        """Take in a step of the journal."""
-        values: Mapping[str, object] = step.metrics
-        number, time = step.step, step.time
-        if number == self._last_step:
-            values = self._new_in(values)
+    def add(self, steps: Sequence[AnyStep]) -> None:
+        """Take in steps of the journal."""
+        numbers = [step.step for step in steps]
+        times = [step.time for step in steps]
+        values: list[Mapping[str, object]] = [step.metrics for step in steps]
+        before = numbers[0] - 1 if self._last_step is None else self._last_step
+        if not all(map(lt, chain((before,), numbers), numbers)):
+            self._merge_steps(numbers, values)
         else:
-            if self._last_step is not None and number < self._last_step:
-                self.steps_rise = False
-            self._seen = None
-        if not abs(time) < _LATEST:
-            time = self.last_time
-        if time < self.last_time:
-            self.times_rise = False
-        self._last_step, self.last_time, self._last_values = number, time, values
-        self._steps.append(number)
-        self._times.append(time)
-        self._values.append(values)
-        self.count += 1
+            self._last_step, self._last_values, self._seen = numbers[-1], values[-1], None
+        if not (
+            all(map(le, chain((self.last_time,), times), times))
+            and times[0] > -_LATEST
+            and times[-1] < _LATEST
+        ):
+            self._mend_times(times)
+        self.last_time = times[-1]
+        self._steps += numbers
+        self._times += times
+        self._values += values
+        self.count += len(numbers)
 
     def load(self, database: sqlite3.Connection) -> None:
         """Take up what is stored: its last rows are the tail again."""
@@ -110,7 +113,8 @@ class RunRows:
         self._times = [self._times[row] for row in kept]
         self._values = [self._values[row] for row in kept]
         if not self.steps_rise:
-            self._merge_neighbours()
+            self._last_step = None
+            self._merge_steps(self._steps, self._values)
         self.count = self._begin + len(kept)
         self._stored = self._small_blocks = 0
         self.store(database)
@@ -134,6 +138,26 @@ class RunRows:
             self._stored = len(self._steps)
             self._small_blocks += 1
 
+    def _merge_steps(self, numbers: list[int], values: list[Mapping[str, object]]) -> None:
+        """Leave in each row what is new at its step: some follow a row of the same step."""
+        for row, number in enumerate(numbers):
+            if number == self._last_step:
+                values[row] = self._new_in(values[row])
+            else:
+                if self._last_step is not None and number < self._last_step:
+                    self.steps_rise = False
+                self._last_step, self._last_values, self._seen = number, values[row], None
+
+    def _mend_times(self, times: list[float]) -> None:
+        """Replace what is no time by the time before it, and note where times fall."""
+        before = self.last_time
+        for row, time in enumerate(times):
+            if not abs(time) < _LATEST:
+                times[row] = before
+            elif time < before:
+                self.times_rise = False
+            before = times[row]
+
     def _new_in(self, values: Mapping[str, object]) -> dict[str, object]:
         """Return what a further dict of the same step adds: see `journal.surviving_rows`."""
         if self._seen is None:
@@ -146,15 +170,6 @@ class RunRows:
         }
         self._seen.update(new)
         return new
-
-    def _merge_neighbours(self) -> None:
-        """Leave in each row of the tail what is new at its step."""
-        self._last_step = None
-        for row, (step, values) in enumerate(zip(self._steps, self._values, strict=True)):
-            if step == self._last_step:
-                self._values[row] = self._new_in(values)
-            else:
-                self._last_step, self._last_values, self._seen = step, values, None
 
     def _take_up(self, database: sqlite3.Connection, row: int) -> None:
         """Have the tail begin with the block that holds a row. Everything must be stored."""
@@ -197,9 +212,10 @@ class RunRows:
         )
         packs = [(STEPS, packed_steps), (TIMES, pack_floats(times))]
         extremes = []
-        for name in sorted(set[str]().union(*rows)):
-            numbers = column([values.get(name) for values in rows])
-            found = _extremes(numbers, steps, times)
+        names, table = columns(rows)
+        for name, numbers, found in zip(
+            names, table, extremes_of(table, steps, times), strict=True
+        ):
             if found is not None:
                 metric = self._number_of(name, database)
                 packs.append((metric, pack_floats(numbers)))
@@ -219,26 +235,6 @@ class RunRows:
             stored = name.encode(errors="replace").decode()  # half a character cannot be stored
             database.execute("INSERT INTO metrics VALUES (?, ?, ?)", (self.run, number, stored))
         return number
-
-
-def _extremes(values: Floats, steps: Steps, times: Floats) -> tuple[object, ...] | None:
-    """Return what is known of a block's values without reading them; None if there are none."""
-    finite = np.isfinite(values)
-    count = int(finite.sum())
-    present = count if count == len(values) else int(has_value(values).sum())
-    if not present:
-        return None
-    if not count:
-        return (0, present, None, None, None, None, None, None, None)
-    low = int(np.where(finite, values, np.inf).argmin())
-    high = int(np.where(finite, values, -np.inf).argmax())
-    with np.errstate(over="ignore"):
-        total = float(values[finite].sum())
-    return (
-        *(count, present - count, total),
-        *(float(values[low]), int(steps[low]), float(times[low])),
-        *(float(values[high]), int(steps[high]), float(times[high])),
-    )
 
 
 def _numbers_in(values: Mapping[str, object]) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import msgspec
 
 from klarm.journal import (
     FILE_NAME,
+    AnyStep,
     Checkpoint,
     Damage,
     Finish,
@@ -22,7 +23,6 @@ from klarm.journal import (
     Resume,
     SavedFold,
     Started,
-    Step,
     close_at_rest,
 )
 from klarm.server.rows import BLOCK_ROWS, RunRows
@@ -65,7 +65,7 @@ class RunIndex:
         self.run = run
         self.journal = folder / FILE_NAME
         self.damages = Damages()
-        self.fold = Fold(self.journal, self.damages.add, self._on_record)
+        self.fold = Fold(self.journal, self.damages.add, self._on_record, self._on_steps)
         self.last_seen = 0.0
         self._rows = RunRows(run, block_rows)
         self._news = News()
@@ -164,11 +164,12 @@ class RunIndex:
         )
         self._records.clear()
 
+    def _on_steps(self, steps: Sequence[AnyStep]) -> None:
+        self._rows.add(steps)
+        self._news.first_step = min(self._news.first_step, *(step.step for step in steps))
+
     def _on_record(self, record: Record, line: bytes) -> None:
-        if isinstance(record, Step):  # nearly every line is one
-            self._rows.add(record)
-            self._news.first_step = min(self._news.first_step, record.step)
-        elif isinstance(record, Alert):
+        if isinstance(record, Alert):
             self._news.what.add("alerts")
             self._keep(
                 "alert", record.step, line, detector=record.detector, severity=record.severity
@@ -196,10 +197,14 @@ class RunIndex:
             self._go_back(record, line)
         elif isinstance(record, Started):
             self._news.what |= {"config", "activity"}
+            seen, is_first = self.last_seen, self._number == 0
             self._keep("run", self.fold.last_step or 0, line, time=record.started)
+            if not is_first:  # somebody may only have closed an incident of a run that has ended
+                self.last_seen = seen
         elif isinstance(record, Finish):
             self._news.what.add("activity")
-            self.last_seen = max(self.last_seen, record.time)
+            if record.steps:
+                self.last_seen = max(self.last_seen, record.time)
 
     def _go_back(self, resume: Resume, line: bytes) -> None:
         limit = Limit(resume.step)

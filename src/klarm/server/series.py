@@ -13,6 +13,7 @@ from klarm.server.blocks import Points, RunBlocks
 from klarm.server.packing import Floats
 
 MAX_NOT_FINITE = 2000  # listed
+_FEW_PER_PIXEL = 64  # places: dividing all of them is quicker than seeking
 
 _Ints = NDArray[np.int64]
 
@@ -96,7 +97,7 @@ def sample(blocks: RunBlocks, name: str, low: float, high: float, width: int) ->
     sampled = (
         Sampled(x=points.x.tolist(), y=points.y.tolist())
         if count <= 2 * width and not whole
-        else _reduced(pixels, _merged([_of_points(pixels, points), _of_blocks(whole)]))
+        else _reduced(pixels, _merged(_of_points(pixels, points), _of_blocks(whole)))
     )
     sampled.count = count
     sampled.non_finite_count = len(broken_points.x)
@@ -123,8 +124,12 @@ class _Pixels:
     def groups(self, x: Floats) -> tuple[_Ints, _Ints]:
         """Return which pixels places that rise lie in, and which place is the first in each.
 
-        Sought by halving, for all pixels at once: there are far fewer of them than places.
+        Of very many places, they are sought by halving, for all pixels at once.
         """
+        if len(x) <= _FEW_PER_PIXEL * self.width:
+            pixel = self.of(x)
+            starts = _starts(pixel)
+            return pixel[starts], starts
         pixels = np.arange(self.width + 1)
         first, end = np.zeros(self.width + 1, np.int64), np.full(self.width + 1, len(x))
         while (open_ := first < end).any():
@@ -147,7 +152,7 @@ def _of_points(pixels: _Pixels, points: Points) -> _Parts:
     if not len(x):
         return _of_blocks([])
     pixel, starts = pixels.groups(x)
-    counts = np.diff(starts, append=len(x))
+    counts = np.append(starts[1:], len(x)) - starts
     low, high = np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts)
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.add.reduceat(y, starts)
@@ -166,8 +171,16 @@ def _first_equal(y: Floats, sought: Floats, starts: _Ints, counts: _Ints) -> _In
     """Return where each group first has the value that is sought in it."""
     found = np.flatnonzero(y == np.repeat(sought, counts))
     groups = np.searchsorted(starts, found, side="right")
-    firsts: _Ints = found[np.flatnonzero(np.diff(groups, prepend=0))]
+    firsts: _Ints = found[_starts(groups)]
     return firsts
+
+
+def _starts(values: _Ints) -> _Ints:
+    """Return where each run of equal values begins."""
+    differ = np.empty(len(values), np.bool_)
+    differ[:1] = True
+    np.not_equal(values[1:], values[:-1], out=differ[1:])
+    return np.flatnonzero(differ)
 
 
 def _of_blocks(whole: list[tuple[int, float, float, float, float, float, int]]) -> _Parts:
@@ -184,15 +197,15 @@ def _of_blocks(whole: list[tuple[int, float, float, float, float, float, int]]) 
     )
 
 
-def _merged(parts: list[_Parts]) -> _Parts:
-    """Return one part per pixel."""
-    joined = _Parts(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    if not len(joined.pixel):
-        return joined
+def _merged(points: _Parts, blocks: _Parts) -> _Parts:
+    """Return one part per pixel, given one per pixel and those of blocks."""
+    if not len(blocks.pixel):
+        return points
+    joined = _Parts(*(np.concatenate(columns) for columns in zip(points, blocks, strict=True)))
     by_low = np.lexsort((joined.low_x, joined.low, joined.pixel))
     by_high = np.lexsort((joined.high_x, -joined.high, joined.pixel))
     pixel = joined.pixel[by_low]
-    starts = np.flatnonzero(np.diff(pixel, prepend=pixel[0] - 1))
+    starts = _starts(pixel)
     lows, highs = by_low[starts], by_high[starts]
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.add.reduceat(joined.total[by_low], starts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 import time
@@ -14,6 +15,7 @@ import uvicorn
 
 from klarm.server.access import MIN_TOKEN, Access, is_loopback
 from klarm.server.app import make_app
+from klarm.server.folders import find_runs
 from klarm.server.index import Index
 from klarm.server.page import Page
 
@@ -66,6 +68,11 @@ class PageServer:
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::", "") else self.host
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
+    @property
+    def has_runs(self) -> bool:
+        """Whether there is a run to show."""
+        return next(find_runs(os.fsencode(self.index.root)), None) is not None
+
     def run(self) -> None:
         """Serve until a signal comes."""
         self.index.start()
@@ -115,6 +122,13 @@ class _Server(uvicorn.Server):
 def _check(root: Path, host: str, token: str | None) -> None:
     if not root.is_dir():
         raise CannotServeError(f"{root} is no folder; name the one that holds the runs")
+    try:
+        socket.getaddrinfo(host, None)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise CannotServeError(
+            f"{host} is no address of this machine ({reason}); try another --host"
+        ) from None
     if token is not None and len(token) < MIN_TOKEN:
         raise CannotServeError(f"a token must have at least {MIN_TOKEN} characters")
     if token is None and not is_loopback(host):

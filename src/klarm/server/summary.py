@@ -17,13 +17,14 @@ from klarm.server.packing import has_value, unpack_floats
 from klarm.server.series import sample
 from klarm.types import SEVERITIES
 
-Health = Literal["critical", "warning", "ok"]
+Health = Literal["critical", "warning", "unreadable", "ok", "empty"]
 Activity = Literal["training", "finished", "stopped"]
 Number = float | str  # NaN and the infinities are text
 
 SHOWN_METRICS = ("kl", "reward", "entropy")
 _SPARKLINE_PIXELS = 24
-_RANKS: dict[Health, int] = {"critical": 0, "warning": 1, "ok": 2}
+# The worst first: of a run that cannot be read, nobody knows how it is.
+_RANKS: dict[Health, int] = {"critical": 0, "warning": 1, "unreadable": 2, "ok": 3, "empty": 4}
 
 
 class Worst(msgspec.Struct):
@@ -87,10 +88,14 @@ def rank_of(health: Health) -> int:
     return _RANKS[health]
 
 
-def health_of(incidents: Iterable[IncidentRecord]) -> Health:
-    """Return how bad a run is: its worst open incident."""
+def health_of(fold: Fold, incidents: Iterable[IncidentRecord], *, is_damaged: bool) -> Health:
+    """Return how bad a run is: its worst open incident, if anything of it can be read."""
     worst = worst_of(incidents)
-    return "ok" if worst is None else worst.severity
+    if worst is not None:
+        return worst.severity
+    if fold.steps or fold.rolled_back:
+        return "ok"
+    return "unreadable" if is_damaged else "empty"
 
 
 def worst_of(incidents: Iterable[IncidentRecord]) -> IncidentRecord | None:
@@ -108,6 +113,7 @@ def summary_of(
     activity: Activity,
     last_seen: float,
     damaged_lines: int,
+    is_cut_off: bool,
     latest: dict[str, Number],
 ) -> RunSummary:
     """Return what the overview says, given what a journal amounts to."""
@@ -118,7 +124,7 @@ def summary_of(
         id=run_id,
         name=fold.run or folder,
         folder=folder,
-        health=health_of(incidents),
+        health=health_of(fold, incidents, is_damaged=damaged_lines > 0 or is_cut_off),
         activity=activity,
         worst=None if worst is None else _shown(worst),
         incidents=Counts(

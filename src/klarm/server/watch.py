@@ -6,6 +6,7 @@ import os
 import sqlite3
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from klarm.server.watched_run import FileState, Say, WatchedRun
 _ROUND_SECONDS = 0.25
 _DISCOVER_SECONDS = 1.0
 _RETRY_SECONDS = 5.0
+_STORE_SECONDS = 0.1  # of reading: then those who look on see what was found
 # Looking for runs on a slow disk may take a tenth of the time.
 _PATIENCE = 10.0
 
@@ -87,9 +89,13 @@ class Watch:
             self._check()
             if now >= self._discover_at:
                 found += self._discover()
-            for watched in list(self._runs.values()):
-                if now >= watched.look_at or watched.is_behind:
-                    found += self._look_at_run(watched, now)
+            due = deque(
+                watched
+                for watched in self._runs.values()
+                if now >= watched.look_at or watched.is_behind
+            )
+            while due:
+                found += self._look_at_some(due, now)
         except sqlite3.OperationalError as error:  # no room, or another process has locked it
             self._complain("", f"the index cannot be written ({error}): what is new is not shown")
             self._recall()
@@ -151,6 +157,17 @@ class Watch:
         self._complain(id_, "its journal is gone, so it is no longer shown")
         self._said = {said for said in self._said if said[0] != id_}
         return RunChange(id_, ["removed"])
+
+    def _look_at_some(self, due: deque[WatchedRun], now: float) -> list[RunChange]:
+        """Look at runs, for a short while, and store what is new of them at once."""
+        found: list[RunChange] = []
+        end = self._clock() + _STORE_SECONDS
+        with self._database.writing():
+            while due:
+                found += self._look_at_run(due.popleft(), now)
+                if self._clock() >= end:
+                    break
+        return found
 
     def _look_at_run(self, watched: WatchedRun, now: float) -> list[RunChange]:
         id_ = id_of(watched.relative)

@@ -169,6 +169,7 @@ class WatchedRun:
             activity=activity,
             last_seen=known.last_seen,
             damaged_lines=known.damages.count,
+            is_cut_off=activity != "training" and self.state.size > known.fold.read_to,
             latest=latest_values(self._database.writer, self.run),
         )
         earlier, self.summary = self.summary, summary

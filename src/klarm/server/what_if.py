@@ -13,6 +13,7 @@ from klarm.analysis.replay import ids_in, replay
 from klarm.config import SECTIONS, Config, load
 from klarm.incidents import title
 from klarm.journal import FILE_NAME, IncidentRecord, Started
+from klarm.server.blocks import Block
 from klarm.server.history import signal_of
 from klarm.server.packing import has_value
 from klarm.server.problems import bad_request, unavailable
@@ -62,7 +63,7 @@ class WouldBeIncident(msgspec.Struct):
 
 
 class Recorded(msgspec.Struct):
-    """What the run did have."""
+    """What the run did have in the steps that were tried."""
 
     alerts_total: int
     incidents: int
@@ -73,6 +74,7 @@ class WhatIfAnswer(msgspec.Struct):
 
     run: str
     steps: int
+    first_step: int | None
     truncated: bool
     seconds: float
     alerts: list[WouldBeAlert]
@@ -108,19 +110,26 @@ def what_if(run: RunView, asked: WhatIf) -> WhatIfAnswer:
         raise unavailable(f"the journal cannot be read: {error}") from None
     finally:
         _alone.release()
+    first = _first_tried(run, asked.last_steps) if truncated else run.summary.first_step
     (alerts,) = run.database.execute(
-        "SELECT count(*) FROM records WHERE run = ? AND kind = 'alert' AND counts", (run.number,)
+        "SELECT count(*) FROM records WHERE run = ? AND kind = 'alert' AND counts AND step >= ?",
+        (run.number, first or 0),
     ).fetchone()
     return WhatIfAnswer(
         run=run.id,
         steps=found.steps,
+        first_step=first,
         truncated=truncated,
         seconds=round(time.perf_counter() - begin, 3),
         alerts=[_alert(alert) for alert in found.alerts[:MAX_ALERTS]],
         alerts_total=len(found.alerts),
         incidents=[_incident(known) for known in found.incidents],
         recorded=Recorded(
-            alerts, sum(not known.was_rolled_back for known in run.incidents.values())
+            alerts,
+            sum(
+                not known.was_rolled_back and known.opened.step >= (first or 0)
+                for known in run.incidents.values()
+            ),
         ),
         yaml=_as_yaml(changes),
     )
@@ -140,13 +149,7 @@ def _last_rows(run: RunView, steps: int) -> Iterator[LogRow | Told]:
     yield Started(fold.run, fold.began, "", "", dict(run.settings))
     blocks = run.blocks()
     names = run.metric_names()
-    wanted, rows = [], 0
-    for block in reversed(blocks.blocks):
-        if rows >= steps:
-            break
-        wanted.append(block.first_row)
-        rows += block.rows
-    for first_row in sorted(wanted):
+    for first_row in (block.first_row for block in _last_blocks(run, steps)):
         numbers = {name: blocks.values(metric, [first_row]) for name, metric in names.items()}
         present = {name: found[first_row] for name, found in numbers.items() if found}
         logged = {name: has_value(values) for name, values in present.items()}
@@ -155,6 +158,21 @@ def _last_rows(run: RunView, steps: int) -> Iterator[LogRow | Told]:
                 name: float(values[row]) for name, values in present.items() if logged[name][row]
             }
             yield LogRow(int(step), values)
+
+
+def _last_blocks(run: RunView, steps: int) -> list[Block]:
+    """Return the blocks that hold the last steps, in order; the first may hold more."""
+    wanted: list[Block] = []
+    for block in reversed(run.blocks().blocks):
+        if sum(known.rows for known in wanted) >= steps:
+            break
+        wanted.append(block)
+    return wanted[::-1]
+
+
+def _first_tried(run: RunView, steps: int) -> int | None:
+    wanted = _last_blocks(run, steps)
+    return int(wanted[0].low) if wanted else None
 
 
 def _alert(alert: Alert) -> WouldBeAlert:

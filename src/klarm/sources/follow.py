@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -55,6 +56,38 @@ class Tail:
         return self._reader.quiet()
 
 
+class DocumentTail:
+    """A file that is written anew as a whole each time, with more rows at its end."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._seen: os.stat_result | None = None
+        self._rows: list[LogRow] = []  # all that were yielded
+
+    def rows(self) -> Iterator[LogRow]:
+        """Yield the rows that were added; raise Rewritten, or OSError if it cannot be read now."""
+        found = self.path.stat()
+        if self._seen is not None and os.path.samestat(found, self._seen):
+            unchanged = (found.st_size, found.st_mtime_ns)
+            if unchanged == (self._seen.st_size, self._seen.st_mtime_ns):
+                return
+        try:
+            rows = document.read(self.path)
+        except SourceError:  # it has no rows yet
+            return
+        if rows is None:  # it is being written
+            return
+        known = len(self._rows)
+        if rows[:known] != self._rows:
+            raise Rewritten(self.path)
+        self._seen, self._rows = found, rows
+        yield from rows[known:]
+
+    def end(self) -> Iterator[LogRow]:
+        """Yield what was held back: nothing is."""
+        return iter(())
+
+
 class Follower:
     """Follows a file, or the event files of a folder one after the other.
 
@@ -80,7 +113,7 @@ class Follower:
         self._new_binding = new_binding
         self._waits = waits  # for a log that is not there yet: else nothing is said of it
         self._trouble = ""
-        self._tail: Tail | None = None
+        self._tail: Tail | DocumentTail | None = None
         self._passing = PassingOver(new_binding())
         self._noted = False  # where the rows are from
 
@@ -124,7 +157,7 @@ class Follower:
             yield Source(str(self._tail.path.absolute()), self._passing.kept)
         yield from rows
 
-    def _open(self) -> Tail | None:
+    def _open(self) -> Tail | DocumentTail | None:
         """Begin with the file that was read last, or with the first."""
         files = self._files()
         if not files:
@@ -132,7 +165,7 @@ class Follower:
                 self._in_trouble(f"{self.path} holds no event files yet: waiting for one")
             return None
         recorded = Recorded(self._journal)
-        if recorded.path is None or not self.path.is_dir():
+        if recorded.path is None or not self.path.is_dir() or _is_document(files[0]):
             return self._start(files[0], recorded)
         last = recorded.path
         after = (file for file in files if tensorboard.order(file) >= tensorboard.order(last))
@@ -140,24 +173,25 @@ class Follower:
         return self._start(file, recorded if file.name == last.name else None)
 
     def _next_file(self, current: Path) -> Path | None:
-        if not self.path.is_dir():
+        if not self.path.is_dir() or isinstance(self._tail, DocumentTail):
             return None
         place = tensorboard.order(current)
         return next((file for file in self._files() if tensorboard.order(file) > place), None)
 
-    def _start(self, file: Path, recorded: Recorded | None) -> Tail:
-        self._tail = Tail(file, self._say)
+    def _start(self, file: Path, recorded: Recorded | None) -> Tail | DocumentTail:
+        self._tail = DocumentTail(file) if _is_document(file) else Tail(file, self._say)
         self._passing = PassingOver(self._new_binding(), recorded)
         self._noted = False
         return self._tail
 
     def _files(self) -> list[Path]:
         if not self.path.is_dir():
-            _refuse_what_does_not_grow(self.path)
+            _refuse_what_is_no_log(self.path)
             return [self.path]
         if (self.path / FILE_NAME).is_file():
-            _refuse_what_does_not_grow(self.path / FILE_NAME)
-        return tensorboard.event_files(self.path)
+            _refuse_what_is_no_log(self.path / FILE_NAME)
+        state = self.path / document.TRAINER_STATE
+        return [state] if state.is_file() else tensorboard.event_files(self.path)
 
     def _in_trouble(self, message: str) -> None:
         if message != self._trouble:
@@ -165,15 +199,15 @@ class Follower:
             self._say(message)
 
 
-def _refuse_what_does_not_grow(path: Path) -> None:
+def _is_document(path: Path) -> bool:
+    return path.name == document.TRAINER_STATE or (
+        document.looks_like_one(path) and document.read(path) is not None
+    )
+
+
+def _refuse_what_is_no_log(path: Path) -> None:
     path.stat()  # raises if it is not there
     if not path.is_file():
         raise SourceError(f"{path} is not a file; save what it gives to one first")
     if is_journal(path):
         raise SourceError(f"{path} is a journal of klarm: its run is watched already")
-    if path.name == document.TRAINER_STATE or (
-        document.looks_like_one(path) and document.read(path) is not None
-    ):
-        raise SourceError(
-            f"{path} is written as a whole and cannot be followed; klarm replay reads it"
-        )

@@ -16,8 +16,8 @@ READABLE = (
     "journals"
 )
 FOLLOWABLE = (
-    "klarm follow reads what grows: CSV (*.csv), JSON Lines, TensorBoard event files and their "
-    "folder, printed dicts and verl's console lines; klarm replay reads more, once it is written"
+    "klarm follow reads CSV (*.csv), JSON Lines, TensorBoard event files and their folder, "
+    "trainer_state.json, JSON keyed by step, printed dicts and verl's console lines"
 )
 
 

@@ -70,8 +70,9 @@ export async function getSeries(run: string, metrics: string[], query: SeriesQue
   return Object.assign({}, ...answers.map((answer) => answer.series)) as SeriesAnswer["series"];
 }
 
-export const tryWhatIf = (run: string, settings: Record<string, Record<string, unknown>>, signal?: AbortSignal) =>
-  send<WhatIf>("POST", `${runPath(run)}/what-if`, { settings }, signal);
+/** Try settings on the last steps of a run; so many that it takes a moment, unless more are asked for. */
+export const tryWhatIf = (run: string, settings: Record<string, Record<string, unknown>>, steps: number, signal?: AbortSignal) =>
+  send<WhatIf>("POST", `${runPath(run)}/what-if`, { settings, last_steps: steps }, signal);
 
 export const acknowledge = (run: string, incident: string, by: string) =>
   send<Done>("POST", `${incidentPath(run, incident)}/ack`, signed(by));

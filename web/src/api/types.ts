@@ -61,6 +61,7 @@ export interface MetricInfo {
   min: Value | null;
   max: Value | null;
   last: Value | null;
+  last_time: number | null;
   non_finite: number;
 }
 
@@ -268,7 +269,7 @@ export interface IncidentDetail extends Incident {
   timeline: TimelineEntry[];
   arithmetic: Arithmetic | null;
   alerts: { total: number; by_detector: Record<string, number> };
-  moved: { text: string; metrics: string[]; from: number | null; to: number | null } | null;
+  moved: { event: string; step: number; text: string; metrics: string[]; from: number | null; to: number | null } | null;
   diagnosis: { pattern: string; cause: string; remedy: string; page: string } | null;
   advice: string[];
   checkpoint: { step: number | null; path: string } | null;
@@ -322,6 +323,7 @@ export interface WhatIfIncident {
 
 export interface WhatIf {
   steps: number;
+  first_step: number | null;
   truncated: boolean;
   seconds: number;
   alerts: Alert[];

@@ -6,6 +6,7 @@ import { number } from "../format/number";
 import { clockLabels } from "../format/time";
 import { decades, extent, lifted, logFloor, padded } from "../series/scale";
 import { LANE_HEIGHT, type Layer } from "./layers";
+import { zoomByTouch } from "./touch";
 import { useTheme, type Theme } from "./theme";
 
 export type AxisKind = "step" | "time" | "seconds";
@@ -136,6 +137,7 @@ function optionsFor(latest: { current: ChartProps }, theme: Theme, width: number
       bind: { dblclick: () => () => (latest.current.onReset?.(), null) },
     },
     hooks: {
+      ready: [(made) => latest.current.onZoom && zoomByTouch(made, SHORTEST_DRAG, (from, to) => latest.current.onZoom?.(from, to))],
       drawAxes: [paint((props) => props.under)],
       draw: [paint((props) => props.over)],
       setSelect: [

@@ -12,13 +12,18 @@ export function heading(name: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
+// How a run is, where that is no severity.
+const HEALTH: Record<string, string> = { empty: "no data yet" };
+
+export const healthText = (health: string) => HEALTH[health] ?? health;
+
 const HEALTH_ORDER = ["critical", "warning"];
 
 /** How urgent a health or severity is, the most urgent first. One that is not known comes before "ok". */
 export function urgency(health: string): number {
   const known = HEALTH_ORDER.indexOf(health);
   if (known >= 0) return known;
-  return health === "ok" ? HEALTH_ORDER.length + 1 : HEALTH_ORDER.length;
+  return HEALTH_ORDER.length + ["ok", "empty"].indexOf(health) + 1;
 }
 
 /** The tone something is shown in; unknown kinds are neutral. */

@@ -1,14 +1,21 @@
 /** What is shown in place of content: it is loading, it failed, or there is none. */
 import type { ComponentChildren } from "preact";
+import { overviewAddress } from "../address";
 import type { ApiError } from "../api/client";
 
 export function Failure({ error, retry }: { error: ApiError; retry: () => void }) {
   return (
     <div class="notice failed" role="alert">
       <p>{sentence(error.message)}</p>
-      <button type="button" class="button" onClick={retry}>
-        Try again
-      </button>
+      {error.code === "not_found" ? (
+        <a class="button" href={overviewAddress()}>
+          All runs
+        </a>
+      ) : (
+        <button type="button" class="button" onClick={retry}>
+          Try again
+        </button>
+      )}
     </div>
   );
 }

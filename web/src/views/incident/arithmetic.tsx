@@ -29,6 +29,9 @@ export function ArithmeticCard({ incident }: { incident: IncidentDetail }) {
   return (
     <Section title="The arithmetic" aside={<span class="muted path">{detector}</span>}>
       {arithmetic.formula && <p class="formula path">{arithmetic.formula}</p>}
+      {z === null && "score" in arithmetic.numbers && (
+        <p class="muted">The score says how far the metric is from normal, in the unit of the threshold. An alert is raised above it.</p>
+      )}
       <dl class="numbers">
         {rows.map(([name, text]) => (
           <div key={name}>

@@ -36,7 +36,8 @@ export function IncidentView({ run, id }: { run: string | null; id: string }) {
   }, [data]);
   useKeys({ e: () => owner !== null && void nextIncident(owner, id), "/": () => go(overviewAddress()) });
 
-  if (error && !data) return <Failure error={error} retry={reload} />;
+  // A run that was deleted has no incidents any more.
+  if (error && (!data || error.code === "not_found")) return <Failure error={error} retry={reload} />;
   if (!data) return <Loading />;
   const silence = silences.data?.find((one) => one.signal === data.signal);
   return (
@@ -68,6 +69,7 @@ export function IncidentView({ run, id }: { run: string | null; id: string }) {
 function Head({ incident, silence }: { incident: IncidentDetail; silence: Silence | undefined }) {
   const { signal, severity, started, ended, peak, worse, metric, level, before } = incident;
   const lasted = ended === null ? `since step ${count(started)}` : `from step ${count(started)} to ${count(ended)}`;
+  const undone = incident.reason === "rolled_back";
   const extreme = worse === "lower" ? "Lowest" : "Peak";
   const proportion = timesBefore(peak, before);
   return (
@@ -127,6 +129,12 @@ function Head({ incident, silence }: { incident: IncidentDetail; silence: Silenc
           </div>
         )}
       </dl>
+      {undone && (
+        <p>
+          Undone: training went back to step {count(incident.last_step)}, so these steps no longer count. The charts show what was logged
+          since.
+        </p>
+      )}
       {silence && <p class="muted">{sentence(silence.text || `${shown(signal)} is silenced`, false)}</p>}
       {incident.false_alarm && (
         <p class="muted">

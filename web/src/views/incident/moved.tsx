@@ -56,7 +56,11 @@ export function Moved({ incident }: { incident: IncidentDetail }) {
         </a>
       }
     >
-      {moved?.text && <p>In order: {sentence(moved.text, false)}</p>}
+      {moved?.text && (
+        <p>
+          When it {moved.event} at step {count(moved.step)}, in order: {sentence(moved.text, false)}
+        </p>
+      )}
       <div class="aligned">
         {names.map((name) => {
           const its = series.data?.[name];

@@ -11,8 +11,8 @@ import { Row } from "./row";
 import { useRuns } from "./runs";
 import { useNarrow, useVisibleRows } from "./virtual";
 
-const ROW_HEIGHT = 64;
-const NARROW_ROW_HEIGHT = 198;
+const ROW_HEIGHT = 80;
+const NARROW_ROW_HEIGHT = 214;
 const MOST_COMPARED = 20;
 
 export function OverviewView({ query }: { query: URLSearchParams }) {
@@ -48,7 +48,7 @@ export function OverviewView({ query }: { query: URLSearchParams }) {
   if (!overview) return <Loading />;
   return (
     <div class="overview">
-      <Headline runs={runs} overview={overview} />
+      <Headline runs={shown} all={runs.length} overview={overview} />
       <div class="toolbar">
         <input
           ref={filterBox}
@@ -94,10 +94,12 @@ export function OverviewView({ query }: { query: URLSearchParams }) {
   );
 }
 
-function Headline({ runs, overview }: { runs: RunSummary[]; overview: Overview }) {
+/** How many of the listed runs are in trouble. */
+function Headline({ runs, all, overview }: { runs: RunSummary[]; all: number; overview: Overview }) {
   const critical = runs.filter((run) => run.health === "critical").length;
   const warning = runs.filter((run) => run.health === "warning").length;
-  const rest = runs.length - critical - warning;
+  const unknown = runs.filter((run) => run.health === "unreadable").length;
+  const rest = runs.length - critical - warning - unknown;
   const troubled = critical + warning;
   const headline =
     runs.length === 0 ? "Runs" : troubled === 0 ? "No run is in trouble" : `${counted(troubled, "run")} in trouble`;
@@ -106,9 +108,15 @@ function Headline({ runs, overview }: { runs: RunSummary[]; overview: Overview }
       <h1>{headline}</h1>
       {runs.length > 0 && (
         <p class="muted">
-          {[critical && `${critical} critical`, warning && `${warning} warning`, rest && `${rest} without an open incident`]
+          {[
+            critical && `${critical} critical`,
+            warning && `${warning} warning`,
+            unknown && `${unknown} unreadable`,
+            rest && `${rest} without an open incident`,
+          ]
             .filter(Boolean)
             .join(", ")}
+          {runs.length < all && ` · ${runs.length} of ${counted(all, "run")} listed`}
           {` · ${overview.folder}`}
         </p>
       )}

@@ -69,6 +69,8 @@ export const Row = memo(function Row({ run, top, index, current, selected, onSel
 function Trouble({ run }: { run: RunSummary }) {
   const { worst, incidents } = run;
   if (!worst) {
+    if (run.health === "empty") return <span class="muted">No step is recorded yet</span>;
+    if (run.health === "unreadable") return <span class="muted">Nothing in its journal can be read</span>;
     const had = incidents.total > 0 ? `${counted(incidents.total, "incident")}, all over` : "No incident";
     return <span class="muted">{had}</span>;
   }

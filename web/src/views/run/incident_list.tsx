@@ -34,6 +34,7 @@ export function IncidentList({ run, incidents, blips, onShow }: IncidentListProp
                 {incident.ended === null
                   ? `since step ${count(incident.started)}`
                   : `${incident.severity}, steps ${count(incident.started)} to ${count(incident.ended)}`}
+                {isUndone(incident) && ` (training went back to step ${count(incident.last_step)})`}
                 {incident.is_open && incident.state !== "open" && `, ${incident.state_text}`}
               </span>
               <Tags incident={incident} />
@@ -41,9 +42,11 @@ export function IncidentList({ run, incidents, blips, onShow }: IncidentListProp
               <span class="muted when">
                 <Ago time={incident.started_time} />
               </span>
-              <button type="button" class="button small" onClick={() => onShow(incident)}>
-                Show in chart
-              </button>
+              {!isUndone(incident) && (
+                <button type="button" class="button small" onClick={() => onShow(incident)}>
+                  Show in chart
+                </button>
+              )}
             </div>
             <p>{incident.message || incident.headline}</p>
           </li>
@@ -65,6 +68,9 @@ export function IncidentList({ run, incidents, blips, onShow }: IncidentListProp
     </Section>
   );
 }
+
+/** Whether a rollback undid it: its steps are not in the charts any more. */
+export const isUndone = (incident: Incident) => incident.reason === "rolled_back";
 
 /** What people have said about an incident. */
 export function Tags({ incident }: { incident: Incident }) {

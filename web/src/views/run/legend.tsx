@@ -4,8 +4,9 @@ import { number } from "../../format/number";
 import type { RunRecord } from "./record";
 
 export function Legend({ baseline, record }: { baseline: Baseline | null; record: RunRecord }) {
-  const warning = record.alerts.some((alert) => alert.severity === "warning");
-  const critical = record.alerts.some((alert) => alert.severity === "critical");
+  const alerts = record.alerts.filter((alert) => !alert.rolled_back);
+  const warning = alerts.some((alert) => alert.severity === "warning");
+  const critical = alerts.some((alert) => alert.severity === "critical");
   return (
     <ul class="legend muted" aria-label="Legend">
       {baseline?.enabled && (

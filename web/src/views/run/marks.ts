@@ -30,7 +30,8 @@ export function incidentSpans(marked: Marked, metric: MetricInfo, axis: Axis, la
   const about = marked.alerts.filter((alert) => isAbout(alert, metric, marked.metrics));
   return marked.incidents.flatMap((incident) => {
     const from = place(axis, incident.started, incident.started_time);
-    if (from === null) return [];
+    // When steps were logged that a rollback undid, nobody knows.
+    if (from === null || (axis === "time" && incident.reason === "rolled_back")) return [];
     const end = incident.ended ?? Infinity;
     const own =
       incident.metric === metric.name ||

@@ -104,7 +104,8 @@ function latestOf(metric: MetricInfo, series: Series, axis: "step" | "time"): Me
   const at = series.x.length - 1;
   const x = series.x[at];
   const y = series.y[at];
-  const newer = axis === "step" && x !== undefined && metric.last_step !== null && x > metric.last_step;
+  const known = axis === "step" ? metric.last_step : metric.last_time;
+  const newer = x !== undefined && known !== null && x > known;
   return newer && y !== undefined ? y : metric.last;
 }
 

@@ -14,7 +14,7 @@ import { Empty, Failure, Loading } from "../../parts/notice";
 import { toast } from "../../parts/toast";
 import { go, setQuery } from "../../router";
 import { listed } from "../overview/order";
-import { IncidentList } from "./incident_list";
+import { IncidentList, isUndone } from "./incident_list";
 import { Legend } from "./legend";
 import { MetricChart } from "./metric_chart";
 import { useRecord, type RunRecord } from "./record";
@@ -125,7 +125,7 @@ function Loaded({ run, record, state, since, asked, largeCurve }: LoadedProps) {
       <Remarks run={run} />
       {!large ? (
         <Empty>
-          <p>This run has not logged a value yet.</p>
+          <p>{run.health === "unreadable" ? "Nothing in the journal of this run can be read." : "This run has not logged a value yet."}</p>
         </Empty>
       ) : (
         <>
@@ -240,7 +240,7 @@ function isLogByDefault(metric: MetricInfo | undefined): boolean {
 
 /** Show the incident after the one in view; after the last, the first. */
 function nextIncident(incidents: Incident[], zoom: [number, number] | null, show: (incident: Incident) => void): void {
-  const ordered = [...incidents].sort((a, b) => a.started - b.started);
+  const ordered = incidents.filter((one) => !isUndone(one)).sort((a, b) => a.started - b.started);
   const inView = ordered.findIndex((one) => zoom && one.started >= zoom[0] && one.started <= zoom[1]);
   const next = ordered[(inView + 1) % Math.max(1, ordered.length)];
   if (next) show(next);

@@ -21,6 +21,9 @@ import { SettingsForm } from "./form";
 const USUAL_DETECTOR = "kl_explosion";
 // A slider that is moved asks once it rests.
 const REST_MS = 180;
+// So many steps take about a second; the server takes no more than so many.
+const USUAL_STEPS = 10_000;
+const MOST_STEPS = 200_000;
 
 export function WhatIfView({ id, query }: { id: string; query: URLSearchParams }) {
   const run = useLoaded((signal) => getRun(id, signal), [id]);
@@ -49,10 +52,12 @@ interface LoadedProps {
 function Loaded({ run, sections, config, recorded, query }: LoadedProps) {
   const tried = useMemo(() => triedIn(query, sections), [query, sections]);
   const section = sections.find((one) => one.name === query.get("detector")) ?? sections.find((one) => one.name === USUAL_DETECTOR) ?? sections[0];
-  const key = JSON.stringify(tried);
+  const logged = run.steps + run.rolled_back;
+  const steps = query.has("all") ? Math.max(1, Math.min(logged, MOST_STEPS)) : USUAL_STEPS;
+  const key = JSON.stringify([tried, steps]);
   const result = useLoaded(async (signal) => {
     await rest(signal);
-    return { key, answer: await tryWhatIf(run.id, tried, signal) };
+    return { key, answer: await tryWhatIf(run.id, tried, steps, signal) };
   }, [run.id, key]);
   if (!section) return null;
 
@@ -76,7 +81,10 @@ function Loaded({ run, sections, config, recorded, query }: LoadedProps) {
       <div class="run-title">
         <h1>What if the settings were different?</h1>
       </div>
-      <p class="muted">The recorded run goes through the monitor again, with the settings below. Nothing is changed or sent.</p>
+      <p class="muted">
+        The recorded run goes through the monitor again, with all detectors and the settings below. Nothing is changed or sent. An alert is
+        what a detector says of one step; an incident is what you would have been notified of.
+      </p>
       <div class="toolbar">
         <label>
           <span class="muted">Detector</span>
@@ -96,6 +104,7 @@ function Loaded({ run, sections, config, recorded, query }: LoadedProps) {
         )}
       </div>
       {answer && <Outcome answer={answer} />}
+      {answer?.truncated && <Truncated answer={answer} logged={logged} />}
       <div class="what-if-columns">
         <Section title={section.name}>
           <SettingsForm section={section} recorded={used} tried={tried[section.name] ?? {}} onTry={change} />
@@ -109,7 +118,7 @@ function Loaded({ run, sections, config, recorded, query }: LoadedProps) {
           {answer ? (
             <div class={busy ? "stack what-if-result busy" : "stack what-if-result"} aria-busy={busy}>
               <Section title="On the curve">
-                <Curve run={run} metric={section.metrics[0] ?? "kl"} signal={section.signal} answer={answer} recorded={recorded} />
+                <Curve run={run} section={section} answer={answer} recorded={recorded} />
               </Section>
               <Incidents answer={answer} />
               <Section title="klarm.yaml" aside={<CopyButton text={answer.yaml} label="Copy YAML" />}>
@@ -137,22 +146,38 @@ function Outcome({ answer }: { answer: WhatIf }) {
         <span class="muted">With these settings</span>
         <strong>{counted(answer.incidents.length, "incident")}</strong>
         {counted(answer.alerts_total, "alert")}
-        {answer.truncated && `, of the last ${count(answer.steps)} steps`}
       </div>
     </div>
   );
 }
 
+/** Say that only a part of a long run was tried, and offer the rest. */
+function Truncated({ answer, logged }: { answer: WhatIf; logged: number }) {
+  const most = Math.min(logged, MOST_STEPS);
+  return (
+    <p role="note">
+      Both counts are of the last {count(answer.steps)} of {count(logged)} steps, from step {count(answer.first_step)} on.{" "}
+      {answer.steps < most && (
+        <button type="button" class="button small" onClick={() => setQuery({ all: "1" })}>
+          Try {most < logged ? `the last ${count(most)}` : `all ${count(most)}`} steps: about {Math.ceil((answer.seconds / answer.steps) * most)} s
+        </button>
+      )}
+    </p>
+  );
+}
+
 interface CurveProps {
   run: Run;
-  metric: string;
-  signal: string;
+  section: SettingsSection;
   answer: WhatIf;
   recorded: Incident[];
 }
 
 /** The detector's metric twice: with what was recorded, and with what would have been. */
-function Curve({ run, metric, signal, answer, recorded }: CurveProps) {
+function Curve({ run, section, answer, recorded }: CurveProps) {
+  const { signal, metrics: [metric = "kl"] } = section;
+  // Below `incidents`, there is no detector: then all alerts are shown.
+  const own = answer.alerts.filter((alert) => alert.detector === section.name || signal === "");
   const name = run.metrics.some((one) => one.name === metric) ? metric : (run.metrics[0]?.name ?? metric);
   const loaded = useLoaded((signal) => getSeries(run.id, [name], { axis: "step", width: Math.min(900, innerWidth) }, signal), [run.id, name]);
   const series = loaded.data?.[name];
@@ -171,21 +196,22 @@ function Curve({ run, metric, signal, answer, recorded }: CurveProps) {
             <h3 class="metric-name">
               {heading(name)}: {title.toLowerCase()}
             </h3>
+            {tried && <span class="muted">{counted(own.length, "alert")} of {signal === "" ? "all detectors" : section.name}</span>}
           </figcaption>
           <Chart
             label={`${heading(name)}, ${title.toLowerCase()}: ${counted(list.length, "incident")}`}
-            height={tried ? 220 : 150}
+            height={230}
             lines={[{ x: series.x, y: series.y, colour: (theme) => theme.raw }]}
             axis="step"
             range={null}
             log={log}
-            lanes={inLanes(list).length}
+            lanes={Math.max(...halves.map(([, each]) => inLanes(each).length))}
             under={[spans(inLanes(list))]}
             over={
               tried
                 ? [
                     dots(
-                      answer.alerts.flatMap((alert) => {
+                      own.flatMap((alert) => {
                         const y = series.y[nearest(series.x, alert.step)];
                         return y === undefined ? [] : [{ x: alert.step, y, severity: alert.severity }];
                       }),

@@ -1,0 +1,30 @@
+"""Steps of a journal, decoded many at once: nearly every line is one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from klarm.journal.records import DECODE_ERRORS, Step, decoded
+
+
+class PlainStep(msgspec.Struct, tag_field="type", tag="step", gc=False):
+    """A step whose values are all numbers: the decoder has made sure of it."""
+
+    step: int
+    time: float
+    metrics: dict[str, float]
+
+
+AnyStep = Step | PlainStep
+_decode_lines = msgspec.json.Decoder(PlainStep).decode_lines
+
+
+def decoded_steps(lines: Sequence[bytes]) -> Sequence[AnyStep]:
+    """Return the steps on lines that begin as steps do; one that cannot be read is left out."""
+    try:
+        return _decode_lines(b"\n".join(lines))
+    except DECODE_ERRORS:  # some value is text, such as "NaN"
+        found = map(decoded, lines)
+        return [step for step in found if isinstance(step, Step)]
