@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Literal, NamedTuple
 
 from klarm.incidents.numbers import factor
@@ -149,6 +150,17 @@ class RecentRows:
         if len(found) <= count:
             return math.nan, math.nan
         return found[0], median(found[-count:])
+
+    def had(self, metric: str, step: int, value: float) -> bool:
+        """Tell whether a metric had this very value at a step, or since before it.
+
+        What only repeats a value that is held is not kept, so the last one up to the step counts.
+        """
+        earlier = ((at, row[metric]) for at, row in reversed(self._rows) if metric in row)
+        for at, known in chain(earlier, reversed(self._sparse.get(metric, ()))):
+            if at <= step:
+                return known == value or (known != known and value != value)  # noqa: PLR0124  # NaN
+        return False
 
     def clear(self) -> None:
         """Forget them, as after a rollback."""

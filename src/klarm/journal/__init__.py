@@ -48,9 +48,10 @@ from klarm.journal.records import (
     Started,
     Step,
     encode,
+    spell_non_finite,
 )
 from klarm.journal.rollbacks import Limit
-from klarm.journal.rows import Row, surviving_rows, with_commands
+from klarm.journal.rows import LateRow, Row, surviving_rows, with_commands
 from klarm.journal.search import began_at, opening_of, place_of, recorded_events, steps_back
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "InUseError",
     "IncidentRecord",
     "Journal",
+    "LateRow",
     "Limit",
     "MemoryJournal",
     "NewId",
@@ -111,6 +113,7 @@ __all__ = [
     "release",
     "run_folder",
     "sealed",
+    "spell_non_finite",
     "steps_back",
     "surviving_rows",
     "unused_ids",

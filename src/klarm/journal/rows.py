@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from math import inf, isfinite
+from typing import NamedTuple
 
 from klarm.journal.lines import Stored, Verifier, lines_between, opened, whole_end
 from klarm.journal.records import Step, decoded
@@ -19,13 +20,22 @@ _SOUGHT = (b'{"type":"step"', b'{"type":"command"')
 Row = tuple[int, Mapping[str, float]]
 
 
+class LateRow(NamedTuple):
+    """One call of `log` for an earlier step than the one under way, within which it is judged."""
+
+    step: int  # the one under way
+    values: Mapping[str, float]
+    late: int  # the one that it was logged for
+
+
 def surviving_rows(
     journal: Stored, metrics: Collection[str], before: int | None = None
-) -> Iterator[Row | Command]:
+) -> Iterator[Row | LateRow | Command]:
     """Yield the calls of `log` that no later resume undid, and the commands between them.
 
     Rows hold only these metrics, and what is new in them: several dicts of one step are one step,
-    and the first value of a metric counts, unless a later one is not finite. `before` leaves out
+    and the first value of a metric counts, unless a later one is not finite. A row that came late
+    belongs to the step under way, and all of it is new: it goes with that step. `before` leaves out
     that step and later ones, as if training went on there. No rollback undoes a command: somebody
     gave it. No more than one row is in memory at a time.
     """
@@ -49,6 +59,10 @@ def surviving_rows(
                     continue
                 if record.step != last:
                     last, seen = record.step, set()
+                if record.late is not None:
+                    if record.metrics:
+                        yield LateRow(record.step, _new_in(record, metrics, set()), record.late)
+                    continue
                 yield record.step, (row := _new_in(record, metrics, seen))
                 seen.update(row)
 

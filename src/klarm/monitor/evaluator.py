@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from klarm.detectors import Detector
 from klarm.incidents import Change, IncidentRules, Tracker
-from klarm.journal import IncidentRecord, NewId, Row, new_id
+from klarm.journal import IncidentRecord, LateRow, NewId, Row, new_id
 from klarm.metrics import Origin, to_number
 from klarm.monitor.held import HeldValues
 from klarm.types import Alert, Command, Event
@@ -50,6 +50,11 @@ class Evaluator:
         )
         return recording
 
+    @property
+    def judged(self) -> set[str]:
+        """The metrics that detectors judge: to notice that one vanishes is not to judge it."""
+        return {name for d in self._active if not d.watches_all for name in d.watches}
+
     def look(self, step: int, values: Mapping[str, float]) -> tuple[list[Alert], Sequence[Change]]:
         """Return what the detectors say of a step, and what that changes."""
         news = self._held.news(values)
@@ -68,7 +73,7 @@ class Evaluator:
 
     def rebuild(
         self,
-        history: Iterable[Row | Command],
+        history: Iterable[Row | LateRow | Command],
         told: Sequence[IncidentRecord],
         step: int,
         *,
@@ -92,7 +97,7 @@ class Evaluator:
             if isinstance(entry, Command):
                 changes = tracker.apply(entry, entry.step or 0)
             else:
-                at, values = entry
+                at, values = entry[:2]  # one that came late belongs to the step under way
                 if at >= step:
                     continue
                 _, changes = self.look(at, values)

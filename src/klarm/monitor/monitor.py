@@ -29,15 +29,18 @@ from klarm.journal import (
     Checkpoint,
     Finish,
     Journal,
+    LateRow,
     NewId,
     Record,
     Resume,
     Source,
+    Step,
     close_at_rest,
     ended_by_crash,
+    spell_non_finite,
     unused_ids,
 )
-from klarm.metrics import Binding, Origin, UserKey
+from klarm.metrics import METRICS, Binding, Origin, UserKey
 from klarm.monitor.command_watch import CommandWatch
 from klarm.monitor.coverage import BindingReport, nothing_known, watched
 from klarm.monitor.evaluator import Evaluator
@@ -141,6 +144,12 @@ class Monitor(ReportsFailures):
             finally:
                 self._inside = False
 
+    @never_raises(list)
+    def log_late(self, metrics: Mapping[str, object], step: object, late: int) -> list[Alert]:
+        """Take in a row of a journal that came at a step and is of an earlier one: for a replay."""
+        with self._lock:
+            return [] if self._silent_because else self._step(metrics, step, late)
+
     @never_raises(lambda: None)
     def checkpoint(self, step: int, path: str | os.PathLike[str]) -> None:
         """Note that the trainer saved its state, a place to go back to."""
@@ -168,7 +177,7 @@ class Monitor(ReportsFailures):
 
         Steps from it on count as rolled back, and detectors know only what came before: the
         trainer's own record of it if `rows` holds that, else the journal. `log` does this by itself
-        when a step is lower than the one before.
+        for a step that it knows already, if the values are others.
         """
         if self._silent_because:
             return
@@ -287,9 +296,11 @@ class Monitor(ReportsFailures):
         """The incidents that are open and critical now: what an integration acts upon."""
         return self._tracker.critical
 
-    def _step(self, metrics: Mapping[str, object], step: object) -> list[Alert]:
+    def _step(
+        self, metrics: Mapping[str, object], step: object, late: int | None = None
+    ) -> list[Alert]:
         """Take a step all the way: names, place in the run, detectors, incidents, journal."""
-        values = self.binding.read(metrics)
+        values: Mapping[str, float] = self.binding.read(metrics)
         given = whole_step(step)
         if given is None and step is not None:
             self._say_once(
@@ -298,20 +309,34 @@ class Monitor(ReportsFailures):
                 about="a step that is not a whole number",
             )
         at, goes_on = self._timeline.place(given)
-        if goes_on:
-            self._resume(at)
+        row: LateRow | None = None
+        repeats: Mapping[str, float] = {}
+        if late is not None:
+            row = self._late_again(at, values, late)
+        elif goes_on:
+            row, repeats = self._late(at, values)
+            if row is None:
+                self._resume(at)
+            elif not row.values:
+                self._record_late(row, repeats)
+                return []
+            else:
+                at, values = row.step, row.values
         if self._commands and at != self._timeline.step:
             self._apply_commands(at)
         if len(self.binding.keys) != self._bindings:
             self._bind()
-        new = self._timeline.new_at(at, values)
+        new = self._timeline.new_at(at, values) if row is None else values
         alerts: list[Alert] = []
         changes: Sequence[Change] = ()
         try:
             alerts, changes = self._evaluator.look(at, new)
         finally:  # a detector that fails does not cost the row
             also = (*alerts, *changes) if alerts or changes else ()
-            self._record_step(at, values, also)
+            if row is None:
+                self._record_step(at, values, also)
+            else:
+                self._record_late(row, repeats, also)
         for alert in alerts:
             self.alert_counts[alert.severity] += 1
             self._console.alert(alert)
@@ -319,6 +344,39 @@ class Monitor(ReportsFailures):
         if self._report is not None and not self._report.step(at, new):
             self._report = None
         return alerts
+
+    def _late(
+        self, step: int, values: Mapping[str, float]
+    ) -> tuple[LateRow | None, Mapping[str, float]]:
+        """Return what came late of a row of an earlier step, and what only repeats its record.
+
+        It is no late row if training went back to that step: then a metric that is judged comes
+        again, with another value, though it was logged there or later.
+        """
+        timeline, had = self._timeline, self._tracker.recent.had
+        if timeline.from_earlier_process:
+            return None, {}
+        known = timeline.logged_since(step, values)
+        repeats = {
+            name: value
+            for name, value in values.items()
+            if (name in known or name not in METRICS) and had(name, step, value)
+        }
+        if not known.isdisjoint(self._evaluator.judged - repeats.keys()):
+            return None, {}
+        new = {name: value for name, value in values.items() if name not in repeats}
+        timeline.note_late(step, new)
+        return LateRow(timeline.step or 0, new, step), repeats
+
+    def _late_again(self, step: int, values: Mapping[str, float], late: int) -> LateRow:
+        """Return a row that a journal says came late, when its step is under way."""
+        timeline = self._timeline
+        if timeline.from_earlier_process or step < (timeline.step or 0):
+            self._resume(step)
+        if step != timeline.step:  # its line is lost
+            timeline.new_at(step, {})
+        timeline.note_late(late, values)
+        return LateRow(step, values, late)
 
     def _bind(self) -> None:
         """Tell detectors, and the journal, where their metrics are read and of which kind."""
@@ -356,6 +414,12 @@ class Monitor(ReportsFailures):
     def _record_step(self, step: int, values: Mapping[str, float], also: Sequence[Record]) -> None:
         if self._journal is not None:
             self._journal.step(step, self._clock(), values, also)
+
+    def _record_late(
+        self, row: LateRow, repeats: Mapping[str, float], also: Sequence[Record] = ()
+    ) -> None:
+        values, known = spell_non_finite(row.values), spell_non_finite(repeats)
+        self._record(Step(row.step, self._clock(), values, late=row.late, repeats=known), also)
 
     @never_raises(lambda: None)
     def _record(self, record: Record, also: Sequence[Record]) -> None:
@@ -400,7 +464,8 @@ class Monitor(ReportsFailures):
             self._say_once("steps went back, but there is no record to rebuild the baselines from")
             return
         self._tracker.checkpoints.go_back_to(step)
-        changes = self._evaluator.rebuild(before.rows, before.told, step, undone=before.undone)
+        history = self._timeline.following(before.rows)
+        changes = self._evaluator.rebuild(history, before.told, step, undone=before.undone)
         self._timeline.go_on_at(step)
         self._record(Resume(step, self._clock()), changes)
         self._console.say(f"run {self.run} {before.how}")

@@ -10,6 +10,7 @@ from klarm.journal import (
     Fold,
     IncidentRecord,
     Journal,
+    LateRow,
     Row,
     Stored,
     surviving_rows,
@@ -28,7 +29,7 @@ Rows = Sequence[tuple[int, Mapping[str, float]]]
 class Before(NamedTuple):
     """What counts of a run when it goes on at a step, and in words what becomes of the rest."""
 
-    rows: Iterable[Row | Command]  # to be read once
+    rows: Iterable[Row | LateRow | Command]  # to be read once
     told: Sequence[IncidentRecord]  # the incidents of the journal, as it tells them
     undone: bool  # whether there are rows that no longer count
     how: str
@@ -78,7 +79,7 @@ class Past:
         recorded = self.recorded
         last = recorded.last_step if recorded is not None else None
         first = recorded.first_step if recorded is not None and last is not None else None
-        rows: Iterable[Row | Command]
+        rows: Iterable[Row | LateRow | Command]
         if kept is not None:
             rows = self._taken_over(kept, recorded)
         elif self._stored is not None and recorded is not None:
@@ -110,7 +111,7 @@ class Past:
         self._damaged += 1
         self._first_damaged = self._first_damaged or number
 
-    def _taken_over(self, kept: Rows, recorded: Fold | None) -> Iterable[Row | Command]:
+    def _taken_over(self, kept: Rows, recorded: Fold | None) -> Iterable[Row | LateRow | Command]:
         """Return the trainer's record and what people told the run, which only the journal has.
 
         A journal without any step takes the record in.
