@@ -27,6 +27,7 @@ LAYERS = [
     "journal",
     "detectors",
     "incidents",
+    "snapshots",
     "channels",
     "config",
     "console",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from klarm.incidents.numbers import factor
 from klarm.metrics import METRICS
@@ -37,6 +37,8 @@ _CLEARLY = 10
 
 # A learning rate that is this many times the one before was raised, not scheduled.
 _RATE, _RAISED = "learning_rate", 3.0
+
+_Row = tuple[int, Mapping[str, float]]
 
 Direction = Literal["up", "down", "flat", "broken"]
 
@@ -80,7 +82,7 @@ class RecentRows:
     """The last steps that were logged."""
 
     def __init__(self) -> None:
-        self._rows: deque[tuple[int, Mapping[str, float]]] = deque(maxlen=_KEPT)
+        self._rows: deque[_Row] = deque(maxlen=_KEPT)
         # What rows held that had metrics which the one before does not: those are logged sparsely.
         self._sparse: dict[str, deque[tuple[int, float]]] = {}
 
@@ -90,7 +92,7 @@ class RecentRows:
         if rows and rows[-1][0] == step:
             rows[-1] = (step, {**rows[-1][1], **values})
         else:
-            if len(rows) == _KEPT and len(rows[0][1]) != len(rows[-1][1]):
+            if len(rows) == _KEPT and [*rows[0][1]] != [*rows[-1][1]]:
                 self._keep_sparse(*rows[0], rows[-1][1])
             rows.append((step, values))
 
@@ -161,6 +163,26 @@ class RecentRows:
             if at <= step:
                 return known == value or (known != known and value != value)  # noqa: PLR0124  # NaN
         return False
+
+    def get_state(self) -> tuple[list[_Row], dict[str, list[tuple[int, float]]]]:
+        """Return them for a snapshot, which holds them as they are: there are hundreds.
+
+        What a detector may read is enough, as where rows are read from a journal.
+        """
+        rows: list[_Row] = [
+            (step, {name: row[name] for name in row if name in METRICS}) for step, row in self._rows
+        ]
+        sparse = self._sparse.items()
+        return rows, {metric: list(kept) for metric, kept in sparse if metric in METRICS}
+
+    def set_state(self, state: Sequence[Any]) -> None:
+        """Take up what a snapshot holds."""
+        rows, sparse = state
+        self._rows = deque([(step, values) for step, values in rows], maxlen=_KEPT)
+        self._sparse = {
+            metric: deque([(step, value) for step, value in kept], maxlen=_KEPT_OF_SPARSE)
+            for metric, kept in sparse.items()
+        }
 
     def clear(self) -> None:
         """Forget them, as after a rollback."""

@@ -51,8 +51,15 @@ from klarm.journal.records import (
     spell_non_finite,
 )
 from klarm.journal.rollbacks import Limit
-from klarm.journal.rows import LateRow, Row, surviving_rows, with_commands
-from klarm.journal.search import began_at, opening_of, place_of, recorded_events, steps_back
+from klarm.journal.rows import History, LateRow, Row, history, surviving_rows, with_commands
+from klarm.journal.search import (
+    began_at,
+    opening_of,
+    place_of,
+    recorded_events,
+    resume_lines,
+    steps_back,
+)
 
 __all__ = [
     "COMMANDS_FILE",
@@ -64,6 +71,7 @@ __all__ = [
     "FileJournal",
     "Finish",
     "Fold",
+    "History",
     "InUseError",
     "IncidentRecord",
     "Journal",
@@ -96,6 +104,7 @@ __all__ = [
     "ended_by_crash",
     "folder_name",
     "head_of",
+    "history",
     "host_name",
     "is_journal",
     "is_surely_free",
@@ -111,6 +120,7 @@ __all__ = [
     "recorded_events",
     "recorded_ids",
     "release",
+    "resume_lines",
     "run_folder",
     "sealed",
     "spell_non_finite",

@@ -49,6 +49,7 @@ class Appender:
         if not locks.claim(self._file):
             os.close(self._file)
             raise InUseError
+        self._end = os.fstat(self._file).st_size  # once everything is written
         self._waiting = bytearray()
         self._in_trouble = False
         self._closed = False
@@ -62,6 +63,7 @@ class Appender:
         """Write a batch of lines, newlines included: now, or when it is possible."""
         if self._closed:
             return
+        self._end += len(lines)
         if self._queue is not None:
             if self._queued - self._taken < _MAX_WAITING_BATCHES:
                 self._queued += 1
@@ -82,8 +84,14 @@ class Appender:
         """Cut the file to a size; if that fails, end its last line. For use before `append`."""
         try:
             os.ftruncate(self._file, size)
+            self._end = size
         except OSError:  # a file system that only appends
             self.append(b"\n")
+
+    @property
+    def end(self) -> int | None:
+        """Where the file ends once everything is written; None if something was dropped."""
+        return None if self._dropped else self._end
 
     def flush(self, timeout: float) -> bool:
         """Wait at most so many seconds until every line is written; return whether they are."""

@@ -47,6 +47,7 @@ from klarm.monitor.evaluator import Evaluator
 from klarm.monitor.resume import Past
 from klarm.monitor.steps import Timeline, whole_step
 from klarm.notices import ReportsFailures
+from klarm.snapshots import EVERY_ROWS
 from klarm.types import Alert, Command, Event, Incident
 
 _News = TypeVar("_News")
@@ -79,6 +80,7 @@ class Monitor(ReportsFailures):
         of_journal: bool = False,
         ids: NewId | None = None,
         clock: Callable[[], float] = time.time,
+        snapshot_rows: int = EVERY_ROWS,
     ) -> None:
         self.run = run
         self.detectors = list(detectors)
@@ -88,21 +90,22 @@ class Monitor(ReportsFailures):
         self.on_event: list[Callable[[Event], object]] = []
         # Called at the end with the seconds that are left.
         self.on_finish: list[Callable[[float], object]] = []
-        self._past = Past(journal, clock)
+        self._console = console or Console(enabled=False)
+        self.notices = self._console.notices
+        self._past = Past(journal, clock, self.notices, snapshot_rows)
         earlier = self._past.recorded
         ids = ids or unused_ids(() if earlier is None else earlier.incidents)
         self._evaluator = Evaluator(self.detectors, rules or IncidentRules(), ids=ids)
         self._tracker = self._evaluator.tracker
         self._bindings = 0  # how many of the binding's keys it was told of
         self._journal = journal
-        self._console = console or Console(enabled=False)
         self._clock = clock
         self._lock = threading.RLock()
         self._timeline = Timeline()
         self._report: BindingReport | None = BindingReport(
             self.detectors, self.binding, self._console.say
         )
-        self.notices = self._console.notices
+        self._snapshot_rows = self._until_snapshot = snapshot_rows
         self._inside = False
         self._postponed: list[tuple[Mapping[str, object], object]] = []
         self._silent_because = ""
@@ -254,6 +257,7 @@ class Monitor(ReportsFailures):
             finally:
                 self._record(Finish(self._clock(), steps), changes)
             self._publish(changes)
+            self._past.close(max(0.0, min(0.5, ends_at - time.monotonic())))
             if self._journal is not None:
                 self._journal.close(max(0.0, ends_at - time.monotonic()))
             for closing in self.on_finish:
@@ -343,6 +347,9 @@ class Monitor(ReportsFailures):
         self._publish(changes)
         if self._report is not None and not self._report.step(at, new):
             self._report = None
+        self._until_snapshot -= 1
+        if not self._until_snapshot:
+            self._take_snapshot()
         return alerts
 
     def _late(
@@ -357,11 +364,9 @@ class Monitor(ReportsFailures):
         if timeline.from_earlier_process:
             return None, {}
         known = timeline.logged_since(step, values)
-        repeats = {
-            name: value
-            for name, value in values.items()
-            if (name in known or name not in METRICS) and had(name, step, value)
-        }
+        repeats = {name: values[name] for name in known if had(name, step, values[name])}
+        if repeats and repeats.keys() == values.keys() & METRICS.keys():
+            return LateRow(timeline.step or 0, {}, step), values  # what nobody knows repeats, too
         if not known.isdisjoint(self._evaluator.judged - repeats.keys()):
             return None, {}
         new = {name: value for name, value in values.items() if name not in repeats}
@@ -422,6 +427,11 @@ class Monitor(ReportsFailures):
         self._record(Step(row.step, self._clock(), values, late=row.late, repeats=known), also)
 
     @never_raises(lambda: None)
+    def _take_snapshot(self) -> None:
+        self._until_snapshot = self._snapshot_rows
+        self._past.keep(self._evaluator, self._timeline, self._snapshot_rows)
+
+    @never_raises(lambda: None)
     def _record(self, record: Record, also: Sequence[Record]) -> None:
         if self._journal is not None:
             self._journal.record(record, also)
@@ -455,18 +465,27 @@ class Monitor(ReportsFailures):
         if self._past.is_no_past():
             self._say_once("steps keep going back: from now on they are taken as they come")
             return
+        with self._past.lock:
+            self._go_back(step, rows)
+
+    def _go_back(self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None) -> None:
         kept = None
         if rows is not None:
             kept = [(at, self.binding.read(metrics)) for at, metrics in rows if at < step]
             self._bind()
-        before = self._past.before(step, kept)
+        before = self._past.before(step, kept, self._evaluator)
         if before is None:
             self._say_once("steps went back, but there is no record to rebuild the baselines from")
             return
         self._tracker.checkpoints.go_back_to(step)
-        history = self._timeline.following(before.rows)
-        changes = self._evaluator.rebuild(history, before.told, step, undone=before.undone)
+        snapshot = before.snapshot
+        logged = None if snapshot is None else snapshot.logged
+        history = self._timeline.following(before.rows, logged)
+        changes = self._evaluator.rebuild(
+            history, before.told, step, undone=before.undone, restored=snapshot is not None
+        )
         self._timeline.go_on_at(step)
+        self._past.forget_from(step)
         self._record(Resume(step, self._clock()), changes)
         self._console.say(f"run {self.run} {before.how}")
         self._publish(changes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from klarm.journal import LateRow, Row
+from klarm.journal import History, LateRow, Resume
 from klarm.metrics import METRICS, to_number
 from klarm.types import Command
 
@@ -65,7 +65,7 @@ class Timeline:
             seen = self._values
             self._values = {**values, **seen}
             return {n: v for n, v in values.items() if n not in seen or v - v != 0.0}
-        if values.keys() != self._values.keys():  # not often: rows mostly hold the same metrics
+        if [*values] != [*self._values]:  # not often: rows mostly hold the same metrics
             self._note(self._values, self.step)
         self.step = step
         self.steps_logged += 1
@@ -93,15 +93,28 @@ class Timeline:
         self._values = {}
         self.from_earlier_process = False
 
+    def logged(self) -> dict[str, int]:
+        """Return the metrics that were logged, and the last step of each."""
+        known = METRICS.keys() & self._values.keys()
+        return {**self._logged, **dict.fromkeys(known, self.step or 0)}
+
+    @property
+    def seen(self) -> Mapping[str, float]:
+        """What the step under way has had."""
+        return self._values
+
     def following(
-        self, history: Iterable[Row | LateRow | Command]
-    ) -> Iterator[Row | LateRow | Command]:
-        """Yield what a run is rebuilt from, and learn when each metric was logged last."""
-        self._values, self._logged = {}, {}
+        self, history: Iterable[History], logged: Mapping[str, int] | None = None
+    ) -> Iterator[History]:
+        """Yield what a run is rebuilt from, and learn when each metric was logged last.
+
+        `logged` is what was known of that before.
+        """
+        self._values, self._logged = {}, dict(logged or {})
         for entry in history:
             if isinstance(entry, LateRow):
                 self._note(entry.values, entry.late)
-            elif not isinstance(entry, Command):
+            elif not isinstance(entry, Command | Resume):
                 self._note(entry[1], entry[0])
             yield entry
 
