@@ -30,6 +30,7 @@ LAYERS = [
     "journal",
     "detectors",
     "incidents",
+    "snapshots",
     "channels",
     "config",
     "console",

@@ -168,7 +168,7 @@ def test_a_rollback_is_recorded_and_said(capsys: pytest.CaptureFixture[str]) -> 
     klarm.init("a")
     for step in range(20):
         klarm.log({"kl": 0.1}, step)
-    klarm.log({"kl": 0.1}, 12)
+    klarm.log({"kl": 0.2}, 12)
     klarm.finish()
     assert [line["step"] for line in logged("a") if line["type"] == "resume"] == [12]
     said = capsys.readouterr().err
@@ -226,7 +226,7 @@ def test_a_log_that_keeps_going_back_is_taken_as_it_comes(
     klarm.init("a")
     for i in range(500):
         klarm.log({"kl": 0.1}, 1000 + i)
-        klarm.log({"kl": 0.1}, i)
+        klarm.log({"kl": 0.2 + i / 1000}, i)
     resumes = [line for line in logged("a") if line["type"] == "resume"]
     assert len(resumes) == 100
     assert capsys.readouterr().err.count("steps keep going back") == 1

@@ -88,7 +88,7 @@ def test_a_run_is_read_by_its_folder_with_its_resumes_and_settings() -> None:
     klarm.init("a", console=False, kl_explosion={"sigma_multiplier": 5})
     for step in range(5):
         klarm.log({"kl": 0.1}, step)
-    klarm.log({"kl": 0.1}, 3)
+    klarm.log({"kl": 0.2}, 3)
     klarm.finish()
     with Path("klarm_runs/a/journal.jsonl").open("a") as file:
         file.write('{"type":"step","st')

@@ -82,7 +82,10 @@ def replay(
         elif isinstance(row, Finish):
             monitor.finish()
         elif isinstance(row, LogRow):
-            alerts += monitor.log(row.metrics, row.step)
+            if row.late is None:
+                alerts += monitor.log(row.metrics, row.step)
+            else:
+                alerts += monitor.log_late(row.metrics, row.step, row.late)
             watching = monitor
     if monitor is None:
         monitor = _monitor(configure(None), journal, ids)

@@ -94,6 +94,9 @@ class Detector(ABC):
     # When its alerts are recorded but open nothing, by what other signals say; see
     # incidents/evidence.py. Empty: they always count.
     excused_when: ClassVar[Excused] = ""
+    # To be raised when what an attribute means changes and its name does not: snapshots of a run
+    # that an earlier version took are then left alone.
+    state_version: ClassVar[int] = 1
 
     enabled: bool = setting(True, "false switches this detector off")
     warmup_steps: int = setting(20, "the first values, from which it only learns", at_least=0)

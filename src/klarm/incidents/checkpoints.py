@@ -20,6 +20,11 @@ class Checkpoints:
     def __init__(self) -> None:
         self._saved: deque[Saved] = deque(maxlen=_MAX_KEPT)
 
+    @property
+    def saved(self) -> list[Saved]:
+        """Those that count, in order."""
+        return list(self._saved)
+
     def recall(self, saved: Iterable[Saved]) -> None:
         """Know those that an earlier process noted."""
         self._saved = deque(saved, maxlen=_MAX_KEPT)

@@ -30,6 +30,7 @@ class Episode:
     rows_since_notified: int = 0
     reopenings: int = 0
     excuse: Excuse | None = None
+    end: Event | None = None  # that told its end, if it is over
 
     @classmethod
     def begin(cls, signal: str, said: Measured) -> Episode:

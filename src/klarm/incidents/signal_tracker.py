@@ -23,8 +23,9 @@ from klarm.incidents.rules import IncidentRules
 from klarm.incidents.trends import RecentRows
 from klarm.types import Alert, Blip, Event, Incident, Reason
 
-# Gives an incident its id and its number, by its signal, its first step and that of its opening.
-Identify = Callable[[str, int, int], tuple[str, int]]
+Identity = tuple[str, int, str]  # the id of an incident, its number, and the id that it follows
+# Gives it by the signal, the first step and that of the opening.
+Identify = Callable[[str, int, int], Identity]
 
 
 class SignalTracker:
@@ -238,7 +239,8 @@ class SignalTracker:
         follows: Episode | None = None,
     ) -> Event:
         incident = episode.incident
-        incident.id, incident.number = self._identify(self.name, incident.started, step)
+        identity = self._identify(self.name, incident.started, step)
+        incident.id, incident.number, incident.follows = identity
         incident.state, incident.opened = "open", step
         incident.onset = self._excused.since(episode.courses)
         incident.severity, incident.worst = believed.severity, believed.by.alert
@@ -351,7 +353,8 @@ class SignalTracker:
         incident.state, incident.ended, incident.reason = "resolved", step, reason
         self.episode = self.pending = None
         self._archive(episode)
-        return episode.event("resolved", step, reason, self._recent, by=by, rows=rows)
+        episode.end = episode.event("resolved", step, reason, self._recent, by=by, rows=rows)
+        return episode.end
 
     def _may_be_accepted(self, episode: Episode) -> bool:
         if episode.incident.severity == "warning":

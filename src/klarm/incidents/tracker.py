@@ -6,7 +6,8 @@ Nothing is capped: every alert counts, and a critical one is never held back by 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import inf
 
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from klarm.incidents.episode import Episode
 from klarm.incidents.evidence import Evidence
 from klarm.incidents.playbook import diagnosed
 from klarm.incidents.rules import IncidentRules
-from klarm.incidents.signal_tracker import SignalTracker
+from klarm.incidents.signal_tracker import Identity, SignalTracker
 from klarm.incidents.trends import Direction, RecentRows
 from klarm.journal import IncidentRecord, NewId, new_id
 from klarm.text import clean_line
@@ -46,8 +47,8 @@ class Tracker:
         self._signal_of = {detector.name: detector.signal for detector in self._detectors}
         self._new_id = ids
         self._last_number = 0
-        # Ids and numbers in a journal that is gone through again.
-        self._known: dict[_Place, tuple[str, int]] = {}
+        # Ids and numbers in a journal that is gone through again, and what they follow.
+        self._known: dict[_Place, Identity] = {}
         self.recent = RecentRows(name for detector in self._detectors for name in detector.watches)
         self.checkpoints = Checkpoints()
         budgets = [d.budget_nats for d in self._detectors if isinstance(d, KLBudgetDetector)]
@@ -76,6 +77,29 @@ class Tracker:
         self._evidence.reset()
         for signal in self._signals.values():
             signal.reset()
+
+    @property
+    def parts(self) -> dict[str, object]:
+        """The objects that hold what happened, by name: for a snapshot."""
+        signals = {f"signal {name}": signal for name, signal in self._signals.items()}
+        own = {"tracker": self, "recent": self.recent, "evidence": self._evidence}
+        return {**own, **signals, **{f"detector {d.name}": d for d in self._detectors}}
+
+    @property
+    def ends(self) -> dict[str, Event]:
+        """How incidents that are over ended, by id."""
+        over = [episode for episode in self._past if episode.incident.state == "resolved"]
+        return {episode.incident.id: episode.end for episode in over if episode.end is not None}
+
+    @contextmanager
+    def keeping_what_stays(self) -> Iterator[None]:
+        """Have checkpoints, and which numbers were given, survive that a snapshot is restored."""
+        last, saved = self._last_number, self.checkpoints.saved
+        try:
+            yield
+        finally:
+            self._last_number = max(last, self._last_number)
+            self.checkpoints.recall(saved)
 
     @property
     def incidents(self) -> list[Incident]:
@@ -157,7 +181,10 @@ class Tracker:
         return changes
 
     def recall(self, told: Iterable[IncidentRecord]) -> None:
-        """Note which incidents a journal holds, before its rows are gone through again."""
+        """Note which incidents a journal holds, before its rows are gone through again.
+
+        Those that a snapshot holds have another id if they were opened anew since.
+        """
         self._known = {}
         places: dict[str, _Place] = {}
         for record in told:
@@ -170,7 +197,17 @@ class Tracker:
                 place = places.get(opened.follows, place)
             places[record.id] = place
             if not record.was_rolled_back:
-                self._known[place] = (record.id, record.number)
+                self._known[place] = record.id, record.number, opened.follows
+        for episode in self._opened_episodes():
+            incident = episode.incident
+            place = (incident.signal, incident.started, incident.opened or 0)
+            if place in self._known:
+                incident.id, incident.number, incident.follows = self._known[place]
+
+    def forget_recoveries(self) -> None:
+        """Reopen nothing that was over: what comes again after a rollback is new."""
+        for signal in self._signals.values():
+            signal.forget_recovery()
 
     def reconcile(
         self,
@@ -186,9 +223,8 @@ class Tracker:
         some rows no longer count.
         """
         self._known = {}
-        if undone:  # what comes again after a rollback is new
-            for tracker in self._signals.values():
-                tracker.forget_recovery()
+        if undone:
+            self.forget_recoveries()
         current = {
             signal.episode.incident.id: signal
             for signal in self._signals.values()
@@ -227,16 +263,20 @@ class Tracker:
             changes += signal.end_row(self._step or 0)
         return changes
 
-    def _identify(self, signal: str, started: int, opened: int) -> tuple[str, int]:
+    def _identify(self, signal: str, started: int, opened: int) -> Identity:
         known = self._known.get((signal, started, opened))
         if known is not None:
             return known
         self._last_number += 1
-        return self._new_id(signal, started, opened), self._last_number
+        return self._new_id(signal, started, opened), self._last_number, ""
 
     def _archive(self, episode: Episode) -> None:
         kept = [other for other in self._past if other is not episode]  # it may have reopened
         self._past = deque([*kept, episode], maxlen=_MAX_PAST)
+
+    def _opened_episodes(self) -> list[Episode]:
+        current = [signal.episode for signal in self._signals.values()]
+        return [*self._past, *(episode for episode in current if episode is not None)]
 
     def _has_open(self, signal: str) -> bool:
         tracker = self._signals.get(signal)

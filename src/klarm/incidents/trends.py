@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Literal, NamedTuple
 
 from klarm.incidents.numbers import factor
 from klarm.metrics import METRICS
@@ -37,6 +38,8 @@ _CLEARLY = 10
 
 # A learning rate that is this many times the one before was raised, not scheduled.
 _RATE, _RAISED = "learning_rate", 3.0
+
+_Row = tuple[int, Mapping[str, float]]
 
 Direction = Literal["up", "down", "flat", "broken"]
 
@@ -82,7 +85,7 @@ class RecentRows:
     def __init__(self, watched: Iterable[str] = ()) -> None:
         """Prepare to keep rows. `watched` are names that detectors read besides the metrics."""
         self._asked_for = METRICS.keys() | set(watched)
-        self._rows: deque[tuple[int, Mapping[str, float]]] = deque(maxlen=_KEPT)
+        self._rows: deque[_Row] = deque(maxlen=_KEPT)
         # What rows held that had metrics which the one before does not: those are logged sparsely.
         self._sparse: dict[str, deque[tuple[int, float]]] = {}
 
@@ -94,7 +97,7 @@ class RecentRows:
         if rows and rows[-1][0] == step:
             rows[-1] = (step, {**rows[-1][1], **values})
         else:
-            if len(rows) == _KEPT and len(rows[0][1]) != len(rows[-1][1]):
+            if len(rows) == _KEPT and [*rows[0][1]] != [*rows[-1][1]]:
                 self._keep_sparse(*rows[0], rows[-1][1])
             rows.append((step, values))
 
@@ -154,6 +157,37 @@ class RecentRows:
         if len(found) <= count:
             return math.nan, math.nan
         return found[0], median(found[-count:])
+
+    def had(self, metric: str, step: int, value: float) -> bool:
+        """Tell whether a metric had this very value at a step, or since before it.
+
+        What only repeats a value that is held is not kept, so the last one up to the step counts.
+        """
+        earlier = ((at, row[metric]) for at, row in reversed(self._rows) if metric in row)
+        for at, known in chain(earlier, reversed(self._sparse.get(metric, ()))):
+            if at <= step:
+                return known == value or (known != known and value != value)  # noqa: PLR0124  # NaN
+        return False
+
+    def get_state(self) -> tuple[list[_Row], dict[str, list[tuple[int, float]]]]:
+        """Return them for a snapshot, which holds them as they are: there are hundreds.
+
+        What a detector may read is enough, as where rows are read from a journal.
+        """
+        rows: list[_Row] = [
+            (step, {name: row[name] for name in row if name in METRICS}) for step, row in self._rows
+        ]
+        sparse = self._sparse.items()
+        return rows, {metric: list(kept) for metric, kept in sparse if metric in METRICS}
+
+    def set_state(self, state: Sequence[Any]) -> None:
+        """Take up what a snapshot holds."""
+        rows, sparse = state
+        self._rows = deque([(step, values) for step, values in rows], maxlen=_KEPT)
+        self._sparse = {
+            metric: deque([(step, value) for step, value in kept], maxlen=_KEPT_OF_SPARSE)
+            for metric, kept in sparse.items()
+        }
 
     def clear(self) -> None:
         """Forget them, as after a rollback."""

@@ -48,10 +48,18 @@ from klarm.journal.records import (
     Started,
     Step,
     encode,
+    spell_non_finite,
 )
 from klarm.journal.rollbacks import Limit
-from klarm.journal.rows import Row, surviving_rows, with_commands
-from klarm.journal.search import began_at, opening_of, place_of, recorded_events, steps_back
+from klarm.journal.rows import History, LateRow, Row, history, surviving_rows, with_commands
+from klarm.journal.search import (
+    began_at,
+    opening_of,
+    place_of,
+    recorded_events,
+    resume_lines,
+    steps_back,
+)
 from klarm.journal.steps import AnyStep
 
 __all__ = [
@@ -66,9 +74,11 @@ __all__ = [
     "FileJournal",
     "Finish",
     "Fold",
+    "History",
     "InUseError",
     "IncidentRecord",
     "Journal",
+    "LateRow",
     "Limit",
     "MemoryJournal",
     "NewId",
@@ -99,6 +109,7 @@ __all__ = [
     "ended_by_crash",
     "folder_name",
     "head_of",
+    "history",
     "host_name",
     "is_journal",
     "is_surely_free",
@@ -113,8 +124,10 @@ __all__ = [
     "record_crash",
     "recorded_events",
     "recorded_ids",
+    "resume_lines",
     "run_folder",
     "sealed",
+    "spell_non_finite",
     "steps_back",
     "surviving_rows",
     "unused_ids",

@@ -48,6 +48,7 @@ class Appender:
         self._file = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         # It decides nothing: other users, who cannot open the lock file, see by it who is live.
         locks.claim(self._file)
+        self._end = os.fstat(self._file).st_size  # once everything is written
         self._waiting = bytearray()
         self._in_trouble = False
         self._closed = False
@@ -61,6 +62,7 @@ class Appender:
         """Write a batch of lines, newlines included: now, or when it is possible."""
         if self._closed:
             return
+        self._end += len(lines)
         if self._queue is not None:
             if self._queued - self._taken < _MAX_WAITING_BATCHES:
                 self._queued += 1
@@ -78,8 +80,14 @@ class Appender:
         """Cut the file to a size; if that fails, end its last line. For use before `append`."""
         try:
             os.ftruncate(self._file, size)
+            self._end = size
         except OSError:  # a file system that only appends
             self.append(b"\n")
+
+    @property
+    def end(self) -> int | None:
+        """Where the file ends once everything is written; None if something was dropped."""
+        return None if self._dropped else self._end
 
     def flush(self, timeout: float) -> bool:
         """Wait at most so many seconds until every line is written; return whether they are."""

@@ -56,6 +56,10 @@ class Journal(Protocol):
         Unless it must be complete, what earlier processes recorded is enough.
         """
 
+    @property
+    def end(self) -> int | None:
+        """Where what is recorded next begins; None if that is not known."""
+
     def close(self, timeout: float) -> None:
         """Have everything written, in at most so many seconds."""
 
@@ -134,6 +138,11 @@ class FileJournal(_Batches):
         """Return the file; None if it must be complete and is not: the disk may be full."""
         return self._absolute if not complete or self._appender.is_whole(timeout=1.0) else None
 
+    @property
+    def end(self) -> int | None:
+        """Where the next batch begins, once those before it are on disk."""
+        return self._appender.end
+
     def close(self, timeout: float) -> None:
         """Flush and close."""
         self._appender.close(timeout)
@@ -206,6 +215,11 @@ class MemoryJournal(_Batches):
     def records(self) -> list[Record]:
         """Everything that was recorded, all in memory: for tests and short runs."""
         return list(read_journal(self._file))
+
+    @property
+    def end(self) -> int:
+        """Where the next batch begins."""
+        return self._file.seek(0, os.SEEK_END)
 
     def stored(self, *, complete: bool = True) -> Stored:  # noqa: ARG002
         """Return what holds it, which is always complete."""

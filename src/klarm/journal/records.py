@@ -50,6 +50,8 @@ class Step(msgspec.Struct, tag_field="type", tag="step", omit_defaults=True):
     time: float
     metrics: Mapping[str, Any]
     lines: int = 0  # how many lines after it belong to it: alerts, events, blips
+    late: int | None = None  # the step that it was logged for, if it came when `step` was under way
+    repeats: Mapping[str, Any] = {}  # of a late one: what was logged before, so nobody judges it
 
 
 class Checkpoint(msgspec.Struct, tag_field="type", tag="checkpoint"):

@@ -63,9 +63,9 @@ def run_lines(journal: Stored) -> Iterator[tuple[int, Started]]:
             yield begin, record
 
 
-def resume_lines(journal: Stored) -> Iterator[tuple[int, Resume]]:
-    """Yield the resume lines of a journal, each with where it begins."""
-    for begin, _, record in _records(journal, _RESUME):
+def resume_lines(journal: Stored, start: int = 0) -> Iterator[tuple[int, Resume]]:
+    """Yield the resume lines of a journal from an offset on, each with where it begins."""
+    for begin, _, record in _records(journal, _RESUME, start):
         if isinstance(record, Resume):
             yield begin, record
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
 from msgspec.structs import replace
 
 from klarm import boundary
 from klarm.detectors import Detector
 from klarm.incidents import Change, IncidentRules, Tracker
-from klarm.journal import IncidentRecord, NewId, Row, new_id
+from klarm.journal import History, IncidentRecord, NewId, Resume, new_id
 from klarm.metrics import Origin, to_number
 from klarm.monitor.held import HeldValues
+from klarm.settings import settings_of
+from klarm.snapshots import Capture, Restore, UnfitError, class_name
 from klarm.types import Alert, Command, Event
+from klarm.version import __version__
 
 _PLAIN = frozenset((float, str))
 _Update = Callable[[int, Mapping[str, float]], Alert | None]
@@ -32,6 +38,7 @@ class Evaluator:
         """Prepare to look. `on_failure` is told which detector raised; others go on."""
         self.detectors = list(detectors)
         self._on_failure = on_failure
+        self._rules = rules
         self.tracker = Tracker(self.detectors, rules, ids=ids)
         self._origins: dict[str, Origin] = {}  # by canonical name, as detectors were told
         self._active: list[Detector] = []  # on, and able to judge what this run logs
@@ -58,6 +65,11 @@ class Evaluator:
         )
         return recording
 
+    @property
+    def judged(self) -> set[str]:
+        """The metrics that detectors judge: to notice that one vanishes is not to judge it."""
+        return {name for d in self._active if not d.watches_all for name in d.watches}
+
     def look(self, step: int, values: Mapping[str, float]) -> tuple[list[Alert], Sequence[Change]]:
         """Return what the detectors say of a step, and what that changes."""
         news = self._held.news(values)
@@ -76,31 +88,34 @@ class Evaluator:
 
     def rebuild(
         self,
-        history: Iterable[Row | Command],
+        history: Iterable[History],
         told: Sequence[IncidentRecord],
         step: int,
         *,
         undone: bool = True,
+        restored: bool = False,
     ) -> list[Event]:
         """Go back to just before a step; return what makes true again what was told.
 
-        `undone` says whether there were rows from that step on, which no longer count.
+        `undone` says whether there were rows from that step on, which no longer count. `restored`
+        says that the history begins behind a snapshot that was restored.
         """
-        for detector in self._active:
-            detector.reset()
         tracker = self.tracker
-        tracker.reset()
-        self._held.reset()
+        if not restored:
+            self._reset()
         tracker.recall(told)
         asked = self._asked
         self._ask(self._active)  # the rows may hold what was not logged since
-        ends: dict[str, Event] = {}
+        ends = tracker.ends  # of those that were over in the snapshot
         changes: Sequence[Change]
         for entry in history:
-            if isinstance(entry, Command):
+            if isinstance(entry, Resume):
+                changes = tracker.end_step()
+                tracker.forget_recoveries()
+            elif isinstance(entry, Command):
                 changes = tracker.apply(entry, entry.step or 0)
             else:
-                at, values = entry
+                at, values = entry[:2]  # one that came late belongs to the step under way
                 if at >= step:
                     continue
                 _, changes = self.look(at, values)
@@ -108,6 +123,49 @@ class Evaluator:
         self._ask(asked)
         _note_ends(tracker.end_step(), ends)  # the last step is over too
         return tracker.reconcile(step, told, ends, undone=undone)
+
+    @property
+    def active(self) -> list[str]:
+        """The detectors that judge, by name."""
+        return [detector.name for detector in self._active]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of what decides what is made of rows: settings, and the code that reads them."""
+        detectors = [
+            (class_name(type(d)), type(d).state_version, vars(type(d)).get("constants"), settings)
+            for d in self.detectors
+            if (settings := {name: getattr(d, name) for name in settings_of(type(d))})
+        ]
+        depends = (__version__, vars(self._rules), detectors)
+        return hashlib.sha256(repr(depends).encode("utf-8", "replace")).hexdigest()
+
+    def capture(self) -> dict[str, Any]:
+        """Return what detectors have learnt and what became of it; raise UnfitError if it cannot.
+
+        It goes with `restore`, in this process or another.
+        """
+        return Capture(self._parts).data
+
+    def restore(self, data: Mapping[str, Any]) -> None:
+        """Take up what was captured, or raise UnfitError and forget everything."""
+        self._reset()
+        try:
+            with self.tracker.keeping_what_stays():
+                Restore(data, self._parts)
+        except UnfitError:
+            self._reset()
+            raise
+
+    @property
+    def _parts(self) -> dict[str, object]:
+        return {**self.tracker.parts, "held": self._held}
+
+    def _reset(self) -> None:
+        for detector in self._active:
+            detector.reset()
+        self.tracker.reset()
+        self._held.reset()
 
     def _ask(self, detectors: Iterable[Detector]) -> None:
         """Have these see every step from now on."""

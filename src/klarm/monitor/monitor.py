@@ -29,21 +29,25 @@ from klarm.journal import (
     Checkpoint,
     Finish,
     Journal,
+    LateRow,
     NewId,
     Record,
     Resume,
     Source,
+    Step,
     close_at_rest,
     ended_by_crash,
+    spell_non_finite,
     unused_ids,
 )
-from klarm.metrics import Binding, Origin, UserKey
+from klarm.metrics import METRICS, Binding, Origin, UserKey
 from klarm.monitor.command_watch import CommandWatch
 from klarm.monitor.coverage import BindingReport, nothing_known, watched
 from klarm.monitor.evaluator import Evaluator
 from klarm.monitor.resume import Past
 from klarm.monitor.steps import Timeline, whole_step
 from klarm.notices import ReportsFailures
+from klarm.snapshots import EVERY_ROWS
 from klarm.text import MAX_LINE, clean_line, described
 from klarm.types import Alert, Command, Event, Incident
 
@@ -77,6 +81,7 @@ class Monitor(ReportsFailures):
         of_journal: bool = False,
         ids: NewId | None = None,
         clock: Callable[[], float] = time.time,
+        snapshot_rows: int = EVERY_ROWS,
     ) -> None:
         self.run = run
         self.detectors = list(detectors)
@@ -86,7 +91,9 @@ class Monitor(ReportsFailures):
         self.on_event: list[Callable[[Event], object]] = []
         # Called at the end with the seconds that are left.
         self.on_finish: list[Callable[[float], object]] = []
-        self._past = Past(journal, clock)
+        self._console = console or Console(enabled=False)
+        self.notices = self._console.notices
+        self._past = Past(journal, clock, self.notices, snapshot_rows)
         earlier = self._past.recorded
         ids = ids or unused_ids(() if earlier is None else earlier.incidents)
         self._evaluator = Evaluator(
@@ -95,14 +102,13 @@ class Monitor(ReportsFailures):
         self._tracker = self._evaluator.tracker
         self._bindings = 0  # how many of the binding's keys it was told of
         self._journal = journal
-        self._console = console or Console(enabled=False)
         self._clock = clock
         self._lock = threading.RLock()
         self._timeline = Timeline()
         self._report: BindingReport | None = BindingReport(
             self.detectors, self.binding, self._console.say
         )
-        self.notices = self._console.notices
+        self._snapshot_rows = self._until_snapshot = snapshot_rows
         self._inside = False
         self._postponed: list[tuple[Mapping[str, object], object]] = []
         self._silent_because = ""
@@ -144,6 +150,12 @@ class Monitor(ReportsFailures):
             finally:
                 self._inside = False
 
+    @never_raises(list)
+    def log_late(self, metrics: Mapping[str, object], step: object, late: int) -> list[Alert]:
+        """Take in a row of a journal that came at a step and is of an earlier one: for a replay."""
+        with self._lock:
+            return [] if self._silent_because else self._step(metrics, step, late)
+
     @never_raises(lambda: None)
     def checkpoint(self, step: int, path: str | os.PathLike[str]) -> None:
         """Note that the trainer saved its state, a place to go back to."""
@@ -176,7 +188,7 @@ class Monitor(ReportsFailures):
 
         Steps from it on count as rolled back, and detectors know only what came before: the
         trainer's own record of it if `rows` holds that, else the journal. `log` does this by itself
-        when a step is lower than the one before.
+        for a step that it knows already, if the values are others.
         """
         if self._silent_because:
             return
@@ -257,6 +269,7 @@ class Monitor(ReportsFailures):
             finally:
                 self._record(Finish(self._clock(), steps), changes)
             self._publish(changes)
+            self._past.close(max(0.0, min(0.5, ends_at - time.monotonic())))
             if self._journal is not None:
                 self._journal.close(max(0.0, ends_at - time.monotonic()))
             for closing in self.on_finish:
@@ -299,9 +312,11 @@ class Monitor(ReportsFailures):
         """The incidents that are open and critical now: what an integration acts upon."""
         return self._tracker.critical
 
-    def _step(self, metrics: Mapping[str, object], step: object) -> list[Alert]:
+    def _step(
+        self, metrics: Mapping[str, object], step: object, late: int | None = None
+    ) -> list[Alert]:
         """Take a step all the way: names, place in the run, detectors, incidents, journal."""
-        values = self.binding.read(metrics)
+        values: Mapping[str, float] = self.binding.read(metrics)
         if self.binding.remarks:
             self._say_remarks()
         given = whole_step(step)
@@ -312,20 +327,34 @@ class Monitor(ReportsFailures):
                 about="a step that is not a whole number",
             )
         at, goes_on = self._timeline.place(given)
-        if goes_on:
-            self._resume(at)
+        row: LateRow | None = None
+        repeats: Mapping[str, float] = {}
+        if late is not None:
+            row = self._late_again(at, values, late)
+        elif goes_on:
+            row, repeats = self._late(at, values)
+            if row is None:
+                self._resume(at)
+            elif not row.values:
+                self._record_late(row, repeats)
+                return []
+            else:
+                at, values = row.step, row.values
         if self._commands and at != self._timeline.step:
             self._apply_commands(at)
         if len(self.binding.keys) != self._bindings:
             self._bind()
-        new = self._timeline.new_at(at, values)
+        new = self._timeline.new_at(at, values) if row is None else values
         alerts: list[Alert] = []
         changes: Sequence[Change] = ()
         try:
             alerts, changes = self._evaluator.look(at, new)
         finally:  # a detector that fails does not cost the row
             also = (*alerts, *changes) if alerts or changes else ()
-            self._record_step(at, values, also)
+            if row is None:
+                self._record_step(at, values, also)
+            else:
+                self._record_late(row, repeats, also)
         for alert in alerts:
             self.alert_counts[alert.severity] += 1
             self._inform(self._console.alert, alert)
@@ -333,7 +362,41 @@ class Monitor(ReportsFailures):
             self._publish(changes)
         if self._report is not None and not self._report.step(at, new):
             self._report = None
+        self._until_snapshot -= 1
+        if not self._until_snapshot:
+            self._take_snapshot()
         return alerts
+
+    def _late(
+        self, step: int, values: Mapping[str, float]
+    ) -> tuple[LateRow | None, Mapping[str, float]]:
+        """Return what came late of a row of an earlier step, and what only repeats its record.
+
+        It is no late row if training went back to that step: then a metric that is judged comes
+        again, with another value, though it was logged there or later.
+        """
+        timeline, had = self._timeline, self._tracker.recent.had
+        if timeline.from_earlier_process:
+            return None, {}
+        known = timeline.logged_since(step, values)
+        repeats = {name: values[name] for name in known if had(name, step, values[name])}
+        if repeats and repeats.keys() == values.keys() & METRICS.keys():
+            return LateRow(timeline.step or 0, {}, step), values  # what nobody knows repeats, too
+        if not known.isdisjoint(self._evaluator.judged - repeats.keys()):
+            return None, {}
+        new = {name: value for name, value in values.items() if name not in repeats}
+        timeline.note_late(step, new)
+        return LateRow(timeline.step or 0, new, step), repeats
+
+    def _late_again(self, step: int, values: Mapping[str, float], late: int) -> LateRow:
+        """Return a row that a journal says came late, when its step is under way."""
+        timeline = self._timeline
+        if timeline.from_earlier_process or step < (timeline.step or 0):
+            self._resume(step)
+        if step != timeline.step:  # its line is lost
+            timeline.new_at(step, {})
+        timeline.note_late(late, values)
+        return LateRow(step, values, late)
 
     def _bind(self) -> None:
         """Tell detectors, and the journal, where their metrics are read and of which kind."""
@@ -372,6 +435,17 @@ class Monitor(ReportsFailures):
         if self._journal is not None:
             self._journal.step(step, self._clock(), values, also)
 
+    def _record_late(
+        self, row: LateRow, repeats: Mapping[str, float], also: Sequence[Record] = ()
+    ) -> None:
+        values, known = spell_non_finite(row.values), spell_non_finite(repeats)
+        self._record(Step(row.step, self._clock(), values, late=row.late, repeats=known), also)
+
+    @never_raises(lambda: None)
+    def _take_snapshot(self) -> None:
+        self._until_snapshot = self._snapshot_rows
+        self._past.keep(self._evaluator, self._timeline, self._snapshot_rows)
+
     @never_raises(lambda: None)
     def _record(self, record: Record, also: Sequence[Record]) -> None:
         if self._journal is not None:
@@ -405,17 +479,27 @@ class Monitor(ReportsFailures):
         if self._past.is_no_past():
             self._say_once("steps keep going back: from now on they are taken as they come")
             return
+        with self._past.lock:
+            self._go_back(step, rows)
+
+    def _go_back(self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None) -> None:
         kept = None
         if rows is not None:
             kept = [(at, self.binding.read(metrics)) for at, metrics in rows if at < step]
             self._bind()
-        before = self._past.before(step, kept)
+        before = self._past.before(step, kept, self._evaluator)
         if before is None:
             self._say_once("steps went back, but there is no record to rebuild the baselines from")
             return
         self._tracker.checkpoints.go_back_to(step)
-        changes = self._evaluator.rebuild(before.rows, before.told, step, undone=before.undone)
+        snapshot = before.snapshot
+        logged = None if snapshot is None else snapshot.logged
+        history = self._timeline.following(before.rows, logged)
+        changes = self._evaluator.rebuild(
+            history, before.told, step, undone=before.undone, restored=snapshot is not None
+        )
         self._timeline.go_on_at(step)
+        self._past.forget_from(step)
         self._record(Resume(step, self._clock()), changes)
         self._console.say(f"run {self.run} {before.how}")
         self._publish(changes)

@@ -8,16 +8,18 @@ from typing import NamedTuple
 from klarm.journal import (
     Damage,
     Fold,
+    History,
     IncidentRecord,
     Journal,
-    Row,
     Stored,
-    surviving_rows,
+    history,
     with_commands,
 )
 from klarm.metrics import METRICS
+from klarm.monitor.evaluator import Evaluator
 from klarm.monitor.steps import Timeline
-from klarm.types import Command
+from klarm.notices import Notices
+from klarm.snapshots import Keeper, SharedFold, Snapshot, UnfitError, pack_state, unpack_state
 
 # A log whose steps keep going back is not that of one run; its rows are then taken as they come.
 _MAX_RESUMES = 100
@@ -28,23 +30,33 @@ Rows = Sequence[tuple[int, Mapping[str, float]]]
 class Before(NamedTuple):
     """What counts of a run when it goes on at a step, and in words what becomes of the rest."""
 
-    rows: Iterable[Row | Command]  # to be read once
+    rows: Iterable[History]  # to be read once
     told: Sequence[IncidentRecord]  # the incidents of the journal, as it tells them
     undone: bool  # whether there are rows that no longer count
     how: str
+    snapshot: Snapshot | None  # that is restored; the rows are those behind it
 
 
 class Past:
     """Reads it from the run's journal, or takes over the record that the trainer has kept."""
 
-    def __init__(self, journal: Journal | None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        journal: Journal | None,
+        clock: Callable[[], float],
+        notices: Notices,
+        snapshot_rows: int,
+    ) -> None:
         self._journal = journal
         self._clock = clock
         self._resumes = 0
-        self._damaged = 0  # lines
-        self._first_damaged = 0
         self._stored: Stored | None = None
-        self._fold: Fold | None = None
+        self._keeper = Keeper(None if journal is None else journal.path, notices, snapshot_rows)
+        self._shared = SharedFold()
+        # Whoever goes back holds it: a thread keeps the fold up to date meanwhile.
+        self.lock = self._shared.lock
+        self._rows = 0  # that were logged when the last snapshot was taken
+        self._is_in_order = True  # no step was taken as it came
         # What the journal amounts to, as of the last look; None if it does not hold the run.
         self.recorded: Fold | None = None
         self._read(complete=False)
@@ -54,9 +66,9 @@ class Past:
     @property
     def damage(self) -> str:
         """What is wrong with the journal, for people; empty if nothing is."""
-        if not self._damaged or self._journal is None:
+        count, first = self._shared.damaged
+        if not count or self._journal is None:
             return ""
-        first, count = self._first_damaged, self._damaged
         which = f"line {first} of {self._journal.path} is"
         if count > 1:
             which = f"{count} lines of {self._journal.path}, the first of them line {first}, are"
@@ -65,24 +77,58 @@ class Past:
     def is_no_past(self) -> bool:
         """Count a step back; return whether there were too many for it to mean anything."""
         self._resumes += 1
-        return self._resumes > _MAX_RESUMES
+        self._is_in_order = self._resumes <= _MAX_RESUMES
+        return not self._is_in_order
 
-    def before(self, step: int, kept: Rows | None) -> Before | None:
+    def keep(self, evaluator: Evaluator, timeline: Timeline, rows: int) -> None:
+        """Keep a snapshot of the run as it is, so many rows after the last one."""
+        self._rows += rows
+        end = None if self._journal is None else self._journal.end
+        if end is None or timeline.step is None or not self._is_in_order:
+            return
+        try:
+            state = pack_state(evaluator.capture())
+        except UnfitError:  # a detector of the user's own, whose state nobody knows
+            return
+        snapshot = Snapshot(
+            step=timeline.step,
+            rows=self._keeper.rows + self._rows,
+            offset=end,
+            settings=evaluator.fingerprint,
+            seen=list(timeline.seen.keys() & METRICS.keys()),
+            logged=timeline.logged(),
+            active=evaluator.active,
+            state=state,
+        )
+        self._keeper.take(snapshot, self._shared)
+
+    def forget_from(self, step: int) -> None:
+        """Let snapshots go that are of a step or later: training goes on there."""
+        self._keeper.forget_from(step)
+
+    def close(self, timeout: float) -> None:
+        """Write no more snapshots."""
+        self._keeper.close(timeout)
+
+    def before(self, step: int, kept: Rows | None, evaluator: Evaluator) -> Before | None:
         """Return what came before a step: what the trainer has kept, else the journal.
 
-        None if there is neither.
+        None if there is neither. Where there is a snapshot, the evaluator is brought there.
         """
+        snapshot: Snapshot | None = None
         if not self._is_current:
             self._read()
         self._is_current = False
         recorded = self.recorded
         last = recorded.last_step if recorded is not None else None
         first = recorded.first_step if recorded is not None and last is not None else None
-        rows: Iterable[Row | Command]
+        rows: Iterable[History]
         if kept is not None:
             rows = self._taken_over(kept, recorded)
         elif self._stored is not None and recorded is not None:
-            rows = surviving_rows(self._stored, METRICS.keys(), before=step)
+            snapshot = self._restored(step, evaluator)
+            after = None if snapshot is None else (snapshot.offset, snapshot.step, snapshot.seen)
+            rows = history(self._stored, METRICS.keys(), before=step, after=after)
         else:
             return None
         told = [] if recorded is None else list(recorded.incidents.values())
@@ -93,7 +139,25 @@ class Past:
             how = f"starts over: {undone}; a new run needs a new name"
         else:
             how = f"goes on at step {step}{'; ' if undone else ''}{undone}"
-        return Before(rows, told, bool(undone), how)
+        return Before(rows, told, bool(undone), how, snapshot)
+
+    def _restored(self, step: int, evaluator: Evaluator) -> Snapshot | None:
+        """Bring the evaluator to the newest snapshot before a step; None if no snapshot fits."""
+        reported = False
+        for snapshot in self._keeper.before(step):
+            try:
+                if snapshot.settings != evaluator.fingerprint:
+                    raise UnfitError("settings have changed, or klarm has")
+                if snapshot.active != evaluator.active:
+                    raise UnfitError("other detectors are active")
+                evaluator.restore(unpack_state(snapshot.state))
+            except UnfitError as error:
+                if not reported:
+                    self._keeper.report(f"of step {snapshot.step}", error)
+                reported = True
+            else:
+                return snapshot
+        return None
 
     def _read(self, *, complete: bool = True) -> None:
         """Take in what the journal holds by now."""
@@ -101,16 +165,20 @@ class Past:
         if self._stored is None:
             self.recorded = None
             return
-        if self._fold is None:
-            self._fold = Fold(self._stored, self._note_damage)
-        self._fold.update()
-        self.recorded = self._fold
+        fold = self._shared.fold
+        if fold is None:
+            fold = self._shared.fold = Fold(self._stored, self._note_damage)
+            if (saved := self._keeper.newest_stored()) is not None:
+                fold.restore(saved.fold)
+                self._shared.damaged = saved.damaged, saved.first_damaged
+        fold.update()
+        self.recorded = fold
 
     def _note_damage(self, number: int, _: Damage) -> None:
-        self._damaged += 1
-        self._first_damaged = self._first_damaged or number
+        count, first = self._shared.damaged
+        self._shared.damaged = count + 1, first or number
 
-    def _taken_over(self, kept: Rows, recorded: Fold | None) -> Iterable[Row | Command]:
+    def _taken_over(self, kept: Rows, recorded: Fold | None) -> Iterable[History]:
         """Return the trainer's record and what people told the run, which only the journal has.
 
         A journal without any step takes the record in.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from klarm.metrics import to_number
+from klarm.journal import History, LateRow, Resume
+from klarm.metrics import METRICS, to_number
+from klarm.types import Command
 
 # Beyond this a float cannot count steps any more.
 _LARGEST_STEP = 2**53
@@ -38,6 +40,7 @@ class Timeline:
         self.step: int | None = None  # the last one logged
         self.steps_logged = 0
         self._values: Mapping[str, float] = {}  # what it held
+        self._logged: dict[str, int] = {}  # metrics that it did not hold: their last step
         self._goes_on_at: int | None = None  # nothing before this counts any more
         self.from_earlier_process = False  # and nothing was logged since
 
@@ -62,11 +65,21 @@ class Timeline:
             seen = self._values
             self._values = {**values, **seen}
             return {n: v for n, v in values.items() if n not in seen or v - v != 0.0}
+        if [*values] != [*self._values]:  # not often: rows mostly hold the same metrics
+            self._note(self._values, self.step)
         self.step = step
         self.steps_logged += 1
         self._values = values
         self._goes_on_at = None
         return values
+
+    def logged_since(self, step: int, names: Iterable[str]) -> set[str]:
+        """Return which of these metrics were logged at a step or later."""
+        return {name for name in names if self._last_step_of(name) >= step}
+
+    def note_late(self, step: int, names: Iterable[str]) -> None:
+        """Note that metrics were logged for an earlier step than the one under way."""
+        self._note((name for name in names if self._last_step_of(name) < step), step)
 
     def continue_after(self, step: int) -> None:
         """Take up a run that an earlier process brought to this step."""
@@ -79,3 +92,39 @@ class Timeline:
         self._goes_on_at = step
         self._values = {}
         self.from_earlier_process = False
+
+    def logged(self) -> dict[str, int]:
+        """Return the metrics that were logged, and the last step of each."""
+        known = METRICS.keys() & self._values.keys()
+        return {**self._logged, **dict.fromkeys(known, self.step or 0)}
+
+    @property
+    def seen(self) -> Mapping[str, float]:
+        """What the step under way has had."""
+        return self._values
+
+    def following(
+        self, history: Iterable[History], logged: Mapping[str, int] | None = None
+    ) -> Iterator[History]:
+        """Yield what a run is rebuilt from, and learn when each metric was logged last.
+
+        `logged` is what was known of that before.
+        """
+        self._values, self._logged = {}, dict(logged or {})
+        for entry in history:
+            if isinstance(entry, LateRow):
+                self._note(entry.values, entry.late)
+            elif not isinstance(entry, Command | Resume):
+                self._note(entry[1], entry[0])
+            yield entry
+
+    def _last_step_of(self, name: str) -> int:
+        """Return the last step at which a metric was logged; -1 if it never was."""
+        if name in self._values and self.step is not None:
+            return self.step
+        return self._logged.get(name, -1)
+
+    def _note(self, names: Iterable[str], step: int | None) -> None:
+        if step is not None:
+            known = METRICS.keys() & set(names)  # others are not judged, and may be any number
+            self._logged.update(dict.fromkeys(known, step))

@@ -41,7 +41,9 @@ def read(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Told]:
             yield head
         head = None
         if isinstance(record, Step):
-            yield LogRow(record.step, record.metrics)
+            if record.late is not None and not record.metrics:
+                continue  # it only repeats what was logged before
+            yield LogRow(record.step, record.metrics, record.late)
         elif isinstance(record, Told):
             yield record
 

@@ -32,10 +32,12 @@ class Recorded:
                 del self.steps[record.kept :], self.sums[record.kept :]
                 begins = True
             elif isinstance(record, Step) and self.path is not None:
-                if begins or self.steps[-1] != record.step:
-                    self.steps.append(record.step)
+                step = record.step if record.late is None else record.late  # as the log has it
+                if begins or self.steps[-1] != step:
+                    self.steps.append(step)
                     self.sums.append(0)
-                self.sums[-1] = (self.sums[-1] + _sum(record.metrics)) % _CUT
+                values = _sum(record.metrics) + _sum(record.repeats)
+                self.sums[-1] = (self.sums[-1] + values) % _CUT
                 begins = False
 
 

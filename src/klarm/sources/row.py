@@ -22,15 +22,16 @@ class LogRow(NamedTuple):
 
     step: object
     metrics: Mapping[str, object]
+    late: int | None = None  # of a journal: the step that it was logged for, if it came later
 
     @classmethod
     def of(cls, fields: Mapping[str, object]) -> LogRow:
         """Take a log's own step key out of its fields.
 
         >>> LogRow.of({"global_step": 7, "kl": 0.1})
-        LogRow(step=7, metrics={'kl': 0.1})
+        LogRow(step=7, metrics={'kl': 0.1}, late=None)
         >>> LogRow.of({"step": 7, "data": {"kl": 0.1}})
-        LogRow(step=7, metrics={'kl': 0.1})
+        LogRow(step=7, metrics={'kl': 0.1}, late=None)
         """
         for key in _STEP_KEYS:
             if key in fields:

@@ -1,0 +1,29 @@
+"""Snapshots: the state of a run every 2,000 rows, so that going back does not take all of it."""
+
+from __future__ import annotations
+
+from klarm.snapshots.file import (
+    EVERY_ROWS,
+    FOLDER,
+    Snapshot,
+    StoredSnapshot,
+    pack_state,
+    unpack_state,
+)
+from klarm.snapshots.graph import Capture, Restore, UnfitError, class_name
+from klarm.snapshots.keeper import Keeper, SharedFold
+
+__all__ = [
+    "EVERY_ROWS",
+    "FOLDER",
+    "Capture",
+    "Keeper",
+    "Restore",
+    "SharedFold",
+    "Snapshot",
+    "StoredSnapshot",
+    "UnfitError",
+    "class_name",
+    "pack_state",
+    "unpack_state",
+]

@@ -1,0 +1,319 @@
+"""The state of objects as plain data, and back: what a snapshot holds of detectors and incidents.
+
+Nobody writes state methods: the attributes of klarm's own objects are walked. An object that exists
+by construction, such as a detector, is filled in place, so that functions it has bound to its parts
+stay bound to them. Functions and settings are no state; construction makes them. What is shared
+stays shared.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from itertools import chain
+from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
+from typing import Any, Final
+
+import msgspec
+
+from klarm.settings import settings_of
+
+_PLAIN: Final = frozenset((float, int, str, bool, type(None)))
+# What may stand in a snapshot besides plain data. It is made without running its code.
+_OURS: Final = ("klarm.detectors", "klarm.stats", "klarm.incidents", "klarm.monitor", "klarm.types")
+# The first item of everything that is not plain.
+_LIST, _TUPLE, _DEQUE, _SET, _FROZENSET, _DICT, _ROW, _OBJECT, _PART, _AGAIN, _METHOD = range(11)
+_TEXT: Final = frozenset((str,))
+_TUPLES: Final = frozenset((tuple,))
+_ABSENT: Final = object()
+
+
+class UnfitError(Exception):
+    """A state that cannot be captured, or that does not fit what it is to be restored into."""
+
+
+class Capture:
+    """Turns the state of parts into plain data: lists, numbers and text that msgpack can hold.
+
+    `parts` are the objects that exist by construction, by name.
+    """
+
+    def __init__(self, parts: Mapping[str, object]) -> None:
+        self._names = {id(part): name for name, part in parts.items()}
+        self._numbers: dict[int, int] = {}  # of what was met, in order
+        self._kept: list[object] = []  # so that no id is used twice
+        self._classes: dict[tuple[str, tuple[str, ...]], int] = {}
+        self._keys: dict[tuple[str, ...], int] = {}  # of dicts whose keys are text
+        self.data: dict[str, Any] = {
+            "parts": {name: self._attributes(part, name) for name, part in parts.items()}
+        }
+        self.data["classes"] = [[name, list(names)] for name, names in self._classes]
+        self.data["keys"] = [list(keys) for keys in self._keys]
+
+    def _attributes(self, part: object, where: str) -> dict[str, Any]:
+        """Return what is state of a part's attributes, or what it says itself."""
+        state = getattr(part, "get_state", None)
+        if state is not None:
+            return {"": state()}
+        if not _is_ours(type(part)):
+            raise UnfitError(f"{where} has no get_state and set_state")
+        found: dict[str, Any] = {}
+        for name in state_names(part):
+            value = getattr(part, name)
+            if not _is_made_by_construction(value):
+                found[name] = self._node(value, f"{where}.{name}")
+        return found
+
+    def _node(self, value: object, where: str) -> Any:
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        known = self._numbers.get(id(value))
+        if known is not None:
+            return [_AGAIN, known]
+        if id(value) in self._names:
+            return [_PART, self._names[id(value)]]
+        walk = _WALKS.get(kind)
+        if walk is not None:
+            return walk(self, value, where)
+        return self._other(value, where)
+
+    def _note(self, value: object) -> None:
+        self._numbers[id(value)] = len(self._numbers)
+        self._kept.append(value)
+
+    def _list(self, value: list[Any], where: str) -> Any:
+        self._note(value)
+        return [_LIST, self._items(value, where)]
+
+    def _tuple(self, value: tuple[Any, ...], where: str) -> Any:
+        return [_TUPLE, self._items(value, where)]
+
+    def _deque(self, value: deque[Any], where: str) -> Any:
+        self._note(value)
+        return [_DEQUE, value.maxlen, self._items(value, where)]
+
+    def _set(self, value: set[Any], where: str) -> Any:
+        self._note(value)
+        return [_SET, self._items(value, where)]
+
+    def _frozenset(self, value: frozenset[Any], where: str) -> Any:
+        return [_FROZENSET, self._items(value, where)]
+
+    def _dict(self, value: dict[Any, Any], where: str) -> Any:
+        self._note(value)
+        values = self._items(value.values(), where)
+        keys = tuple(value)
+        known = self._keys.get(keys)  # rows by the hundred hold the same keys
+        if known is None and _TEXT.issuperset(map(type, keys)):
+            known = self._keys[keys] = len(self._keys)
+        if known is not None:
+            return [_ROW, known, values]
+        return [_DICT, self._items(keys, where), values]
+
+    def _items(self, values: Iterable[Any], where: str) -> Any:
+        """Return the nodes of some values; of tuples of plain data, a dict that says so."""
+        items = list(values)
+        kinds = set(map(type, items))
+        if kinds <= _PLAIN:  # windows hold hundreds of numbers
+            return items
+        if kinds == _TUPLES and _PLAIN.issuperset(map(type, chain.from_iterable(items))):
+            return {"tuples": items}
+        return [self._node(item, where) for item in items]
+
+    def _other(self, value: Any, where: str) -> Any:
+        kind = type(value)
+        if isinstance(value, MethodType | BuiltinMethodType) and value.__self__ is not None:
+            return [_METHOD, self._node(value.__self__, where), value.__name__]
+        if kind.__module__ == "numpy" and hasattr(value, "item") and not getattr(value, "ndim", 1):
+            return self._node(value.item(), where)
+        if not _is_ours(kind):
+            raise UnfitError(f"{where} is a {kind.__module__}.{kind.__qualname__}")
+        self._note(value)
+        names = tuple(state_names(value))
+        found = self._classes.setdefault((class_name(kind), names), len(self._classes))
+        values = [self._node(getattr(value, name), f"{where}.{name}") for name in names]
+        return [_OBJECT, found, values]
+
+
+_WALKS: dict[type, Callable[[Capture, Any, str], Any]] = {
+    list: Capture._list,
+    tuple: Capture._tuple,
+    deque: Capture._deque,
+    set: Capture._set,
+    frozenset: Capture._frozenset,
+    dict: Capture._dict,
+}
+
+
+class Restore:
+    """Fills parts with the state that was captured of others like them, fresh from construction.
+
+    Raises UnfitError if they are not alike. Then parts are in between and must be reset.
+    """
+
+    def __init__(self, data: Mapping[str, Any], parts: Mapping[str, object]) -> None:
+        self._parts = parts
+        self._met: list[Any] = []
+        self._filled: set[int] = set()  # what was filled in place
+        try:
+            self._classes = [(_class_of(name), names) for name, names in data["classes"]]
+            self._keys = data["keys"]
+            if data["parts"].keys() != parts.keys():
+                raise UnfitError("it is of other detectors")
+            for name, part in parts.items():
+                self._fill(part, data["parts"][name], name)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            raise UnfitError(f"{type(error).__name__}: {error}") from None
+
+    def _fill(self, part: Any, attributes: Mapping[str, Any], where: str) -> None:
+        if hasattr(part, "set_state"):
+            part.set_state(attributes[""])
+            return
+        fresh = {
+            name: value
+            for name in state_names(part)
+            if not _is_made_by_construction(value := getattr(part, name))
+        }
+        if fresh.keys() - attributes.keys():
+            raise UnfitError(f"{where} has other attributes")
+        for name, node in attributes.items():
+            object.__setattr__(part, name, self._value(node, fresh.get(name, _ABSENT)))
+
+    def _value(self, node: Any, existing: Any = _ABSENT) -> Any:
+        """Return what a node stands for: `existing`, filled, if that is of the same type."""
+        if type(node) is not list:
+            return node
+        tag = node[0]
+        if tag == _AGAIN:
+            return self._met[node[1]]
+        if tag == _PART:
+            return self._parts[node[1]]
+        if tag == _METHOD:
+            return getattr(self._value(node[1]), node[2])
+        if tag == _TUPLE:
+            return tuple(self._items(node[1]))
+        if tag == _FROZENSET:
+            return frozenset(self._items(node[1]))
+        if tag == _OBJECT:
+            return self._object(*self._classes[node[1]], node[2], existing)
+        return self._container(tag, node, existing)
+
+    def _container(self, tag: int, node: Any, existing: Any) -> Any:
+        made: Any
+        if tag == _DEQUE:
+            made = self._place(deque(maxlen=node[1]), existing)
+            if made.maxlen != node[1]:
+                raise UnfitError("a window is of another size")
+            made.extend(self._items(node[2]))
+        elif tag == _LIST:
+            made = self._place([], existing)
+            made.extend(self._items(node[1]))
+        elif tag == _SET:
+            made = self._place(set(), existing)
+            made.update(self._items(node[1]))
+        elif tag in (_ROW, _DICT):
+            made = self._place({}, existing)
+            keys = self._keys[node[1]] if tag == _ROW else self._items(node[1])
+            made.update(zip(keys, self._items(node[2]), strict=True))
+        else:
+            raise UnfitError("it holds what is not known")
+        return made
+
+    def _place(self, fresh: Any, existing: Any) -> Any:
+        """Return the existing container, emptied, if there is one of that kind; else the fresh."""
+        chosen = fresh
+        if type(existing) is type(fresh) and id(existing) not in self._filled:
+            existing.clear()
+            chosen = existing
+        self._filled.add(id(chosen))
+        self._met.append(chosen)
+        return chosen
+
+    def _items(self, nodes: list[Any] | dict[str, Any]) -> list[Any]:
+        if isinstance(nodes, dict):
+            return [tuple(items) for items in nodes["tuples"]]
+        if list not in set(map(type, nodes)):
+            return nodes
+        return [self._value(node) for node in nodes]
+
+    def _object(self, kind: type, names: list[str], nodes: list[Any], existing: Any) -> Any:
+        if issubclass(kind, msgspec.Struct):
+            place = len(self._met)
+            self._met.append(None)
+            fields = {n: self._value(node) for n, node in zip(names, nodes, strict=True)}
+            self._met[place] = kind(**fields)
+            return self._met[place]
+        made = existing
+        if type(existing) is not kind or id(existing) in self._filled:
+            made = kind.__new__(kind)
+        elif set(state_names(made)) != set(names):
+            raise UnfitError(f"{kind.__qualname__} has other attributes")
+        self._filled.add(id(made))
+        self._met.append(made)
+        for name, node in zip(names, nodes, strict=True):
+            value = self._value(node, getattr(made, name, _ABSENT))
+            object.__setattr__(made, name, value)
+        return made
+
+
+def state_names(value: object) -> list[str]:
+    """Return the attributes that an object has, but for the settings of a detector."""
+    if isinstance(value, msgspec.Struct):
+        return list(value.__struct_fields__)
+    slots, settings = _declared(type(value))
+    names = [name for name in slots if hasattr(value, name)]
+    return names + [name for name in getattr(value, "__dict__", ()) if name not in settings]
+
+
+def class_name(kind: type) -> str:
+    """Return where a class is found."""
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _find_declared(kind: type) -> tuple[list[str], frozenset[str]]:
+    """Return the slots of a class, and its settings."""
+    slots = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
+    settings = settings_of(kind) if dataclasses.is_dataclass(kind) else {}
+    hidden = ("__weakref__", "__dict__")
+    return [name for name in slots if name not in hidden], frozenset(settings)
+
+
+def _find_ours(kind: type) -> bool:
+    module = kind.__module__
+    return any(module == ours or module.startswith(f"{ours}.") for ours in _OURS)
+
+
+def _class_of(name: str) -> type:
+    """Return a class of klarm's own that is loaded by now."""
+    module, _, path = name.partition(":")
+    found = getattr(sys.modules.get(module), path, None)
+    if not isinstance(found, type) or class_name(found) != name or not _is_ours(found):
+        raise UnfitError(f"{name} is not known")
+    return found
+
+
+def _is_made_by_construction(value: object) -> bool:
+    """Tell functions and settings, which a new object has by itself."""
+    if type(value) in _PLAIN:
+        return False
+    if isinstance(value, BuiltinMethodType):  # a function of a module, such as math.log
+        return isinstance(value.__self__, ModuleType)
+    return isinstance(value, FunctionType | type) or _holds_settings(type(value))
+
+
+def _find_settings(kind: type) -> bool:
+    """Tell a class whose objects are not changed, as constants and settings are."""
+    if not dataclasses.is_dataclass(kind):
+        return False
+    frozen: bool = kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    return frozen or bool(settings_of(kind))
+
+
+# Asked for every object, so remembered.
+_declared: Callable[[type], tuple[list[str], frozenset[str]]] = cache(_find_declared)
+_is_ours: Callable[[type], bool] = cache(_find_ours)
+_holds_settings: Callable[[type], bool] = cache(_find_settings)

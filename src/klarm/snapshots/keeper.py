@@ -1,0 +1,241 @@
+"""The snapshots of a run: the newest in memory, more of them on disk, written on a thread."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import zlib
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from klarm.boundary import never_raises
+from klarm.journal import Fold, resume_lines
+from klarm.notices import Notices, ReportsFailures
+from klarm.snapshots.file import (
+    EVERY_ROWS,
+    Place,
+    Snapshot,
+    SnapshotFolder,
+    StoredSnapshot,
+    checksums,
+    pack,
+)
+from klarm.snapshots.graph import UnfitError
+
+_IN_MEMORY: Final = 3
+# The thread reads the journal in pieces, with pauses: the interpreter belongs to training.
+_PIECE: Final = 2**14
+_PAUSE_SECONDS: Final = 0.001
+# How long it waits for lines that are not on disk yet.
+_PATIENCE_SECONDS: Final = 5.0
+
+Lines = tuple[int, int]  # that are damaged: how many, and the number of the first
+
+
+class Keeper:
+    """Keeps the snapshots of one run, and finds the one to go back to.
+
+    Without a journal on disk they are in memory only.
+    """
+
+    def __init__(self, journal: Path | None, notices: Notices, every: int = EVERY_ROWS) -> None:
+        self._journal = None if journal is None else journal.absolute()
+        self._folder = None if journal is None else SnapshotFolder(journal.parent, every)
+        self._notices = notices
+        self._in_memory: deque[Snapshot] = deque(maxlen=_IN_MEMORY)
+        self._earlier: list[Place] = []  # files of earlier processes whose journal is this one
+        self._crc = (0, 0)  # of the journal, and up to where
+        self.rows = 0  # that the newest snapshot of an earlier process is of
+        self._writer: _Writer | None = None
+
+    def newest_stored(self) -> StoredSnapshot | None:
+        """Return the newest of earlier processes that fits the journal as it is."""
+        if self._folder is None or self._journal is None:
+            return None
+        places = self._folder.places()
+        if not places:
+            return None
+        self.rows = places[0].rows
+        crcs = checksums(self._journal, (place.offset for place in places))
+        found: StoredSnapshot | None = None
+        for place in places:
+            try:
+                stored = self._folder.read(place)
+                if crcs.get(place.offset) != stored.crc:
+                    raise UnfitError("the journal is not the one that it was made of")
+            except UnfitError as error:
+                self.report(place.path.name, error)
+                continue
+            self._earlier.append(place)
+            if found is None:
+                found, self._crc = stored, (stored.crc, place.offset)
+        return found
+
+    def take(self, snapshot: Snapshot, fold: SharedFold) -> None:
+        """Keep a snapshot; have it written. For the training thread."""
+        self._in_memory.append(snapshot)
+        if self._folder is None or self._journal is None:
+            return
+        if self._writer is None:
+            self._writer = _Writer(self._journal, self._folder, fold, self._crc, self._notices)
+        self._writer.put(snapshot)
+
+    def before(self, step: int) -> Iterator[Snapshot]:
+        """Yield the snapshots from before a step that still count, the newest first."""
+        held = {snapshot.offset for snapshot in self._in_memory}
+        for snapshot in reversed(self._in_memory):
+            if snapshot.step < step:
+                yield snapshot
+        if self._folder is None or self._journal is None:
+            return
+        known = [*(self._writer.written if self._writer else ()), *self._earlier]
+        for place in sorted(known, reverse=True):
+            if place.offset in held or place.step >= step:
+                continue
+            try:
+                snapshot = self._folder.read(place).snapshot
+            except UnfitError as error:
+                if place.path.exists():
+                    self.report(place.path.name, error)
+                continue
+            resumes = (resume.step for _, resume in resume_lines(self._journal, place.offset))
+            if min(resumes, default=step) > place.step:
+                yield snapshot
+
+    def forget_from(self, step: int) -> None:
+        """Let those go that are of a step or later: training goes on there."""
+        kept = [snapshot for snapshot in self._in_memory if snapshot.step < step]
+        self._in_memory = deque(kept, maxlen=_IN_MEMORY)
+        self._earlier = [place for place in self._earlier if place.step < step]
+        if self._writer is not None:
+            self._writer.put(step)
+        elif self._folder is not None:
+            self._folder.delete_from(step)
+
+    def report(self, name: str, error: UnfitError) -> None:
+        """Say that a snapshot is of no use; the journal is, so nothing is lost but time."""
+        self._notices.warn(
+            f"snapshot {name} is not used ({error!s:.200}); the journal is read instead"
+        )
+
+    def close(self, timeout: float) -> None:
+        """End the thread."""
+        if self._writer is not None:
+            self._writer.close(timeout)
+
+
+class SharedFold:
+    """What the journal amounts to, for two threads: the one that trains, and the one that writes.
+
+    Whoever reads or changes the fold holds the lock.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.fold: Fold | None = None
+        self.damaged: Lines = (0, 0)
+
+
+class _Writer(ReportsFailures):
+    """The thread that brings the fold to a snapshot's place and writes both."""
+
+    def __init__(
+        self,
+        journal: Path,
+        folder: SnapshotFolder,
+        fold: SharedFold,
+        crc: tuple[int, int],
+        notices: Notices,
+    ) -> None:
+        self._journal, self._folder, self._fold = journal, folder, fold
+        self.notices = notices
+        self._crc, self._crc_to = crc
+        self.written: list[Place] = []
+        self._has_failed = False
+        # A snapshot to write, a step from which on snapshots no longer count, or the end.
+        self._jobs: queue.SimpleQueue[Snapshot | int | None] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="klarm-snapshots", daemon=True)
+        # RuntimeError: no more threads to be had; then there are those in memory.
+        with contextlib.suppress(RuntimeError):
+            self._thread.start()
+
+    def put(self, job: Snapshot | int) -> None:
+        if self._thread.is_alive():
+            self._jobs.put(job)
+
+    def close(self, timeout: float) -> None:
+        self._stopping.set()
+        self._jobs.put(None)
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            self._try(job)
+
+    @never_raises(lambda: None)
+    def _try(self, job: Snapshot | int) -> None:
+        try:
+            self._do(job)
+        except (OSError, UnfitError) as error:
+            self._report(error)
+
+    def _do(self, job: Snapshot | int) -> None:
+        if isinstance(job, int):
+            self.written = [place for place in self.written if place.step < job]
+            self._folder.delete_from(job)
+            return
+        if not self._wait_for(job.offset) or not self._advance(job.offset):
+            return
+        with self._fold.lock:
+            fold = self._fold.fold
+            if fold is None or fold.read_to != job.offset:
+                return  # training went back meanwhile, and has read further
+            stored = StoredSnapshot(job, fold.saved(), self._crc, *self._fold.damaged)
+            content = pack(stored)
+        self._folder.write(job, content)
+        self.written = self._folder.places()
+
+    def _wait_for(self, offset: int) -> bool:
+        """Wait until the journal is written up to there: a slow disk has a queue of its own."""
+        waited = 0.0
+        while self._journal.stat().st_size < offset:
+            waited += 0.05
+            if waited > _PATIENCE_SECONDS or self._stopping.wait(0.05):
+                return False
+        return True
+
+    def _advance(self, offset: int) -> bool:
+        """Bring checksum and fold to a place, piece by piece; return whether both got there."""
+        with self._journal.open("rb", buffering=0) as file:
+            file.seek(self._crc_to)
+            while self._crc_to < offset:
+                piece = file.read(min(2**16, offset - self._crc_to))
+                if not piece or self._stopping.is_set():
+                    return False
+                self._crc, self._crc_to = zlib.crc32(piece, self._crc), self._crc_to + len(piece)
+        while True:
+            with self._fold.lock:
+                fold = self._fold.fold
+                if fold is None or self._stopping.is_set():
+                    return False
+                before = fold.read_to
+                if before < offset:
+                    fold.update(min(_PIECE, offset - before))
+                if fold.read_to >= offset:
+                    return fold.read_to == offset
+                if fold.read_to == before:
+                    return False
+            self._stopping.wait(_PAUSE_SECONDS)
+
+    def _report(self, error: Exception) -> None:
+        if not self._has_failed:
+            self._has_failed = True
+            self.notices.warn(
+                f"no snapshot of {self._journal.parent} could be written ({error!s:.200}): "
+                "to go back or to resume takes longer"
+            )

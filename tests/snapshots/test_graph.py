@@ -1,0 +1,154 @@
+"""Any state of klarm's own objects can be captured, and what cannot is refused."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from klarm.config.layers import load
+from klarm.detectors import CATALOGUE, Detector
+from klarm.incidents import IncidentRules
+from klarm.metrics import METRICS, Origin
+from klarm.monitor.evaluator import Evaluator
+from klarm.snapshots import Capture, Restore, UnfitError, pack_state, unpack_state
+from klarm.stats import SlidingMedian
+from klarm.types import Alert
+
+
+def carried_over(part: object, fresh: object) -> None:
+    state = pack_state(Capture({"part": part}).data)
+    Restore(unpack_state(state), {"part": fresh})
+
+
+class Parts:
+    """An object of klarm's own, for these tests."""
+
+    __module__ = "klarm.stats.parts"
+
+    def __init__(self) -> None:
+        self.window = deque([1.0, float("nan")], maxlen=5)
+        self.same = self.window
+        self.append = self.window.append
+        self.median = SlidingMedian(3)
+        self.update = self.median.update
+        self.by_kind: dict[tuple[str, str], set[str]] = {("kl", "higher"): {"a"}}
+        self.mixed = [None, True, 2**62, -0.0, "NaN", (1, (2.0, [])), frozenset({3})]
+
+
+def test_what_is_shared_stays_shared_and_what_is_bound_stays_bound() -> None:
+    """A method that was looked up at construction belongs to the window that is restored."""
+    original, restored = Parts(), Parts()
+    for value in (5.0, 7.0):
+        original.append(value)
+        original.update(value)
+    carried_over(original, restored)
+    restored.append(8.0)
+    restored.update(9.0)
+    assert list(restored.same)[2:] == [5.0, 7.0, 8.0]
+    assert restored.same is restored.window
+    assert restored.window.maxlen == 5
+    assert restored.median.median == 7.0
+    assert restored.by_kind == original.by_kind
+    assert repr(restored.mixed) == repr(original.mixed)
+
+
+def test_what_came_apart_comes_apart_again() -> None:
+    """Two names of one list at the start may be two lists later."""
+    original, restored = Parts(), Parts()
+    original.same = deque([4.0], maxlen=5)
+    carried_over(original, restored)
+    assert (list(restored.same), len(restored.window)) == ([4.0], 2)
+
+
+@pytest.mark.parametrize("kind", CATALOGUE, ids=lambda kind: kind.name)
+def test_every_detector_can_be_captured(kind: type[Detector]) -> None:
+    """One that fails here holds what is no data: say in its `_start` what it has learnt."""
+    original, restored = kind(), kind()
+    for step in range(200):
+        original.update(step, dict.fromkeys(METRICS, 0.5 + step * 7 % 13 / 100))
+    carried_over(original, restored)
+    for step in range(200, 300):
+        row = dict.fromkeys(METRICS, (0.5 + step % 13 / 100) * (1 + (step > 250) * 50))
+        assert repr(restored.update(step, row)) == repr(original.update(step, row))
+        assert restored.score == original.score
+
+
+@dataclass(kw_only=True, eq=False)
+class OwnDetector(Detector):
+    """One of a user's own."""
+
+    name: ClassVar[str] = "own"
+    signal: ClassVar[str] = "kl"
+    watches: ClassVar[tuple[str, ...]] = ("kl",)
+
+    def _start(self) -> None:
+        self.total = 0.0
+
+    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:
+        self.total += value
+        return None
+
+
+@dataclass(kw_only=True, eq=False)
+class OwnDetectorWithState(OwnDetector):
+    """One that says what it has learnt."""
+
+    def get_state(self) -> object:
+        return {"total": self.total}
+
+    def set_state(self, state: Mapping[str, float]) -> None:
+        self.total = state["total"]
+
+
+def test_a_detector_of_the_users_own_is_captured_if_it_says_how() -> None:
+    """Else nobody knows what its attributes mean, and the journal is read."""
+
+    def evaluator(detector: Detector) -> Evaluator:
+        made = Evaluator([detector], IncidentRules())
+        made.bind({"kl": Origin("kl")})
+        return made
+
+    with pytest.raises(UnfitError, match="detector own has no get_state"):
+        evaluator(OwnDetector()).capture()
+    original, restored = evaluator(OwnDetectorWithState()), evaluator(OwnDetectorWithState())
+    original.look(0, {"kl": 0.25})
+    restored.restore(unpack_state(pack_state(original.capture())))
+    assert restored.detectors[0].total == 0.25  # type: ignore[attr-defined]
+
+
+def test_what_is_no_data_is_refused() -> None:
+    """A file, a lock, or a number that msgpack cannot hold."""
+    for strange in (object(), 2**70, lambda: 0):
+        part = Parts()
+        part.mixed = [strange]
+        with pytest.raises(UnfitError):
+            pack_state(Capture({"part": part}).data)
+
+
+def test_only_classes_of_klarm_are_made() -> None:
+    """Whatever a file says."""
+    for name in ("os:system", "subprocess:Popen", "klarm.stats.streaming:deque", "klarm.stats:x"):
+        state = {"classes": [[name, []]], "keys": [], "parts": {"part": {}}}
+        with pytest.raises(UnfitError, match="is not known"):
+            Restore(state, {"part": Parts()})
+
+
+def test_a_state_of_other_attributes_or_detectors_is_refused() -> None:
+    """As one of an earlier version is. The evaluator is then as new."""
+    config = load()
+    evaluators = [Evaluator(config.detectors(), config.incident_rules()) for _ in range(2)]
+    state = evaluators[0].capture()
+    del state["parts"]["detector kl_explosion"]["_seen"]
+    with pytest.raises(UnfitError, match="detector kl_explosion has other attributes"):
+        evaluators[1].restore(state)
+    del state["parts"]["detector kl_explosion"]
+    with pytest.raises(UnfitError, match="other detectors"):
+        evaluators[1].restore(state)
+    for nonsense in ({}, {"parts": {}}, {"classes": [], "keys": [], "parts": 5}):
+        with pytest.raises(UnfitError):
+            evaluators[1].restore(nonsense)
+    assert pack_state(evaluators[1].capture()) == pack_state(evaluators[0].capture())

@@ -1,0 +1,177 @@
+"""Which snapshot a run goes on from, and when the journal is read instead."""
+
+from __future__ import annotations
+
+import shutil
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from klarm.config.layers import load
+from klarm.console import Console
+from klarm.journal import FileJournal
+from klarm.monitor import Monitor
+from klarm.notices import Notices
+from klarm.snapshots import FOLDER
+from klarm.types import Event
+
+RUN = Path("a")
+EVERY = 50
+SAID = "is not used"
+
+
+def start(**sections: object) -> Monitor:
+    config, now = load(overrides=sections), count()
+    return Monitor(
+        "a",
+        config.detectors(),
+        FileJournal(RUN, print),
+        Console(enabled=True, notices=Notices()),
+        rules=config.incident_rules(),
+        clock=lambda: float(next(now)),
+        snapshot_rows=EVERY,
+    )
+
+
+def value(step: int) -> dict[str, float]:
+    return {"kl": 0.02 + step * 7 % 5 / 1000, "reward": step * 3 % 7 / 10}
+
+
+def train(monitor: Monitor, first: int, end: int) -> None:
+    for step in range(first, end):
+        monitor.log(value(step), step)
+
+
+def ended(monitor: Monitor) -> None:
+    """End the process that trains, once its snapshots are written."""
+    writer = monitor._past._keeper._writer
+    assert writer is not None
+    writer._jobs.put(None)
+    writer._thread.join(10)
+    monitor.finish()
+
+
+def files() -> list[str]:
+    return sorted(path.name for path in (RUN / FOLDER).glob("*.snapshot"))
+
+
+def steps() -> list[int]:
+    return [int(name.split("-")[1]) for name in files()]
+
+
+@pytest.fixture
+def recorded(clean_place: None) -> None:
+    """A run of 240 rows, with its snapshots."""
+    monitor = start()
+    train(monitor, 0, 240)
+    ended(monitor)
+
+
+@pytest.mark.usefixtures("recorded")
+def test_a_run_goes_on_from_its_newest_snapshot(capsys: pytest.CaptureFixture[str]) -> None:
+    """What the journal holds before it is not read into detectors again."""
+    assert 199 in steps()
+    monitor = start()
+    monitor.log(value(240), 240)
+    assert SAID not in capsys.readouterr().err
+    assert monitor.detectors[0]._seen == 241  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("recorded")
+def test_snapshots_that_training_went_back_behind_go() -> None:
+    """In the folder and in memory."""
+    monitor = start()
+    monitor.log({"kl": 0.1}, 120)
+    assert all(step < 120 for step in steps())
+    train(monitor, 121, 260)
+    monitor.resume(200)
+    ended(monitor)
+    assert all(step < 200 for step in steps())
+
+
+@pytest.mark.usefixtures("recorded")
+def test_a_snapshot_that_a_killed_process_left_behind_a_rollback_is_not_used() -> None:
+    """The journal tells that training went back."""
+    shutil.copytree(RUN / FOLDER, "kept")
+    monitor = start()
+    train(monitor, 100, 110)
+    monitor.finish()
+    shutil.copytree("kept", RUN / FOLDER, dirs_exist_ok=True)
+    monitor = start()
+    monitor.log(value(300), 300)
+    assert monitor.detectors[0]._seen == 111  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("recorded")
+def test_other_settings_mean_that_the_journal_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is said once."""
+    monitor = start(kl_explosion={"rolling_window": 60})
+    monitor.log(value(240), 240)
+    said = capsys.readouterr().err
+    assert said.count(SAID) == 1
+    assert "settings have changed" in said
+    assert monitor.detectors[0]._seen == 241  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("recorded")
+def test_a_journal_that_was_changed_is_read_and_its_damage_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A snapshot is of one journal, to the byte."""
+    journal = RUN / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes().replace(b'"step":20,', b'"step":21,', 1))
+    monitor = start()
+    monitor.log(value(240), 240)
+    said = capsys.readouterr().err
+    assert "the journal is not the one that it was made of" in said
+    assert "is damaged" in said
+
+
+@pytest.mark.usefixtures("recorded")
+def test_a_snapshot_of_a_longer_journal_is_not_used(capsys: pytest.CaptureFixture[str]) -> None:
+    """Somebody has put an older copy of the journal back."""
+    journal = RUN / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:120]))
+    monitor = start()
+    monitor.log(value(240), 240)
+    assert SAID in capsys.readouterr().err
+    assert monitor.detectors[0]._seen == 121  # type: ignore[attr-defined]
+
+
+def test_a_folder_that_cannot_be_written_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """The run goes on, and goes back by what is in memory."""
+    RUN.mkdir()
+    (RUN / FOLDER).write_text("in the way")
+    monitor = start()
+    train(monitor, 0, 240)
+    monitor.resume(220)
+    monitor.log({"kl": 0.1}, 220)
+    ended(monitor)
+    assert capsys.readouterr().err.count("could be written") == 1
+    assert monitor.detectors[0]._seen == 221  # type: ignore[attr-defined]
+
+
+def test_what_was_in_the_middle_of_a_write_is_written_over() -> None:
+    """A process was killed there."""
+    (RUN / FOLDER).mkdir(parents=True)
+    (RUN / FOLDER / "unfinished.tmp").write_bytes(b"half")
+    monitor = start()
+    train(monitor, 0, 120)
+    ended(monitor)
+    assert steps() == [49, 99]
+
+
+def test_an_incident_that_was_over_and_came_back_is_told_to_have_recovered() -> None:
+    """That it was over is in the snapshot; that it came back is undone."""
+    monitor = start()
+    told: list[Event] = []
+    monitor.on_event.append(told.append)
+    for step in range(260):
+        high = 60 <= step < 75 or step >= 150
+        monitor.log({"kl": 3.0 if high else 0.02 + step * 7 % 5 / 1000}, step)
+    assert [event.event for event in told if event.event in ("resolved", "reopened")]
+    monitor.resume(148)
+    assert (told[-1].event, told[-1].reason) == ("resolved", "recovered")
+    ended(monitor)
