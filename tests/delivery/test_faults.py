@@ -294,8 +294,8 @@ def test_the_end_of_a_run_says_what_others_have_to_send(steps: list[int], said: 
         f"""
         import klarm
         klarm.init("a")
-        for step in {steps}:
-            klarm.log({{"kl": float("nan") if step == 7 else 0.1}}, step)
+        for row, step in enumerate({steps}):
+            klarm.log({{"kl": float("nan") if step == 7 else 0.1 + row / 100}}, step)
         klarm.finish()
         """,
         "",
