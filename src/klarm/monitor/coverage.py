@@ -66,9 +66,10 @@ class BindingReport:
             self._say_watched()
         if new if self._missing_said else self._steps >= self._MISSING_AT_STEP:
             self._say_missing()
+        left = bool(self._waiting or self._zeros or not self._missing_said)
         # Once that is said, only a metric that is new has anything to say.
-        self._settled = self._missing_said and bound.keys().isdisjoint(self._zeros)
-        return bool(self._waiting or self._zeros or not self._missing_said)
+        self._settled = left and self._missing_said and bound.keys().isdisjoint(self._zeros)
+        return left
 
     def finish(self) -> None:
         """Say now what has not been said, if there was anything to look at."""
