@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from loopback import Server
+import json
+
+from loopback import Server, run_klarm, run_python
 from one_channel import FOLDER, Run, ack, silence
 
 from klarm.delivery import deliveries, prospects_of
 from klarm.delivery.health import ChannelHealth, health_of
 from klarm.delivery.log import Delivered
+from klarm.journal import checked
 
 
 def health(run: Run) -> ChannelHealth:
@@ -47,6 +50,26 @@ def test_what_was_rejected_counts_until_it_is_taken_or_acknowledged(
     run.now += 60.0
     run.settle()
     assert (health(run).rejected, health(run).reason) == (0, "")
+
+
+def test_a_process_that_stops_delivering_notes_how_the_channels_stand(server: Server) -> None:
+    """Beside the deliveries, with a checksum as they have it."""
+    code = """
+        import klarm
+        klarm.init("a", console=False)
+        klarm.log({"kl": float("nan")}, 0)
+        klarm.finish(timeout=30)
+    """
+    channels = f"good={server.url}/good,bad={server.url}/bad"
+    server.refusing = "/bad"
+    assert run_python(code, channels).returncode == 0
+    lines = (FOLDER / "deliveries.jsonl").read_bytes().splitlines()
+    last = json.loads(lines[-1])
+    assert (last["type"], checked(lines[-1])) == ("health", "good")
+    stands = {known.pop("channel"): known for known in last["channels"]}
+    assert stands["good"]["last_sent"] <= last["time"]
+    assert stands["bad"] == {"last_sent": None, "pending": False, "rejected": 1, "dropped": False}
+    assert run_klarm("deliver", "klarm_runs", channels=channels).stderr == ""
 
 
 def test_what_a_silence_holds_back_is_not_pending(run: Run) -> None:

@@ -14,6 +14,7 @@ from klarm.channels.base import NotDelivered
 from klarm.channels.heartbeat import HeartbeatChannel
 
 _LOOK_AGAIN_SECONDS = 60.0  # after a failure, and while nothing is logged
+_MAX_FAREWELL_SECONDS = 1.0
 
 
 class Heartbeat:
@@ -42,10 +43,10 @@ class Heartbeat:
             self._say(f"{self._channel.name}: no thread can be started, so there is no heartbeat.")
 
     def stop(self, timeout: float) -> None:
-        """End; a call under way is waited for."""
+        """End; a call under way is waited for, but not for long."""
         self._stopping.set()
         if self._thread.is_alive() and os.getpid() == self._pid:
-            self._thread.join(timeout)
+            self._thread.join(min(timeout, _MAX_FAREWELL_SECONDS))
 
     def turn(self) -> float:
         """Call the address if steps were logged since the last time; return how long to wait."""

@@ -104,7 +104,7 @@ def _start_heartbeats(monitor: Monitor, settings: Config, say: Callable[[str], N
         for channel in channels:
             heartbeat = Heartbeat(channel, lambda: monitor.steps_logged, say)
             heartbeat.start()
-            monitor.on_finish.append(lambda seconds, stop=heartbeat.stop: stop(min(seconds, 1.0)))
+            monitor.on_finish.append(heartbeat.stop)
 
 
 def routes_of(settings: Config) -> Sequence[Route]:
