@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import trustme
 
+from pulse import Pulse
+
 Handler = BaseHTTPRequestHandler
 
 
@@ -144,3 +146,10 @@ def ca_file(authority: trustme.CA, tmp_path: Path) -> Path:
 @pytest.fixture
 def answered() -> Callable[..., Callable[[Handler], None]]:
     return reply
+
+
+@pytest.fixture
+def pulse() -> Iterator[Pulse]:
+    pulse = Pulse()
+    yield pulse
+    pulse.close()

@@ -8,6 +8,8 @@ import pytest
 from loopback import Server
 from one_channel import Run
 
+from pulse import Pulse
+
 
 @pytest.fixture
 def server() -> Iterator[Server]:
@@ -19,3 +21,10 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def run(server: Server) -> Run:
     return Run(server)
+
+
+@pytest.fixture
+def pulse() -> Iterator[Pulse]:
+    pulse = Pulse()
+    yield pulse
+    pulse.close()

@@ -80,6 +80,7 @@ class Server:
         self.let_go = threading.Event()
         self.hangs = False
         self.broken: set[int] = set()  # incidents it cannot digest
+        self.refusing = ""  # a path at which it knows nothing
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -92,6 +93,7 @@ class Server:
                     server.let_go.wait()
                 code, headers = server.answers.pop(0) if server.answers else (200, {})
                 code = 500 if message.get("incident") in server.broken else code
+                code = 404 if self.path == server.refusing else code
                 body = json.dumps({"thread": f"t{len(server.messages)}"}).encode()
                 try:
                     self.send_response(code)

@@ -15,6 +15,7 @@ CHANNELS: dict[str, str] = {
     "webhook": "WebhookChannel",
     "desktop": "DesktopChannel",
     "apprise": "AppriseChannel",
+    "heartbeat": "HeartbeatChannel",
 }
 
 __all__ = ["CHANNELS", "Channel", "channel_kind"]

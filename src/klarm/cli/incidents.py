@@ -39,8 +39,16 @@ _WRAPPED = {"state": len("recovered"), "notified": None, "muted": None}
 @click.command()
 @click.argument("run", required=False)
 @click.option("--run", "named", metavar="RUN", help="The same, as with ack and silence.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="For people, or for programs with the health of every channel.",
+)
 @config_option
-def incidents(run: str | None, named: str | None, config_file: Path | None) -> None:
+def incidents(run: str | None, named: str | None, form: str, config_file: Path | None) -> None:
     """List the incidents of RUN: a name, a folder, or the latest run.
 
     The table shows which channels were notified of each incident, and which of the configuration
@@ -52,17 +60,39 @@ def incidents(run: str | None, named: str | None, config_file: Path | None) -> N
     folder = find_run(run or named, settings)
     head = started(folder)
     journal = folder / FILE_NAME
-    fold = Fold(journal, Damages(journal, lambda said: echo(f"klarm: {said}", err=True)))
+    damaged: list[str] = []
+
+    def report(said: str) -> None:
+        damaged.append(said)
+        echo(f"klarm: {said}", err=True)
+
+    fold = Fold(journal, Damages(journal, report))
     fold.update()
     now = time.time()
-    outbox = Outbox(folder, say=lambda said: echo(f"klarm: {said}", err=True))
+    outbox = Outbox(folder, say=report)
     outbox.refresh()
     silences = outbox.in_force(now)
     routes, why_not = known_routes(settings)
     entries = [entry for _, entry in deliveries.read(folder) if isinstance(entry, Delivered)]
     live = not is_surely_free(journal)
+    ahead = prospects_of(Run(head.run, folder), routes, outbox, now)
+    if form == "json":
+        from klarm.cli.incidents_json import as_json
+
+        click.echo(
+            as_json(
+                fold,
+                outbox,
+                entries,
+                ahead,
+                live=live,
+                silences=silences,
+                channels=[route.channel.name for route in routes],
+                damaged=damaged,
+            )
+        )
+        return
     if fold.incidents:
-        ahead = prospects_of(Run(head.run, folder), routes, outbox, now)
         rows = [
             _row(
                 known,

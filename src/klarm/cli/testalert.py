@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from klarm.channels.base import NotDelivered
+from klarm.channels.base import Channel, NotDelivered
 from klarm.channels.message import Message
 from klarm.cli.options import config_option
 from klarm.config import load
@@ -32,7 +32,9 @@ def testalert(channel: str | None, config_file: Path | None) -> None:
         _check_name(channel, settings.channel_settings)
         settings = settings.only(channel)
     off = [name for name, values in settings.channel_settings.items() if not values["enabled"]]
-    channels = {route.channel.name: route.channel for route in outgoing.routes_of(settings)}
+    known: list[Channel] = [route.channel for route in outgoing.routes_of(settings)]
+    known += outgoing.heartbeats_of(settings)
+    channels = {one.name: one for one in known}
     if not channels:
         raise click.UsageError(
             f"{', '.join(off)} {'is' if len(off) == 1 else 'are'} switched off (enabled: false)"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from klarm.delivery import log as deliveries
 from klarm.delivery import outgoing
+from klarm.delivery.health import health_of
 from klarm.delivery.log import Delivered, Entry
 from klarm.delivery.outbox import Outbox, last_step
 from klarm.delivery.outgoing import deliver_events
@@ -28,6 +29,7 @@ __all__ = [
     "command_to_deliver",
     "deliver_events",
     "deliveries",
+    "health_of",
     "is_all_delivered",
     "last_step",
     "outgoing",

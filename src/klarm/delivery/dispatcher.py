@@ -51,6 +51,7 @@ class Delivery:
         commands_watched: bool = False,
     ) -> None:
         self._outbox = Outbox(run.folder, again=again, say=say, commands_watched=commands_watched)
+        self._is_live = commands_watched
         self._once = frozenset(once)
         self._workers = [
             Worker(
@@ -109,6 +110,8 @@ class Delivery:
         with self._leaving:
             if self._left == len(self._threads):
                 self._outbox.release()
+            else:
+                self._record_health()
         return not self.left and not any(self._outbox.rejections(w.name) for w in self._workers)
 
     @property
@@ -167,7 +170,13 @@ class Delivery:
         with self._leaving:
             self._left += 1
             if self._left == len(self._threads):
+                self._record_health()
                 self._outbox.release()
+
+    def _record_health(self) -> None:
+        """Note how the channels stand, if this process has changed that, or should have."""
+        if any(w.sent or w.has_rejected or (w.pending and self._is_live) for w in self._workers):
+            self._outbox.record_health([worker.standing() for worker in self._workers])
 
     def _fall_silent(self) -> None:
         self._outbox.abandon()

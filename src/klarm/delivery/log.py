@@ -57,6 +57,23 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
         return self.id, self.event, self.step, self.severity
 
 
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """How one channel stood when a process stopped delivering."""
+
+    channel: str
+    last_sent: float | None  # Unix time of the last message that it took
+    pending: bool  # something is left, or may be
+    rejected: int  # incidents that it did not take, and that nobody has acknowledged
+    dropped: bool  # events found no room, and no journal holds them
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="health"):
+    """How the channels stood when a process stopped delivering: for people, no reader needs it."""
+
+    time: float
+    channels: list[Standing]
+
+
 class _Acknowledged(msgspec.Struct, tag_field="type", tag="ack"):
     began: float
     incident: int
@@ -88,7 +105,7 @@ _decode = msgspec.json.Decoder(Delivered | _Acknowledged | _Silenced | _Unsilenc
 _encode = msgspec.json.Encoder().encode
 
 
-def append(folder: Path, *entries: Delivered) -> None:
+def append(folder: Path, *entries: Delivered | Health) -> None:
     """Write entries in one piece, or raise OSError. Whoever delivers a run is the one writer."""
     append_alone(folder / FILE_NAME, b"".join(sealed(_encode(entry)) for entry in entries))
 

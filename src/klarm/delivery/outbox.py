@@ -6,6 +6,7 @@ what is pending is the one less the other, for this process and for any later on
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Literal, NamedTuple
 from msgspec.structs import replace
 
 from klarm.delivery import log as deliveries
-from klarm.delivery.log import Delivered, Key, Outcome, key_of
+from klarm.delivery.log import Delivered, Health, Key, Outcome, Standing, key_of
 from klarm.delivery.rejected import Rejection
 from klarm.delivery.silences import Orders, Silence
 from klarm.journal import (
@@ -296,6 +297,17 @@ class Outbox:
                 self._take_in(entry)
             if self.folder is not None:
                 deliveries.append(self.folder, *entries)
+
+    def last_sent(self, channel: str) -> float | None:
+        """Return when a channel last took a message."""
+        times = (time for (name, _), (time, _) in self._sent.items() if name == channel)
+        return max(times, default=None)
+
+    def record_health(self, channels: list[Standing]) -> None:
+        """Write down how the channels stand; where that is impossible, nobody needs it."""
+        if self.folder is not None:
+            with self._lock, contextlib.suppress(OSError):
+                deliveries.append(self.folder, Health(time=self._clock(), channels=channels))
 
     def pass_over(self, channel: str, events: Iterable[Event]) -> None:
         """Note that a channel does not take events. Not written: the next process asks again."""

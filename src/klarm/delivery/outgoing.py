@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from klarm.config import Config
 from klarm.delivery.outlook import Outlook, command_to_deliver
@@ -12,6 +13,11 @@ from klarm.delivery.writer import MessageWriter
 from klarm.incidents import counted
 from klarm.monitor import Monitor
 from klarm.types import RINGING, Event
+
+if TYPE_CHECKING:
+    from klarm.channels.heartbeat import HeartbeatChannel
+
+_TYPE, _HEARTBEAT = "type", "heartbeat"
 
 
 def deliver_events(
@@ -27,6 +33,7 @@ def deliver_events(
         if any(values["enabled"] for values in settings.channel_settings.values()):
             _count_for_others(monitor, folder, say)
         return
+    _start_heartbeats(monitor, settings, say)
     routes = routes_of(settings)
     if routes:
         from klarm.delivery.dispatcher import Delivery  # most runs have no channel
@@ -89,9 +96,31 @@ def _remedy(folder: Path | None, rejected: bool) -> str:
     return f" yet. The next start of the run sends them, or: {command}"
 
 
+def _start_heartbeats(monitor: Monitor, settings: Config, say: Callable[[str], None]) -> None:
+    channels = heartbeats_of(settings)
+    if channels:
+        from klarm.delivery.heartbeat import Heartbeat  # hardly any run has one
+
+        for channel in channels:
+            heartbeat = Heartbeat(channel, lambda: monitor.steps_logged, say)
+            heartbeat.start()
+            monitor.on_finish.append(heartbeat.stop)
+
+
 def routes_of(settings: Config) -> Sequence[Route]:
-    """Return the channels of a configuration."""
-    return settings.channels()
+    """Return the channels of a configuration that people are notified by."""
+    return [route for route in settings.channels() if route.channel.type != _HEARTBEAT]
+
+
+def heartbeats_of(settings: Config) -> Sequence[HeartbeatChannel]:
+    """Return the channels that are told of no incident, but that the run makes progress."""
+    if not any(values[_TYPE] == _HEARTBEAT for values in settings.channel_settings.values()):
+        return []
+    return [
+        cast("HeartbeatChannel", route.channel)
+        for route in settings.channels()
+        if route.channel.type == _HEARTBEAT
+    ]
 
 
 def writer_of(settings: Config) -> MessageWriter:

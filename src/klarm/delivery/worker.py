@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable
 
+from klarm.delivery.log import Standing
 from klarm.delivery.outbox import Outbox
 from klarm.delivery.outlook import LIVE, Outlook
 from klarm.delivery.pending import Pending
@@ -62,6 +63,16 @@ class Worker:
     def put(self, event: Event) -> None:
         """Hand over an event that the journal has."""
         self.pending.put(event)
+
+    def standing(self) -> Standing:
+        """Return how the channel stands now."""
+        return Standing(
+            channel=self.name,
+            last_sent=self._outbox.last_sent(self.name),
+            pending=bool(self.pending),
+            rejected=self._outbox.rejections(self.name),
+            dropped=self.pending.is_lost,
+        )
 
     @property
     def is_closed(self) -> bool:

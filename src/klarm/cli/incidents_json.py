@@ -1,0 +1,76 @@
+"""`klarm incidents --format json`: the same for programs, with the health of every channel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from klarm.delivery import Delivered, Outbox, Silence, Verdict, health_of
+from klarm.journal import Fold
+
+VERSION = 1  # of the JSON; a new field does not change it
+
+
+def as_json(
+    fold: Fold,
+    outbox: Outbox,
+    entries: Sequence[Delivered],
+    ahead: Mapping[str, Mapping[str, Verdict]],
+    *,
+    live: bool,
+    silences: Sequence[Silence],
+    channels: Sequence[str],
+    damaged: Sequence[str],
+) -> str:
+    """Return what is known of a run, as docs/delivery.md describes it."""
+    known = [
+        {
+            **record.as_dict(),
+            "peak": record.last.peak,
+            "acknowledged_by": outbox.acknowledged.get(record.id, []),
+            "notified": _notified(record.id, entries, ahead.get(record.id, {})),
+        }
+        for record in fold.incidents.values()
+    ]
+    return msgspec.json.encode(
+        {
+            "version": VERSION,
+            "run": fold.run,
+            "live": live,
+            "finished": fold.finished,
+            "last_step": fold.last_step,
+            "incidents": known,
+            "silences": [silence._asdict() for silence in silences],
+            "channels": health_of(outbox, entries, ahead, channels),
+            "dropped": list(damaged),
+        }
+    ).decode()
+
+
+def _notified(
+    incident: str, entries: Sequence[Delivered], ahead: Mapping[str, Verdict]
+) -> dict[str, dict[str, object]]:
+    """Return by channel the last event it was sent, and what becomes of the rest."""
+    found: dict[str, dict[str, object]] = {}
+    for entry in entries:
+        if entry.id == incident:
+            of = found.setdefault(entry.channel, _nothing())
+            of["outcome"] = "rejected" if entry.outcome == "refused" else entry.outcome
+            if entry.outcome == "sent":
+                of |= {"event": entry.event, "step": entry.step, "time": entry.time}
+    for channel, verdict in ahead.items():
+        found.setdefault(channel, _nothing())["rest"] = _REST[verdict]
+    return found
+
+
+def _nothing() -> dict[str, object]:
+    return {"outcome": None, "event": None, "step": None, "time": None, "rest": None}
+
+
+_REST: Mapping[Verdict, str] = {
+    "send": "pending",
+    "wait": "held back",
+    "silenced": "silenced",
+    "acknowledged": "acknowledged",
+}

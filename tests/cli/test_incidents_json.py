@@ -1,0 +1,60 @@
+"""`klarm incidents --format json`: what programs are told of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from loopback import Server, run_klarm
+
+import klarm
+
+pytestmark = pytest.mark.usefixtures("one_detector")
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.close()
+
+
+def record_run() -> None:
+    klarm.init("a", console=False)
+    klarm.log({"kl": float("nan")}, 10)
+    klarm.finish()
+
+
+def test_it_tells_the_health_of_every_channel(server: Server) -> None:
+    """When it last took a message, what is pending, what it rejected and why, what was dropped."""
+    record_run()
+    run_klarm("deliver", "klarm_runs", channels=f"one={server.url}")
+    server.answers = [(404, {})]
+    run_klarm("deliver", "klarm_runs", channels=f"two={server.url}")
+    with Path("klarm_runs/a/deliveries.jsonl").open("a") as file:
+        file.write("what nobody wrote\n")
+    channels = ",".join(f"{name}={server.url}" for name in ("one", "two", "three"))
+    shown = json.loads(run_klarm("incidents", "--format", "json", channels=channels).stdout)
+    health = {known.pop("channel"): known for known in shown["channels"]}
+    taken = {name: (h["pending"], h["rejected"], h["held_back"]) for name, h in health.items()}
+    assert taken == {"one": (0, 0, 0), "two": (0, 1, 0), "three": (1, 0, 0)}
+    assert health["one"]["last_sent"] > 1e9
+    assert health["two"]["last_sent"] is None
+    assert "404" in health["two"]["reason"]
+    (incident,) = shown["incidents"]
+    assert incident["notified"]["one"]["outcome"] == "sent"
+    assert incident["notified"]["two"]["outcome"] == "rejected"
+    assert incident["notified"]["three"]["rest"] == "pending"
+    assert (shown["run"], shown["live"], shown["finished"]) == ("a", False, True)
+    (dropped,) = shown["dropped"]
+    assert dropped.startswith("deliveries.jsonl is damaged")
+
+
+def test_a_run_without_incidents_is_json_too() -> None:
+    """And no channel is no mistake."""
+    klarm.init("a", console=False)
+    klarm.log({"kl": 0.1})
+    shown = json.loads(run_klarm("incidents", "a", "--format", "json").stdout)
+    assert (shown["incidents"], shown["channels"], shown["live"]) == ([], [], True)
