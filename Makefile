@@ -44,8 +44,8 @@ bench: .venv-bench/.installed ## measure overhead beside rlwatch; writes bench/r
 bench-against: .venv/.core ## measure `log` beside an earlier commit: make bench-against REV=HEAD~1
 	@$(BIN)/python bench/against.py $(or $(REV),HEAD~1)
 
-bench-page: .venv/.dev ## measure `klarm serve`: indexing, answers, live events; writes bench/results/page.json
-	@PYTHONPATH=bench $(BIN)/python bench/page.py
+bench-page: page .venv-bench-page/.installed chromium ## measure `klarm serve`, also in Chromium, beside TensorBoard; writes bench/results/page.json
+	@PYTHONPATH=bench:tests/browser .venv-bench-page/bin/python -m page $(OPTIONS)
 
 bench-frameworks: .venv-frameworks/.installed ## measure klarm's share of a training step; writes bench/results/framework_share.json
 	@PYTHONPATH=recordings:tests/frameworks .venv-frameworks/bin/python bench/framework_share.py
@@ -63,7 +63,7 @@ recordings: .venv-recordings/.installed ## train the three tiny GRPO runs of the
 	@.venv-recordings/bin/python recordings/tiny_grpo.py src/klarm/recordings
 
 clean: ## remove environments, caches and results
-	rm -rf .venv .venv-bench .venv-browser .venv-frameworks .venv-page .venv-recordings
+	rm -rf .venv .venv-bench .venv-bench-page .venv-browser .venv-frameworks .venv-page .venv-recordings
 	rm -rf build dist bench/results web/node_modules src/klarm/server/page
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -104,6 +104,12 @@ chromium:
 	@echo "setting up .venv-bench ..."
 	@$(PYTHON) -m venv .venv-bench
 	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	@touch $@
+
+.venv-bench-page/.installed: pyproject.toml bench/requirements-page.txt
+	@echo "setting up .venv-bench-page (playwright, tensorboard) ..."
+	@$(PYTHON) -m venv .venv-bench-page
+	@.venv-bench-page/bin/python -m pip install --quiet --disable-pip-version-check -r bench/requirements-page.txt -e '.[server]'
 	@touch $@
 
 .venv-browser/.installed: pyproject.toml tests/browser/requirements.txt

@@ -26,18 +26,24 @@ class Row:
     interval: tuple[float, float] | None = None  # of the ratio, 95 %
 
 
-def write(rows: Sequence[Row], machine: Mapping[str, object], path: Path) -> None:
+def write(
+    rows: Sequence[Row], machine: Mapping[str, object], path: Path, peer: str = "rlwatch"
+) -> None:
     """Write the rows down as JSON, with what they were measured on."""
-    record = {**machine, "rows": [asdict(row) for row in rows]}
+    named = [
+        {peer.lower() if name == "rlwatch" else name: value for name, value in asdict(row).items()}
+        for row in rows
+    ]
+    record = {**machine, "rows": named}
     path.write_text(json.dumps(record, indent=2) + "\n")
 
 
-def show(rows: Sequence[Row], machine: Mapping[str, object]) -> None:
+def show(rows: Sequence[Row], machine: Mapping[str, object], peer: str = "rlwatch") -> None:
     """Print the table, and how many targets are met."""
     caption = ", ".join(f"{name} {value}" for name, value in machine.items())
     table = Table(box=SIMPLE, caption=caption)
     table.add_column("what", no_wrap=True)
-    for heading in ("klarm", "rlwatch", "ratio", "target", ""):
+    for heading in ("klarm", peer, "ratio", "target", ""):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         ours = f"{number(row.klarm)} {row.unit}"

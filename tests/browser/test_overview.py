@@ -70,13 +70,14 @@ def test_the_heading_counts_the_runs_that_are_listed(runs: Path, serve: Serve) -
     expect(page.locator("h1")).to_have_text("1 run in trouble")
 
 
-def test_a_message_is_whole_on_a_usual_screen(runs: Path, serve: Serve) -> None:
-    RecordedRun(runs, "burning").log(exploding())
+def test_name_and_message_are_whole_on_a_usual_screen(runs: Path, serve: Serve) -> None:
+    RecordedRun(runs, "grpo-7b-math-learning-rate-2e-5").log(exploding())
     page = serve().open(viewport={"width": 1440, "height": 900})
-    message = page.locator(".trouble-message")
-    expect(message).to_be_visible()
-    assert message.evaluate("it => it.scrollHeight <= it.clientHeight + 1")
-    assert message.evaluate("it => it.scrollWidth <= it.clientWidth + 1")
+    for place in (".trouble-message", ".run-name"):
+        text = page.locator(place)
+        expect(text).to_be_visible()
+        assert text.evaluate("it => it.scrollHeight <= it.clientHeight + 1")
+        assert text.evaluate("it => it.scrollWidth <= it.clientWidth + 1")
 
 
 def test_a_run_of_which_nothing_can_be_read_is_not_green(runs: Path, serve: Serve) -> None:

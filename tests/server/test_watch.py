@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from serving_runs import RUNS, record, served, wait_until, write_steps
+from serving_runs import RUNS, Client, record, served, wait_until, write_steps
 
 import klarm
 from klarm.journal import FILE_NAME, Fold
@@ -251,6 +251,38 @@ def test_a_full_disk_loses_nothing() -> None:
     watched.look()
     assert watched.steps() == {"a": 4999}
     watched.database.close()
+
+
+def test_a_server_that_may_not_write_more_says_so_and_the_next_one_shows_all() -> None:
+    """As on a full disk or beyond a quota: the file system itself refuses."""
+    write_steps("a", {step: {"kl": step % 13 / 10, "reward": 0.5} for step in range(30_000)})
+    script = (
+        "import resource, sys; from pathlib import Path; from klarm.server import PageServer; "
+        "server = PageServer(Path('runs'), lambda text: print(text, flush=True), port=0); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY)); "
+        "server.start(); print('port', server.port, flush=True); sys.stdin.read()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        port, said = 0, ""
+        while not (port and "the index cannot be written" in said):
+            line = process.stdout.readline()
+            assert line, said
+            said += line
+            port = int(line.split()[1]) if line.startswith("port ") else port
+        assert "what is new is not shown" in said
+        client = Client(port)
+        texts = [notice["text"] for notice in client.get("/status")["notices"]]
+        assert any("the index cannot be written" in text for text in texts)
+        assert client.get("/health")["status"] == "ok"
+    finally:
+        process.kill()
+        process.communicate()
+    with served() as client:
+        assert client.get("/runs/a")["steps"] == 30_000
 
 
 def test_two_servers_of_one_folder_do_not_disturb_each_other() -> None:

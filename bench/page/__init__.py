@@ -1,0 +1,1 @@
+"""How quick `klarm serve` is: `make bench-page`."""
