@@ -27,8 +27,9 @@ from klarm.snapshots.graph import UnfitError
 
 _IN_MEMORY: Final = 3
 # The thread reads the journal in pieces, with pauses: the interpreter belongs to training.
-_PIECE: Final = 2**14
-_PAUSE_SECONDS: Final = 0.001
+_PIECE: Final = 2**12
+_PAUSE_SECONDS: Final = 0.0005
+_MAX_WAITING: Final = 2  # snapshots
 # How long it waits for lines that are not on disk yet.
 _PATIENCE_SECONDS: Final = 5.0
 
@@ -164,7 +165,9 @@ class _Writer(ReportsFailures):
             self._thread.start()
 
     def put(self, job: Snapshot | int) -> None:
-        if self._thread.is_alive():
+        # Rows may come faster than it reads, as from a log that is followed: then some are left out.
+        is_behind = isinstance(job, Snapshot) and self._jobs.qsize() >= _MAX_WAITING
+        if self._thread.is_alive() and not is_behind:
             self._jobs.put(job)
 
     def close(self, timeout: float) -> None:
