@@ -84,6 +84,14 @@ class Keeper:
             self._writer = _Writer(self._journal, self._folder, fold, self._crc, self._notices)
         self._writer.put(snapshot)
 
+    @property
+    def oldest(self) -> int:
+        """Where in the journal the oldest one in memory belongs; at the start until they are full.
+
+        Before the first snapshots, a run is rebuilt from its first row.
+        """
+        return self._in_memory[0].offset if len(self._in_memory) == _IN_MEMORY else 0
+
     def before(self, step: int) -> Iterator[Snapshot]:
         """Yield the snapshots from before a step that still count, the newest first."""
         held = {snapshot.offset for snapshot in self._in_memory}
@@ -165,7 +173,7 @@ class _Writer(ReportsFailures):
             self._thread.start()
 
     def put(self, job: Snapshot | int) -> None:
-        # Rows may come faster than it reads, as from a log that is followed: then some are left out.
+        # Rows may come faster than it reads, as from a log that is followed.
         is_behind = isinstance(job, Snapshot) and self._jobs.qsize() >= _MAX_WAITING
         if self._thread.is_alive() and not is_behind:
             self._jobs.put(job)
