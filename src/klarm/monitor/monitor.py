@@ -484,8 +484,9 @@ class Monitor(ReportsFailures):
         )
         self._timeline.go_on_at(step)
         self._past.forget_from(step)
-        if snapshot is None:  # it took long, perhaps: have one soon
-            self._until_snapshot = 1
+        recorded = self._past.recorded
+        if snapshot is None and (recorded is None or recorded.steps >= self._snapshot_rows):
+            self._until_snapshot = 1  # it took long: have one soon
         self._record(Resume(step, self._clock()), changes)
         self._console.say(f"run {self.run} {before.how}")
         self._publish(changes)
