@@ -18,7 +18,6 @@ def test_a_long_run_is_measured(tmp_path: Path) -> None:
     """Its long form is a million steps; how long they take belongs to `bench`."""
     logged = long_run.train(tmp_path, steps=4_500)
     assert 0.0 < logged["p50"] <= logged["p99.9"] <= logged["max"]
-    assert len(list((tmp_path / "long" / "snapshots").glob("*.snapshot"))) == 2
     resumed = long_run.resume(tmp_path, steps=4_500)
     assert min(resumed.values()) > 0.0
     assert "late" in (tmp_path / "long" / "journal.jsonl").read_text()

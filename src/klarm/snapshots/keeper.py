@@ -53,14 +53,20 @@ class Keeper:
         self._writer: _Writer | None = None
 
     def newest_stored(self) -> StoredSnapshot | None:
-        """Return the newest of earlier processes that fits the journal as it is."""
+        """Return the newest of earlier processes that fits the journal as it is.
+
+        Those that do not are deleted: they never will.
+        """
         if self._folder is None or self._journal is None:
             return None
         places = self._folder.places()
         if not places:
             return None
         self.rows = places[0].rows
-        crcs = checksums(self._journal, (place.offset for place in places))
+        try:
+            crcs = checksums(self._journal, [place.offset for place in places])
+        except OSError:  # whoever reads the journal next says so
+            return None
         found: StoredSnapshot | None = None
         for place in places:
             try:
@@ -69,6 +75,7 @@ class Keeper:
                     raise UnfitError("the journal is not the one that it was made of")
             except UnfitError as error:
                 self.report(place.path.name, error)
+                self._folder.delete(place)
                 continue
             self._earlier.append(place)
             if found is None:
@@ -162,7 +169,8 @@ class _Writer(ReportsFailures):
         self._journal, self._folder, self._fold = journal, folder, fold
         self.notices = notices
         self._crc, self._crc_to = crc
-        self.written: list[Place] = []
+        self.written: list[Place] = []  # and not deleted since
+        self._own: set[int] = set()  # offsets
         self._has_failed = False
         # A snapshot to write, a step from which on snapshots no longer count, or the end.
         self._jobs: queue.SimpleQueue[Snapshot | int | None] = queue.SimpleQueue()
@@ -208,8 +216,9 @@ class _Writer(ReportsFailures):
                 return  # training went back meanwhile, and has read further
             stored = StoredSnapshot(job, fold.saved(), self._crc, *self._fold.damaged)
             content = pack(stored)
+        self._own.add(job.offset)
         self._folder.write(job, content)
-        self.written = self._folder.places()
+        self.written = [place for place in self._folder.places() if place.offset in self._own]
 
     def _wait_for(self, offset: int) -> bool:
         """Wait until the journal is written up to there: a slow disk has a queue of its own."""
