@@ -232,12 +232,13 @@ def test_a_log_that_keeps_going_back_is_taken_as_it_comes(
     assert capsys.readouterr().err.count("steps keep going back") == 1
 
 
-def test_going_back_without_a_record_keeps_what_is_known() -> None:
+def test_going_back_to_before_what_is_in_memory_keeps_what_is_known() -> None:
     """There is nothing to rebuild from, and nothing to fail for."""
-    watched = monitor()
+    watched = Monitor("a", [KLExplosionDetector()], snapshot_rows=20)
     for step, value in enumerate(SIGMA):
         watched.log({"kl": value}, step)
-    assert watched.log({"kl": 5.0}, 50)
+    assert watched.log({"kl": 5.0}, 10)
+    assert watched.detectors[0]._seen == 101  # type: ignore[attr-defined]
 
 
 def test_an_explicit_resume_does_the_same_as_a_step_back() -> None:

@@ -16,6 +16,7 @@ from klarm.metrics import METRICS, Origin
 from klarm.monitor import Monitor
 from klarm.monitor.evaluator import Evaluator
 from klarm.snapshots import FOLDER, pack_state, unpack_state
+from klarm.types import Event
 
 
 def evaluator() -> Evaluator:
@@ -107,3 +108,27 @@ def test_a_replay_goes_back_by_snapshots_too(seed: int) -> None:
         watched.finish(5.0)
         journals.append([repr(record) for record in journal.records])
     assert journals[0] == journals[1]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_run_that_is_not_recorded_goes_back_as_one_that_is(seed: int) -> None:
+    """On ranks other than 0, as far back as three snapshots reach."""
+    acts = RandomRun(seed, commands=False).acts(500)
+    told = []
+    for journal in (MemoryJournal(), None):
+        config, ids = load(), count()
+        watched = Monitor(
+            "a",
+            config.detectors(),
+            journal,
+            rules=config.incident_rules(),
+            ids=lambda s, a, o, ids=ids: f"{s}-{a}-{o}-{next(ids)}",  # type: ignore[misc]
+            snapshot_rows=100,
+        )
+        events: list[Event] = []
+        watched.on_event.append(events.append)
+        alerts = [act.do(watched) for act in acts]
+        # A journal spells a peak that is not finite.
+        same = [(e.event, e.id, e.incident, e.step, e.severity, e.reason) for e in events]
+        told.append((repr(alerts), same))
+    assert told[0] == told[1]

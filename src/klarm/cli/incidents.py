@@ -79,7 +79,7 @@ def incidents(run: str | None, named: str | None, form: str, config_file: Path |
     if form == "json":
         from klarm.cli.incidents_json import as_json
 
-        click.echo(
+        echo(
             as_json(
                 fold,
                 outbox,

@@ -37,6 +37,7 @@ from klarm.journal.incident import IncidentRecord, add_event
 from klarm.journal.lines import Damage, OnDamage, Stored, whole_end
 from klarm.journal.locks import Claim, InUseError, claim, is_surely_free
 from klarm.journal.reading import head_of, is_journal, read_journal
+from klarm.journal.recent import RecentJournal
 from klarm.journal.records import (
     FORMAT,
     Bound,
@@ -85,6 +86,7 @@ __all__ = [
     "OnDamage",
     "OnRecord",
     "OnSteps",
+    "RecentJournal",
     "Record",
     "Resume",
     "Rollback",

@@ -67,7 +67,7 @@ class Journal(Protocol):
         """Let go of it in a forked process."""
 
 
-class _Batches:
+class Batches:
     """Turns records into lines, and has those of a batch written at once.
 
     What a detector of the user's own says may be no JSON. Such a record is reduced to what can be
@@ -119,7 +119,7 @@ class _Batches:
             self._say(f"{what} {problem:.300}. Training continues.")
 
 
-class FileJournal(_Batches):
+class FileJournal(Batches):
     """The journal of a run on disk. Opening the folder of an earlier run continues its journal."""
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
@@ -192,7 +192,7 @@ class FileJournal(_Batches):
             self._appender.append(b"\n")
 
 
-class MemoryJournal(_Batches):
+class MemoryJournal(Batches):
     """A journal that is not kept: for replays. A long one goes to a temporary file."""
 
     path = None

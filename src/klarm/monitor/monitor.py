@@ -31,6 +31,7 @@ from klarm.journal import (
     Journal,
     LateRow,
     NewId,
+    RecentJournal,
     Record,
     Resume,
     Source,
@@ -101,7 +102,7 @@ class Monitor(ReportsFailures):
         )
         self._tracker = self._evaluator.tracker
         self._bindings = 0  # how many of the binding's keys it was told of
-        self._journal = journal
+        self._journal = self._past.journal
         self._clock = clock
         self._lock = threading.RLock()
         self._timeline = Timeline()
@@ -168,7 +169,7 @@ class Monitor(ReportsFailures):
             return
         with self._lock:
             self._tracker.checkpoints.add(at, where)
-            if self._journal is not None and not self._silent_because:
+            if not self._silent_because:
                 self._journal.record(Checkpoint(at, self._clock(), clean_line(where)))
 
     @never_raises(lambda: None)
@@ -229,7 +230,7 @@ class Monitor(ReportsFailures):
     def source(self, path: str | os.PathLike[str], kept: int) -> None:
         """Note that steps are read from a log, of which so many are recorded already."""
         with self._lock:
-            if self._journal is not None and not self._silent_because:
+            if not self._silent_because:
                 self._journal.record(Source(clean_line(str(path)), kept))
 
     @never_raises(lambda: None)
@@ -270,8 +271,7 @@ class Monitor(ReportsFailures):
                 self._record(Finish(self._clock(), steps), changes)
             self._publish(changes)
             self._past.close(max(0.0, min(0.5, ends_at - time.monotonic())))
-            if self._journal is not None:
-                self._journal.close(max(0.0, ends_at - time.monotonic()))
+            self._journal.close(max(0.0, ends_at - time.monotonic()))
             for closing in self.on_finish:
                 self._inform(closing, max(0.0, ends_at - time.monotonic()))
             self.notices.finish()
@@ -295,7 +295,7 @@ class Monitor(ReportsFailures):
     @property
     def recorded(self) -> bool:
         """Whether there is a journal that the run is recorded in."""
-        return self._journal is not None
+        return not isinstance(self._journal, RecentJournal)
 
     @property
     def taken_up(self) -> bool:
@@ -402,7 +402,7 @@ class Monitor(ReportsFailures):
         """Tell detectors, and the journal, where their metrics are read and of which kind."""
         self._bindings = len(self.binding.keys)
         recording = self._evaluator.bind(self.binding.origins())
-        if recording and self._journal is not None:
+        if recording:
             self._journal.record(Bound.of(recording))
 
     def _end(self) -> Sequence[Change]:
@@ -432,8 +432,7 @@ class Monitor(ReportsFailures):
     # Guarded on their own: what cannot be recorded is told all the same.
     @never_raises(lambda: None)
     def _record_step(self, step: int, values: Mapping[str, float], also: Sequence[Record]) -> None:
-        if self._journal is not None:
-            self._journal.step(step, self._clock(), values, also)
+        self._journal.step(step, self._clock(), values, also)
 
     def _record_late(
         self, row: LateRow, repeats: Mapping[str, float], also: Sequence[Record] = ()
@@ -448,8 +447,7 @@ class Monitor(ReportsFailures):
 
     @never_raises(lambda: None)
     def _record(self, record: Record, also: Sequence[Record]) -> None:
-        if self._journal is not None:
-            self._journal.record(record, also)
+        self._journal.record(record, also)
 
     def _publish(self, changes: Sequence[Change]) -> None:
         """Tell console and listeners what the journal has by now."""
@@ -468,7 +466,7 @@ class Monitor(ReportsFailures):
         if steps and on and not watched(self.detectors, self.binding):
             return f"NOTHING WAS WATCHED: {nothing_known(self.binding)}"
         told = incidents_in_sum(self.incidents)
-        path = self._journal.path if self._journal is not None else None
+        path = self._journal.path
         if path is None or not any(incident.number for incident in self.incidents):
             return told
         return f"{told}; see klarm incidents {shlex.quote(str(path.parent))}"
@@ -500,6 +498,9 @@ class Monitor(ReportsFailures):
         )
         self._timeline.go_on_at(step)
         self._past.forget_from(step)
+        recorded = self._past.recorded
+        if snapshot is None and (recorded is None or recorded.steps >= self._snapshot_rows):
+            self._until_snapshot = 1  # it took long: have one soon
         self._record(Resume(step, self._clock()), changes)
         self._console.say(f"run {self.run} {before.how}")
         self._publish(changes)
@@ -515,7 +516,7 @@ class Monitor(ReportsFailures):
         self._failed(*describe(f"detector {detector}", error))
 
     def _fall_silent(self) -> None:
-        if not self._silent_because and self._journal is not None:
+        if not self._silent_because:
             self._journal.abandon()
         self._silent_because = _AFTER_FORK
 

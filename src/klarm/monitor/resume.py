@@ -11,6 +11,7 @@ from klarm.journal import (
     History,
     IncidentRecord,
     Journal,
+    RecentJournal,
     Stored,
     history,
     with_commands,
@@ -47,11 +48,12 @@ class Past:
         notices: Notices,
         snapshot_rows: int,
     ) -> None:
-        self._journal = journal
+        # A run that is not recorded can go back to what is in memory.
+        self.journal: Journal = journal or RecentJournal()
         self._clock = clock
         self._resumes = 0
         self._stored: Stored | None = None
-        self._keeper = Keeper(None if journal is None else journal.path, notices, snapshot_rows)
+        self._keeper = Keeper(self.journal.path, notices, snapshot_rows)
         self._shared = SharedFold()
         # Whoever goes back holds it: a thread keeps the fold up to date meanwhile.
         self.lock = self._shared.lock
@@ -67,11 +69,11 @@ class Past:
     def damage(self) -> str:
         """What is wrong with the journal, for people; empty if nothing is."""
         count, first = self._shared.damaged
-        if not count or self._journal is None:
+        if not count:
             return ""
-        which = f"line {first} of {self._journal.path} is"
+        which = f"line {first} of {self.journal.path} is"
         if count > 1:
-            which = f"{count} lines of {self._journal.path}, the first of them line {first}, are"
+            which = f"{count} lines of {self.journal.path}, the first of them line {first}, are"
         return f"{which} damaged or not written by klarm, and ignored"
 
     def is_no_past(self) -> bool:
@@ -83,7 +85,7 @@ class Past:
     def keep(self, evaluator: Evaluator, timeline: Timeline, rows: int) -> None:
         """Keep a snapshot of the run as it is, so many rows after the last one."""
         self._rows += rows
-        end = None if self._journal is None else self._journal.end
+        end = self.journal.end
         if end is None or timeline.step is None or not self._is_in_order:
             return
         try:
@@ -101,6 +103,8 @@ class Past:
             state=state,
         )
         self._keeper.take(snapshot, self._shared)
+        if isinstance(self.journal, RecentJournal):
+            self.journal.forget_before(self._keeper.oldest)
 
     def forget_from(self, step: int) -> None:
         """Let snapshots go that are of a step or later: training goes on there."""
@@ -120,18 +124,32 @@ class Past:
             self._read()
         self._is_current = False
         recorded = self.recorded
-        last = recorded.last_step if recorded is not None else None
-        first = recorded.first_step if recorded is not None and last is not None else None
+        known: Fold | RecentJournal | None = recorded
+        if isinstance(self.journal, RecentJournal):
+            known = self.journal
+        last = known.last_step if known is not None else None
+        first = known.first_step if known is not None and last is not None else None
         rows: Iterable[History]
         if kept is not None:
             rows = self._taken_over(kept, recorded)
+            if isinstance(self.journal, RecentJournal):
+                self.journal.forget_before(self.journal.end)  # the trainer knows better
         elif self._stored is not None and recorded is not None:
             snapshot = self._restored(step, evaluator)
             after = None if snapshot is None else (snapshot.offset, snapshot.step, snapshot.seen)
             rows = history(self._stored, METRICS.keys(), before=step, after=after)
+        elif isinstance(self.journal, RecentJournal):
+            snapshot = self._restored(step, evaluator, self.journal.begin)
+            if snapshot is None and self.journal.begin:
+                self._is_in_order = False
+                return None
+            after = None if snapshot is None else (0, snapshot.step, snapshot.seen)
+            lines = self.journal.since(0 if snapshot is None else snapshot.offset)
+            rows = history(lines, METRICS.keys(), before=step, after=after)
         else:
+            self._is_in_order = False
             return None
-        told = [] if recorded is None else list(recorded.incidents.values())
+        told = [] if known is None else list(known.incidents.values())
         undone = (
             f"steps {step} to {last} are rolled back" if last is not None and last >= step else ""
         )
@@ -141,10 +159,12 @@ class Past:
             how = f"goes on at step {step}{'; ' if undone else ''}{undone}"
         return Before(rows, told, bool(undone), how, snapshot)
 
-    def _restored(self, step: int, evaluator: Evaluator) -> Snapshot | None:
+    def _restored(self, step: int, evaluator: Evaluator, since: int = 0) -> Snapshot | None:
         """Bring the evaluator to the newest snapshot before a step; None if no snapshot fits."""
         reported = False
         for snapshot in self._keeper.before(step):
+            if snapshot.offset < since:
+                break
             try:
                 if snapshot.settings != evaluator.fingerprint:
                     raise UnfitError("settings have changed, or klarm has")
@@ -161,7 +181,7 @@ class Past:
 
     def _read(self, *, complete: bool = True) -> None:
         """Take in what the journal holds by now."""
-        self._stored = None if self._journal is None else self._journal.stored(complete=complete)
+        self._stored = self.journal.stored(complete=complete)
         if self._stored is None:
             self.recorded = None
             return
@@ -183,9 +203,9 @@ class Past:
 
         A journal without any step takes the record in.
         """
-        if self._journal is not None and recorded is not None and not recorded.steps:
+        if recorded is not None and not recorded.steps:
             for at, values in kept:
-                self._journal.step(at, self._clock(), values)
+                self.journal.step(at, self._clock(), values)
         timeline = Timeline()
         rows = [(at, timeline.new_at(at, values)) for at, values in kept]
         return rows if self._stored is None else with_commands(rows, self._stored)

@@ -145,13 +145,14 @@ class SnapshotFolder:
         unfinished.replace(self.path / name)
         places = self.places()
         kept = thinned([place.rows for place in places], self._every)
-        self._delete(place for place in places if place.rows not in kept)
+        self.delete(*(place for place in places if place.rows not in kept))
 
     def delete_from(self, step: int) -> None:
         """Delete those that training went back behind."""
-        self._delete(place for place in self.places() if place.step >= step)
+        self.delete(*(place for place in self.places() if place.step >= step))
 
-    def _delete(self, places: Iterable[Place]) -> None:
+    def delete(self, *places: Place) -> None:
+        """Delete some, as far as that is possible."""
         for place in places:
             try:
                 place.path.unlink(missing_ok=True)

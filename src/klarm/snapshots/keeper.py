@@ -27,8 +27,9 @@ from klarm.snapshots.graph import UnfitError
 
 _IN_MEMORY: Final = 3
 # The thread reads the journal in pieces, with pauses: the interpreter belongs to training.
-_PIECE: Final = 2**14
-_PAUSE_SECONDS: Final = 0.001
+_PIECE: Final = 2**12
+_PAUSE_SECONDS: Final = 0.0005
+_MAX_WAITING: Final = 2  # snapshots
 # How long it waits for lines that are not on disk yet.
 _PATIENCE_SECONDS: Final = 5.0
 
@@ -52,14 +53,20 @@ class Keeper:
         self._writer: _Writer | None = None
 
     def newest_stored(self) -> StoredSnapshot | None:
-        """Return the newest of earlier processes that fits the journal as it is."""
+        """Return the newest of earlier processes that fits the journal as it is.
+
+        Those that do not are deleted: they never will.
+        """
         if self._folder is None or self._journal is None:
             return None
         places = self._folder.places()
         if not places:
             return None
         self.rows = places[0].rows
-        crcs = checksums(self._journal, (place.offset for place in places))
+        try:
+            crcs = checksums(self._journal, [place.offset for place in places])
+        except OSError:  # whoever reads the journal next says so
+            return None
         found: StoredSnapshot | None = None
         for place in places:
             try:
@@ -68,6 +75,7 @@ class Keeper:
                     raise UnfitError("the journal is not the one that it was made of")
             except UnfitError as error:
                 self.report(place.path.name, error)
+                self._folder.delete(place)
                 continue
             self._earlier.append(place)
             if found is None:
@@ -82,6 +90,14 @@ class Keeper:
         if self._writer is None:
             self._writer = _Writer(self._journal, self._folder, fold, self._crc, self._notices)
         self._writer.put(snapshot)
+
+    @property
+    def oldest(self) -> int:
+        """Where in the journal the oldest one in memory belongs; at the start until they are full.
+
+        Before the first snapshots, a run is rebuilt from its first row.
+        """
+        return self._in_memory[0].offset if len(self._in_memory) == _IN_MEMORY else 0
 
     def before(self, step: int) -> Iterator[Snapshot]:
         """Yield the snapshots from before a step that still count, the newest first."""
@@ -153,7 +169,8 @@ class _Writer(ReportsFailures):
         self._journal, self._folder, self._fold = journal, folder, fold
         self.notices = notices
         self._crc, self._crc_to = crc
-        self.written: list[Place] = []
+        self.written: list[Place] = []  # and not deleted since
+        self._own: set[int] = set()  # offsets
         self._has_failed = False
         # A snapshot to write, a step from which on snapshots no longer count, or the end.
         self._jobs: queue.SimpleQueue[Snapshot | int | None] = queue.SimpleQueue()
@@ -164,7 +181,9 @@ class _Writer(ReportsFailures):
             self._thread.start()
 
     def put(self, job: Snapshot | int) -> None:
-        if self._thread.is_alive():
+        # Rows may come faster than it reads, as from a log that is followed.
+        is_behind = isinstance(job, Snapshot) and self._jobs.qsize() >= _MAX_WAITING
+        if self._thread.is_alive() and not is_behind:
             self._jobs.put(job)
 
     def close(self, timeout: float) -> None:
@@ -197,8 +216,9 @@ class _Writer(ReportsFailures):
                 return  # training went back meanwhile, and has read further
             stored = StoredSnapshot(job, fold.saved(), self._crc, *self._fold.damaged)
             content = pack(stored)
+        self._own.add(job.offset)
         self._folder.write(job, content)
-        self.written = self._folder.places()
+        self.written = [place for place in self._folder.places() if place.offset in self._own]
 
     def _wait_for(self, offset: int) -> bool:
         """Wait until the journal is written up to there: a slow disk has a queue of its own."""

@@ -1,0 +1,80 @@
+"""What a run that is not recorded has logged lately: enough to go back a little."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+from klarm.journal.file import Batches
+from klarm.journal.incident import IncidentRecord, add_event
+from klarm.journal.records import Record, Resume
+from klarm.metrics import METRICS
+from klarm.types import Event
+
+_MAX_BYTES = 16 * 2**20  # then there is nothing to go back to until the next snapshot
+
+
+class RecentJournal(Batches):
+    """The end of a journal that is in memory only, as from the oldest snapshot in memory."""
+
+    path = None
+
+    def __init__(self) -> None:
+        self._say = lambda _: None
+        self._kept: list[bytes] = []
+        self.begin = 0  # the offset of what is still there
+        self.end = 0
+        self.incidents: dict[str, IncidentRecord] = {}
+        self.first_step: int | None = None
+        self.last_step: int | None = None
+
+        def append(lines: bytes) -> None:
+            self._kept.append(lines)
+            self.end += len(lines)
+            if self.end - self.begin > _MAX_BYTES:
+                self.forget_before(self.end)
+
+        self._append = append
+
+    def step(
+        self, step: int, time: float, values: Mapping[str, float], also: Sequence[Record] = ()
+    ) -> None:
+        """Keep what detectors may read of a step."""
+        super().step(step, time, {n: v for n, v in values.items() if n in METRICS})
+        if self.first_step is None:
+            self.first_step = step
+        self.last_step = step
+        self._note(also)
+
+    def record(self, record: Record, also: Sequence[Record] = ()) -> None:
+        """Keep anything else."""
+        super().record(record)
+        if isinstance(record, Resume):
+            self.last_step = record.step - 1
+        self._note(also)
+
+    def since(self, offset: int) -> IO[bytes]:
+        """Return what was recorded from an offset on."""
+        return io.BytesIO(b"".join(self._kept)[offset - self.begin :])
+
+    def forget_before(self, offset: int) -> None:
+        """Let go of what stands before an offset, if it is still there."""
+        if offset <= self.begin:
+            return
+        self._kept = [b"".join(self._kept)[offset - self.begin :]]
+        self.begin = offset
+
+    def stored(self, *, complete: bool = True) -> None:
+        """Return nothing: it is not the whole run."""
+
+    def close(self, timeout: float) -> None:
+        """Do nothing: nobody reads it afterwards."""
+
+    def abandon(self) -> None:
+        """Do nothing: there is nothing to let go of."""
+
+    def _note(self, also: Sequence[Record]) -> None:
+        for record in also:
+            if isinstance(record, Event):
+                add_event(self.incidents, record)
