@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 import select
 import stat
@@ -73,6 +72,8 @@ def echo(*parts: str, err: bool = False, nl: bool = True) -> None:
 
 def echo_json(document: object) -> None:
     """Print a JSON document; what is unsafe is escaped as JSON does it."""
+    import json
+
     import click
 
     text = json.dumps(document, indent=2, ensure_ascii=False)
@@ -119,6 +120,8 @@ def _write_at_once(text: str) -> bool:
 def _blocking_file() -> int | None:
     """Return the descriptor behind stderr if a write to it may wait for a reader."""
     if not isinstance(sys.stderr, io.TextIOWrapper):  # a notebook's, a logger's, a test's
+        return None
+    if not hasattr(os, "O_NONBLOCK"):  # Windows, where only sockets can be asked
         return None
     try:
         file = sys.stderr.fileno()

@@ -7,102 +7,38 @@ itself. One that cannot be set up by what is known here fails with what is missi
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import logging
-import random
 import string
-import sys
-import threading
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any
 
 import msgspec
 import pytest
 
 import klarm
-from channels.conftest import Service, reply, serve
-from klarm import cli
-from klarm.channels import CHANNELS, channel_kind
+from channels.conftest import Service, reply
+from faults.every_channel import (
+    SECRETS,
+    EchoingMail,
+    called,
+    every_call,
+    planted,
+    service,
+    setups,
+    smtp,
+)
+from klarm.channels import CHANNELS
 from klarm.channels.base import Channel, NotDelivered
 from klarm.channels.message import Message
-from klarm.cli.group import klarm as command
 from klarm.config.layers import TOP_LEVEL, load
-from klarm.settings import Secret, settings_of
+
+__all__ = ["service", "smtp"]
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of apprise
 TELLING = 8  # characters in a row that must not be seen
-
-
-def planted(place: str) -> str:
-    """Return a secret of its own for a place."""
-    return "".join(random.Random(place).choices(string.ascii_letters + string.digits, k=24))
-
-
-# What channels need besides their secrets, by the name of a setting. {url} is a server that echoes.
-NEEDED: dict[str, object] = {
-    "api_url": "{url}",
-    "host": "127.0.0.1",
-    "port": "{smtp}",
-    "security": "none",
-    "username": "annabel",
-    "sender": "a@example.org",
-    "recipients": ["b@example.org"],
-    "channel": "C1",
-}
-SCHEMES = {"apprise": "json"}
-
-
-# What each channel holds, by its name: what a service of its may know.
-SECRETS: dict[str, list[str]] = {}
-
-
-def value_of(type_: str, setting: str, name: str, url: str, smtp: int) -> object:
-    """Return what to set a setting to, or None to leave it as it is."""
-    declared = settings_of(channel_kind(type_))[setting]
-    secret = planted(f"{name}.{setting}")
-    if declared.kind is Secret:
-        address = url.replace("http", SCHEMES.get(type_, "http"))
-        return f"{address}/{name}/hooks/{secret}" if setting.endswith("url") else secret
-    if declared.private:
-        return json.dumps({"text": "$title", "token": secret})
-    needed = NEEDED.get(setting)
-    return {"{url}": f"{url}/{name}", "{smtp}": smtp}.get(str(needed), needed)
-
-
-def setups(url: str, smtp: int) -> dict[str, dict[str, Any]]:
-    """Return every type with all of its secrets, or with one at a time where all do not go."""
-    found: dict[str, dict[str, Any]] = {}
-    for type_ in CHANNELS:
-        known = settings_of(channel_kind(type_))
-        secret = [name for name in known if known[name].kind is Secret]
-        variants = [secret] if fits(type_, section_of(type_, type_, secret, url, smtp)) else []
-        for number, kept in enumerate(variants or [[name] for name in secret]):
-            name = f"{type_}-{number}"
-            found[name] = section_of(type_, name, kept, url, smtp)
-            assert fits(type_, found[name]), f"tell this test what a {type_} channel needs"
-            held = [n for n in known if n in kept or known[n].private]
-            SECRETS[name] = [planted(f"{name}.{setting}") for setting in held]
-    return found
-
-
-def section_of(type_: str, name: str, secret: list[str], url: str, smtp: int) -> dict[str, Any]:
-    known = settings_of(channel_kind(type_))
-    wanted = [n for n in known if n in secret or known[n].kind is not Secret]
-    given = {n: value_of(type_, n, name, url, smtp) for n in wanted}
-    given = {name: value for name, value in given.items() if value is not None}
-    return {"type": type_, **given, "timeout_seconds": 2.0}
-
-
-def fits(type_: str, values: dict[str, Any]) -> bool:
-    section = {"channels": {"x": {"type": type_, **values}}}
-    with contextlib.suppress(ValueError):
-        load(overrides=section).channels()
-        return True
-    return False
 
 
 def all_planted() -> list[str]:
@@ -199,47 +135,6 @@ def answers(form: Form) -> Iterator[Answer]:
         yield as_ids(form, which)
 
 
-class EchoingMail(StreamRequestHandler):
-    """A mail server that refuses with all it has heard, at the login or at the mail."""
-
-    text = ""
-    refuses = b"AUTH"
-
-    def handle(self) -> None:
-        self.wfile.write(b"220 here\r\n")
-        for line in self.rfile:
-            line_of_text = " ".join(type(self).text.split())[:400].encode()
-            line = line.upper()  # noqa: PLW2901
-            if line.startswith(b"EHLO"):
-                self.wfile.write(b"250-here\r\n250 AUTH PLAIN\r\n")
-            elif line.startswith(type(self).refuses):
-                self.wfile.write(b"535 " + line_of_text + b"\r\n")
-            else:
-                self.wfile.write(b"235 fine\r\n" if line.startswith(b"AUTH") else b"250 fine\r\n")
-
-
-@pytest.fixture
-def smtp() -> Iterator[int]:
-    ThreadingTCPServer.daemon_threads = True
-    server = ThreadingTCPServer(("127.0.0.1", 0), EchoingMail)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield server.server_address[1]
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    for name in ("http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    played = Service([reply(200)])
-    server = serve(played)
-    yield played
-    server.shutdown()
-    server.server_close()
-
-
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_no_answer_brings_a_secret_into_a_receipt_or_a_reason(  # noqa: PLR0917
     form: Form,
@@ -272,33 +167,6 @@ def test_no_answer_brings_a_secret_into_a_receipt_or_a_reason(  # noqa: PLR0917
     assert visible(streams.out + streams.err + caplog.text) == []
 
 
-# How commands are called that need more than the name of a run; `serve` would never end.
-CALLS: dict[str, list[list[str]]] = {
-    "ack": [["1", "--run", "a"]],
-    "close": [["1", "--run", "a"]],
-    "silence": [["kl", "--for", "2h", "--run", "a"], ["kl", "--off", "--run", "a"]],
-    "deliver": [["klarm_runs", "--timeout", "1"], ["klarm_runs", "--again", "--timeout", "1"]],
-    "replay": [["klarm_runs/a"], ["klarm_runs/a", "--format", "json"]],
-    "follow": [["klarm_runs/a/journal.jsonl", "--once"]],
-    "serve": [["klarm_runs", "--host", "192.0.2.1"]],
-    "test-alert": [[]],
-    "incidents": [["a"], ["klarm_runs/a"]],
-    "init": [["klarm.yaml"], ["other.yaml"]],
-}
-
-
-def called(*arguments: str) -> None:
-    """Run a command as the shell does; how it ends is not the matter here."""
-    before = sys.argv
-    sys.argv = ["klarm", *arguments]
-    try:
-        cli.main()
-    except SystemExit:
-        pass
-    finally:
-        sys.argv = before
-
-
 def everything_written() -> str:
     files = [path for path in Path().rglob("*") if path.is_file() and path.name != "klarm.yaml"]
     return "".join(path.read_text(errors="replace") for path in files)
@@ -326,10 +194,8 @@ def test_no_output_of_a_run_or_a_command_shows_a_secret(
     monitor.finish(timeout=4.0)
     assert "deliveries.jsonl" in {path.name for path in Path("klarm_runs/a").iterdir()}
     assert set(settings) <= {*TOP_LEVEL, "channels"}
-    for name in command.commands:
-        for arguments in CALLS.get(name, [[], ["a"], ["--help"]]):
-            if name != "demo":
-                called(name, *arguments)
+    for arguments in every_call():
+        called(*arguments)
     streams = capfd.readouterr()
     assert "not delivered" in streams.out  # commands did say something
     assert visible(streams.out + streams.err) == []

@@ -101,7 +101,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 def message_of(event: Event, context: Context) -> Message:
     """Write the message of an event."""
     curve = context.values[-MOST_POINTS:]
-    metric = metric_of(event)
+    metric = one_line(metric_of(event), _MAX_NAME)
     line = sparkline([value for _, value in curve])
     fields = {name: one_line(value) for name, value in _fields(event, context).items()}
     fields = {name: line for name, line in fields.items() if line}
@@ -113,7 +113,7 @@ def message_of(event: Event, context: Context) -> Message:
         run=one_line(context.run),
         incident=event.incident,
         event=event.event,
-        signal=event.signal,
+        signal=one_line(event.signal, _MAX_NAME),
         severity=event.severity,
         step=event.step,
         title=f"{one_line(context.run, _MAX_NAME)}: {one_line(title(event))}",
@@ -127,9 +127,9 @@ def message_of(event: Event, context: Context) -> Message:
         started=event.started,
         time=context.now,
         recovered=event.recovered,
-        id=event.id,
+        id=one_line(event.id, _MAX_NAME),
         ending=_ending(event),
-        reason=event.reason,
+        reason=one_line(event.reason),
         why=one_line(why(event)),
     )
 

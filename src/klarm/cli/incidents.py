@@ -26,7 +26,8 @@ from klarm.delivery import (
 from klarm.incidents import COLOURS
 from klarm.journal import FILE_NAME, Fold, IncidentRecord, is_surely_free
 from klarm.sources.journal import Damages
-from klarm.terminal import echo, rich_console
+from klarm.terminal import echo, echo_json, rich_console
+from klarm.text import clean
 from klarm.types import Reason
 
 _COLUMNS = ("nr", "id", "signal", "severity", "state", "steps", "detectors", "notified", "muted")
@@ -79,7 +80,7 @@ def incidents(run: str | None, named: str | None, form: str, config_file: Path |
     if form == "json":
         from klarm.cli.incidents_json import as_json
 
-        echo(
+        echo_json(
             as_json(
                 fold,
                 outbox,
@@ -130,7 +131,7 @@ def _show(title: str, rows: Sequence[Sequence[str]]) -> None:
             column, overflow="fold", no_wrap=column not in _WRAPPED, min_width=_WRAPPED.get(column)
         )
     for row in rows:
-        cells = [Text(cell, COLOURS.get(cell, "")) for cell in row]  # type: ignore[call-overload]
+        cells = [Text(clean(cell), COLOURS.get(cell, "")) for cell in row]  # type: ignore[call-overload]
         if stacked:
             severity = cells.pop(_COLUMNS.index("severity"))
             cells[_COLUMNS.index("signal")].append("\n").append(severity)

@@ -22,7 +22,7 @@ def as_json(
     silences: Sequence[Silence],
     channels: Sequence[str],
     damaged: Sequence[str],
-) -> str:
+) -> object:
     """Return what is known of a run, as docs/delivery.md describes it."""
     known = [
         {
@@ -33,7 +33,7 @@ def as_json(
         }
         for record in fold.incidents.values()
     ]
-    return msgspec.json.encode(
+    known_of_run = msgspec.json.encode(
         {
             "version": VERSION,
             "run": fold.run,
@@ -45,7 +45,8 @@ def as_json(
             "channels": health_of(outbox, entries, ahead, channels),
             "dropped": list(damaged),
         }
-    ).decode()
+    )
+    return msgspec.json.decode(known_of_run)  # plain, and what is not finite is null
 
 
 def _notified(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from klarm.journal.commands import with_clean_name
 from klarm.journal.crash import ended_by_crash, taken_up
 from klarm.journal.file import FILE_NAME, FileJournal
 from klarm.journal.fold import Fold
@@ -49,8 +50,8 @@ def record_command(folder: Path, command: Command, say: Callable[[str], None]) -
     fold.update()
     now = time.time()
     journal.record(taken_up(fold, now))
-    applied = replace(command, step=(fold.last_step or 0) + 1)
-    journal.record(applied, close_at_rest(fold, command))
+    applied = replace(with_clean_name(command), step=(fold.last_step or 0) + 1)
+    journal.record(applied, close_at_rest(fold, applied))
     journal.record(Finish(now, 0), ended_by_crash(fold))
     journal.close(timeout=5.0)
     return True

@@ -16,9 +16,11 @@ import msgspec
 from klarm.descriptors import open_own
 from klarm.journal import locks
 from klarm.journal.checksum import checked, sealed
+from klarm.text import clean_line
 from klarm.types import Command
 
 FILE_NAME = "commands.jsonl"
+_MAX_NAME = 200
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Command).decode
@@ -31,7 +33,12 @@ def new_key() -> str:
 
 def append_command(folder: Path, command: Command) -> None:
     """Write a command, or raise OSError. Several processes may do so at a time."""
-    append_lines(folder / FILE_NAME, sealed(_encode(command)))
+    append_lines(folder / FILE_NAME, sealed(_encode(with_clean_name(command))))
+
+
+def with_clean_name(command: Command) -> Command:
+    """Return a command whose giver's name can be written and shown: it is whatever was typed."""
+    return msgspec.structs.replace(command, by=clean_line(command.by, _MAX_NAME))
 
 
 def read_commands(

@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from klarm.descriptors import open_own
+
 _MODE = 0o600
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 # Where there is no room for a lock file, other parts say so.
@@ -50,7 +52,7 @@ class Claim:
     def on(cls, path: Path) -> Claim | None:
         """Claim a lock file, which need not exist; None if another process of ours has it."""
         try:
-            file = os.open(path, _FLAGS, _MODE)
+            file = open_own(path, _FLAGS, _MODE)
         except OSError as error:
             if error.errno in _NO_ROOM:
                 return cls(None)

@@ -126,7 +126,7 @@ class Binding:
     def source(self, name: str) -> str:
         """Return the trainer's key of a bound metric."""
         recorded = self.recorded.get(name)
-        return recorded.key if recorded else self.keys[name]
+        return clean_line(recorded.key if recorded else self.keys[name])
 
     def origins(self) -> dict[str, Origin]:
         """Return where every metric that there was is read, by canonical name."""

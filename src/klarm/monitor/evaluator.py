@@ -17,10 +17,11 @@ from klarm.metrics import Origin, to_number
 from klarm.monitor.held import HeldValues
 from klarm.settings import settings_of
 from klarm.snapshots import Capture, Restore, UnfitError, class_name
+from klarm.text import clean
 from klarm.types import Alert, Command, Event
 from klarm.version import __version__
 
-_PLAIN = frozenset((float, str))
+_FLOATS = frozenset((float,))
 _Update = Callable[[int, Mapping[str, float]], Alert | None]
 
 
@@ -78,7 +79,7 @@ class Evaluator:
         else:
             alerts = self._said_of_held(step, values, news)
         if alerts:
-            alerts = _once([_with_plain_numbers(alert) for alert in alerts])
+            alerts = _once([_plain(alert) for alert in alerts])
         counting = alerts
         if alerts and news is not values:
             known = {detector.name: detector for detector in self._asked}
@@ -220,17 +221,21 @@ def _once(alerts: list[Alert]) -> list[Alert]:
     return list({alert.message: alert for alert in reversed(alerts)}.values())[::-1]
 
 
-def _with_plain_numbers(alert: Alert) -> Alert:
-    """Return an alert whose metrics are floats and text, whatever a detector put into it.
+def _plain(alert: Alert) -> Alert:
+    """Return an alert of floats and safe text, whatever a detector put into it.
 
     A detector of the user's own may compute with numpy or torch, and an int is a number, too. What
     is neither a number nor text is left out.
     """
-    if _PLAIN.issuperset(map(type, alert.metrics.values())):
+    if not (alert.message.isprintable() and alert.recommendation.isprintable()):
+        alert = replace(
+            alert, message=clean(alert.message), recommendation=clean(alert.recommendation)
+        )
+    if _FLOATS.issuperset(map(type, alert.metrics.values())):
         return alert
     metrics: dict[str, float | str] = {}
     for name, value in alert.metrics.items():
-        known = value if isinstance(value, str) else to_number(value)
+        known = clean(value) if isinstance(value, str) else to_number(value)
         if known is not None:
-            metrics[name] = known
+            metrics[clean(name)] = known
     return replace(alert, metrics=metrics)
