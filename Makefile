@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo page test test-browser screenshots test-frameworks chromium lint format faults bench bench-against bench-page bench-frameworks framework-runs quality quality-grid recordings clean
+.PHONY: help demo page test test-browser screenshots test-frameworks chromium lint format faults bench bench-against bench-long bench-page bench-frameworks framework-runs quality quality-grid recordings clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 25
@@ -43,6 +43,9 @@ bench: .venv-bench/.installed ## measure overhead beside rlwatch; writes bench/r
 
 bench-against: .venv/.core ## measure `log` beside an earlier commit: make bench-against REV=HEAD~1
 	@$(BIN)/python bench/against.py $(or $(REV),HEAD~1)
+
+bench-long: .venv/.core ## measure a run of a million steps: slow calls of `log`, resuming, going back
+	@$(BIN)/python bench/long_run.py $(OPTIONS)
 
 bench-page: page .venv-bench-page/.installed chromium ## measure `klarm serve`, also in Chromium, beside TensorBoard; writes bench/results/page.json
 	@PYTHONPATH=bench:tests/browser .venv-bench-page/bin/python -m page $(OPTIONS)

@@ -1,6 +1,6 @@
 """A run of a million steps: the slowest calls of `log`, and what it takes to resume and go back.
 
-    python bench/long_run.py [--steps 1000000]
+    make bench-long OPTIONS="--steps 1000000"
 
 Rows come late and repeat, and snapshots are taken. Each number is measured in a process of its own.
 """

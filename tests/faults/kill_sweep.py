@@ -3,7 +3,7 @@
 One process imports klarm once and forks a child for every crash point, so that hundreds of crashes
 take a minute. The child's os.write writes a part of its data and then kills the child. The run that
 is killed has taken up an earlier process's run with an open incident, opens and ends incidents of
-its own, goes back once, and delivers.
+its own, goes back once, takes snapshots, and delivers.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import klarm
 from klarm import api
 from klarm.cli.group import klarm as command
 from klarm.journal import FILE_NAME, Fold, Step, read_journal
+from klarm.monitor import Monitor
 
 ONE_DETECTOR = {"kl_explosion": {"confirm_steps": 2, "resolve_after": 4}}
 # What is watched, beside the defaults. A run that writes more files has more crash points.
@@ -32,6 +33,8 @@ SETTINGS: dict[str, object] = {
 # How much of the data reaches the disk: nothing, half a line or batch, all of it.
 PARTS = (0.0, 0.5, 1.0)
 FIRST_PROCESS = 33  # rows; it ends while an incident is open
+# A snapshot after so many rows, so that this short run has several.
+SNAPSHOT_ROWS = 10
 
 Row = tuple[int, dict[str, float]]
 
@@ -103,6 +106,7 @@ def main() -> None:
     """
     place, config, every = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     os.environ["KLARM_CONFIG"] = config
+    Monitor.__init__.__kwdefaults__["snapshot_rows"] = SNAPSHOT_ROWS  # type: ignore[index]
     straight = place / "straight"
     straight.mkdir()
     in_child(lambda: train(straight, end=FIRST_PROCESS))

@@ -10,6 +10,7 @@ import time
 
 from flips import flip_bytes
 from kills import kill_runs
+from snapshot_flips import sweep as flip_snapshots
 from sweep import kept, sweep_writes
 
 Row = tuple[str, str, str, bool]  # what was done, to what, what came of it, whether that is well
@@ -36,7 +37,8 @@ def kill_at_every_write(every: int) -> Row:
         f"{lost['deliver']} lost by deliver, {lost['restart']} by a restart; {other} other outcomes"
     )
     is_well = not other and not any(lost.values())
-    return "killed at every write: resume, rollback, delivery", f"{crashes} crashes", came, is_well
+    what = "killed at every write: resume, rollback, snapshots, delivery"
+    return what, f"{crashes} crashes", came, is_well
 
 
 def flipped_bytes(count: int, seed: int) -> Row:
@@ -47,10 +49,17 @@ def flipped_bytes(count: int, seed: int) -> Row:
     return what, f"{count} flips", came, not found.silent
 
 
+def flipped_snapshots(count: int) -> Row:
+    wrong, unsaid = flip_snapshots(count)
+    came = f"{wrong} changed what is said; {unsaid} in silence"
+    return "flipped bytes in snapshots", f"{count} flips", came, not wrong and not unsaid
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Break things around klarm, many times.")
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--flips", type=int, default=5000)
+    parser.add_argument("--snapshot-flips", type=int, default=500)
     parser.add_argument("--every", type=int, default=1, help="crash at every so many writes")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     given = parser.parse_args()
@@ -60,6 +69,7 @@ def main() -> None:
     for fault in (
         lambda: kill_at_every_write(given.every),
         lambda: flipped_bytes(given.flips, given.seed),
+        lambda: flipped_snapshots(given.snapshot_flips),
         lambda: random_kills(given.kills, given.seed),
     ):
         began = time.monotonic()

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from klarm.descriptors import open_own
 from klarm.journal import SavedFold
 from klarm.snapshots.graph import UnfitError
 
@@ -141,7 +142,13 @@ class SnapshotFolder:
         self.path.mkdir(exist_ok=True)
         name = f"{snapshot.offset:015d}-{snapshot.step}-{snapshot.rows}{_SUFFIX}"
         unfinished = self.path / "unfinished.tmp"
-        unfinished.write_bytes(content)
+        file = open_own(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            left = content
+            while left:
+                left = left[os.write(file, left) :]
+        finally:
+            os.close(file)
         unfinished.replace(self.path / name)
         places = self.places()
         kept = thinned([place.rows for place in places], self._every)
