@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import ClassVar
 
 import pytest
+from random_runs import RandomRun
 
 from klarm.config.layers import load
 from klarm.detectors import CATALOGUE, Detector
 from klarm.incidents import IncidentRules
 from klarm.metrics import METRICS, Origin
 from klarm.monitor.evaluator import Evaluator
+from klarm.settings import settings_of
 from klarm.snapshots import Capture, Restore, UnfitError, pack_state, unpack_state
+from klarm.snapshots.graph import state_names
 from klarm.stats import SlidingMedian
 from klarm.types import Alert
 
@@ -118,6 +123,42 @@ def test_a_detector_of_the_users_own_is_captured_if_it_says_how() -> None:
     original.look(0, {"kl": 0.25})
     restored.restore(unpack_state(pack_state(original.capture())))
     assert restored.detectors[0].total == 0.25  # type: ignore[attr-defined]
+
+
+def judged_run() -> Evaluator:
+    """A run that is in the middle of several incidents."""
+    config = load()
+    made = Evaluator(config.detectors(), config.incident_rules())
+    made.bind({name: Origin(name) for name in METRICS})
+    run = RandomRun(0)
+    run.acts(200)
+    for step, row in sorted(run.rows.items()):
+        made.look(step, row)
+    assert made.tracker.incidents
+    return made
+
+
+def test_no_attribute_is_overlooked() -> None:
+    """They are found by their names in the code, which `vars` of the same objects must confirm."""
+    evaluator = judged_run()
+    walked = Capture(evaluator._parts)
+    objects = [*evaluator._parts.values(), *walked._kept]
+    ours = [held for held in objects if hasattr(held, "__dict__")]
+    assert len(ours) > 30
+    for held in ours:
+        settings = settings_of(type(held)) if is_dataclass(held) else {}
+        assert set(state_names(held)) == vars(held).keys() - settings.keys(), type(held)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="3.10 knows one form of attributes only")
+def test_attributes_keep_their_compact_form() -> None:
+    """An object that was asked for its `__dict__` refers to that, and is slower from then on."""
+    evaluator = judged_run()
+    before = [len(gc.get_referents(detector)) for detector in evaluator.detectors]
+    evaluator.capture()
+    assert [len(gc.get_referents(detector)) for detector in evaluator.detectors] == before
+    vars(evaluator.detectors[0])
+    assert len(gc.get_referents(evaluator.detectors[0])) != before[0]
 
 
 def test_what_is_no_data_is_refused() -> None:

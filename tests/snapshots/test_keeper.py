@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
@@ -154,10 +155,17 @@ def test_a_folder_that_cannot_be_written_is_said_once(capsys: pytest.CaptureFixt
     (RUN / FOLDER).write_text("in the way")
     monitor = start()
     train(monitor, 0, 240)
+    said = ""
+    for _ in range(1_000):  # until the thread has tried
+        said += capsys.readouterr().err
+        if "could be written" in said:
+            break
+        time.sleep(0.01)
     monitor.resume(220)
     monitor.log({"kl": 0.1}, 220)
     ended(monitor)
-    assert capsys.readouterr().err.count("could be written") == 1
+    said += capsys.readouterr().err
+    assert said.count("could be written") == 1
     assert monitor.detectors[0]._seen == 221  # type: ignore[attr-defined]
 
 

@@ -16,8 +16,6 @@ class LazyScoreDetector(Detector):
     `_observe` is to forget the score of the value before: `self._score = None`.
     """
 
-    _score = None  # of the last value, if it is known
-
     @property
     def score(self) -> float:
         """How far the last value is from alarm, in the unit of the detector's threshold."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -106,18 +107,32 @@ class Fold:
     def update(self, at_most: int | None = None) -> list[Event]:
         """Take in what was appended since the last call; return the new events.
 
-        An incomplete batch at the end is left for the next call, and so is what lies behind so
-        many bytes, if a limit is given.
+        An incomplete batch at the end is left for the next call, and so is what lies behind about
+        so many bytes, if a limit is given.
         """
         new: list[Event] = []
         with opened(self._journal) as file:
-            end = whole_end(file)
-            stop = end if at_most is None else self.read_to + at_most
-            for begin, lines in pieces_between(file, self.read_to, end):
-                self._add_lines(lines, begin, stop, file, new)
+            stop = inf if at_most is None else self.read_to + at_most
+            for begin, lines in pieces_between(file, self.read_to, whole_end(file)):
+                self._add_lines(lines, begin, file, new)
                 if self.read_to >= stop:
                     break
         return new
+
+    def update_slowly(self, end: int, size: int) -> Iterator[None]:
+        """Take in what was appended up to the end of a batch, about so many bytes at a time.
+
+        It may be taken in from elsewhere, too, while whoever calls this has a rest.
+        """
+        with opened(self._journal) as file:
+            while self.read_to < end:
+                begin, lines = next(pieces_between(file, self.read_to, end, size), (end, []))
+                if not lines and begin == end:
+                    return  # the file is shorter than that
+                self._add_lines(lines, begin, file, [])
+                if not lines:  # not even one fits
+                    size *= 2
+                yield
 
     def saved(self) -> SavedFold:
         """Return what another fold of the same journal can go on from."""
@@ -152,15 +167,11 @@ class Fold:
         self.read_to, self._in_order = saved.read_to, saved.in_order
         self._verifier.number, self._verifier.sealed = saved.lines, saved.sealed
 
-    def _add_lines(
-        self, lines: list[bytes], begin: int, stop: int, file: IO[bytes], new: list[Event]
-    ) -> None:
-        """Take in lines of which the first begins at an offset, up to one that begins at `stop`."""
+    def _add_lines(self, lines: list[bytes], begin: int, file: IO[bytes], new: list[Event]) -> None:
+        """Take in lines of which the first begins at an offset."""
         wants_steps, passes = self._on_steps is not None, self._verifier.passes
         steps: list[bytes] = []  # that are to be handed on
         for line in lines:
-            if begin >= stop:
-                break
             if passes(line):
                 if wants_steps and line.startswith(_STEP):
                     steps.append(line)

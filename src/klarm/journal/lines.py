@@ -96,13 +96,18 @@ def lines_between(file: IO[bytes], start: int, end: int) -> Iterator[tuple[int, 
             at += len(line) + 1  # noqa: PLW2901
 
 
-def pieces_between(file: IO[bytes], start: int, end: int) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield the lines from an offset to another, many at once, with where the first begins."""
+def pieces_between(
+    file: IO[bytes], start: int, end: int, size: int = _PIECE
+) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield the lines from an offset to another, many at once, with where the first begins.
+
+    About as many at once as fit into `size` bytes.
+    """
     rest = b""
     at = start  # where what is not yielded yet begins
     while at + len(rest) < end:
         file.seek(at + len(rest))
-        piece = file.read(min(_PIECE, end - at - len(rest)))
+        piece = file.read(min(size, end - at - len(rest)))
         if not piece:
             return
         *lines, rest = (whole := rest + piece).split(b"\n")

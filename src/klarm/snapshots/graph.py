@@ -264,9 +264,10 @@ def state_names(value: object) -> list[str]:
     """Return the attributes that an object has, but for the settings of a detector."""
     if isinstance(value, msgspec.Struct):
         return list(value.__struct_fields__)
-    slots, settings = _declared(type(value))
-    names = [name for name in slots if hasattr(value, name)]
-    return names + [name for name in getattr(value, "__dict__", ()) if name not in settings]
+    kind = type(value)
+    declared, others = _declared(kind)
+    names = [name for name in declared if hasattr(value, name)]
+    return names + [name for name in others if hasattr(value, name) and not hasattr(kind, name)]
 
 
 def class_name(kind: type) -> str:
@@ -274,12 +275,26 @@ def class_name(kind: type) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-def _find_declared(kind: type) -> tuple[list[str], frozenset[str]]:
-    """Return the slots of a class, and its settings."""
+def _find_declared(kind: type) -> tuple[list[str], list[str]]:
+    """Return the slots and fields of a class, and what else may be attributes of its objects.
+
+    Those are the names in the code of its methods. Whoever asks an object for its `__dict__` makes
+    CPython give up the compact form that its attributes have, and from then on every step of the
+    run takes half as long again.
+    """
     slots = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
-    settings = settings_of(kind) if dataclasses.is_dataclass(kind) else {}
-    hidden = ("__weakref__", "__dict__")
-    return [name for name in slots if name not in hidden], frozenset(settings)
+    declared = [name for name in slots if name not in ("__weakref__", "__dict__")]
+    settings: Mapping[str, object] = {}
+    if dataclasses.is_dataclass(kind):
+        settings = settings_of(kind)
+        fields = [field.name for field in dataclasses.fields(kind) if field.name not in settings]
+        declared = list(dict.fromkeys([*declared, *fields]))
+    functions = [
+        getattr(held, "fset", None) or held for base in kind.__mro__ for held in vars(base).values()
+    ]
+    codes = [held.__code__ for held in functions if isinstance(held, FunctionType)]
+    names = {name for code in codes for name in code.co_names}
+    return declared, sorted(names - settings.keys() - set(declared))
 
 
 def _find_ours(kind: type) -> bool:
@@ -314,6 +329,6 @@ def _find_settings(kind: type) -> bool:
 
 
 # Asked for every object, so remembered.
-_declared: Callable[[type], tuple[list[str], frozenset[str]]] = cache(_find_declared)
+_declared: Callable[[type], tuple[list[str], list[str]]] = cache(_find_declared)
 _is_ours: Callable[[type], bool] = cache(_find_ours)
 _holds_settings: Callable[[type], bool] = cache(_find_settings)

@@ -26,12 +26,17 @@ from klarm.snapshots.file import (
 from klarm.snapshots.graph import UnfitError
 
 _IN_MEMORY: Final = 3
-# The thread reads the journal in pieces, with pauses: the interpreter belongs to training.
-_PIECE: Final = 2**12
-_PAUSE_SECONDS: Final = 0.0005
-_MAX_WAITING: Final = 2  # snapshots
+# The thread reads the journal in pieces, with pauses: the interpreter belongs to training. A piece
+# of this size takes it a millisecond or two; of smaller ones, it would get in the way more often.
+_PIECE: Final = 2**17
+_PAUSE_SECONDS: Final = 0.005
+_CHECKSUM_PIECE: Final = 2**20
+_MAX_WAITING: Final = 8  # snapshots, of some 40 kB each
+_CLOSING_SECONDS: Final = 1.0
 # How long it waits for lines that are not on disk yet.
 _PATIENCE_SECONDS: Final = 5.0
+
+_DONE: Final = object()
 
 Lines = tuple[int, int]  # that are damaged: how many, and the number of the first
 
@@ -187,8 +192,11 @@ class _Writer(ReportsFailures):
             self._jobs.put(job)
 
     def close(self, timeout: float) -> None:
-        self._stopping.set()
+        """Have what waits written, if that does not take long."""
         self._jobs.put(None)
+        if self._thread.is_alive():
+            self._thread.join(min(timeout, _CLOSING_SECONDS))
+        self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(timeout)
 
@@ -234,23 +242,25 @@ class _Writer(ReportsFailures):
         with self._journal.open("rb", buffering=0) as file:
             file.seek(self._crc_to)
             while self._crc_to < offset:
-                piece = file.read(min(2**16, offset - self._crc_to))
+                piece = file.read(min(_CHECKSUM_PIECE, offset - self._crc_to))
                 if not piece or self._stopping.is_set():
                     return False
                 self._crc, self._crc_to = zlib.crc32(piece, self._crc), self._crc_to + len(piece)
+        fold = self._fold.fold
+        if fold is None:
+            return False
+        for _ in self._taking_turns(fold.update_slowly(offset, _PIECE)):
+            if self._stopping.wait(_PAUSE_SECONDS) or self._fold.fold is not fold:
+                return False
+        return fold.read_to == offset
+
+    def _taking_turns(self, pieces: Iterator[None]) -> Iterator[None]:
+        """Yield what another iterator does, each step of it under the lock."""
         while True:
             with self._fold.lock:
-                fold = self._fold.fold
-                if fold is None or self._stopping.is_set():
-                    return False
-                before = fold.read_to
-                if before < offset:
-                    fold.update(min(_PIECE, offset - before))
-                if fold.read_to >= offset:
-                    return fold.read_to == offset
-                if fold.read_to == before:
-                    return False
-            self._stopping.wait(_PAUSE_SECONDS)
+                if next(pieces, _DONE) is _DONE:
+                    return
+            yield
 
     def _report(self, error: Exception) -> None:
         if not self._has_failed:
