@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+import time
 import zlib
 from collections import deque
 from collections.abc import Iterator
@@ -26,13 +27,16 @@ from klarm.snapshots.file import (
 from klarm.snapshots.graph import UnfitError
 
 _IN_MEMORY: Final = 3
+# No more than one is written in this time. Training takes longer for 2,000 rows; where they come by
+# the thousand per second, as in a replay, the thread would compete for the interpreter.
+_MIN_SECONDS: Final = 10.0
 # The thread reads the journal in pieces, with pauses: the interpreter belongs to training. A piece
 # of this size takes it a millisecond or two; of smaller ones, it would get in the way more often.
 _PIECE: Final = 2**17
-_PAUSE_SECONDS: Final = 0.005
+_PAUSE_SECONDS: Final = 0.001
 _CHECKSUM_PIECE: Final = 2**20
-_MAX_WAITING: Final = 8  # snapshots, of some 40 kB each
-_CLOSING_SECONDS: Final = 1.0
+_MAX_BEHIND, _MAX_WAITING = 4, 64  # snapshots, of some 40 kB each
+_CLOSING_SECONDS: Final = 3.0
 # How long it waits for lines that are not on disk yet.
 _PATIENCE_SECONDS: Final = 5.0
 
@@ -56,6 +60,10 @@ class Keeper:
         self._crc = (0, 0)  # of the journal, and up to where
         self.rows = 0  # that the newest snapshot of an earlier process is of
         self._writer: _Writer | None = None
+        # Whoever wants them at fewer rows, as tests do, wants them all.
+        self._min_seconds = _MIN_SECONDS if every >= EVERY_ROWS else 0.0
+        self._unwritten: Snapshot | None = None  # the newest, if it is in memory only
+        self._written_at = time.monotonic()
 
     def newest_stored(self) -> StoredSnapshot | None:
         """Return the newest of earlier processes that fits the journal as it is.
@@ -94,7 +102,14 @@ class Keeper:
             return
         if self._writer is None:
             self._writer = _Writer(self._journal, self._folder, fold, self._crc, self._notices)
-        self._writer.put(snapshot)
+        self._unwritten = snapshot
+        if time.monotonic() - self._written_at >= self._min_seconds:
+            self._write()
+
+    def _write(self) -> None:
+        if self._writer is not None and self._unwritten is not None:
+            self._writer.put(self._unwritten)
+        self._unwritten, self._written_at = None, time.monotonic()
 
     @property
     def oldest(self) -> int:
@@ -130,6 +145,8 @@ class Keeper:
         """Let those go that are of a step or later: training goes on there."""
         kept = [snapshot for snapshot in self._in_memory if snapshot.step < step]
         self._in_memory = deque(kept, maxlen=_IN_MEMORY)
+        if self._unwritten is not None and self._unwritten.step >= step:
+            self._unwritten = None
         self._earlier = [place for place in self._earlier if place.step < step]
         if self._writer is not None:
             self._writer.put(step)
@@ -143,7 +160,8 @@ class Keeper:
         )
 
     def close(self, timeout: float) -> None:
-        """End the thread."""
+        """Have the newest written, and end the thread."""
+        self._write()
         if self._writer is not None:
             self._writer.close(timeout)
 
@@ -179,6 +197,7 @@ class _Writer(ReportsFailures):
         self._has_failed = False
         # A snapshot to write, a step from which on snapshots no longer count, or the end.
         self._jobs: queue.SimpleQueue[Snapshot | int | None] = queue.SimpleQueue()
+        self._closing = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._work, name="klarm-snapshots", daemon=True)
         # RuntimeError: no more threads to be had; then there are those in memory.
@@ -186,13 +205,13 @@ class _Writer(ReportsFailures):
             self._thread.start()
 
     def put(self, job: Snapshot | int) -> None:
-        # Rows may come faster than it reads, as from a log that is followed.
-        is_behind = isinstance(job, Snapshot) and self._jobs.qsize() >= _MAX_WAITING
-        if self._thread.is_alive() and not is_behind:
+        is_stuck = isinstance(job, Snapshot) and self._jobs.qsize() >= _MAX_WAITING
+        if self._thread.is_alive() and not is_stuck:
             self._jobs.put(job)
 
     def close(self, timeout: float) -> None:
         """Have what waits written, if that does not take long."""
+        self._closing = True
         self._jobs.put(None)
         if self._thread.is_alive():
             self._thread.join(min(timeout, _CLOSING_SECONDS))
@@ -201,8 +220,15 @@ class _Writer(ReportsFailures):
             self._thread.join(timeout)
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        while (job := self._next()) is not None:
             self._try(job)
+
+    def _next(self) -> Snapshot | int | None:
+        """Return what to do next. Rows may come faster than it reads: then the latest count."""
+        job = self._jobs.get()
+        while isinstance(job, Snapshot) and self._jobs.qsize() >= _MAX_BEHIND:
+            job = self._jobs.get()
+        return job
 
     @never_raises(lambda: None)
     def _try(self, job: Snapshot | int) -> None:
@@ -250,7 +276,9 @@ class _Writer(ReportsFailures):
         if fold is None:
             return False
         for _ in self._taking_turns(fold.update_slowly(offset, _PIECE)):
-            if self._stopping.wait(_PAUSE_SECONDS) or self._fold.fold is not fold:
+            if not self._closing:  # else nobody else needs the interpreter
+                self._stopping.wait(_PAUSE_SECONDS)
+            if self._stopping.is_set() or self._fold.fold is not fold:
                 return False
         return fold.read_to == offset
 
