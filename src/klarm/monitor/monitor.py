@@ -270,10 +270,10 @@ class Monitor(ReportsFailures):
             finally:
                 self._record(Finish(self._clock(), steps), changes)
             self._publish(changes)
-            self._past.close(max(0.0, min(0.5, ends_at - time.monotonic())))
             self._journal.close(max(0.0, ends_at - time.monotonic()))
             for closing in self.on_finish:
                 self._inform(closing, max(0.0, ends_at - time.monotonic()))
+            self._past.close(max(0.0, ends_at - time.monotonic()))  # last: it only saves time
             self.notices.finish()
             self._console.say(
                 f"run {self.run} ends after {counted(steps, 'step')}{self._since}: {self._in_sum()}"
