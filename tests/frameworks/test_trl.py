@@ -256,7 +256,7 @@ def test_a_detector_that_fails_does_not_disturb_training(
     assert tiny_trl.losses(run.trainer) == tiny_trl.losses(plain)
     assert len(run.records("step")) >= FEW
     said = capfd.readouterr().err
-    assert said.count("internal error in log") == 1
+    assert said.count("internal error in detector kl_explosion") == 1
     assert said.count(f"happened {FEW} more times") == 1
 
 
