@@ -152,3 +152,16 @@ def test_a_hanging_disk_holds_neither_append_nor_close() -> None:
     appender.close(timeout=0.05)
     assert "is not complete" in said[-1]
     os.close(reader)  # the thread is let go with an error, which it takes as a full disk
+
+
+def test_the_thread_keeps_up_with_a_caller_that_never_rests() -> None:
+    """It gets the interpreter rarely, and writes all that waits when it does."""
+    said: list[str] = []
+    appender = Appender(Path("a"), said.append, clock=Clock(2.0))
+    count = module._MAX_WAITING_BATCHES + 50_000
+    for number in range(count):
+        appender.append(b"%d\n" % number)
+        sum(range(500))  # as long as a call of `log` takes
+    appender.close(60.0)
+    assert len(said) == 1  # that a thread writes
+    assert Path("a").read_bytes().split() == [b"%d" % number for number in range(count)]

@@ -21,6 +21,9 @@ _WINDOW_SECONDS, _MAX_SHARE = 60.0, 0.01
 _MAX_WAITING_BYTES = 32 * 2**20
 _MAX_WAITING_BATCHES = 100_000
 _PIECE = 65_536
+# The thread writes this much at once: with training at work, it gets the interpreter a few hundred
+# times per second, and batches may come faster than that.
+_MAX_AT_ONCE = 2**20
 
 
 class Appender:
@@ -188,12 +191,31 @@ class Appender:
             return
         self._queue = batches
         self._say(
-            f"writing {self._path} is slow ({lost:.1f} s lost within a minute); from now on a "
-            "thread does it, and training does not wait"
+            f"writing {self._path} is slow ({lost:.1f} s lost within a minute): the disk is, or "
+            "other threads keep Python busy. From now on a thread writes, and training does not "
+            "wait"
         )
 
     def _work(self, batches: queue.SimpleQueue[bytes | None]) -> None:
-        while (lines := batches.get()) is not None:
-            self._write(lines)
-            self._taken += 1
+        is_open = True
+        while is_open:
+            waiting, is_open = _taken_at_once(batches)
+            if self._waiting:  # each is kept or dropped by itself
+                for lines in waiting:
+                    self._write(lines)
+            else:
+                self._write(b"".join(waiting))
+            self._taken += len(waiting)
         os.close(self._file)
+
+
+def _taken_at_once(batches: queue.SimpleQueue[bytes | None]) -> tuple[list[bytes], bool]:
+    """Wait for a batch; return it and those behind it, and whether more are to come."""
+    taken: list[bytes] = []
+    size = 0
+    while (lines := batches.get()) is not None:
+        taken.append(lines)
+        size += len(lines)
+        if size >= _MAX_AT_ONCE or batches.empty():
+            return taken, True
+    return taken, False

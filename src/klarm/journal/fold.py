@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import IO, NamedTuple
 
 import msgspec
 
+from klarm.journal.checksum import is_whole
 from klarm.journal.incident import IncidentRecord, add_event
 from klarm.journal.lines import OnDamage, Stored, Verifier, opened, pieces_between, whole_end
 from klarm.journal.records import (
@@ -170,8 +172,15 @@ class Fold:
     def _add_lines(self, lines: list[bytes], begin: int, file: IO[bytes], new: list[Event]) -> None:
         """Take in lines of which the first begins at an offset."""
         wants_steps, passes = self._on_steps is not None, self._verifier.passes
+        counts_steps = not wants_steps and self._on_record is None
         steps: list[bytes] = []  # that are to be handed on
-        for line in lines:
+        at = 0
+        while at < len(lines):
+            if counts_steps and (counted := self._count_steps(lines, at)):
+                begin += sum(map(len, lines[at : at + counted])) + counted
+                at += counted
+                continue
+            line = lines[at]
             if passes(line):
                 if wants_steps and line.startswith(_STEP):
                     steps.append(line)
@@ -180,9 +189,39 @@ class Fold:
                         self._hand_on_steps(steps)
                     self._add_line(line, begin, file, new)
             begin += len(line) + 1
+            at += 1
         if steps:
             self._hand_on_steps(steps)
         self.read_to = begin
+
+    def _count_steps(self, lines: list[bytes], at: int) -> int:
+        """Take in the step lines that follow each other from there on; return how many.
+
+        Nearly all lines of a long run are such. None that needs a closer look is taken in.
+        """
+        last, in_order, count = self.last_step, True, 0
+        steps, digits = 0, len(_STEP)
+        for line in itertools.islice(lines, at, None):
+            if not line.startswith(_STEP) or not is_whole(line):
+                break
+            number = line[digits : line.find(b",", digits)]
+            if not number.isdigit():
+                break
+            step = int(number)
+            if step != last:
+                if last is None:
+                    self.first_step = step
+                elif step < last:
+                    in_order = False
+                steps += 1
+                last = step
+            count += 1
+        if count:
+            self.last_step, self.finished = last, False
+            self.steps += steps
+            self._in_order &= in_order
+            self._verifier.skip(count)
+        return count
 
     def _hand_on_steps(self, lines: list[bytes]) -> None:
         """Take in steps that somebody else wants as well."""
@@ -194,12 +233,7 @@ class Fold:
             self._on_steps(steps)
 
     def _add_line(self, line: bytes, begin: int, file: IO[bytes], new: list[Event]) -> None:
-        is_wanted = self._on_record is not None
-        if not is_wanted and line.startswith(_SKIPPED):
-            return
-        step = None if is_wanted or not self._verifier.sealed else _step_number(line)
-        if step is not None:
-            self._add_step(step)
+        if self._on_record is None and line.startswith(_SKIPPED):
             return
         record = decoded(line)
         if record is None:
@@ -275,10 +309,3 @@ class Fold:
         self.steps -= undone
         self.last_step = survivor
 
-
-def _step_number(line: bytes) -> int | None:
-    """Return the step of a step line as klarm writes it, without decoding the rest."""
-    if not line.startswith(_STEP):
-        return None
-    number = line[len(_STEP) : line.find(b",", len(_STEP))]
-    return int(number) if number.isdigit() else None

@@ -146,6 +146,11 @@ class Verifier:
             return self._report("damaged")
         return self._report("not by klarm") if self.sealed else True
 
+    def skip(self, count: int) -> None:
+        """Note that so many lines follow that are known to have the right checksum."""
+        self.number += count
+        self.sealed = True
+
     def _report(self, why: Damage) -> bool:
         if self._on_damage is not None:
             self._on_damage(self.number, why)

@@ -117,8 +117,9 @@ def with_commands(rows: Iterable[Row], journal: Stored) -> Iterator[Row | Comman
 
 def _new_in(record: Step, metrics: Collection[str], seen: set[str]) -> dict[str, float]:
     values: dict[str, float] = {}
-    for name in record.metrics.keys() & metrics:
-        number = to_number(record.metrics[name])
-        if number is not None and (name not in seen or not isfinite(number)):
-            values[name] = number
+    for name, logged in record.metrics.items():
+        if name in metrics:
+            number = logged if type(logged) is float else to_number(logged)
+            if number is not None and (name not in seen or not isfinite(number)):
+                values[name] = number
     return values
