@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from array import array
+from collections.abc import Iterator
 from pathlib import Path
 
 STEPS = 1_000_000
@@ -24,7 +25,7 @@ LATE_EVERY, REPEAT_EVERY = 50, 400
 MAX_LOG_MS, MAX_RESUME_SECONDS, MAX_RESUME_MB, MAX_BACK_MS = 5.0, 2.0, 150.0, 150.0
 
 
-def rows(seed: int = 1) -> object:
+def rows(seed: int) -> Iterator[dict[str, float]]:
     """Yield rows like those of GRPO, for ever."""
     rng = random.Random(seed)
     while True:
@@ -41,6 +42,20 @@ def rows(seed: int = 1) -> object:
         }
 
 
+def calls(begin: int, end: int, seed: int) -> Iterator[tuple[dict[str, float], int]]:
+    """Yield what is logged from a step to another: rows, some that come late, some twice."""
+    rng, source = random.Random(seed), rows(seed)
+    last: dict[str, float] = {}
+    for step in range(begin, end):
+        row = next(source)
+        yield row, step
+        if step % LATE_EVERY == LATE_EVERY - 1:
+            yield {"zero_std_fraction": rng.random() / 10}, step - 1
+        if step % REPEAT_EVERY == REPEAT_EVERY - 1 and last:
+            yield last, step - 1
+        last = row
+
+
 def train(folder: Path, steps: int) -> dict[str, float]:
     """Log so many steps; return the percentiles of a call in milliseconds."""
     import klarm
@@ -48,22 +63,10 @@ def train(folder: Path, steps: int) -> dict[str, float]:
     klarm.init("long", dir=str(folder), console=False)
     log, clock = klarm.log, time.perf_counter
     took = array("d")
-    rng, source = random.Random(2), rows()
-    last: dict[str, float] = {}
-    for step in range(steps):
-        row = next(source)  # type: ignore[call-overload]
+    for row, step in calls(0, steps, seed=1):
         begin = clock()
         log(row, step)
         took.append(clock() - begin)
-        if step % LATE_EVERY == LATE_EVERY - 1:
-            begin = clock()
-            log({"zero_std_fraction": rng.random() / 10}, step - 1)
-            took.append(clock() - begin)
-        if step % REPEAT_EVERY == REPEAT_EVERY - 1:
-            begin = clock()
-            log(last, step - 1)
-            took.append(clock() - begin)
-        last = row
     klarm.finish()
     ordered = sorted(took)
     share = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999}
@@ -73,20 +76,21 @@ def train(folder: Path, steps: int) -> dict[str, float]:
 
 def resume(folder: Path, steps: int) -> dict[str, float]:
     """Continue the run, then go back within the process; return what each took."""
-    source = rows(3)
+    source = calls(steps, steps + 6_000, seed=3)
     begin = time.perf_counter()
     import klarm
 
     watched = klarm.init("long", dir=str(folder), console=False)
-    klarm.log(next(source), steps)  # type: ignore[call-overload]
+    klarm.log(*next(source))
     resumed = time.perf_counter() - begin
-    for step in range(steps + 1, steps + 6_001):
-        klarm.log(next(source), step)  # type: ignore[call-overload]
-    back: list[float] = []
+    for row, step in source:
+        klarm.log(row, step)
+    at, back = steps + 6_000, [0.0]
     for distance in (50, 1_000, 1_900):
-        at = time.perf_counter()
-        watched.resume(watched._timeline.step - distance)  # type: ignore[operator]
-        back.append(1000 * (time.perf_counter() - at))
+        at -= distance
+        begin = time.perf_counter()
+        watched.resume(at)
+        back.append(1000 * (time.perf_counter() - begin))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     klarm.finish()
     return {"seconds": resumed, "megabytes": memory, "back_ms": max(back)}

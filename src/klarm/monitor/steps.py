@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from klarm.journal import History, LateRow, Resume
 from klarm.metrics import METRICS, to_number
@@ -111,12 +111,19 @@ class Timeline:
         `logged` is what was known of that before.
         """
         self._values, self._logged = {}, dict(logged or {})
+        at: int | None = None  # of the last row, and what it held
+        names: Collection[str] = ()
         for entry in history:
             if isinstance(entry, LateRow):
+                self._note(names, at)
+                at = None
                 self._note(entry.values, entry.late)
             elif not isinstance(entry, Command | Resume):
-                self._note(entry[1], entry[0])
+                if entry[1].keys() != names:  # not often: rows mostly hold the same metrics
+                    self._note(names, at)
+                at, names = entry[0], entry[1].keys()
             yield entry
+        self._note(names, at)
 
     def _last_step_of(self, name: str) -> int:
         """Return the last step at which a metric was logged; -1 if it never was."""
