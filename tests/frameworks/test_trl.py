@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 import tiny_trl
 import torch
-from transformers import TrainerCallback
+from transformers import Qwen2ForCausalLM, TrainerCallback
 from trl import GRPOTrainer
 
 import klarm
@@ -179,6 +179,52 @@ def test_on_critical_checkpoint_saves_once_and_goes_on(
         f"klarm: kl is critical: training goes on, with a checkpoint at {saved[opened['step']]}, "
         f"at step {opened['step']}; last checkpoint from before it: {saved[JUMP]}\n"
     ) in capsys.readouterr().err
+
+
+def test_the_last_good_checkpoint_survives_a_limit_of_one(
+    reference: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The trainer deletes it with the very save that klarm asks for, and with each one after."""
+    run = train(
+        reference,
+        tmp_path,
+        JUMP + 20,
+        tiny_trl.Learning(jump_at=JUMP),
+        klarm={"on_critical": "checkpoint"},
+        save_strategy="steps",
+        save_steps=10,
+        save_total_limit=1,
+    )
+    opened, *_ = [e for e in run.records("event") if e["severity"] == "critical"]
+    good = Path(opened["checkpoint"])
+    assert good.name in ("checkpoint-30", "checkpoint-40")
+    assert (good / "model.safetensors").is_file()
+    assert f"last checkpoint from before it: {good}\n" in capsys.readouterr().err
+    Qwen2ForCausalLM.from_pretrained(good)
+
+
+class NoSaving(TrainerCallback):
+    """Takes back that a checkpoint is to be saved."""
+
+    def on_log(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        control.should_save = False
+
+
+def test_a_checkpoint_is_called_saved_only_when_it_was(
+    reference: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another callback may have taken the request back."""
+    train(
+        reference,
+        tmp_path,
+        JUMP + 20,
+        tiny_trl.Learning(jump_at=JUMP),
+        NoSaving(),
+        klarm={"on_critical": "checkpoint"},
+    )
+    said = capsys.readouterr().err
+    assert "training goes on, without a checkpoint, at step" in said
+    assert "with a checkpoint at" not in said
 
 
 def test_training_is_the_same_to_the_last_bit(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,18 @@ from klarm.types import Event
 pytestmark = pytest.mark.usefixtures("one_detector")
 
 
+def saved(folder: str) -> None:
+    """Make a folder as a trainer does that saves its state."""
+    Path(folder).mkdir(exist_ok=True)
+    Path(folder, "state").touch()
+
+
 def train(monitor: Monitor, first: int, last: int, bad: int | None = None) -> None:
     """Log steps, save every tenth, and have a NaN at one."""
     for step in range(first, last + 1):
         monitor.log({"kl": math.nan if step == bad else 0.5 + step % 2 / 10}, step)
         if step % 10 == 0:
-            Path(f"checkpoint-{step}").mkdir(exist_ok=True)
+            saved(f"checkpoint-{step}")
             monitor.checkpoint(step, f"checkpoint-{step}")
 
 
@@ -52,7 +59,7 @@ def test_one_that_was_deleted_or_saved_within_an_incident_is_not_good() -> None:
     assert (first.state, first.ended) == ("resolved", 67)
     monitor.log({"kl": math.nan}, 70)
     assert monitor.last_good_checkpoint(monitor.critical[0]) == (30, "checkpoint-30")
-    Path("checkpoint-30").rmdir()
+    shutil.rmtree("checkpoint-30")
     assert monitor.last_good_checkpoint(monitor.critical[0]) == (20, "checkpoint-20")
 
 
@@ -61,9 +68,9 @@ def test_one_that_the_trainer_deleted_is_not_named_in_an_incident() -> None:
     monitor, told = klarm.init("a", console=False), list[Event]()
     monitor.on_event.append(told.append)
     train(monitor, 1, 20)
-    Path("checkpoint-20").rmdir()
+    shutil.rmtree("checkpoint-20")
     train(monitor, 21, 30)
-    Path("checkpoint-30").rmdir()
+    shutil.rmtree("checkpoint-30")
     monitor.checkpoint(35, "checkpoint-35")
     monitor.log({"kl": math.nan}, 32)
     assert [event.checkpoint for event in told] == ["checkpoint-10"]
@@ -133,3 +140,29 @@ def test_once_the_metric_is_back_what_is_saved_is_good_again() -> None:
     fall(monitor, "reward", (305, 0.6), (200, 0.2), (100, 0.6))
     monitor.log({"loss": math.nan}, 605)
     assert monitor.last_good_checkpoint(monitor.incidents[-1]) == (600, "s3://bucket/600")
+
+
+def test_one_that_cannot_be_loaded_is_not_named_and_that_is_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The disk was full while the trainer saved: whoever goes back there finds out too late."""
+    monitor, told = klarm.init("a", console=False), list[Event]()
+    monitor.on_event.append(told.append)
+    train(monitor, 1, 29)
+    saved("checkpoint-30")
+    Path("checkpoint-30/model.safetensors").write_bytes(b"cut")
+    monitor.checkpoint(30, "checkpoint-30")
+    monitor.log({"kl": math.nan}, 31)
+    assert monitor.last_good_checkpoint(monitor.critical[0]) == (20, "checkpoint-20")
+    assert [event.checkpoint for event in told] == ["checkpoint-20"]
+    assert "checkpoint-30 cannot be loaded (model.safetensors has no valid header)" in caplog.text
+
+
+def test_one_that_is_complete_later_is_good_then() -> None:
+    """Some trainers write in the background."""
+    monitor = klarm.init("a", console=False)
+    monitor.checkpoint(10, "checkpoint-10")
+    saved("checkpoint-10")
+    monitor.checkpoint(20, "checkpoint-20")
+    train(monitor, 21, 25, bad=23)
+    assert monitor.last_good_checkpoint(monitor.critical[0]) == (10, "checkpoint-10")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from klarm.incidents.checkpoints import Saved, is_there
+from klarm.incidents.checkpoints import Saved, can_be_loaded, is_there
 from klarm.incidents.numbers import counted, number
 from klarm.incidents.reasons import is_undone, metric_of, why
 from klarm.incidents.rules import IncidentRules
@@ -27,6 +27,7 @@ __all__ = [
     "Saved",
     "Tracker",
     "advice",
+    "can_be_loaded",
     "counted",
     "event_panel",
     "event_paragraphs",

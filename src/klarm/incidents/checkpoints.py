@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from klarm.incidents.loadable import problem_with
 from klarm.journal import Limit
 
 Saved = tuple[int, str]  # the step and the path
@@ -15,27 +16,35 @@ _MAX_KEPT = 100
 
 
 class Checkpoints:
-    """Remembers what was saved, as far as it is of the run that still counts."""
+    """Remembers what was saved, as far as it belongs to the part of the run that still counts."""
 
     def __init__(self) -> None:
         self._saved: deque[Saved] = deque(maxlen=_MAX_KEPT)
+        self._damaged: set[str] = set()  # paths that could not be loaded when last looked at
 
     @property
     def saved(self) -> list[Saved]:
-        """Those that count, in order."""
+        """The checkpoints that count, in order."""
         return list(self._saved)
 
     def recall(self, saved: Iterable[Saved]) -> None:
-        """Know those that an earlier process noted."""
+        """Take over the checkpoints that an earlier process noted."""
         self._saved = deque(saved, maxlen=_MAX_KEPT)
 
-    def add(self, step: int, path: str) -> None:
-        """Note one, and forget those that are deleted by now: trainers keep the last few.
+    def add(self, step: int, path: str) -> str:
+        """Note a checkpoint; return why it cannot be loaded, or an empty string.
 
-        This looks at the disk, which the trainer has just waited for itself.
+        Earlier ones that are deleted by now are forgotten: trainers keep the last few. Damaged ones
+        are looked at again, because some trainers go on writing in the background. This reads from
+        the disk, which the trainer has just waited for itself.
         """
         kept = [saved for saved in self._saved if is_there(saved[1])]
         self._saved = deque([*kept, (step, path)], maxlen=_MAX_KEPT)
+        problem = problem_with(path)
+        self._damaged = {known for known in self._damaged if problem_with(known)}
+        if problem:
+            self._damaged.add(path)
+        return problem
 
     def go_back_to(self, step: int) -> None:
         """Forget those that no longer count when training goes on at a step."""
@@ -46,12 +55,16 @@ class Checkpoints:
     def last_before(
         self, step: int, unsafe: Iterable[Span], is_good: Callable[[str], bool]
     ) -> Saved | None:
-        """Return the latest from before a step that is in no span in which the run was broken."""
+        """Return the latest from before a step, saved while the run was well, that can be loaded.
+
+        `is_good` is asked about each candidate.
+        """
         spans = list(unsafe)
         for at, path in reversed(self._saved):
             if (
                 at < step
                 and not any(first <= at and (end is None or at < end) for first, end in spans)
+                and path not in self._damaged
                 and is_good(path)
             ):
                 return at, path
@@ -59,8 +72,13 @@ class Checkpoints:
 
 
 def is_there(path: str) -> bool:
-    """Tell for a local path; one in a bucket or on another machine is taken at its word."""
+    """Tell whether a local path exists. One in a bucket or on another machine is trusted."""
     try:
         return Path(path).exists() or not Path(path).parent.is_dir()
     except (OSError, ValueError):
         return True
+
+
+def can_be_loaded(path: str) -> bool:
+    """Tell whether a checkpoint looks complete. One that is not on this machine is trusted."""
+    return not problem_with(path)

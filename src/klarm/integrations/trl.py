@@ -14,11 +14,14 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from klarm.api import start
 from klarm.boundary import never_raises
+from klarm.incidents import can_be_loaded
+from klarm.integrations.kept_checkpoint import KeptCheckpoints
 from klarm.integrations.reaction import OnCritical, Reaction, checked_settings
 from klarm.journal import folder_name
 from klarm.metrics import KLS, meaning, to_number
 from klarm.monitor import Monitor
 from klarm.notices import Notices, ReportsFailures
+from klarm.types import Incident
 
 _Rows = list[tuple[int, dict[str, object]]]  # what was logged, by step
 
@@ -55,6 +58,8 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
         self._settings = checked_settings(run, config, overrides, "KlarmCallback()")
         self._reaction = Reaction(on_critical)
         self._asked_to_stop: int | None = None  # the step
+        self._asked_to_save: tuple[int, list[Incident]] | None = None  # the step, and what for
+        self._kept: KeptCheckpoints | None = None
         self._measured: set[str] = set()  # the KL's keys that have been numbers
         self.notices = Notices(stderr=self._settings.console)
         self._framework = self._settings.framework
@@ -62,7 +67,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
     @never_raises(_no_change)
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Start watching; where training is taken up, bring the monitor to where the run was."""
-        self.monitor = self._judge = self._asked_to_stop = None
+        self.monitor = self._judge = self._asked_to_stop = self._asked_to_save = None
         self._measured.clear()
         # The trainer's name as well: TRL's do not all mean the same by `kl`.
         self._framework = self._settings.framework or f"trl/{type(args).__name__}"
@@ -93,6 +98,10 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
             rank=0 if state.is_world_process_zero else 1,
         )
         self.monitor = _brought_to(monitor, state.global_step, rows)
+        if state.is_world_process_zero:
+            self._kept = KeptCheckpoints(Path(args.output_dir), monitor.say)
+            self._kept.take_up({incident.id for incident in monitor.incidents if incident.is_open})
+            monitor.on_event.append(self._kept.on_event)
         if getattr(args, "beta", None) == 0:
             monitor.say(
                 f"there is no KL to watch: beta is 0 in {type(args).__name__}, so the trainer has "
@@ -130,22 +139,27 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
                 f"training goes on though it was to stop at step {self._asked_to_stop}: this "
                 "trainer does not look at should_training_stop, or another callback took it back"
             )
+        self._say_what_was_saved(args, before=state.global_step)
         if self._judge is not None:
-            self._act(self._judge, args, state.global_step, control)
+            self._act(self._judge, state.global_step, control)
 
     @never_raises(_no_change)
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
-        """Note the checkpoint."""
+        """Note the checkpoint; put back the last good one, if the trainer has just deleted it."""
+        step = state.global_step
+        if self._kept is not None:
+            self._kept.restore()
         if self.monitor is not None:
-            step = state.global_step
             self.monitor.checkpoint(step, _checkpoint_path(args, step))
+        self._say_what_was_saved(args, before=step + 1)
 
     @never_raises(_no_change)
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Finish. Where training raises, the end of the process does."""
+        self._say_what_was_saved(args, before=state.global_step + 1)
         if self.monitor is not None:
             self.monitor.finish()
-        self.monitor = self._judge = None
+        self.monitor = self._judge = self._kept = None
 
     def _read(self, logs: Mapping[str, object]) -> dict[str, object]:
         """Return what to log. TRL logs None where a metric was NaN; for the KL that is news."""
@@ -160,16 +174,25 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
                 self._measured.add(key)
         return read
 
-    def _act(self, judge: Monitor, args: Any, step: int, control: Any) -> None:
+    def _act(self, judge: Monitor, step: int, control: Any) -> None:
         new = self._reaction.due(judge)
         if not new:
             return
         control.should_save = True
+        self._asked_to_save = step, new
         if self._reaction.stops:
             control.should_training_stop = True
             self._asked_to_stop = step
+
+    def _say_what_was_saved(self, args: Any, before: int) -> None:
+        """Say what became of a save that was asked for before a step: only now can it be true."""
+        if self._asked_to_save is None or self._asked_to_save[0] >= before:
+            return
+        (step, incidents), self._asked_to_save = self._asked_to_save, None
+        path = _checkpoint_path(args, step)
         if self.monitor is not None:
-            self._reaction.say(self.monitor, new, step, _checkpoint_path(args, step))
+            saved = path if can_be_loaded(str(path)) else None
+            self._reaction.say(self.monitor, incidents, step, saved)
 
     def _say(self, message: str) -> None:
         if self.monitor is not None:

@@ -20,6 +20,7 @@ from klarm.incidents import (
     Change,
     IncidentRules,
     Saved,
+    can_be_loaded,
     counted,
     incidents_in_sum,
     is_there,
@@ -168,18 +169,25 @@ class Monitor(ReportsFailures):
             self._say_once(f"checkpoint was called with {wrong}: it is not noted", "a checkpoint")
             return
         with self._lock:
-            self._tracker.checkpoints.add(at, where)
+            problem = self._tracker.checkpoints.add(at, where)
             if not self._silent_because:
                 self._journal.record(Checkpoint(at, self._clock(), clean_line(where)))
+        if problem and is_there(where):  # else it may yet be written
+            self._say_once(
+                f"checkpoint {clean_line(where)} cannot be loaded ({clean_line(problem)}); "
+                "klarm does not suggest it as one to go back to",
+                "a damaged checkpoint",
+            )
 
     @never_raises(lambda: None)
     def last_good_checkpoint(self, incident: Incident | Event) -> Saved | None:
         """Return step and path of the last checkpoint from before an incident.
 
-        That began with its first alert, or when its metric had left what was normal. One that was
-        saved within another critical incident, or is deleted by now, is none. It looks at the disk.
+        An incident begins with its first alert, or when its metric left what was normal. A
+        checkpoint that was saved within another critical incident, is deleted by now or cannot be
+        loaded is passed over. This reads from the disk.
         """
-        return self._tracker.last_good_checkpoint(incident, is_there)
+        return self._tracker.last_good_checkpoint(incident, can_be_loaded)
 
     @never_raises(lambda: None)
     def resume(

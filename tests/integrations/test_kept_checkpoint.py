@@ -1,0 +1,114 @@
+"""The last good checkpoint stays, whatever the trainer deletes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from klarm.integrations.kept_checkpoint import FOLDER, KeptCheckpoints
+from klarm.types import Event, EventKind
+
+WEIGHTS = b"weights" * 1000
+
+
+def event(kind: EventKind, id_: str = "k1", checkpoint: Path | None = None) -> Event:
+    """Return what happens to an incident."""
+    return Event(
+        event=kind,
+        incident=1,
+        signal="kl",
+        severity="critical",
+        step=20,
+        started=18,
+        detectors=["kl_runaway"],
+        peak=9.0,
+        reason="confirmed",
+        message="",
+        recommendation="",
+        id=id_,
+        checkpoint="" if checkpoint is None else str(checkpoint.absolute()),
+    )
+
+
+def saved(step: int) -> Path:
+    """Save as a Hugging Face trainer does."""
+    folder = Path(f"out/checkpoint-{step}")
+    (folder / "shards").mkdir(parents=True)
+    (folder / "model.bin").write_bytes(WEIGHTS)
+    (folder / "shards/0.bin").write_bytes(WEIGHTS)
+    return folder
+
+
+def test_it_is_put_back_after_each_save_until_the_incident_is_over() -> None:
+    """Then it is the trainer's again, and nothing of ours is left."""
+    kept, good = KeptCheckpoints(Path("out"), print), saved(10)
+    kept.on_event(event("opened", checkpoint=good))
+    for step in (20, 30):
+        saved(step)
+        shutil.rmtree(good)
+        kept.restore()
+        assert (good / "model.bin").read_bytes() == WEIGHTS
+        assert (good / "shards/0.bin").read_bytes() == WEIGHTS
+    kept.on_event(event("resolved"))
+    assert good.is_dir()
+    assert not (Path("out") / FOLDER).exists()
+    shutil.rmtree(good)
+    kept.restore()
+    assert not good.exists()
+
+
+def test_it_costs_no_space() -> None:
+    """Files are linked, not copied."""
+    kept, good = KeptCheckpoints(Path("out"), print), saved(10)
+    kept.on_event(event("opened", checkpoint=good))
+    assert (good / "model.bin").stat().st_nlink == 2
+
+
+def test_a_trainer_never_takes_it_for_a_checkpoint_of_its_own() -> None:
+    """Trainers rotate what is called checkpoint-*, in their own folder only."""
+    kept = KeptCheckpoints(Path("out"), print)
+    kept.on_event(event("opened", checkpoint=saved(10)))
+    assert [path.name for path in Path("out").glob("checkpoint-*")] == ["checkpoint-10"]
+
+
+def test_a_new_process_keeps_what_open_incidents_need() -> None:
+    """And lets go of the rest: the incident may have ended meanwhile."""
+    kept = KeptCheckpoints(Path("out"), print)
+    kept.on_event(event("opened", "open", saved(10)))
+    kept.on_event(event("opened", "over", saved(20)))
+    again = KeptCheckpoints(Path("out"), print)
+    again.take_up({"open"})
+    for step in (10, 20):
+        shutil.rmtree(f"out/checkpoint-{step}")
+    again.restore()
+    assert [path.name for path in Path("out").glob("checkpoint-*")] == ["checkpoint-10"]
+
+
+def test_where_files_cannot_be_linked_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some network file systems have no hard links; nothing half made is left."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(95, os.strerror(95))
+
+    monkeypatch.setattr(os, "link", refuse)
+    said: list[str] = []
+    kept, good = KeptCheckpoints(Path("out"), said.append), saved(10)
+    kept.on_event(event("opened", checkpoint=good))
+    (line,) = said
+    assert "cannot be kept" in line
+    assert "Copy it if you want to go back to it." in line
+    assert [path.name for path in Path("out").rglob("*.bin")] == ["model.bin", "0.bin"]
+
+
+def test_what_is_saved_elsewhere_is_left_alone() -> None:
+    """A bucket, another folder, or nothing at all."""
+    said: list[str] = []
+    kept = KeptCheckpoints(Path("out"), said.append)
+    for place in (None, Path("elsewhere/checkpoint-10"), Path("out/checkpoint-99")):
+        kept.on_event(event("opened", checkpoint=place))
+    kept.restore()
+    assert said == []
+    assert not Path("out").exists()
