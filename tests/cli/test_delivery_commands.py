@@ -476,8 +476,8 @@ def test_a_silence_can_be_ended(server: Server) -> None:
     [
         (["kk", "--for", "2h"], "there is no signal kk"),
         (["reword", "--for", "2h"], "did you mean reward?"),
-        (["kl", "--for", "2weeks"], "'2weeks' is no span; try 200steps, 30min, 2h or 1d"),
-        (["kl", "--for", "0h"], "'0h' is no span"),
+        (["kl", "--for", "2weeks"], "'2weeks' is not a duration; try 200steps, 30min, 2h or 1d"),
+        (["kl", "--for", "0h"], "'0h' is not a duration"),
         (["kl"], "say for how long, as in --for 2h, or --off to end a silence"),
         (["kl", "--off", "--for", "2h"], "--off ends all silences of a signal"),
         (["kl", "--off", "--even-critical"], "--off ends all silences of a signal"),

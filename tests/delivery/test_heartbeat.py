@@ -65,7 +65,7 @@ def test_a_run_calls_it_from_a_thread_of_its_own(
         called.set()
 
     monkeypatch.setattr(HeartbeatChannel, "beat", note)
-    monkeypatch.setattr(module, "_LOOK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(module, "_RETRY_SECONDS", 0.01)
     alive = {"type": "heartbeat", "url": f"{pulse.url}/ping/5f0c-secret"}
     klarm.init("a", console=False, channels={"alive": alive})
     klarm.log({"kl": float("nan")}, 0)

@@ -55,7 +55,7 @@ def test_delivery_elsewhere_sends_nothing_and_says_what_does(server: Server) -> 
 def test_delivery_elsewhere_of_a_run_that_is_not_recorded_cannot_be() -> None:
     """It says so."""
     said = end_of_run(None, deliver="elsewhere", channels=webhook("http://127.0.0.1:9"))
-    assert said == ["1 event cannot be sent from elsewhere: the run is not recorded."]
+    assert said == ["1 event cannot be delivered elsewhere: the run is not recorded."]
 
 
 def test_what_was_not_delivered_is_said_at_the_end(server: Server) -> None:

@@ -84,7 +84,7 @@ def test_without_a_folder_events_are_sent_all_the_same(server: Server) -> None:
         run.tell("opened", incident=incident, step=incident)
     assert run.settle() is None
     assert len(server.messages) == 2 + MAX_PENDING
-    assert run.said == ["The run is not recorded, so events that found no room in memory are lost."]
+    assert run.said == ["The run is not recorded, so events that did not fit into memory are lost."]
 
 
 def test_the_next_process_sends_what_is_owed_and_nothing_else(run: Run, server: Server) -> None:

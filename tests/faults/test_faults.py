@@ -77,7 +77,7 @@ def test_a_full_disk_is_said_once_and_training_goes_on() -> None:
     """)
     assert (done.returncode, done.stdout) == (0, "critical\n")
     assert done.stderr.count("cannot write klarm_runs/a/journal.jsonl (No space left") == 1
-    assert "journal.jsonl is not complete" in done.stderr
+    assert "journal.jsonl is incomplete" in done.stderr
 
 
 def test_a_disk_that_has_room_again_gets_every_line() -> None:
@@ -97,7 +97,7 @@ def test_a_disk_that_has_room_again_gets_every_line() -> None:
     assert done.returncode == 0
     assert recorded_steps() == list(range(300))
     assert done.stderr.count("cannot write") == 1
-    assert done.stderr.count("is written again") == 1
+    assert done.stderr.count("can be written again") == 1
 
 
 def test_a_directory_that_cannot_be_written_is_said_once_and_training_goes_on() -> None:

@@ -122,7 +122,7 @@ def test_what_is_more_than_memory_should_hold_is_dropped_and_said(
         appender.append(line)
     appender.close(0.1)
     assert len(appender._waiting) <= 30
-    assert "is not complete: 6 entries and 28 bytes" in said[-1]
+    assert "is incomplete: 6 entries and 28 bytes" in said[-1]
 
 
 def test_a_thread_that_cannot_be_had_leaves_the_work_where_it_is(
@@ -150,7 +150,7 @@ def test_a_hanging_disk_holds_neither_append_nor_close() -> None:
     for _ in range(200):
         appender.append(b"x" * 1000)
     appender.close(timeout=0.05)
-    assert "is not complete" in said[-1]
+    assert "is incomplete" in said[-1]
     os.close(reader)  # the thread is let go with an error, which it takes as a full disk
 
 

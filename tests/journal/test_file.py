@@ -196,7 +196,10 @@ def test_a_record_that_is_no_json_costs_neither_the_step_nor_the_others() -> Non
         *(Step(2, 1.0, {"kl": 0.1}, lines=2), reduced, OPENED),
     ]
     (line,) = said
-    assert "an alert by kl_explosion is recorded without what JSON cannot hold (TypeError" in line
+    assert (
+        "an alert by kl_explosion is recorded without values that JSON cannot hold (TypeError"
+        in line
+    )
 
 
 def test_a_name_that_is_no_text_costs_nothing_else() -> None:

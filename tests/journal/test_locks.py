@@ -86,7 +86,7 @@ def test_a_turn_ends_if_its_work_fails() -> None:
 
 def test_a_turn_that_never_ends_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that was stopped in the middle of it."""
-    monkeypatch.setattr(locks, "_MAX_TURN_SECONDS", 0.05)
+    monkeypatch.setattr(locks, "_MAX_WAIT_SECONDS", 0.05)
     other = locks.Claim.on(LOCK)
     with locks.alone(FILE):
         pass

@@ -187,7 +187,7 @@ def test_a_damaged_line_is_said_once_and_read_once(
     assert readings == [0, 0]
     assert capsys.readouterr().err == (
         "klarm: commands.jsonl is damaged at byte 0: the line is skipped. If a command had no "
-        "effect, give it again.\n"
+        "effect, run it again.\n"
     )
 
 

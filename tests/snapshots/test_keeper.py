@@ -21,7 +21,7 @@ from klarm.types import Alert, Event
 
 RUN = Path("a")
 EVERY = 50
-SAID = "is not used"
+SAID = "is ignored"
 
 
 def start(**sections: object) -> Monitor:
@@ -127,7 +127,7 @@ def test_a_journal_that_was_changed_is_read_and_its_damage_said(
     monitor = start()
     monitor.log(value(240), 240)
     said = capsys.readouterr().err
-    assert "the journal is not the one that it was made of" in said
+    assert "it belongs to another journal" in said
     assert "is damaged" in said
     train(monitor, 241, 300)
     monitor.resume(250)  # by a snapshot of this process, or by the journal
@@ -165,7 +165,7 @@ def test_a_folder_that_cannot_be_written_is_said_once(capsys: pytest.CaptureFixt
     monitor.log({"kl": 0.1}, 220)
     ended(monitor)
     said += capsys.readouterr().err
-    assert said.count("could be written") == 1
+    assert said.count("cannot write a snapshot") == 1
     assert monitor.detectors[0]._seen == 221  # type: ignore[attr-defined]
 
 

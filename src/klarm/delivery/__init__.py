@@ -1,7 +1,8 @@
-"""Notifies people of a run's events, beside the training: once per channel, whatever crashes.
+"""Notifies people of the events of a run on threads beside training, once per channel.
 
-The journal is the outbox. What was sent is written to the deliveries next to it, and what is
-pending is the one less the other. `outgoing` puts it together for a run.
+The journal is the outbox. A second file, the deliveries, records which events were sent, so an
+event is pending if it is in the journal but not in the deliveries. This survives crashes.
+`outgoing` connects the parts for a run.
 """
 
 from __future__ import annotations

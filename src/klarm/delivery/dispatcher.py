@@ -1,8 +1,8 @@
 """The dispatcher: the threads that deliver a run's events, one per channel.
 
-Each channel has a thread of its own, because a service that hangs or answers a byte a minute must
-not delay the others. The threads start with the first event, never touch what training holds, and
-end with the process.
+Each channel has a thread of its own, because a service that hangs or answers one byte per minute
+must not delay the others. The threads start with the first event, never use objects of the training
+thread, and end with the process.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from klarm.delivery.routes import Route, Run, Writer
 from klarm.delivery.worker import Worker
 from klarm.types import Event
 
-# Delivering takes turns with training on the interpreter. So a thread rests for so many times what
-# it has worked, a picture being some work; and between two messages, of which many services take
-# one a second.
-_REST, _MAX_REST_SECONDS = 10.0, 3.0
-_BETWEEN_MESSAGES_SECONDS = 0.25
+# Delivery competes with training for the GIL, and drawing a picture takes a while. After each turn,
+# a thread therefore rests for 10 times as long as it worked.
+_REST_FACTOR, _MAX_REST_SECONDS = 10.0, 3.0
+# Many services accept only about one message per second.
+_MIN_REST_AFTER_MESSAGE_SECONDS = 0.25
 _NO_RETRIES = "not retrying now"
 
 
 class Delivery:
-    """Delivers the events of one run. Called with an event by the monitor, it never waits.
+    """Delivers the events of one run. The monitor calls it with each event; it never blocks.
 
-    With `behind`, the journal may hold events that earlier processes did not get to send: those
-    are sent first; `again` says which of those that channels have rejected. Channels in `once` get
-    a single try, and the rest is left to a later process; `outlook` is what is said of the others.
-    With `commands_watched`, the run itself reports damage in the file of commands.
+    - `behind`: the journal may hold events that earlier processes did not send; they go first.
+    - `again`: which of the messages that channels rejected earlier are sent again.
+    - `once`: channels that get a single attempt; the rest is left to a later process.
+    - `outlook`: how messages describe when the other channels are retried.
+    - `commands_watched`: the run itself reports damage in the file of commands.
     """
 
     def __init__(
@@ -70,13 +71,13 @@ class Delivery:
         self._pid = os.getpid()
         self._threads: dict[str, threading.Thread] = {}
         self._ends_at: float | None = None
-        self._hurry = threading.Event()
-        self._left = 0  # threads that came to their end
-        self._leaving = threading.Lock()
+        self._finishing = threading.Event()
+        self._threads_ended = 0
+        self._ending = threading.Lock()
         _deliveries.add(self)
 
     def __call__(self, event: Event) -> None:
-        """Have an event delivered that the journal has."""
+        """Queue an event, which the journal already has, for delivery."""
         if os.getpid() != self._pid:
             return
         for worker in self._workers:
@@ -85,7 +86,7 @@ class Delivery:
             self.start()
 
     def start(self) -> None:
-        """Start the threads: with the first event, or before it to send what is pending."""
+        """Start the threads: with the first event, or earlier to send pending ones."""
         for worker in self._workers:
             if worker.name not in self._threads:
                 thread = threading.Thread(
@@ -93,22 +94,22 @@ class Delivery:
                 )
                 try:
                     thread.start()
-                except RuntimeError:  # no more to be had, or Python is about to end
+                except RuntimeError:  # no thread can be started, or Python is shutting down
                     return
                 self._threads[worker.name] = thread
 
     def finish(self, timeout: float) -> bool:
-        """Deliver what can be in so many seconds; return whether nothing is left or rejected."""
+        """Deliver for up to `timeout` seconds; return whether nothing is pending or rejected."""
         if os.getpid() != self._pid or self._ends_at is not None:
             return False
         self._ends_at = time.monotonic() + timeout
-        self._hurry.set()
+        self._finishing.set()
         for worker in self._workers:
             worker.pending.wake()
         for thread in list(self._threads.values()):
             thread.join(max(0.0, self._ends_at - time.monotonic()))
-        with self._leaving:
-            if self._left == len(self._threads):
+        with self._ending:
+            if self._threads_ended == len(self._threads):
                 self._outbox.release()
             else:
                 self._record_health()
@@ -116,24 +117,24 @@ class Delivery:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process is the one that delivers the run; it tries to become it."""
+        """Whether this process delivers the run; it claims the run if no other process does."""
         return self._outbox.claim()
 
     @property
     def sent(self) -> dict[str, int]:
-        """How many messages each channel took, of those that took any."""
+        """How many messages each channel accepted; channels without any are left out."""
         return {worker.name: worker.sent for worker in self._workers if worker.sent}
 
     @property
     def left(self) -> list[str]:
-        """The channels that have, or may have, something left to be sent."""
+        """The channels for which messages are, or may be, pending."""
         if os.getpid() != self._pid:
             return []
         return [worker.name for worker in self._workers if worker.pending]
 
     @property
     def rejected(self) -> list[str]:
-        """The channels that rejected something, and took neither it nor what followed it since."""
+        """The channels that rejected a message and have accepted nothing of its incident since."""
         if os.getpid() != self._pid:
             return []
         return [
@@ -143,7 +144,7 @@ class Delivery:
         ]
 
     def _work(self, worker: Worker) -> None:
-        """Go on until the end: the one place where failures of delivery stay."""
+        """Deliver until the end. This is the one place that catches every failure of delivery."""
         while True:
             sent, worked = worker.sent, time.thread_time()
             try:
@@ -155,40 +156,40 @@ class Delivery:
             ends_at = self._ends_at
             if ends_at is not None and (
                 pause is None
-                or not worker.pending  # or a silence holds it back
+                or not worker.pending  # what remains is held back by a silence
                 or worker.is_closed
                 or time.monotonic() + pause > ends_at
             ):
                 break
             if worker.retry.is_failing and worker.name in self._once:
                 break
-            rest = min(_REST * (time.thread_time() - worked), _MAX_REST_SECONDS)
+            rest = min(_REST_FACTOR * (time.thread_time() - worked), _MAX_REST_SECONDS)
             if worker.sent > sent:
-                rest = max(rest, _BETWEEN_MESSAGES_SECONDS)
-            self._hurry.wait(rest)
+                rest = max(rest, _MIN_REST_AFTER_MESSAGE_SECONDS)
+            self._finishing.wait(rest)
             worker.pending.wait(pause)
-        with self._leaving:
-            self._left += 1
-            if self._left == len(self._threads):
+        with self._ending:
+            self._threads_ended += 1
+            if self._threads_ended == len(self._threads):
                 self._record_health()
                 self._outbox.release()
 
     def _record_health(self) -> None:
-        """Note how the channels stand, if this process has changed that, or should have."""
+        """Record the state of the channels, if this process has changed it, or should have."""
         if any(w.sent or w.has_rejected or (w.pending and self._is_live) for w in self._workers):
             self._outbox.record_health([worker.standing() for worker in self._workers])
 
-    def _fall_silent(self) -> None:
+    def _abandon(self) -> None:
         self._outbox.abandon()
 
 
 _deliveries: weakref.WeakSet[Delivery] = weakref.WeakSet()
 
 
-def _silence_after_fork() -> None:
+def _abandon_after_fork() -> None:
     for delivery in _deliveries:
-        delivery._fall_silent()
+        delivery._abandon()
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(after_in_child=_silence_after_fork)
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_abandon_after_fork)

@@ -1,4 +1,4 @@
-"""Health: how each channel of a run is doing, from what was recorded of it."""
+"""Health: how each channel of a run is doing, according to the recorded deliveries."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from klarm.delivery.silences import Verdict
 
 
 class ChannelHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """What one channel took, and what it still has to be sent. Counts incidents, not messages."""
+    """The state of one channel. Numbers are numbers of incidents, not of messages."""
 
     channel: str
-    configured: bool  # or it is known from deliveries only
-    last_sent: float | None  # Unix time of the last message that it took
+    configured: bool  # False if the channel is known only from deliveries
+    last_sent: float | None  # Unix time of the last message that the channel accepted
     pending: int
     held_back: int  # by a silence
-    rejected: int  # and nobody has acknowledged them
-    last_rejected: float | None
-    reason: str  # what it said when it last rejected a message, while it does
+    rejected: int  # without those that somebody has acknowledged
+    last_rejected: float | None  # Unix time
+    reason: str  # of the last rejection, while anything is rejected
 
 
 def health_of(
@@ -30,7 +30,7 @@ def health_of(
     prospects: Mapping[str, Mapping[str, Verdict]],
     configured: Sequence[str],
 ) -> list[ChannelHealth]:
-    """Return the health of the channels that are configured, and of those that were."""
+    """Return the health of the channels that are configured now or were configured earlier."""
     names = dict.fromkeys([*configured, *(entry.channel for entry in entries)])
     return [_of(name, outbox, entries, prospects, name in configured) for name in names]
 

@@ -1,6 +1,6 @@
-"""The heartbeat of a run: a thread that calls an address while steps are logged, and only then.
+"""The heartbeat of a run: a thread that calls a URL as long as steps are being logged.
 
-Training that hangs under a live process is noticed, too: nothing calls the address any more.
+If training hangs while the process stays alive, the calls stop, so the hang is noticed as well.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from klarm.boundary import never_raises
 from klarm.channels.base import NotDelivered
 from klarm.channels.heartbeat import HeartbeatChannel
 
-_LOOK_AGAIN_SECONDS = 60.0  # after a failure, and while nothing is logged
-_MAX_FAREWELL_SECONDS = 1.0
+_RETRY_SECONDS = 60.0  # the pause after a failure, and while no step is logged
+_MAX_STOP_SECONDS = 1.0
 
 
 class Heartbeat:
-    """Calls the address of one channel. `steps` says how many steps were logged so far."""
+    """Calls the URL of one channel. `steps` returns how many steps were logged so far."""
 
     def __init__(
         self, channel: HeartbeatChannel, steps: Callable[[], int], say: Callable[[str], None]
@@ -26,7 +26,7 @@ class Heartbeat:
         self._channel = channel
         self._steps = steps
         self._say = say
-        self._told = 0  # how many steps there were at the last call
+        self._reported = 0  # how many steps there were at the last successful call
         self._is_failing = False
         self._has_failed = False
         self._pid = os.getpid()
@@ -36,28 +36,28 @@ class Heartbeat:
         )
 
     def start(self) -> None:
-        """Begin, on a thread of its own."""
+        """Start the thread."""
         try:
             self._thread.start()
-        except RuntimeError:  # no more threads to be had, or Python is about to end
+        except RuntimeError:  # no thread can be started, or Python is shutting down
             self._say(f"{self._channel.name}: no thread can be started, so there is no heartbeat.")
 
     def stop(self, timeout: float) -> None:
-        """End; a call under way is waited for, but not for long."""
+        """Stop; wait briefly for a call in progress."""
         self._stopping.set()
         if self._thread.is_alive() and os.getpid() == self._pid:
-            self._thread.join(min(timeout, _MAX_FAREWELL_SECONDS))
+            self._thread.join(min(timeout, _MAX_STOP_SECONDS))
 
     def turn(self) -> float:
-        """Call the address if steps were logged since the last time; return how long to wait."""
+        """Call the URL if steps were logged since the last call; return the seconds to wait."""
         every = self._channel.every_minutes * 60.0
-        return every if self.beat() else min(every, _LOOK_AGAIN_SECONDS)
+        return every if self.beat() else min(every, _RETRY_SECONDS)
 
     @never_raises(lambda: False)
     def beat(self) -> bool:
-        """Call the address if there is a reason to; return whether that was done."""
+        """Call the URL if new steps were logged; return whether the call succeeded."""
         steps, name = self._steps(), self._channel.name
-        if steps == self._told:
+        if steps == self._reported:
             return False
         try:
             self._channel.beat()
@@ -68,16 +68,16 @@ class Heartbeat:
             return False
         if self._is_failing:
             self._say(f"{name}: heartbeat works again.")
-        self._told, self._is_failing = steps, False
+        self._reported, self._is_failing = steps, False
         return True
 
     def _failed(self, _: str, message: str) -> None:
-        """Say once what `never_raises` kept away."""
+        """Report the first error that `never_raises` caught."""
         if not self._has_failed:
             self._has_failed = True
             self._say(message)
 
     def _work(self) -> None:
-        pause = min(self._channel.every_minutes * 60.0, _LOOK_AGAIN_SECONDS)
+        pause = min(self._channel.every_minutes * 60.0, _RETRY_SECONDS)
         while not self._stopping.wait(pause):
             pause = self.turn()

@@ -1,7 +1,7 @@
-"""Deliveries: the file beside a journal that says what was sent to whom.
+"""Deliveries: the file beside a journal that records which event was sent to which channel.
 
-The training thread is the only writer of the journal. Whoever delivers (the threads of a run,
-`klarm deliver`) records it here, one line per event and channel. docs/journal.md has the format.
+The training thread is the only writer of the journal. The process that delivers (the run itself or
+`klarm deliver`) writes this file, one line per event and channel. docs/journal.md has the format.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from klarm.journal import append_alone, checked, derived_id, read_lines, sealed
 from klarm.types import Command, Event, EventKind, Severity
 
 FILE_NAME = "deliveries.jsonl"
-_WRITING_SECONDS = 5.0  # a line that takes longer is torn
+_MAX_WRITE_SECONDS = 5.0  # a line that is still incomplete after this was cut short by a crash
 
-# What became of an event on a channel. Each is final but "refused": that is tried again while the
-# incident is open. It is what people are shown as rejected; the word in the file stays as it was.
+# What became of an event on a channel. All are final except "refused", which is retried while the
+# incident is open. People are shown the word "rejected"; the word in the file is an older one.
 Outcome = Literal["sent", "refused", "silenced", "acknowledged"]
 
-# Which event this is, whichever process reads it: the incident's id, the kind, the step and the
-# severity. Where training goes back, or a step has several dicts, an incident may escalate twice
-# at one step: of one severity that is the same news, sent once; of another it is news.
+# Identifies an event in every process: the incident's id, the kind, the step and the severity.
+# After a rollback, or when a step is logged in several calls, an incident may escalate twice at
+# one step. With the same severity, the second is a duplicate; with another, it is sent as well.
 Key = tuple[str, EventKind, int, Severity | Literal[""]]
 
 
 def key_of(event: Event) -> Key:
-    """Return what identifies an event in any run."""
+    """Return the key that identifies an event in any run."""
     return event.id, event.event, event.step, event.severity
 
 
@@ -47,28 +47,28 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
     attempts: int = 0
     reason: str = ""
     receipt: dict[str, str] = {}
-    id: str = ""  # of the incident; derived on reading where a line of format 1 has none
+    id: str = ""  # of the incident; lines of format 1 have none, so it is derived when reading
     severity: Severity | Literal[""] = ""  # of the event; klarm 0.1 does not write it
-    repeat: int = 0  # which reminder it was
+    repeat: int = 0  # the number of the reminder; 0 if it was not a reminder
 
     @property
     def key(self) -> Key:
-        """Which event it is about. Without a severity: the first such event of the journal."""
+        """The key of the event; without a severity, of the first such event in the journal."""
         return self.id, self.event, self.step, self.severity
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """How one channel stood when a process stopped delivering."""
+    """The state of one channel when a process stopped delivering."""
 
     channel: str
-    last_sent: float | None  # Unix time of the last message that it took
-    pending: bool  # something is left, or may be
-    rejected: int  # incidents that it did not take, and that nobody has acknowledged
-    dropped: bool  # events found no room, and no journal holds them
+    last_sent: float | None  # Unix time of the last message that the channel accepted
+    pending: bool  # whether messages are, or may be, pending
+    rejected: int  # incidents whose messages it rejected and that nobody has acknowledged
+    dropped: bool  # whether events did not fit into memory and no journal holds them
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="health"):
-    """How the channels stood when a process stopped delivering: for people, no reader needs it."""
+    """The state of all channels when a process stopped delivering. klarm does not read it."""
 
     time: float
     channels: list[Standing]
@@ -98,7 +98,7 @@ class _Unsilenced(msgspec.Struct, tag_field="type", tag="silence_off"):
     time: float
 
 
-# Commands stand in files of format 1 only; today they have a file of their own.
+# Only files of format 1 contain commands, which now have a file of their own.
 Entry = Delivered | Command
 
 _decode = msgspec.json.Decoder(Delivered | _Acknowledged | _Silenced | _Unsilenced).decode
@@ -106,17 +106,17 @@ _encode = msgspec.json.Encoder().encode
 
 
 def append(folder: Path, *entries: Delivered | Health) -> None:
-    """Write entries in one piece, or raise OSError. Whoever delivers a run is the one writer."""
+    """Append entries, or raise OSError. Only the process that delivers the run may call this."""
     append_alone(folder / FILE_NAME, b"".join(sealed(_encode(entry)) for entry in entries))
 
 
 def read(
     folder: Path, start: int = 0, on_damage: Callable[[int], None] | None = None
 ) -> Iterator[tuple[int, Entry]]:
-    """Yield what was written from an offset on, each entry with the offset behind it.
+    """Yield the entries from an offset on, each with the offset where its line ends.
 
-    A damaged line is skipped, and `on_damage` is called with its offset. A line that a later
-    version wrote is skipped, too.
+    A damaged line is skipped, and `on_damage` is called with its offset. Lines of later versions
+    of klarm are skipped, too.
     """
     begin = start
     for end, line in read_lines(folder / FILE_NAME, start):
@@ -125,7 +125,7 @@ def read(
             is_damaged = checked(line) == "bad"
             if not is_damaged:
                 found = _decode(line)
-                # A line that has an id was written with a checksum; without one it is not whole.
+                # Lines with an id are written with a checksum; if it is missing, part is lost.
                 is_damaged = bool(getattr(found, "id", "")) and checked(line) == "none"
                 entry = None if is_damaged else _current(found)
         except msgspec.ValidationError:
@@ -142,16 +142,16 @@ def read(
 
 
 def _is_torn(path: Path, end: int) -> bool:
-    """Tell whether a file goes on behind its last line, and nobody is writing that now."""
+    """Return whether a file ends with an incomplete line that is not being written now."""
     try:
         found = path.stat()
     except OSError:
         return False
-    return found.st_size > end and not 0 <= time.time() - found.st_mtime < _WRITING_SECONDS
+    return found.st_size > end and not 0 <= time.time() - found.st_mtime < _MAX_WRITE_SECONDS
 
 
 def _current(found: Delivered | _Acknowledged | _Silenced | _Unsilenced) -> Entry:
-    """Return a line as it would be written today."""
+    """Return a line of any format as an entry of the current format."""
     if isinstance(found, Delivered):
         id_ = found.id or derived_id(found.began, found.incident)
         return msgspec.structs.replace(found, id=id_)

@@ -1,7 +1,7 @@
-"""The outbox: the events of a run that people have yet to be notified of.
+"""The outbox: the events of a run that have not been sent yet.
 
-An event is handed to the journal before anything is sent, and is in the deliveries after it was. So
-what is pending is the one less the other, for this process and for any later one.
+An event is written to the journal before it is sent, and to the deliveries afterwards. So an event
+is pending, for this process and for any later one, if only the journal has it.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from klarm.types import RINGING, Event, Severity
 
 LOCK_NAME = "delivery.lock"
 
-# What is pending once more, from the start, of what was rejected earlier: nothing; of open
-# incidents what has waited long enough, or all; everything.
+# Which messages that were rejected earlier are pending again at the start: none; those of open
+# incidents whose pause is over; all of open incidents; all.
 Again = Literal["none", "due", "open", "all"]
-Place = tuple[str, str]  # a channel, and the id of an incident
+Place = tuple[str, str]  # the name of a channel, and the id of an incident
 
 
 class Batch(NamedTuple):
     """Events to send, in order."""
 
     events: list[Event]
-    start: int  # where in the journal to look next time
-    all_read: bool  # or there may be more behind them
+    start: int  # the offset of the journal from which to read next time
+    all_read: bool  # False if the journal may hold more pending events
 
 
 class Outbox:
-    """What a run still has to send to its channels, for one process that delivers.
+    """The events that one process still has to send to the channels of a run.
 
-    Nothing here is for the training thread: it reads files. Without a folder nothing is recorded,
-    and what is known of deliveries ends with the process.
+    The outbox reads files, so the training thread must not use it. Without a folder, nothing is
+    recorded, and deliveries are remembered only as long as the process lives.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Outbox:
         say: Callable[[str], None] = lambda _: None,
         commands_watched: bool = False,
     ) -> None:
-        """Prepare to read. `commands_watched` says that another part reports damaged commands."""
+        """Prepare to read. With `commands_watched`, another part reports damaged commands."""
         self.folder = folder.absolute() if folder is not None else None
         self._again = again
         self._clock = clock
@@ -74,31 +74,32 @@ class Outbox:
         self._lock = threading.Lock()  # between the threads of the channels; never while sending
         self._claim: Claim | None = None
         self._began: float | None = clock() if folder is None else None
-        self._deliveries_to = self._commands_to = 0  # read
-        self._damaged: set[str] = {COMMANDS_FILE} if commands_watched else set()  # and said
+        self._deliveries_to = self._commands_to = 0  # the offsets up to which they were read
+        # The files whose damage was reported.
+        self._damaged: set[str] = {COMMANDS_FILE} if commands_watched else set()
         self._said: set[str] = set()
         self._orders = Orders()
-        self._settled: set[tuple[str, Key]] = set()  # with the channel's name
+        self._settled: set[tuple[str, Key]] = set()  # with the name of the channel
         self._passed_over: set[tuple[str, Key]] = set()
-        self._forgiven: set[tuple[str, Key]] = set()  # rejected, and pending again unasked
-        self._over: set[str] | None = None  # ids of incidents, when this was first asked
-        self._severities: dict[Key, Severity] | None = None  # when this was first asked
+        self._retried: set[tuple[str, Key]] = set()  # rejected, and automatically pending again
+        self._over: set[str] | None = None  # ids of resolved incidents, read when first needed
+        self._severities: dict[Key, Severity] | None = None  # read when first needed
         self._rejected: dict[Place, Rejection] = {}
-        self._reads_first = True
+        self._is_first_read = True
         self._receipts: dict[Place, Mapping[str, str]] = {}
-        self._sent: dict[Place, tuple[float, int]] = {}  # when last, and how many reminders
+        self._sent: dict[Place, tuple[float, int]] = {}  # the last time, and number of reminders
 
     def claim(self) -> bool:
-        """Become the one that delivers this run, or return False: another process is."""
+        """Claim the delivery of this run; return False if another process delivers it."""
         with self._lock:
             if self.folder is not None and self._claim is None:
                 self._claim = Claim.on(self.folder / LOCK_NAME)
                 if self._claim is None:
                     return False
-                if self._claim.doubt:  # better sent twice than not at all
+                if self._claim.doubt:  # sending twice is better than not sending
                     self._say(
                         f"{self._claim.doubt}: klarm cannot tell whether another process delivers "
-                        "this run, and delivers it all the same. People may be notified twice."
+                        "this run, and delivers it anyway. People may be notified twice."
                     )
             return True
 
@@ -110,13 +111,13 @@ class Outbox:
                 self._claim = None
 
     def abandon(self) -> None:
-        """Let go in a forked process of what the parent has claimed."""
+        """Release the files in a forked child; the parent keeps its claim."""
         if self._claim is not None:
             self._claim.abandon()
             self._claim = None
 
     def refresh(self) -> None:
-        """Take in what others have written since: deliveries and commands."""
+        """Read the deliveries and commands that other processes have written since."""
         if self.folder is None:
             return
         began = self.began
@@ -130,10 +131,10 @@ class Outbox:
                     else:
                         self._take_in(self._with_severity(entry))
                     self._deliveries_to = end
-                if self._reads_first:
-                    self._reads_first = False
-                    self._forgive_earlier()
-            except PermissionError as error:  # somebody else's: better sent twice than not at all
+                if self._is_first_read:
+                    self._is_first_read = False
+                    self._retry_earlier()
+            except PermissionError as error:  # sending twice is better than not sending
                 self.say_once(
                     f"cannot read {deliveries.FILE_NAME} ({error.strerror}): people may be "
                     "notified twice."
@@ -152,7 +153,7 @@ class Outbox:
 
     @property
     def began(self) -> float:
-        """When the run began; 0 if its journal does not say."""
+        """When the run started; 0 if its journal does not say."""
         if self._began is None and self.folder is not None:
             head = head_of(self.folder / FILE_NAME)
             self._began = head.started if head is not None else None
@@ -160,21 +161,21 @@ class Outbox:
 
     @property
     def acknowledged(self) -> Mapping[str, Sequence[str]]:
-        """Who knows of an incident, by its id."""
+        """Who has acknowledged each incident, by its id."""
         return self._orders.acknowledged
 
     def in_force(self, time: float) -> list[Silence]:
-        """Return the silences that are not over."""
+        """Return the silences that are still in force."""
         silences = self._orders.silences
         step = last_step(self.folder) if silences and self.folder is not None else None
         return [silence for silence in silences if silence.holds(step, time)]
 
     def identified(self, event: Event) -> Event:
-        """Return an event with the id of its incident, which one of format 1 lacks."""
+        """Return an event with the id of its incident, derived if it is of format 1."""
         return event if event.id else replace(event, id=derived_id(self.began, event.incident))
 
     def recorded(self, start: int = 0) -> Iterator[tuple[int, int, Event]]:
-        """Yield the events of the journal from an offset on, each with its begin and its end."""
+        """Yield the events of the journal from an offset on, with where each begins and ends."""
         if self.folder is not None:
             for begin, end, event in recorded_events(self.folder / FILE_NAME, start):
                 yield begin, end, self.identified(event)
@@ -182,9 +183,9 @@ class Outbox:
     def pending(
         self, channel: str, start: int, most: int, wanted: Callable[[Event], bool]
     ) -> Batch:
-        """Return events that a channel has yet to be sent, at most so many, from an offset on.
+        """Return up to `most` events that are pending for a channel, from an offset on.
 
-        `wanted` is asked about every event on the way; what it does not want stays pending.
+        `wanted` is called for every event on the way; unwanted events stay pending.
         """
         events: list[Event] = []
         next_start: int | None = None
@@ -205,7 +206,7 @@ class Outbox:
         return Batch(events, read_to if next_start is None else next_start, all_read=True)
 
     def unsettled(self, channel: str, events: Iterable[Event]) -> list[Event]:
-        """Return those of an incident's events, all of them and in order, that are pending."""
+        """Return the pending events of an incident, given all of its events in order."""
         left: list[Event] = []
         for event in events:
             if not self.is_settled(channel, event):
@@ -215,50 +216,50 @@ class Outbox:
         return left
 
     def is_settled(self, channel: str, event: Event) -> bool:
-        """Return whether a channel needs an event no longer."""
+        """Return whether an event is no longer pending for a channel."""
         key = (channel, key_of(event))
         return key in self._settled or key in self._passed_over
 
     def _overtakes(self, channel: str, event: Event) -> bool:
-        """Return whether what happened before a settled event is no longer news."""
+        """Return whether a settled event makes the earlier ones of its incident obsolete."""
         return event.event in RINGING and (channel, key_of(event)) in self._settled
 
     def rejections(self, channel: str) -> int:
-        """Return of how many incidents a channel rejected the latest message, and nobody knows."""
+        """Return for how many unacknowledged incidents a channel rejected the latest message."""
         known = self.acknowledged
         return sum(name == channel and id_ not in known for name, id_ in self._rejected)
 
     def is_rejected(self, channel: str, event: Event) -> bool:
-        """Return whether an event is settled only because a channel has rejected it."""
+        """Return whether an event is settled only because the channel rejected it."""
         rejection = self._rejected.get((channel, event.id))
         return rejection is not None and key_of(event) in rejection.keys
 
     def pause_after_rejection(self, channel: str, incident: str, *, over: bool) -> float | None:
-        """Return how long what was rejected of an incident is still to rest; None: for good."""
+        """Return the seconds until a rejected message is retried; None if it never is."""
         rejection = self._rejected.get((channel, incident))
         if rejection is None or rejection.is_final(over=over):
             return None
         return rejection.rests_for(self._clock())
 
-    def forgive(self, channel: str, events: Iterable[Event]) -> None:
-        """Have what was rejected pending once more."""
+    def retry(self, channel: str, events: Iterable[Event]) -> None:
+        """Make rejected events pending again."""
         with self._lock:
-            self._forgive(channel, map(key_of, events))
+            self._retry(channel, map(key_of, events))
 
     def was_rejected(self, channel: str, events: Sequence[Event]) -> bool:
-        """Return whether any of these was rejected earlier, and nobody asked to send it again."""
-        return any((channel, key_of(event)) in self._forgiven for event in events)
+        """Return whether any of the events is an automatic retry of a rejected message."""
+        return any((channel, key_of(event)) in self._retried for event in events)
 
     def receipt(self, channel: str, incident: str) -> Mapping[str, str] | None:
-        """Return what a channel needs to follow up on an incident; None if it was sent nothing."""
+        """Return the channel's receipt for follow-up messages; None if nothing was sent yet."""
         return self._receipts.get((channel, incident))
 
     def sent_at(self, channel: str, incident: str) -> float | None:
-        """Return when a channel was last sent something of an incident."""
+        """Return when a message about an incident was last sent to a channel."""
         return self._sent.get((channel, incident), (None, 0))[0]
 
     def repeats(self, channel: str, incident: str) -> int:
-        """Return how many reminders of an incident a channel was sent."""
+        """Return how many reminders of an incident were sent to a channel."""
         return self._sent.get((channel, incident), (None, 0))[1]
 
     def settle(
@@ -272,7 +273,7 @@ class Outbox:
         receipt: Mapping[str, str] | None = None,
         repeat: int = 0,
     ) -> None:
-        """Note what became of events, and write it down, or raise OSError."""
+        """Record the outcome of events, in memory and on disk, or raise OSError."""
         began, now = self.began, self._clock()
         entries = [
             Delivered(
@@ -299,31 +300,31 @@ class Outbox:
                 deliveries.append(self.folder, *entries)
 
     def last_sent(self, channel: str) -> float | None:
-        """Return when a channel last took a message."""
+        """Return when a channel last accepted a message."""
         times = (time for (name, _), (time, _) in self._sent.items() if name == channel)
         return max(times, default=None)
 
     def record_health(self, channels: list[Standing]) -> None:
-        """Write down how the channels stand; where that is impossible, nobody needs it."""
+        """Record the state of the channels. Errors are ignored: it is only informative."""
         if self.folder is not None:
             with self._lock, contextlib.suppress(OSError):
                 deliveries.append(self.folder, Health(time=self._clock(), channels=channels))
 
     def pass_over(self, channel: str, events: Iterable[Event]) -> None:
-        """Note that a channel does not take events. Not written: the next process asks again."""
+        """Mark events as not meant for a channel. This is not recorded: it may be reconfigured."""
         events = list(events)
         with self._lock:
             for event in events:
                 self._rejected.pop((channel, event.id), None)
             self._passed_over.update((channel, key_of(event)) for event in events)
 
-    def _forgive(self, channel: str, keys: Iterable[Key]) -> None:
+    def _retry(self, channel: str, keys: Iterable[Key]) -> None:
         again = {(channel, key) for key in keys}
         self._settled -= again
-        self._forgiven |= again
+        self._retried |= again
 
-    def _forgive_earlier(self) -> None:
-        """Have pending once more what earlier processes were refused, as far as is asked for."""
+    def _retry_earlier(self) -> None:
+        """Make rejected events of earlier processes pending again, as `again` asks for."""
         for (channel, incident), rejection in self._rejected.items():
             if self._again == "all":
                 self._settled -= {(channel, key) for key in rejection.keys}
@@ -332,7 +333,7 @@ class Outbox:
                 at_once = self._again == "open" and not over
                 rests = rejection.is_final(over=over) or rejection.rests_for(self._clock())
                 if at_once or not rests:
-                    self._forgive(channel, rejection.keys)
+                    self._retry(channel, rejection.keys)
 
     def _incidents_over(self) -> set[str]:
         if self._over is None:
@@ -343,10 +344,10 @@ class Outbox:
         return self._over
 
     def _with_severity(self, entry: Delivered) -> Delivered:
-        """Return an entry that says of which severity its event was.
+        """Return an entry with the severity of its event, which klarm 0.1 does not write.
 
-        klarm 0.1 does not write it. It sent the first of several events that differ in nothing
-        else, and held the others for the same.
+        Of several events that differ only in severity, klarm 0.1 sent the first and treated the
+        others as duplicates.
         """
         if entry.severity:
             return entry
@@ -382,7 +383,7 @@ class Outbox:
             self._say(damage_at(offset))
 
     def say_once(self, message: str) -> None:
-        """Say it unless any channel has."""
+        """Report a message once for all channels."""
         if message not in self._said:
             self._said.add(message)
             self._say(message)

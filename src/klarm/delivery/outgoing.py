@@ -28,7 +28,7 @@ def deliver_events(
     *,
     resumed: bool,
 ) -> None:
-    """Have a monitor's events delivered, where the configuration names channels for them."""
+    """Deliver the events of a monitor to the channels of a configuration."""
     if settings.deliver != "here":
         if any(values["enabled"] for values in settings.channel_settings.values()):
             _count_for_others(monitor, folder, say)
@@ -40,7 +40,7 @@ def deliver_events(
 
         run = Run(monitor.run, folder.absolute() if folder is not None else None)
         write = writer_of(settings)
-        # What made a channel reject messages may have been repaired before this start.
+        # A channel that rejected messages may have been repaired since, so they are sent again.
         delivery = Delivery(
             routes,
             write,
@@ -66,7 +66,7 @@ def deliver_events(
 
 
 def _count_for_others(monitor: Monitor, folder: Path | None, say: Callable[[str], None]) -> None:
-    """Have the end of a run say how many events are left for another process to send."""
+    """Report at the end of a run how many events are left for another process to send."""
     happened = 0
 
     def count(event: Event) -> None:
@@ -78,7 +78,7 @@ def _count_for_others(monitor: Monitor, folder: Path | None, say: Callable[[str]
             return
         events = counted(happened, "event")
         if folder is None:
-            say(f"{events} cannot be sent from elsewhere: the run is not recorded.")
+            say(f"{events} cannot be delivered elsewhere: the run is not recorded.")
         else:
             it = "it" if happened == 1 else "them"
             say(f"{events} pending: `{command_to_deliver(folder)}` delivers {it}.")
@@ -91,7 +91,7 @@ def _remedy(folder: Path | None, rejected: bool) -> str:
     if folder is None:
         return ", and the run is not recorded: they are lost."
     command = command_to_deliver(folder, again=rejected)
-    if rejected:  # the next start sends what is of open incidents only
+    if rejected:  # the next start only sends those of open incidents
         return f". Once `klarm test-alert` succeeds, this sends them: {command}"
     return f" yet. The next start of the run sends them, or: {command}"
 
@@ -108,12 +108,12 @@ def _start_heartbeats(monitor: Monitor, settings: Config, say: Callable[[str], N
 
 
 def routes_of(settings: Config) -> Sequence[Route]:
-    """Return the channels of a configuration that people are notified by."""
+    """Return the channels of a configuration that notify people."""
     return [route for route in settings.channels() if route.channel.type != _HEARTBEAT]
 
 
 def heartbeats_of(settings: Config) -> Sequence[HeartbeatChannel]:
-    """Return the channels that are told of no incident, but that the run makes progress."""
+    """Return the heartbeat channels, which get no incidents but a sign that the run progresses."""
     if not any(values[_TYPE] == _HEARTBEAT for values in settings.channel_settings.values()):
         return []
     return [
@@ -124,7 +124,7 @@ def heartbeats_of(settings: Config) -> Sequence[HeartbeatChannel]:
 
 
 def writer_of(settings: Config) -> MessageWriter:
-    """Return who writes messages with what a configuration says of cost and place."""
+    """Return a message writer with the GPU cost and the URL of a configuration."""
     return MessageWriter(
         gpus=settings.gpus, gpu_hour_price=settings.gpu_hour_price, url=settings.url
     )

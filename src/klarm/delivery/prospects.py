@@ -1,4 +1,4 @@
-"""Prospects: what is pending for the channels of a run, and what would become of it."""
+"""Prospects: what is pending for the channels of a run, and whether it would be sent now."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Prospects = dict[str, dict[str, Verdict]]
 
 
 def prospects_of(run: Run, routes: Sequence[Route], outbox: Outbox, time: float) -> Prospects:
-    """Return what becomes of the incidents of which something is pending. Nothing is sent."""
+    """Return the verdict for each incident and channel with pending events, without sending."""
     by_incident: dict[str, list[Event]] = {}
     for _, _, event in outbox.recorded():
         by_incident.setdefault(event.id, []).append(event)
@@ -40,7 +40,7 @@ def prospects_of(run: Run, routes: Sequence[Route], outbox: Outbox, time: float)
 
 
 def is_all_delivered(run: Run, routes: Sequence[Route], outbox: Outbox, time: float) -> bool:
-    """Tell whether nothing is left to be sent now, and nothing rejected that nobody knows of."""
+    """Return whether nothing remains to be sent now, and no rejection is unacknowledged."""
     if any(outbox.rejections(route.channel.name) for route in routes):
         return False
     verdicts = prospects_of(run, routes, outbox, time).values()
@@ -48,5 +48,5 @@ def is_all_delivered(run: Run, routes: Sequence[Route], outbox: Outbox, time: fl
 
 
 def _in_short(event: Event, run: str) -> Message:
-    # Whether a channel takes a message does not depend on what the journal adds to it.
+    # The details that the journal adds to a message do not affect which channels take it.
     return message_of(event, Context(run=run, now=0.0))

@@ -1,4 +1,4 @@
-"""Repeats: which open incidents people are reminded of, because nobody has acknowledged them."""
+"""Repeats: reminders of open incidents that nobody has acknowledged."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Callable, Container, Iterable
 
 from klarm.types import RINGING, SEVERITIES, Event, Severity
 
-# Anything else means that it is open and not quiet.
+# After any other event, the incident is open and active.
 _NOT_OPEN = ("settled", "resolved", "ended")
 
 
 class Repeats:
-    """The open incidents of a run, for one channel that is reminded of them after so long."""
+    """The open incidents of a run, and when one channel is reminded of them."""
 
-    def __init__(self, after_seconds: float, least: Severity) -> None:
-        """Remind after so many seconds of what is at least so severe; never after 0."""
+    def __init__(self, after_seconds: float, min_severity: Severity) -> None:
+        """Send reminders every `after_seconds`, from `min_severity` up; 0 means never."""
         self._after = after_seconds
-        self._least = SEVERITIES.index(least)
-        self._last: dict[str, Event] = {}  # what people were notified of last, by incident
+        self._min_severity = SEVERITIES.index(min_severity)
+        self._last: dict[str, Event] = {}  # the last event sent to people, by incident
         self._open: set[str] = set()
         self._not_before: dict[str, float] = {}
 
     def note(self, events: Iterable[Event]) -> None:
-        """Take in what happened, in order."""
+        """Update the open incidents with events, in order."""
         if not self._after:
             return
         for event in events:
@@ -35,7 +35,7 @@ class Repeats:
                 self._open.add(event.id)
 
     def put_off(self, incident: str, now: float, seconds: float | None = None) -> None:
-        """Remind of an incident later: it is silenced, or the service did not take it."""
+        """Postpone a reminder: the incident is silenced, or the service rejected the message."""
         self._not_before[incident] = now + (self._after if seconds is None else seconds)
 
     def next(
@@ -50,8 +50,8 @@ class Repeats:
             event, sent = self._last.get(incident), sent_at(incident)
             if event is None or sent is None or incident in acknowledged:
                 continue
-            if SEVERITIES.index(event.severity) >= self._least:
+            if SEVERITIES.index(event.severity) >= self._min_severity:
                 due = max(sent + self._after, self._not_before.get(incident, 0.0))
-                # Whatever the clock does, nobody waits longer than this.
+                # Limited, so that a clock that was set back delays no reminder for long.
                 found.append((min(max(0.0, due - now), self._after), event))
         return min(found, key=lambda one: one[0], default=None)

@@ -1,4 +1,4 @@
-"""Routes: what delivery is given. Channels, which messages they take, and who writes those."""
+"""Routes: the inputs of delivery. Channels, which messages they take, and the message writer."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ class Route(Protocol):
 
     @property
     def channel(self) -> Channel:
-        """Where they go."""
+        """The channel."""
 
     @property
     def repeat_after(self) -> float:
-        """After how many hours people are reminded of what nobody acknowledged; never after 0."""
+        """The hours after which unacknowledged incidents are sent again; 0 means never."""
 
     @property
     def repeat_severity(self) -> Severity:
-        """The least that they are reminded of."""
+        """The lowest severity of incidents that are sent again."""
 
     def takes(self, message: Message) -> bool:
-        """Return whether this is one of them."""
+        """Return whether a message is meant for the channel."""
 
 
 class Run(NamedTuple):
-    """The run that an event is from."""
+    """The run that an event belongs to."""
 
     name: str
-    folder: Path | None  # with its journal, if it has one
+    folder: Path | None  # the folder with its journal, if the run is recorded
 
 
 class Writer(Protocol):
@@ -46,14 +46,15 @@ class Writer(Protocol):
     def __call__(
         self, event: Event, run: Run, /, *, acknowledged_by: str = "", history: str = ""
     ) -> Message:
-        """Return what there is to say of an event, which some may know of already."""
+        """Return the message of an event. Some people may have acknowledged the incident."""
 
 
 def is_for(route: Route, message: Message, *, notified: bool) -> bool:
-    """Tell whether a message goes to a channel.
+    """Return whether a message goes to a channel.
 
-    Whoever was notified of an incident is notified of its end, though after a rollback the incident
-    may end as less severe than it was. What rings nobody goes where it changes what people see.
+    A channel that was notified of an incident is also notified of its end, even if a rollback has
+    lowered the severity below what the channel takes. Events that notify nobody go only to channels
+    that can edit an earlier message, or that post every update.
     """
     if message.event not in RINGING and route.channel.updates != "posts":
         return route.channel.updates == "edits" and notified
@@ -61,7 +62,7 @@ def is_for(route: Route, message: Message, *, notified: bool) -> bool:
 
 
 def merge_events(events: Sequence[Event]) -> Event:
-    """Return one event that says what several of an incident do."""
+    """Return one event that combines several events of an incident."""
     if len(events) == 1:
         return events[0]
     first, last = events[0], events[-1]
@@ -82,16 +83,16 @@ def merge_events(events: Sequence[Event]) -> Event:
 
 
 def history_of(events: Sequence[Event]) -> str:
-    """Say what happened, where one message stands for several events; else nothing."""
+    """Return what happened, if one message combines several events; else an empty string."""
     if len(events) == 1:
         return ""
     return " ".join(f"{e.event.capitalize()} at step {e.step}: {why(e)}" for e in events)
 
 
 def _merged_kind(events: Sequence[Event]) -> EventKind:
-    """Return what happened in all: its end, or else the first thing to notify people of.
+    """Return the kind of a combined event: the end, or else the first kind that notifies people.
 
-    An end after which the incident is open again is neither.
+    A resolution after which the incident reopened is neither.
     """
     kinds = [event.event for event in events]
     if kinds[-1] == "resolved":

@@ -17,15 +17,15 @@ from klarm.types import Event
 
 
 class Result(NamedTuple):
-    """What came of an attempt to send."""
+    """The result of an attempt to send."""
 
     outcome: Literal["sent", "passed_over", "failed", "rejected"]
     reason: str = ""
-    after_seconds: float | None = None  # what the service asked for
+    after_seconds: float | None = None  # the pause that the service asked for
 
 
 def message_id_of(events: Sequence[Event], repeat: int = 0) -> str:
-    """Return what is the same whenever these events are sent as one message, by any process."""
+    """Return an id for deduplication: every process derives the same one from these events."""
     keys = "\n".join("/".join(map(str, key_of(event))) for event in events)
     if repeat:
         keys += f"\nreminder {repeat}"
@@ -33,7 +33,7 @@ def message_id_of(events: Sequence[Event], repeat: int = 0) -> str:
 
 
 class Sender:
-    """Sends to one channel. Retries and what comes next are not its business."""
+    """Sends messages to one channel. The worker handles retries and the order."""
 
     def __init__(
         self, route: Route, outbox: Outbox, write: Writer, run: Run, say: Callable[[str], None]
@@ -49,9 +49,9 @@ class Sender:
     def send(
         self, events: Sequence[Event], attempts: int, *, repeat: int = 0, now: float = 0.0
     ) -> Result:
-        """Send the events of one incident as one message; `repeat` says which reminder it is.
+        """Send the events of one incident as one message; `repeat` is the number of the reminder.
 
-        A rejection is not recorded here: it may be that the channel is at fault.
+        A rejection is not recorded here, because the channel may be at fault.
         """
         outbox, incident = self._outbox, events[0].id
         receipt = outbox.receipt(self.channel, incident)
@@ -86,7 +86,7 @@ class Sender:
         receipt: Mapping[str, str] | None = None,
         repeat: int = 0,
     ) -> None:
-        """Record what became of events; say once if that cannot be written."""
+        """Record the outcome of events; report once if it cannot be written."""
         try:
             self._outbox.settle(
                 self.channel,

@@ -1,4 +1,4 @@
-"""Silences: what acknowledgements and silences hold back, and what they never do."""
+"""Silences: which messages acknowledgements and silences hold back, and which they never do."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Literal, NamedTuple
 from klarm.delivery.log import Key, key_of
 from klarm.types import RINGING, Command, Event
 
-# To send it, to wait until a silence is over, or why it is never sent.
+# Send the events, hold them until a silence ends, or the reason why they are never sent.
 Verdict = Literal["send", "wait", "silenced", "acknowledged"]
-# How often to look whether a silence is over.
+# How often to check whether a silence has ended.
 LOOK_AGAIN_SECONDS = 15.0
 _SECONDS = {"m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
 class Silence(NamedTuple):
-    """A signal whose incidents are sent to nobody until a step or a time."""
+    """A signal whose incidents are not sent until a step or a time."""
 
     signal: str
     by: str
@@ -27,21 +27,21 @@ class Silence(NamedTuple):
     even_critical: bool = False
 
     def holds(self, step: int | None, time: float) -> bool:
-        """Return whether it is still in force when a run is at this step."""
+        """Return whether the silence is in force at a step and a time."""
         if self.until_time is not None:
             return time < self.until_time
         return self.until_step is not None and (step is None or step <= self.until_step)
 
 
 class Orders:
-    """What people have asked for with `klarm ack` and `klarm silence`, as it stands now."""
+    """The current acknowledgements and silences, set with `klarm ack` and `klarm silence`."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[str, list[str]] = {}  # an incident's id: by whom, each once
         self.silences: list[Silence] = []
 
     def take_in(self, command: Command, began: float) -> None:
-        """Heed a command. A silence from before the run began was meant for another run."""
+        """Apply a command. A silence from before the run started was meant for another run."""
         if command.command == "ack":
             names = self.acknowledged.setdefault(command.incident, [])
             if command.by not in names:
@@ -61,7 +61,7 @@ class Orders:
 
 
 class HeldBack:
-    """The events that silences keep from one channel, until it is time to look again."""
+    """The events that silences hold back from one channel, until the next check."""
 
     def __init__(self) -> None:
         self._keys: set[Key] = set()
@@ -75,15 +75,15 @@ class HeldBack:
         return key_of(event) in self._keys
 
     def precedes(self, events: Sequence[Event]) -> bool:
-        """Return whether something of the same incident must be sent before these events.
+        """Return whether held-back events of the same incident must be sent before these.
 
-        What rings goes out at once; then what was held back of the incident is no longer news.
+        Events that notify people are sent immediately and make the held-back ones obsolete.
         """
         return events[0].id in self._incidents and not rings(events)
 
     @property
     def look_at(self) -> float:
-        """When to look again whether they may be sent."""
+        """When to check again whether the events may be sent."""
         return self._look_at
 
     def add(self, events: Iterable[Event], now: float) -> None:
@@ -95,7 +95,7 @@ class HeldBack:
             self._incidents.add(event.id)
 
     def release(self, now: float) -> bool:
-        """Let go of all of them if it is time to look again; return whether it is."""
+        """Release all events if it is time to check again; return whether it is."""
         if not self._keys or now < self._look_at:
             return False
         self._keys.clear()
@@ -110,14 +110,15 @@ def judge(
     acknowledged: Collection[str],
     silences: Iterable[Silence],
 ) -> Verdict:
-    """Say what to do with the pending events of one incident on a channel.
+    """Decide what to do with the pending events of one incident on a channel.
 
-    - Where people were notified of an incident, its end is sent, and so is what rings nobody.
-    - An acknowledgement holds back what is neither critical nor an escalation. Whoever acknowledged
-      the incident does not know that it got worse, and others who read the channel must not miss
-      what is critical.
-    - A silence holds back what is not critical, and critical events only if it says so. What is
-      still open when the silence ends is sent then.
+    - If the channel was notified of an incident, its end is sent, and so are events that notify
+      nobody.
+    - An acknowledgement holds back events that are neither critical nor an escalation. The person
+      who acknowledged does not know that the incident got worse, and other readers of the channel
+      must not miss a critical event.
+    - A silence holds back events that are not critical, and critical ones only if it says so. If
+      the incident is still open when the silence ends, the events are sent then.
     """
     last = events[-1]
     over = last.event == "resolved"
@@ -139,7 +140,7 @@ def rings(events: Iterable[Event]) -> bool:
 
 
 def silence_in_words(silence: Silence) -> str:
-    """Say how long a silence lasts, and what it does not hold back."""
+    """Return in words until when a silence lasts, and whether critical incidents are sent."""
     until = f"step {silence.until_step}"
     if silence.until_time is not None:
         until = time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(silence.until_time))
@@ -149,14 +150,14 @@ def silence_in_words(silence: Silence) -> str:
 
 
 def parse_span(span: str, step: int | None, now: float) -> tuple[int | None, float | None]:
-    """Return the step or the time until which a span reaches; raise ValueError if it is none.
+    """Return the step or the time at which a duration ends; raise ValueError if it is invalid.
 
     >>> parse_span("200steps", 1000, 0.0), parse_span("2h", 1000, 0.0)
     ((1200, None), (None, 7200.0))
     """
     found = re.fullmatch(r"(\d{1,9})\s*(steps?|m|min|h|d)", span.strip(), re.ASCII)
     if found is None or not int(found[1]):
-        raise ValueError(f"{span!r} is no span; try 200steps, 30min, 2h or 1d")
+        raise ValueError(f"{span!r} is not a duration; try 200steps, 30min, 2h or 1d")
     count, unit = int(found[1]), found[2]
     if unit.startswith("step"):
         return (step or 0) + count, None

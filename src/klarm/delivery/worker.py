@@ -1,4 +1,4 @@
-"""A worker: delivers to one channel, one message per turn, in order and once."""
+"""A worker: delivers to one channel, one message per turn, in order and without duplicates."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from klarm.delivery.send import Result, Sender
 from klarm.delivery.silences import LOOK_AGAIN_SECONDS, HeldBack, judge
 from klarm.types import Event
 
-# How often to look whether another process has stopped delivering.
-_LOOK_AGAIN_SECONDS = 15.0
+# How often to check whether another process has stopped delivering.
+_CLAIM_RETRY_SECONDS = 15.0
 
 
 class Worker:
-    """Puts the stages in line: what is pending, what is held back, when to try, the sending.
+    """Connects the stages: pending events, silences, retries, reminders and sending.
 
     `put` is for the training thread; everything else is for the thread that calls `turn`.
     """
@@ -57,15 +57,15 @@ class Worker:
         self._outlook = outlook
         self._clock = clock
         self._monotonic = monotonic
-        self._incident = ""  # the one that is being sent
+        self._incident = ""  # the id of the incident that is being sent
         self._said: set[str] = set()
 
     def put(self, event: Event) -> None:
-        """Hand over an event that the journal has."""
+        """Add an event, which the journal already has."""
         self.pending.put(event)
 
     def standing(self) -> Standing:
-        """Return how the channel stands now."""
+        """Return the current state of the channel."""
         return Standing(
             channel=self.name,
             last_sent=self._outbox.last_sent(self.name),
@@ -76,13 +76,13 @@ class Worker:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing is sent before somebody may have repaired the channel."""
+        """Whether sending is paused until somebody may have repaired the channel."""
         return self.retry.is_rejecting and self.retry.seconds_to_wait > 0
 
     def turn(self) -> float | None:
-        """Do what is due, at most one message; return the seconds until the next turn.
+        """Send at most one message that is due; return the seconds until the next turn.
 
-        None if there is nothing left to do but to wait for an event.
+        Returns None if there is nothing to do before the next event.
         """
         now = self._monotonic()
         self.pending.collect(now)
@@ -91,10 +91,10 @@ class Worker:
         self.pending.catch_up(now)
         if self.pending.is_lost:
             self._say_once(
-                "lost", "The run is not recorded, so events that found no room in memory are lost."
+                "lost", "The run is not recorded, so events that did not fit into memory are lost."
             )
         for events in self.rejected.take(now, self.pending.turns):
-            self._outbox.forgive(self.name, events)
+            self._outbox.retry(self.name, events)
             self.pending.turns.add_recorded(events)
         if not self.pending.turns and (seconds := self._seconds_to_reminder()) != 0.0:
             waits = (
@@ -107,8 +107,8 @@ class Worker:
             self._outbox.say_once(
                 "another process delivers this run: this one waits until that process ends."
             )
-            return _LOOK_AGAIN_SECONDS
-        self._outbox.refresh()  # whoever delivered until now may have sent it
+            return _CLAIM_RETRY_SECONDS
+        self._outbox.refresh()  # the process that delivered until now may have sent the events
         if self.pending.turns:
             self._deliver_next(now)
         else:
@@ -116,7 +116,7 @@ class Worker:
         return self.retry.seconds_to_wait
 
     def on_internal_error(self, error: Exception) -> float:
-        """Go on after a failure of our own: later, and with another incident first."""
+        """Recover from an error inside klarm: back off, and try another incident first."""
         self.pending.turns.put_back(self._incident)
         self._fail(f"{type(error).__name__} inside klarm", None)
         return self.retry.seconds_to_wait
@@ -133,7 +133,7 @@ class Worker:
             self.pending.turns.put_back(self._incident)
 
     def _is_done(self, events: list[Event], attempts: int, now: float) -> bool:
-        """Deliver the events of an incident; return whether they are no longer pending."""
+        """Try to deliver the events of an incident; return whether they are no longer pending."""
         self.repeats.note(events)
         verdict = judge(
             events,
@@ -177,7 +177,7 @@ class Worker:
         return None if due is None else due[0]
 
     def _remind(self) -> None:
-        """Tell once more of an incident that is open, unless somebody knows of it by now."""
+        """Send a reminder of an open incident, unless somebody has acknowledged it."""
         due = self._next_reminder()
         if due is None or due[0]:
             return
@@ -198,13 +198,13 @@ class Worker:
         else:
             self.repeats.put_off(event.id, now)
 
-    def _fail(self, reason: str, wish: float | None) -> None:
+    def _fail(self, reason: str, retry_after: float | None) -> None:
         if not self.retry.is_failing:
             self._say(self._outlook.failed(self.name, reason))
-        self.retry.failed(wish)
+        self.retry.failed(retry_after)
 
     def _reject(self, events: list[Event], attempts: int, result: Result) -> bool:
-        """Put a message off, unless the channel is at fault: then the message stays pending."""
+        """Postpone a message, unless the channel is at fault: then the message stays pending."""
         if self.retry.is_rejecting:
             self.retry.rejected()
             return False
@@ -218,7 +218,7 @@ class Worker:
         return True
 
     def _keep_rejected(self, events: list[Event]) -> None:
-        """Have them tried again later, also where another process was refused."""
+        """Keep rejected events for a retry, including those rejected for another process."""
         over = bool(events) and events[-1].event == "resolved"
         pause = self._outbox.pause_after_rejection(self.name, self._incident, over=over)
         if events and pause is not None:

@@ -1,4 +1,4 @@
-"""The writer: makes the message of an event from what the journal holds around it."""
+"""The writer: makes the message of an event, with details from the journal."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from klarm.journal import FILE_NAME, head_of, opening_of, place_of, steps_back
 from klarm.metrics import to_number
 from klarm.types import Event
 
-_MAX_LOOKED_AT = 5_000  # steps, for a curve of a metric that is not in all, or was rolled back
+# How many steps to search for the values of a curve: a metric may be missing from many steps.
+_MAX_STEPS_READ = 5_000
 
 
 class MessageWriter:
-    """Writes messages. Reads the journal, so it is for the threads that deliver, not for training.
+    """Writes messages. It reads the journal, so the training thread must not use it.
 
-    A run that cannot be recorded is told of all the same, with less to say.
+    If a run is not recorded, its messages have fewer details.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class MessageWriter:
     def __call__(
         self, event: Event, run: Run, /, *, acknowledged_by: str = "", history: str = ""
     ) -> Message:
-        """Return what there is to say of an event, which may stand for several."""
+        """Return the message of an event, which may combine several."""
         known = Context(
             run=run.name,
             now=self._clock(),
@@ -75,7 +76,7 @@ def _with_journal(known: Context, journal: Path, event: Event) -> Context:
 def _values(journal: Path, event: Event, end: int | None) -> list[tuple[int, float]]:
     metric = metric_of(event)
     values: list[tuple[int, float]] = []
-    steps = islice(steps_back(journal, end), _MAX_LOOKED_AT if metric else 0)
+    steps = islice(steps_back(journal, end), _MAX_STEPS_READ if metric else 0)
     for step in steps:
         value = to_number(step.metrics.get(metric))
         if value is not None and step.step <= event.step:

@@ -1,4 +1,4 @@
-"""Checksums: the last field of every line, so that damage is noticed and nobody else minds it."""
+"""Checksums: the last field of every line reveals damage, and other JSON readers can ignore it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def sealed(json: bytes) -> bytes:
 
 
 def is_whole(line: bytes) -> bool:
-    """Tell whether a line without its newline is as it was written, of a format with checksums.
+    """Return whether a line, given without its newline, ends with the right checksum.
 
     >>> is_whole(sealed(b'{"type":"finish"}').rstrip()), is_whole(b'{"type":"finish"}')
     (True, False)
@@ -31,14 +31,14 @@ def is_whole(line: bytes) -> bool:
 
 
 def checked(line: bytes) -> Verdict:
-    """Tell whether a line is as it was written; "none" if it has no checksum.
+    """Return whether the checksum of a line is "good" or "bad", or "none" if it has none.
 
     >>> line = sealed(b'{"type":"finish","time":1.5,"steps":7}')
     >>> checked(line), checked(line.replace(b"7", b"8")), checked(b'{"type":"finish"}')
     ('good', 'bad', 'none')
     """
     if is_whole(line):
-        return "good"  # nearly every line
+        return "good"  # the fast path: nearly every line
     end = -_LENGTH
     body = line.rstrip(b"\r\n")
     if body[end : end + len(_FIELD)] != _FIELD or not body.endswith(b'"}'):

@@ -1,4 +1,4 @@
-"""Closing: a person ends an incident of a run that no process trains."""
+"""Closing: a person closes an incident of a run that is not training at the moment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from klarm.journal.commands import with_clean_name
-from klarm.journal.crash import ended_by_crash, taken_up
+from klarm.journal.crash import ended_by_crash, run_line_without_training
 from klarm.journal.file import FILE_NAME, FileJournal
 from klarm.journal.fold import Fold
 from klarm.journal.incident import add_event
@@ -19,9 +19,9 @@ from klarm.types import Command, Event, Reason
 
 
 def close_at_rest(fold: Fold, command: Command) -> list[Event]:
-    """Do what a person told a run that does not train; return what that changes.
+    """Apply a command to a run that is not training; return the events that result.
 
-    The fold takes it in at once. There are no detectors to ask, so the incident ends as it was
+    The fold is updated immediately. No detector is running, so the incident is resolved as it was
     last recorded, at the last step.
     """
     record = fold.incidents.get(command.incident)
@@ -35,10 +35,11 @@ def close_at_rest(fold: Fold, command: Command) -> list[Event]:
 
 
 def record_command(folder: Path, command: Command, say: Callable[[str], None]) -> bool:
-    """Write a command and what it changes to the journal of a run, or raise OSError.
+    """Write a command and the events it causes to the journal of a run, or raise OSError.
 
-    Returns False, and writes nothing, if a process trains the run: the command is for that process.
-    It is recorded as by a process that took the run up, did what it was told and ended.
+    Returns False, and writes nothing, if a process is training the run: that process applies the
+    command itself. The journal then reads as if a process had resumed the run, applied the command
+    and finished.
     """
     if not is_surely_free(folder / FILE_NAME):
         return False
@@ -49,7 +50,7 @@ def record_command(folder: Path, command: Command, say: Callable[[str], None]) -
     fold = Fold(folder / FILE_NAME)
     fold.update()
     now = time.time()
-    journal.record(taken_up(fold, now))
+    journal.record(run_line_without_training(fold, now))
     applied = replace(with_clean_name(command), step=(fold.last_step or 0) + 1)
     journal.record(applied, close_at_rest(fold, applied))
     journal.record(Finish(now, 0), ended_by_crash(fold))

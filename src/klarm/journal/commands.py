@@ -1,7 +1,8 @@
-"""Commands: the file beside a journal in which people tell a run something.
+"""Commands: the file beside a journal through which people control a run.
 
-`klarm ack`, `klarm close` and `klarm silence` append to it; the run, and whoever delivers it, read
-it. The journal itself has one writer.
+`klarm ack`, `klarm close` and `klarm silence` append to it. The run reads it, and so does the
+process that delivers notifications. A file of its own is needed because the journal has only one
+writer.
 """
 
 from __future__ import annotations
@@ -27,27 +28,27 @@ _decode = msgspec.json.Decoder(Command).decode
 
 
 def new_key() -> str:
-    """Return what tells a command from all others."""
+    """Return a random key that identifies a command."""
     return os.urandom(6).hex()
 
 
 def append_command(folder: Path, command: Command) -> None:
-    """Write a command, or raise OSError. Several processes may do so at a time."""
+    """Append a command, or raise OSError. Several processes may do so at the same time."""
     append_lines(folder / FILE_NAME, sealed(_encode(with_clean_name(command))))
 
 
 def with_clean_name(command: Command) -> Command:
-    """Return a command whose giver's name can be written and shown: it is whatever was typed."""
+    """Return a command with the author's name made safe to store and show: anybody can type it."""
     return msgspec.structs.replace(command, by=clean_line(command.by, _MAX_NAME))
 
 
 def read_commands(
     folder: Path, start: int = 0, on_damage: Callable[[int], None] | None = None
 ) -> Iterator[tuple[int, Command]]:
-    """Yield the commands from an offset on, each with the offset behind it.
+    """Yield the commands from an offset on, each with the offset at which its line ends.
 
     A line that is damaged or not written by klarm is skipped, and `on_damage` is called with its
-    offset. A command that only a later version knows is skipped, too.
+    offset. Commands of later versions of klarm are skipped, too.
     """
     begin = start
     for end, line in read_lines(folder / FILE_NAME, start):
@@ -60,10 +61,10 @@ def read_commands(
 
 
 def damage_at(offset: int) -> str:
-    """Say that a line of the file is damaged, and what to do about it."""
+    """Return the message about a damaged line of the file."""
     return (
         f"{FILE_NAME} is damaged at byte {offset}: the line is skipped. If a command had no "
-        "effect, give it again."
+        "effect, run it again."
     )
 
 
@@ -78,7 +79,7 @@ def append_alone(path: Path, lines: bytes) -> None:
     file = open_own(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
     try:
         if os.fstat(file).st_size and _last_byte(file) != b"\n":
-            lines = b"\n" + lines  # a line was torn by a crash: nothing is to be glued to it
+            lines = b"\n" + lines  # a crash cut the last line short: start on a new one
         while lines:
             lines = lines[os.write(file, lines) :]
     finally:
@@ -86,13 +87,13 @@ def append_alone(path: Path, lines: bytes) -> None:
 
 
 def read_lines(path: Path, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yield the whole lines of a file from an offset on, each with the offset behind it."""
-    if not path.is_file():  # not there; or a device, which may have no end
+    """Yield the complete lines of a file from an offset on, each with the offset where it ends."""
+    if not path.is_file():  # it does not exist, or is a device, which may be endless
         return
     with path.open("rb") as file:
         file.seek(start)
         for line in file:
-            if not line.endswith(b"\n"):  # being written
+            if not line.endswith(b"\n"):  # it is still being written
                 return
             start += len(line)
             yield start, line

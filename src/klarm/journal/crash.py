@@ -1,4 +1,4 @@
-"""Crashes: what is open when a process dies without a word ends there, until somebody goes on."""
+"""Crashes: ends the incidents that were open when a process died, until the run is resumed."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def record_crash(
 ) -> list[Event]:
     """Record that a run's last process died, if it did and left incidents open; or raise OSError.
 
-    It is recorded as by a process that took the run up and ended at once. Returns what ended.
-    `on_damage` is told of lines that do not count.
+    The journal then reads as if a process had resumed the run and finished at once. Returns the
+    events that ended incidents. `on_damage` is called for each line that is ignored.
     """
     fold = Fold(folder / FILE_NAME, on_damage)
     fold.update()
@@ -48,13 +48,13 @@ def record_crash(
     if journal.mended:
         say(journal.mended)
     now = time.time()
-    journal.record(taken_up(fold, now))
+    journal.record(run_line_without_training(fold, now))
     journal.record(Finish(now, 0), ended)
     journal.close(timeout=5.0)
     return ended
 
 
-def taken_up(fold: Fold, now: float) -> Started:
-    """Return the run line of a process that takes a run up and trains nothing."""
+def run_line_without_training(fold: Fold, now: float) -> Started:
+    """Return the run line of a process that opens an existing run without training it."""
     head = fold.head or Started(fold.run, now, "", "", {})
     return replace(head, started=now, klarm=__version__, host=host_name(), format=FORMAT)

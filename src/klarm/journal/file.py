@@ -30,48 +30,48 @@ from klarm.settings import ConfigError
 from klarm.types import Alert
 
 FILE_NAME = "journal.jsonl"
-_MAX_NAME = 200  # bytes; file systems take 255
-_MAX_IN_MEMORY = 16 * 2**20  # bytes of a replay's journal; the rest goes to a temporary file
+_MAX_NAME = 200  # bytes; file systems allow 255
+_MAX_IN_MEMORY = 16 * 2**20  # bytes; a longer journal of a replay goes to a temporary file
 _MAX_LINE = 2**20
 
 
 class Journal(Protocol):
-    """Where a monitor records a run. Each call is one batch: it is written as a whole."""
+    """Where a monitor records a run. Each call is one batch, written as a whole or not at all."""
 
     @property
     def path(self) -> Path | None:
-        """The file that people find it in, if there is one."""
+        """The journal file as shown to people, if there is one."""
 
     def step(
         self, step: int, time: float, values: Mapping[str, float], also: Sequence[Record] = ()
     ) -> None:
-        """Record one step, and the alerts and changes of incidents that belong to it."""
+        """Record one step, with the alerts and incident events that belong to it."""
 
     def record(self, record: Record, also: Sequence[Record] = ()) -> None:
-        """Record anything else, and what belongs to it."""
+        """Record anything else, with the records that belong to it."""
 
     def stored(self, *, complete: bool = True) -> Stored | None:
-        """Return what holds everything that was recorded so far; None if nothing does.
+        """Return the stored journal; None if it does not hold everything recorded so far.
 
-        Unless it must be complete, what earlier processes recorded is enough.
+        With `complete=False`, the records of earlier processes are enough.
         """
 
     @property
     def end(self) -> int | None:
-        """Where what is recorded next begins; None if that is not known."""
+        """The offset at which the next batch begins; None if it is not known."""
 
     def close(self, timeout: float) -> None:
-        """Have everything written, in at most so many seconds."""
+        """Write everything that is pending, within `timeout` seconds, and close."""
 
     def abandon(self) -> None:
-        """Let go of it in a forked process."""
+        """Release the journal in a forked child without writing to it."""
 
 
 class Batches:
-    """Turns records into lines, and has those of a batch written at once.
+    """Turns records into lines, and writes the lines of a batch together.
 
-    What a detector of the user's own says may be no JSON. Such a record is reduced to what can be
-    written; it costs neither the step nor the other records.
+    A detector written by the user may put values into its alerts that JSON cannot hold. Such a
+    record is written without them; the step and the other records are not affected.
     """
 
     _append: Callable[[bytes], object]  # writes the lines of one batch
@@ -81,7 +81,7 @@ class Batches:
     def step(
         self, step: int, time: float, values: Mapping[str, float], also: Sequence[Record] = ()
     ) -> None:
-        """Append one step, and what belongs to it."""
+        """Append one step, with the records that belong to it."""
         lines = self._lines(also) if also else []
         try:
             head = sealed(encode_step(step, time, values, len(lines)))
@@ -90,7 +90,7 @@ class Batches:
         self._append(b"".join([head, *lines]) if lines else head)
 
     def record(self, record: Record, also: Sequence[Record] = ()) -> None:
-        """Append any other record, and what belongs to it."""
+        """Append any other record, with the records that belong to it."""
         lines = self._lines(also)
         self._append(b"".join([self._line(record, len(lines)), *lines]))
 
@@ -98,14 +98,14 @@ class Batches:
         return [line for record in records if (line := self._line(record))]
 
     def _line(self, record: Record, lines: int = 0) -> bytes:
-        """Return a record as a line; as none at all if nothing of it can be written."""
+        """Return a record as a line; an empty one if it cannot be written even in part."""
         try:
             return sealed(encode(record, lines))
         except NOT_JSON as error:
             reason = f"{type(error).__name__}: {error}"
         with contextlib.suppress(*NOT_JSON):
             line = sealed(encode_reduced(record, lines))
-            self._report(record, f"is recorded without what JSON cannot hold ({reason})")
+            self._report(record, f"is recorded without values that JSON cannot hold ({reason})")
             return line
         self._report(record, f"cannot be recorded ({reason})")
         return b""
@@ -123,55 +123,55 @@ class FileJournal(Batches):
     """The journal of a run on disk. Opening the folder of an earlier run continues its journal."""
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
-        """Open it for appending, or raise OSError, or InUseError."""
+        """Open the journal for appending, or raise OSError, or InUseError."""
         folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / FILE_NAME  # as people know it; the script may change its directory
+        self.path = folder / FILE_NAME  # for messages; the script may change its directory
         self._absolute = self.path.absolute()
         self._say = say
         self._appender = Appender(self.path, say, open_file=open_own)
         self._append = self._appender.append
         self._claim = self._claimed()
-        self.mended = ""  # what was wrong with its end, for people
+        self.mended = ""  # a message about what was wrong with the end of the file
         self._mend()
 
     def stored(self, *, complete: bool = True) -> Stored | None:
-        """Return the file; None if it must be complete and is not: the disk may be full."""
+        """Return the file; None if it must be complete but is not, as when the disk is full."""
         return self._absolute if not complete or self._appender.is_whole(timeout=1.0) else None
 
     @property
     def end(self) -> int | None:
-        """Where the next batch begins, once those before it are on disk."""
+        """The offset at which the next batch begins, once earlier ones are on disk."""
         return self._appender.end
 
     def close(self, timeout: float) -> None:
         """Flush and close."""
         self._appender.close(timeout)
         self._claim.release()
-        if not os.path.exists(self._absolute):  # noqa: PTH110  # the other one raises
-            self._say(f"{self.path} is gone: it was deleted while the run was recorded in it")
+        if not os.path.exists(self._absolute):  # noqa: PTH110  # Path.exists may raise
+            self._say(f"{self.path} is gone: it was deleted while the run was being recorded")
 
     def abandon(self) -> None:
-        """Let go of the file, which the parent goes on with."""
+        """Close the file in a forked child without writing: the parent keeps using it."""
         self._appender.abandon()
         self._claim.abandon()
 
     def _claimed(self) -> Claim:
-        """Return the claim of this process to record the run, or raise InUseError."""
+        """Claim the run for this process, or raise InUseError if another one is recording it."""
         claim = Claim.on(lock_of(self._absolute))
         if claim is None:
             self._appender.abandon()
             raise InUseError
         if claim.doubt:
             self._say(
-                f"{claim.doubt}: klarm cannot tell whether another process records this run, and "
-                "records it all the same"
+                f"{claim.doubt}: klarm cannot tell whether another process is recording this run, "
+                "and records it anyway"
             )
         return claim
 
     def _mend(self) -> None:
-        """Remove what a killed process left incomplete: readers have never counted it.
+        """Remove the incomplete batch that a killed process left: readers ignore it anyway.
 
-        A torn line of klarm 0.1 is ended instead, as klarm 0.1 does it.
+        An incomplete line of klarm 0.1 gets a newline instead, as in klarm 0.1.
         """
         if not self._absolute.is_file():
             return
@@ -179,8 +179,8 @@ class FileJournal(Batches):
         if end == size:
             return
         self.mended = (
-            f"the end of {self.path} was incomplete ({size - end} bytes) and does not count: the "
-            "last process was killed while it wrote, or the file is damaged"
+            f"the end of {self.path} was incomplete ({size - end} bytes) and is ignored: the last "
+            "process was killed while writing, or the file is damaged"
         )
         with self._absolute.open("rb") as file:
             file.seek(max(0, end - _MAX_LINE))
@@ -193,7 +193,7 @@ class FileJournal(Batches):
 
 
 class MemoryJournal(Batches):
-    """A journal that is not kept: for replays. A long one goes to a temporary file."""
+    """A temporary journal, for replays. A long one moves from memory to a temporary file."""
 
     path = None
 
@@ -206,34 +206,34 @@ class MemoryJournal(Batches):
         weakref.finalize(self, file.close)
 
         def append(lines: bytes) -> None:
-            file.seek(0, os.SEEK_END)  # somebody may have read
+            file.seek(0, os.SEEK_END)  # a reader may have moved the position
             file.write(lines)
 
         self._append = append
 
     @property
     def records(self) -> list[Record]:
-        """Everything that was recorded, all in memory: for tests and short runs."""
+        """All records as a list in memory, for tests and short runs."""
         return list(read_journal(self._file))
 
     @property
     def end(self) -> int:
-        """Where the next batch begins."""
+        """The offset at which the next batch begins."""
         return self._file.seek(0, os.SEEK_END)
 
     def stored(self, *, complete: bool = True) -> Stored:  # noqa: ARG002
-        """Return what holds it, which is always complete."""
+        """Return the file, which is always complete."""
         return self._file
 
     def close(self, timeout: float) -> None:
-        """Do nothing: it is read afterwards."""
+        """Do nothing: the journal is still read after the replay."""
 
     def abandon(self) -> None:
-        """Do nothing: there is nothing to let go of."""
+        """Do nothing: no file is shared with a parent process."""
 
 
 def run_folder(directory: str, run: str) -> Path:
-    """Return where a run keeps its journal; refuse a name that is no folder name."""
+    """Return the folder of a run; raise ConfigError if its name is not a valid folder name."""
     better = folder_name(run)
     if better != run:
         raise ConfigError(f"run {run!r:.300} cannot be the name of a folder; try {better!r}")
@@ -244,13 +244,13 @@ def run_folder(directory: str, run: str) -> Path:
 
 
 def folder_name(run: str) -> str:
-    """Return the nearest to a name that can be one of a folder.
+    """Return the valid folder name that is closest to the name of a run.
 
     >>> folder_name("qwen/7b"), folder_name(".."), folder_name("../evil")
     ('qwen-7b', 'my-run', 'evil')
     """
     name = "".join(c if c.isprintable() and c not in "/\\" else "-" for c in run).lstrip(".")
-    if name != run:  # what is suggested should not look like an option either
+    if name != run:  # a suggested name should not look like a command-line option either
         name = name.lstrip(".-")
     return name.encode()[:_MAX_NAME].decode(errors="ignore") or "my-run"
 

@@ -1,4 +1,4 @@
-"""The fold: what a journal amounts to, read once and kept up to date as it grows."""
+"""The fold: a summary of a journal, read once and kept up to date as the journal grows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 from klarm.journal.checksum import is_whole
 from klarm.journal.incident import IncidentRecord, add_event
-from klarm.journal.lines import OnDamage, Stored, Verifier, opened, pieces_between, whole_end
+from klarm.journal.lines import OnDamage, Stored, Verifier, chunks_between, opened, whole_end
 from klarm.journal.records import (
     Bound,
     Checkpoint,
@@ -33,21 +33,21 @@ _STEP = b'{"type":"step","step":'
 _SKIPPED = (b'{"type":"alert"', b'{"type":"blip"', b'{"type":"source"')
 
 
-# Is given each record that counts and is no step, an event with its id, and the line it stands on.
+# Called with each valid record other than a step, and its line. Events have an id.
 OnRecord = Callable[[Record, bytes], None]
-# Is given steps that count, as many as stand on lines behind each other.
+# Called with the valid steps of consecutive lines.
 OnSteps = Callable[[Sequence[AnyStep]], None]
 
 
 class Rollback(NamedTuple):
-    """Training went back to a step: from it up to the last one, steps no longer count."""
+    """Training went back to `step`: the steps from there to `last` are rolled back."""
 
     step: int
     last: int
 
 
 class SavedFold(msgspec.Struct, frozen=True):
-    """A fold between two updates, to be stored and taken up by another process."""
+    """The state of a fold between two updates, which another process can load and continue."""
 
     head: Started | None
     run: str
@@ -71,8 +71,8 @@ class SavedFold(msgspec.Struct, frozen=True):
 class Fold:
     """Incidents, checkpoints, rollbacks and the number of steps of a journal.
 
-    It holds no rows, so a run of any length fits in memory; `surviving_rows` has those. What a
-    rollback undoes no longer counts; `rollbacks` says what that is.
+    A fold holds no rows, so a run of any length fits in memory; `surviving_rows` yields the rows.
+    Steps and checkpoints that were rolled back are not included; `rollbacks` lists which steps.
     """
 
     def __init__(
@@ -82,62 +82,62 @@ class Fold:
         on_record: OnRecord | None = None,
         on_steps: OnSteps | None = None,
     ) -> None:
-        """Prepare to read a journal. `on_damage` is given each line that does not count, and why.
+        """Prepare to read a journal. The first `update` reads what has been written so far.
 
-        `on_steps` and `on_record` are given all that do, in order. The first `update` reads what
-        there is.
+        `on_damage` is called with the number of each line that is ignored, and why. `on_steps` and
+        `on_record` are called with the contents of all other lines, in order.
         """
-        self.head: Started | None = None  # the first run line that can be read
+        self.head: Started | None = None  # the first readable run line
         self.run = journal.absolute().parent.name if isinstance(journal, Path) else ""
         self.began = 0.0
         self.incidents: dict[str, IncidentRecord] = {}  # by id, in the order in which they opened
-        self.checkpoints: list[tuple[int, str]] = []  # that count
+        self.checkpoints: list[tuple[int, str]] = []  # without those rolled back
         self.rollbacks: list[Rollback] = []
-        self.origins: dict[str, Origin] = {}  # of metrics whose key is not plain from the name
-        self.first_step: int | None = None  # that counts
-        self.last_step: int | None = None
-        self.steps = 0  # that count
-        self.rolled_back = 0  # steps that do not
-        self.commands: set[str] = set()  # keys of those that the run has applied
-        self.finished = False  # whether the last process said that it ended
-        self.read_to = 0  # bytes
+        self.origins: dict[str, Origin] = {}  # of metrics whose key differs from their name
+        self.first_step: int | None = None
+        self.last_step: int | None = None  # that was not rolled back
+        self.steps = 0  # how many there are, without those rolled back
+        self.rolled_back = 0  # how many steps were rolled back
+        self.commands: set[str] = set()  # the keys of the commands that the run has applied
+        self.finished = False  # whether the last process recorded that it finished
+        self.read_to = 0  # the offset up to which the journal was read
         self._journal = journal
         self._verifier = Verifier(on_damage)
         self._on_record, self._on_steps = on_record, on_steps
-        self._in_order = True  # no step is lower than the one before without a resume line
+        self._in_order = True  # every lower step so far followed a resume line
 
     def update(self, at_most: int | None = None) -> list[Event]:
-        """Take in what was appended since the last call; return the new events.
+        """Read what was appended since the last call; return the new events.
 
-        An incomplete batch at the end is left for the next call, and so is what lies behind about
-        so many bytes, if a limit is given.
+        An incomplete batch at the end is left for the next call. If `at_most` is given, reading
+        stops after about that many bytes.
         """
         new: list[Event] = []
         with opened(self._journal) as file:
             stop = inf if at_most is None else self.read_to + at_most
-            for begin, lines in pieces_between(file, self.read_to, whole_end(file)):
+            for begin, lines in chunks_between(file, self.read_to, whole_end(file)):
                 self._add_lines(lines, begin, file, new)
                 if self.read_to >= stop:
                     break
         return new
 
     def update_slowly(self, end: int, size: int) -> Iterator[None]:
-        """Take in what was appended up to the end of a batch, about so many bytes at a time.
+        """Read up to an offset where a batch ends, about `size` bytes at a time.
 
-        It may be taken in from elsewhere, too, while whoever calls this has a rest.
+        The caller may pause between chunks, and another thread may call `update` meanwhile.
         """
         with opened(self._journal) as file:
             while self.read_to < end:
-                begin, lines = next(pieces_between(file, self.read_to, end, size), (end, []))
+                begin, lines = next(chunks_between(file, self.read_to, end, size), (end, []))
                 if not lines and begin == end:
-                    return  # the file is shorter than that
+                    return  # the file is shorter than `end`
                 self._add_lines(lines, begin, file, [])
-                if not lines:  # not even one fits
+                if not lines:  # a single line is longer than `size`
                     size *= 2
                 yield
 
     def saved(self) -> SavedFold:
-        """Return what another fold of the same journal can go on from."""
+        """Return the state from which another fold of the same journal can continue."""
         return SavedFold(
             self.head,
             self.run,
@@ -159,7 +159,7 @@ class Fold:
         )
 
     def restore(self, saved: SavedFold) -> None:
-        """Go on from what a fold of the same journal had read. It takes over what it is given."""
+        """Continue from the state of another fold of the same journal, which is not copied."""
         self.head, self.run, self.began = saved.head, saved.run, saved.began
         self.incidents, self.checkpoints = saved.incidents, saved.checkpoints
         self.rollbacks, self.origins = saved.rollbacks, saved.origins
@@ -170,10 +170,10 @@ class Fold:
         self._verifier.number, self._verifier.sealed = saved.lines, saved.sealed
 
     def _add_lines(self, lines: list[bytes], begin: int, file: IO[bytes], new: list[Event]) -> None:
-        """Take in lines of which the first begins at an offset."""
+        """Process lines; the first one begins at the offset `begin`."""
         wants_steps, passes = self._on_steps is not None, self._verifier.passes
         counts_steps = not wants_steps and self._on_record is None
-        steps: list[bytes] = []  # that are to be handed on
+        steps: list[bytes] = []  # lines to pass to `on_steps`
         at = 0
         while at < len(lines):
             if counts_steps and (counted := self._count_steps(lines, at)):
@@ -186,18 +186,19 @@ class Fold:
                     steps.append(line)
                 else:
                     if steps:
-                        self._hand_on_steps(steps)
+                        self._pass_on_steps(steps)
                     self._add_line(line, begin, file, new)
             begin += len(line) + 1
             at += 1
         if steps:
-            self._hand_on_steps(steps)
+            self._pass_on_steps(steps)
         self.read_to = begin
 
     def _count_steps(self, lines: list[bytes], at: int) -> int:
-        """Take in the step lines that follow each other from there on; return how many.
+        """Count the step lines from index `at` on without decoding them; return how many.
 
-        Nearly all lines of a long run are such. None that needs a closer look is taken in.
+        This is the fast path for nearly all lines of a long run. It stops before the first line
+        that needs a closer look.
         """
         last, in_order, count = self.last_step, True, 0
         steps, digits = 0, len(_STEP)
@@ -223,8 +224,8 @@ class Fold:
             self._verifier.skip(count)
         return count
 
-    def _hand_on_steps(self, lines: list[bytes]) -> None:
-        """Take in steps that somebody else wants as well."""
+    def _pass_on_steps(self, lines: list[bytes]) -> None:
+        """Process step lines and pass the decoded steps to `on_steps`."""
         steps = decoded_steps(lines)
         lines.clear()
         for step in steps:
@@ -241,7 +242,7 @@ class Fold:
         if isinstance(record, Event):
             record = identified(record, self.began)
         self._add(record, begin, file, new)
-        if isinstance(record, Step) and self._on_steps is not None:  # klarm spells it otherwise
+        if isinstance(record, Step) and self._on_steps is not None:  # not formatted by klarm
             self._on_steps([record])
         elif self._on_record is not None:
             self._on_record(record, line)
@@ -253,7 +254,7 @@ class Fold:
         elif isinstance(record, Step):
             self._add_step(record.step)
         elif isinstance(record, Resume):
-            self._go_back(record, begin, file)
+            self._roll_back(record, begin, file)
         elif isinstance(record, Started):
             self._begin(record)
         elif isinstance(record, Checkpoint):
@@ -288,7 +289,7 @@ class Fold:
         if command.command == "ack" and known and command.by not in known.acknowledged_by:
             known.acknowledged_by.append(command.by)
 
-    def _go_back(self, resume: Resume, begin: int, file: IO[bytes]) -> None:
+    def _roll_back(self, resume: Resume, begin: int, file: IO[bytes]) -> None:
         limit = Limit(resume.step)
         self.checkpoints = [saved for saved in self.checkpoints if limit.keeps_checkpoint(saved[0])]
         if self.last_step is None or (self._in_order and limit.keeps_step(self.last_step)):

@@ -1,4 +1,4 @@
-"""Identity: what makes an incident the same one wherever it is spoken of."""
+"""Identity: ids by which the journal, messages and commands refer to the same incident."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from collections.abc import Callable, Container, Iterable
 from klarm.types import Event
 
 _LENGTH = 7
-# Gives an incident its id, by its signal, the step of its first alert and that of its opening.
+# Returns the id of an incident, given its signal, the step of its first alert and the step at which
+# it opened.
 NewId = Callable[[str, int, int], str]
 
 
 def new_id(signal: str = "", started: int = 0, opened: int = 0) -> str:  # noqa: ARG001
-    """Return an id that hardly any incident has: `k` and 7 random characters of base32."""
-    return _spelt(os.urandom(5))
+    """Return a practically unique id: `k` and 7 random characters of base32."""
+    return _to_id(os.urandom(5))
 
 
 def unused_ids(taken: Container[str], new: NewId = new_id) -> NewId:
-    """Return what gives ids that a run does not have: neither these nor one it has given.
+    """Return a function that makes ids which are not in `taken` and which it never repeats.
 
     >>> made = iter(["kaaaaaaa", "kbbbbbbb", "kbbbbbbb", "kccccccc"])
     >>> new = unused_ids(["kaaaaaaa"], lambda *_: next(made))
@@ -41,16 +42,16 @@ def unused_ids(taken: Container[str], new: NewId = new_id) -> NewId:
 
 
 def derived_id(began: float, number: int) -> str:
-    """Return the id of an incident of format 1, which had a number only: the same every time.
+    """Return the id of an incident of format 1, which has only a number: the same every time.
 
     >>> derived_id(1763200000.1, 3)
     'k5tdsqrn'
     """
-    return _spelt(hashlib.sha256(f"{began!r}/{number}".encode()).digest())
+    return _to_id(hashlib.sha256(f"{began!r}/{number}".encode()).digest())
 
 
 def counting_ids() -> NewId:
-    """Return what gives ids in order, for a replay: the same for the same run.
+    """Return a function that makes consecutive ids, so that every replay of a run has the same.
 
     >>> new = counting_ids()
     >>> new("kl", 10, 12), new("loss", 20, 20)
@@ -67,22 +68,23 @@ def counting_ids() -> NewId:
 
 
 def recorded_ids(events: Iterable[Event]) -> NewId:
-    """Return what gives each incident of a replay the id that it has in the journal.
+    """Return a function that gives each incident of a replay the id that it has in the journal.
 
-    Commands name incidents by it. One that the journal does not have gets a number.
+    Commands refer to incidents by these ids. Incidents that are not in the journal get consecutive
+    ids.
     """
     known: defaultdict[tuple[str, int, int], deque[str]] = defaultdict(deque)
     for event in events:
-        if event.event == "opened":  # what a rollback undid may come again at the same place
+        if event.event == "opened":  # after a rollback, one may open at the same step again
             known[event.signal, event.started, event.step].append(event.id)
-    otherwise = counting_ids()
+    fallback = counting_ids()
 
     def new(signal: str, started: int, opened: int) -> str:
         ids = known[signal, started, opened]
-        return ids.popleft() if ids else otherwise(signal, started, opened)
+        return ids.popleft() if ids else fallback(signal, started, opened)
 
     return new
 
 
-def _spelt(random: bytes) -> str:
+def _to_id(random: bytes) -> str:
     return "k" + base64.b32encode(random).decode().lower()[:_LENGTH]

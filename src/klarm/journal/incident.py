@@ -1,4 +1,4 @@
-"""An incident as its events in a journal tell it."""
+"""An incident, reconstructed from its events in a journal."""
 
 from __future__ import annotations
 
@@ -19,33 +19,34 @@ _STATES: dict[EventKind, RecordedState] = {
     "resolved": "resolved",
     "ended": "ended",
 }
-# Ways to be resolved by which the metric need not be back.
+# Reasons for which an incident is resolved although its metric may not have recovered.
 _WITHOUT_RECOVERY = ("accepted", "closed", "superseded", "rolled_back")
 
 
 @dataclass
 class IncidentRecord:
-    """One incident: how it opened, and its latest event. The fold keeps it up to date."""
+    """One incident: its first and its latest event. The fold keeps it up to date."""
 
-    opened: Event  # or its first event that can be read
+    opened: Event  # or the first readable event
     last: Event
-    severity: Severity  # the highest one of its events
+    severity: Severity  # the highest severity of its events
     acknowledged_by: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, first: Event) -> IncidentRecord:
-        """Return the incident that an event begins."""
+        """Return the incident that begins with an event."""
         return cls(first, first, first.severity)
 
     def add(self, event: Event) -> None:
-        """Take in its next event."""
+        """Add the next event of the incident."""
         self.last = event
         self.severity = max(self.severity, event.severity, key=SEVERITIES.index)
 
     def ending(self, event: EventKind, step: int, reason: Reason, by: str = "") -> Event:
-        """Return what ends it where nothing is trained: it was as last recorded.
+        """Return an event that ends the incident of a run that is not training.
 
-        While a run trains, the tracker alone says what becomes of an incident.
+        The event repeats the last recorded values. While a run is training, only the tracker ends
+        incidents.
         """
         return replace(
             self.last,
@@ -65,47 +66,47 @@ class IncidentRecord:
 
     @property
     def id(self) -> str:
-        """Unique for good."""
+        """The id, unique across runs."""
         return self.last.id
 
     @property
     def number(self) -> int:
-        """Its number within the run, for people."""
+        """The number within the run, shown to people."""
         return self.last.incident
 
     @property
     def signal(self) -> str:
-        """What it is about."""
+        """The signal that the incident is about."""
         return self.last.signal
 
     @property
     def state(self) -> RecordedState:
-        """Whether it goes on, and if not, how it stopped."""
+        """Whether the incident is open, and if not, how it ended."""
         return _STATES[self.last.event]
 
     @property
     def reason(self) -> str:
-        """Why it is in this state: a Reason, or a sentence in journals of format 1."""
+        """Why the incident is in this state: a Reason, or a sentence in journals of format 1."""
         return "rolled_back" if self.last.reason == ROLLED_BACK else self.last.reason
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not resolved: it may be settled, or the run may have ended with it."""
+        """Whether the incident is unresolved; it may be settled, or the run may have ended."""
         return self.state != "resolved"
 
     @property
     def was_rolled_back(self) -> bool:
-        """Whether training went back to before it, so that it never was."""
+        """Whether training was rolled back to a step before the incident."""
         return self.state == "resolved" and self.reason == "rolled_back"
 
     @property
     def recovered(self) -> bool:
-        """Whether it is resolved and its metric is back."""
+        """Whether the incident is resolved and its metric is back to normal."""
         back = self.last.recovered and self.reason not in _WITHOUT_RECOVERY
         return self.state == "resolved" and back
 
     def as_dict(self) -> dict[str, object]:
-        """Return it as JSON holds it."""
+        """Return the incident as a dict for JSON output."""
         return {
             "id": self.id,
             "incident": self.number,
@@ -123,9 +124,9 @@ class IncidentRecord:
 
 
 def add_event(incidents: dict[str, IncidentRecord], event: Event) -> None:
-    """Take an event of a journal into its incident, which it may begin. It must have an id."""
+    """Add an event, which must have an id, to its incident; create the incident if it is new."""
     known = incidents.get(event.id)
-    if known is None or event.event == "opened":  # klarm 0.1 may give a number twice
+    if known is None or event.event == "opened":  # klarm 0.1 may use a number twice
         incidents[event.id] = IncidentRecord.of(event)
     else:
         known.add(event)

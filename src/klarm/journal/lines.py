@@ -1,4 +1,4 @@
-"""The lines of a journal as they lie on disk: how far they are whole, and which ones count."""
+"""The lines of a journal on disk: where the last complete batch ends, and which lines are valid."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import msgspec
 from klarm.journal.checksum import checked
 from klarm.journal.records import Started, decoded
 
-# A journal to read: a file on disk, or an open one that is kept for a replay.
+# A journal to read: the path of a file, or an open file as used by replays.
 Stored = Path | IO[bytes]
 Damage = Literal["damaged", "not by klarm", "incomplete"]
-# Is given the number of a line that does not count, and why.
+# Called with the number of a line that is ignored, and why.
 OnDamage = Callable[[int, Damage], None]
 
 RUN = b'{"type":"run"'
 _HEADS = (b'{"type":"step"', b'{"type":"resume"', b'{"type":"finish"', b'{"type":"command"')
-_PIECE = 2**17
-_FIRST_PIECE_BACK = 2**13
-# No batch is longer than this; where no head is found within it, every line counts.
+_CHUNK_BYTES = 2**17
+_FIRST_CHUNK_BACK = 2**13
+# No batch is longer than this. If no batch begins within this distance, every line is valid.
 _MAX_BATCH = 2**24
 
 
@@ -37,10 +37,10 @@ _decode_head = msgspec.json.Decoder(_Head).decode
 
 @contextlib.contextmanager
 def opened(journal: Stored) -> Iterator[IO[bytes]]:
-    """Open a journal for reading; one that does not exist has no lines."""
+    """Open a journal for reading; one that does not exist reads as empty."""
     if not isinstance(journal, Path):
         yield journal
-    elif journal.is_file():  # a device or a pipe may have no end
+    elif journal.is_file():  # a device or a pipe may be endless
         with journal.open("rb") as file:
             yield file
     else:
@@ -48,19 +48,19 @@ def opened(journal: Stored) -> Iterator[IO[bytes]]:
 
 
 def whole_end(journal: Stored) -> int:
-    """Return where the last complete batch ends: what lies beyond counts as not written.
+    """Return the offset where the last complete batch ends; readers ignore everything after it.
 
     A batch is a step, resume, finish or command line and the lines that belong to it. The last
-    one is incomplete while it is being written, or for good if the process was killed then.
+    batch is incomplete while it is being written, and stays so if the process is killed meanwhile.
     """
     with opened(journal) as file:
         start = size = file.seek(0, os.SEEK_END)
-        tail, piece = b"", _FIRST_PIECE_BACK
+        tail, chunk = b"", _FIRST_CHUNK_BACK
         while start > 0 and size - start < _MAX_BATCH:
-            piece = min(2 * piece, start)
-            start -= piece
+            chunk = min(2 * chunk, start)
+            start -= chunk
             file.seek(start)
-            tail = file.read(piece) + tail
+            tail = file.read(chunk) + tail
             first = 0 if start == 0 else tail.find(b"\n") + 1
             last = tail.rfind(b"\n") + 1
             end = _end_of_last_batch(tail, first, last)
@@ -70,14 +70,14 @@ def whole_end(journal: Stored) -> int:
 
 
 def _end_of_last_batch(tail: bytes, first: int, last: int) -> int | None:
-    """Look for the last head among whole lines; return where its batch, or the one before, ends."""
+    """Find the last line that begins a batch; return where the last complete batch ends."""
     following, end = 0, last
     while end > first:
         begin = max(tail.rfind(b"\n", first, end - 1) + 1, first)
         line = tail[begin : end - 1]
         if line.startswith(_HEADS):
             verdict = checked(line)
-            if verdict == "none":  # klarm 0.1 wrote line by line
+            if verdict == "none":  # klarm 0.1 did not write batches
                 return last
             if verdict == "good":
                 return last if _decode_head(line).lines <= following else begin
@@ -86,55 +86,55 @@ def _end_of_last_batch(tail: bytes, first: int, last: int) -> int | None:
 
 
 def lines_between(file: IO[bytes], start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines from an offset to another, without newline, each with where it begins.
+    """Yield the lines between two offsets, without newline, each with the offset where it begins.
 
-    Others may read or write the same open file meanwhile.
+    The position of the file may change between two lines: other code may read or write meanwhile.
     """
-    for at, lines in pieces_between(file, start, end):
+    for at, lines in chunks_between(file, start, end):
         for line in lines:
             yield at, line
             at += len(line) + 1  # noqa: PLW2901
 
 
-def pieces_between(
-    file: IO[bytes], start: int, end: int, size: int = _PIECE
+def chunks_between(
+    file: IO[bytes], start: int, end: int, size: int = _CHUNK_BYTES
 ) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield the lines from an offset to another, many at once, with where the first begins.
+    """Yield the lines between two offsets in lists of about `size` bytes.
 
-    About as many at once as fit into `size` bytes.
+    Each list comes with the offset where its first line begins.
     """
     rest = b""
-    at = start  # where what is not yielded yet begins
+    at = start  # where the next line to yield begins
     while at + len(rest) < end:
         file.seek(at + len(rest))
-        piece = file.read(min(size, end - at - len(rest)))
-        if not piece:
+        chunk = file.read(min(size, end - at - len(rest)))
+        if not chunk:
             return
-        *lines, rest = (whole := rest + piece).split(b"\n")
+        *lines, rest = (whole := rest + chunk).split(b"\n")
         yield at, lines
         at += len(whole) - len(rest)
 
 
 class Verifier:
-    """Decides line by line, from the first on, which lines of a journal count.
+    """Decides line by line, from the first on, which lines of a journal are valid.
 
-    A line counts if its checksum is right. One without a checksum counts only where klarm 0.1
-    wrote: before any line with one, and after a run line of format 1.
+    A line is valid if its checksum is right. A line without a checksum is valid only where klarm
+    0.1 wrote: before the first line with a checksum, and after a run line of format 1.
     """
 
     def __init__(self, on_damage: OnDamage | None = None) -> None:
-        self.number = 0  # of the last line
-        self.sealed = False  # whether lines have a checksum here
+        self.number = 0  # the number of the last line
+        self.sealed = False  # whether lines must have a checksum at this point
         self._on_damage = on_damage
 
     def passes(self, line: bytes) -> bool:
-        """Return whether the next line counts; report it if it does not."""
+        """Return whether the next line is valid; report it if it is not."""
         self.number += 1
         verdict = checked(line)
         if verdict == "good":
             self.sealed = True
             return True
-        if not line.strip():  # no journal begins so: its first line was wiped out
+        if not line.strip():  # a journal never begins with an empty line: it was overwritten
             return self._report("damaged") if self.number == 1 else False
         if verdict == "bad":
             self.sealed = True
@@ -147,7 +147,7 @@ class Verifier:
         return self._report("not by klarm") if self.sealed else True
 
     def skip(self, count: int) -> None:
-        """Note that so many lines follow that are known to have the right checksum."""
+        """Skip `count` lines that are known to have the right checksum."""
         self.number += count
         self.sealed = True
 

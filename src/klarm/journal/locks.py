@@ -1,7 +1,7 @@
-"""Locks of a run, held by processes: freed by the system when the process ends, however it does.
+"""Locks of a run. The operating system releases them when the process ends, however it ends.
 
-Whoever can open a file can hold a lock on it. So a lock that decides anything is on a file of its
-own that only its owner can open, never on one that others may read.
+Any user who can open a file can also lock it. A lock that matters is therefore on a separate file
+that only its owner can open, never on a file that others may read.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from klarm.descriptors import open_own
 
 _MODE = 0o600
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-# Where there is no room for a lock file, other parts say so.
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-_MAX_TURN_SECONDS = 2.0  # to wait for one's turn
+# If the disk does not accept a lock file, writing the journal fails as well and reports it.
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+_MAX_WAIT_SECONDS = 2.0  # for a lock
 
 
 def lock_of(path: Path) -> Path:
-    """Return the file whose lock stands for another file.
+    """Return the lock file that belongs to a file.
 
     >>> lock_of(Path("klarm_runs/a/journal.jsonl")).name
     'journal.lock'
@@ -33,15 +33,15 @@ def lock_of(path: Path) -> Path:
 
 
 class InUseError(Exception):
-    """Another live process records the run."""
+    """Another live process is recording the run."""
 
 
 class Claim:
-    """What this process has claimed until it ends: to record a run, or to deliver it.
+    """The exclusive right of this process to record a run or to deliver its notifications.
 
-    Only another process of the same user, or of the owner of the folder, can refuse it. A lock file
-    that anybody else could hold keeps nobody from anything: `doubt` then says why it is not known
-    whether another process has the same claim.
+    Only a process of the same user, or of the owner of the folder, can hold the lock that refuses
+    the claim. A lock file that other users can open is not respected; `doubt` then says why klarm
+    cannot know whether another process has the same claim.
     """
 
     def __init__(self, file: int | None, doubt: str = "") -> None:
@@ -50,58 +50,58 @@ class Claim:
 
     @classmethod
     def on(cls, path: Path) -> Claim | None:
-        """Claim a lock file, which need not exist; None if another process of ours has it."""
+        """Lock a file, created if needed; return None if another process of ours holds it."""
         try:
             file = open_own(path, _FLAGS, _MODE)
         except OSError as error:
-            if error.errno in _NO_ROOM:
+            if error.errno in _DISK_ERRORS:
                 return cls(None)
             return cls(None, f"{path} cannot be opened ({error.strerror})")
-        doubt = _distrust(file, path)
+        doubt = _why_unsafe(file, path)
         if not doubt and claim(file):
             return cls(file)
         os.close(file)
         return cls(None, doubt) if doubt else None
 
     def release(self) -> None:
-        """Let another process have it."""
+        """Release the lock, so that another process can take it."""
         if self._file is not None:
             release(self._file)
         self.abandon()
 
     def abandon(self) -> None:
-        """Let go of it in a forked process, and leave it to the parent."""
+        """Close the file in a forked child; the parent keeps the lock."""
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
 
 
-def _distrust(file: int, path: Path) -> str:
-    """Return why another user could hold a lock on a file, if one could; shut others out."""
+def _why_unsafe(file: int, path: Path) -> str:
+    """Return why another user may hold a lock on a file, or "". Removes the access of others."""
     if not hasattr(os, "geteuid"):  # Windows
         return ""
     found = os.fstat(file)
     if not stat.S_ISREG(found.st_mode):
         return f"{path} is not a file"
-    # The folder's owner, too: root may look after the runs of others, and some network file systems
-    # show everything as one user's.
+    # The owner of the folder is trusted, too: root may manage the runs of other users, and some
+    # network file systems show all files as owned by one user.
     if found.st_uid not in (os.geteuid(), path.parent.stat().st_uid):
         return f"{path} belongs to another user"
     if not stat.S_IMODE(found.st_mode) & 0o077:
         return ""
-    if found.st_size or found.st_nlink > 1:  # not ours to change
-        return f"{path} is not a lock file of klarm's"
+    if found.st_size or found.st_nlink > 1:  # then klarm must not change its mode
+        return f"{path} is not a klarm lock file"
     with contextlib.suppress(OSError):
         os.fchmod(file, _MODE)
     if stat.S_IMODE(os.fstat(file).st_mode) & 0o077:
-        return ""  # a file system without modes: who gets there may do anything
+        return ""  # the file system has no modes, so anybody with access may do anything anyway
     if claim(file):
         return ""
-    return f"{path} was open to other users, and one may hold it"
+    return f"{path} was open to other users, and one of them may hold its lock"
 
 
 def claim(file: int) -> bool:
-    """Claim an open file for this process until it ends; return whether nobody else had."""
+    """Lock an open file until this process ends; return False if another process holds it."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -110,20 +110,20 @@ def claim(file: int) -> bool:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks
+    except OSError:  # the file system has no locks
         return True
     return True
 
 
 def is_surely_free(path: Path) -> bool:
-    """Tell whether no process records into a file; False also where that cannot be known.
+    """Return whether no process is writing a file; False also if that cannot be determined.
 
-    Who cannot open the lock file is shown the same by the file itself: see `Appender`.
+    For users who cannot open the lock file, the file itself is locked as well: see `Appender`.
     """
     for asked in (lock_of(path), path):
         try:
             file = os.open(asked, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        except OSError:  # not there, or somebody else's
+        except OSError:  # it does not exist, or belongs to another user
             continue
         try:
             return _is_free(file)
@@ -138,13 +138,13 @@ def _is_free(file: int) -> bool:
 
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         fcntl.flock(file, fcntl.LOCK_UN)
-    except (ImportError, OSError):  # somebody holds it, or there are no locks
+    except (ImportError, OSError):  # it is locked, or there are no locks on this system
         return False
     return True
 
 
 def release(file: int) -> None:
-    """Give up a claim."""
+    """Release the lock on an open file."""
     with contextlib.suppress(ImportError, OSError):
         import fcntl
 
@@ -153,15 +153,15 @@ def release(file: int) -> None:
 
 @contextlib.contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Wait for one's turn with a file. For short work only, and never on the training thread.
+    """Hold the lock of a file. For short work only, and never on the training thread.
 
-    Nobody waits for long: whoever holds up others for seconds is not at work any more.
+    After two seconds the work proceeds without the lock: a process that holds it that long hangs.
     """
-    ends_at = time.monotonic() + _MAX_TURN_SECONDS
-    while (turn := Claim.on(lock_of(path))) is None and time.monotonic() < ends_at:
+    deadline = time.monotonic() + _MAX_WAIT_SECONDS
+    while (held := Claim.on(lock_of(path))) is None and time.monotonic() < deadline:
         time.sleep(0.005)
     try:
         yield
     finally:
-        if turn is not None:
-            turn.release()
+        if held is not None:
+            held.release()

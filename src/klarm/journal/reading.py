@@ -1,4 +1,4 @@
-"""Reading a journal from its beginning, and telling one from other files."""
+"""Reads a journal from its beginning, and recognizes journals among other files."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from klarm.journal.records import FORMAT, Record, Started, decoded
 from klarm.journal.search import run_lines
 from klarm.types import Command
 
-_BEGINNING = 2**20  # bytes; what does not show itself as a journal by then is none
+_MAX_BEGINNING = 2**20  # bytes within which a journal must be recognizable
 
 
 def read_journal(
     journal: str | os.PathLike[str] | IO[bytes], on_damage: OnDamage | None = None
 ) -> Iterator[Record]:
-    """Yield the records of a journal. Types that only a later klarm knows are skipped.
+    """Yield the records of a journal. Record types of later versions of klarm are skipped.
 
-    `on_damage` is given the number of each line that does not count, and why: it is "damaged",
-    "not by klarm", or the first line of an "incomplete" end.
+    `on_damage` is called with the number of each line that is ignored, and why: it is "damaged",
+    "not by klarm", or the first line of an "incomplete" batch at the end.
     """
     stored: Stored = Path(journal) if isinstance(journal, str | os.PathLike) else journal
     with opened(stored) as file:
@@ -45,14 +45,14 @@ def read_journal(
 
 
 def is_journal(path: str | os.PathLike[str]) -> bool:
-    """Tell a journal from any other file by its beginning, even if its first line is damaged."""
+    """Return whether a file begins like a journal, even if its first line is damaged."""
     damaged: list[int] = []
 
     def note(number: int, _: Damage) -> None:
         damaged.append(number)
 
     with opened(Path(path)) as file:
-        verifier, end = Verifier(note), min(_BEGINNING, file.seek(0, os.SEEK_END))
+        verifier, end = Verifier(note), min(_MAX_BEGINNING, file.seek(0, os.SEEK_END))
         for _, line in lines_between(file, 0, end):
             if verifier.passes(line) and (record := decoded(line)) is not None:
                 lost_its_head = damaged and checked(line) == "good"
@@ -63,10 +63,10 @@ def is_journal(path: str | os.PathLike[str]) -> bool:
 
 
 def head_of(journal: Path) -> Started | None:
-    """Return the first line of a run's journal; None if the file is no journal.
+    """Return the first line of a run's journal; None if the file is not a journal.
 
-    If that line is damaged, the run has the name of its folder and began with its first run line
-    that can be read, or at 0.
+    If that line is damaged, the folder gives the name of the run, and the next readable run line
+    gives the rest. If there is none, the run began at time 0.
     """
     if not is_journal(journal):
         return None

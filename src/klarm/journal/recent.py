@@ -1,4 +1,4 @@
-"""What a run that is not recorded has logged lately: enough to go back a little."""
+"""The recent steps of a run that is not recorded on disk: enough for a short rollback."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from klarm.journal.records import Record, Resume
 from klarm.metrics import METRICS
 from klarm.types import Event
 
-_MAX_BYTES = 16 * 2**20  # then there is nothing to go back to until the next snapshot
+_MAX_BYTES = 16 * 2**20  # beyond this, no rollback is possible until the next snapshot
 
 
 class RecentJournal(Batches):
-    """The end of a journal that is in memory only, as from the oldest snapshot in memory."""
+    """The end of a journal that is only in memory: what came after the oldest snapshot there."""
 
     path = None
 
     def __init__(self) -> None:
         self._say = lambda _: None
         self._kept: list[bytes] = []
-        self.begin = 0  # the offset of what is still there
+        self.begin = 0  # the offset of the first byte that is kept
         self.end = 0
         self.incidents: dict[str, IncidentRecord] = {}
         self.first_step: int | None = None
@@ -40,41 +40,41 @@ class RecentJournal(Batches):
     def step(
         self, step: int, time: float, values: Mapping[str, float], also: Sequence[Record] = ()
     ) -> None:
-        """Keep what detectors may read of a step."""
+        """Keep those values of a step that detectors may read."""
         super().step(step, time, {n: v for n, v in values.items() if n in METRICS})
         if self.first_step is None:
             self.first_step = step
         self.last_step = step
-        self._note(also)
+        self._add_events(also)
 
     def record(self, record: Record, also: Sequence[Record] = ()) -> None:
-        """Keep anything else."""
+        """Keep any other record."""
         super().record(record)
         if isinstance(record, Resume):
             self.last_step = record.step - 1
-        self._note(also)
+        self._add_events(also)
 
     def since(self, offset: int) -> IO[bytes]:
         """Return what was recorded from an offset on."""
         return io.BytesIO(b"".join(self._kept)[offset - self.begin :])
 
     def forget_before(self, offset: int) -> None:
-        """Let go of what stands before an offset, if it is still there."""
+        """Discard everything before an offset."""
         if offset <= self.begin:
             return
         self._kept = [b"".join(self._kept)[offset - self.begin :]]
         self.begin = offset
 
     def stored(self, *, complete: bool = True) -> None:
-        """Return nothing: it is not the whole run."""
+        """Return None: this is not the whole run."""
 
     def close(self, timeout: float) -> None:
-        """Do nothing: nobody reads it afterwards."""
+        """Do nothing: the journal is not read afterwards."""
 
     def abandon(self) -> None:
-        """Do nothing: there is nothing to let go of."""
+        """Do nothing: no file is shared with a parent process."""
 
-    def _note(self, also: Sequence[Record]) -> None:
+    def _add_events(self, also: Sequence[Record]) -> None:
         for record in also:
             if isinstance(record, Event):
                 add_event(self.incidents, record)

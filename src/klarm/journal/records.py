@@ -1,4 +1,4 @@
-"""The lines of a journal: what each kind of them holds. Documented in docs/journal.md."""
+"""The record types of a journal, one per line. Documented in docs/journal.md."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from klarm.metrics import Kind, Origin, to_number
 from klarm.text import clean
 from klarm.types import Alert, Blip, Command, Event
 
-FORMAT = 2  # what is written; journals of format 1 are read as well
+FORMAT = 2  # the format that is written; journals of format 1 can be read as well
 
 
 class Started(msgspec.Struct, tag_field="type", tag="run"):
-    """The first line, and one whenever a process takes the run up: how it is watched from there."""
+    """The first line, repeated whenever a process resumes the run: the settings from there on."""
 
     run: str
     started: float
     klarm: str
     host: str
     config: dict[str, Any]
-    framework: str = ""  # what logs, as far as it was said
-    format: int = 1  # klarm 0.1 does not write it
+    framework: str = ""  # which framework logs, if known
+    format: int = 1  # klarm 0.1 does not write this field
 
 
 class Bound(msgspec.Struct, tag_field="type", tag="binding"):
-    """Which of the trainer's keys metrics are read from, where that is not plain from the name."""
+    """The trainer's keys from which metrics are read, where they differ from the metric's name."""
 
     keys: dict[str, str]
     kinds: dict[str, Kind] = {}  # msgspec copies it
 
     @classmethod
     def of(cls, origins: Mapping[str, Origin]) -> Bound:
-        """Return the line for these."""
+        """Return the record of these origins."""
         keys = {name: origin.key for name, origin in origins.items()}
         return cls(keys, {name: o.kind for name, o in origins.items() if o.kind is not None})
 
     def origins(self) -> dict[str, Origin]:
-        """Return where the metrics that it names are read from here on."""
+        """Return the origins of the metrics named here, valid from this line on."""
         return {name: Origin(key, self.kinds.get(name)) for name, key in self.keys.items()}
 
 
 class Step(msgspec.Struct, tag_field="type", tag="step", omit_defaults=True):
-    """What was logged at one step, non-finite values as text."""
+    """The values logged at one step, with non-finite values as text."""
 
     step: int
     time: float
     metrics: Mapping[str, Any]
-    lines: int = 0  # how many lines after it belong to it: alerts, events, blips
-    late: int | None = None  # the step that it was logged for, if it came when `step` was under way
-    repeats: Mapping[str, Any] = {}  # of a late one: what was logged before, so nobody judges it
+    lines: int = 0  # how many of the following lines belong to this one: alerts, events, blips
+    late: int | None = None  # the earlier step it was logged for, if it arrived late, during `step`
+    repeats: Mapping[str, Any] = {}  # of a late step: values logged before, which are not judged
 
 
 class Checkpoint(msgspec.Struct, tag_field="type", tag="checkpoint"):
@@ -63,7 +63,7 @@ class Checkpoint(msgspec.Struct, tag_field="type", tag="checkpoint"):
 
 
 class Resume(msgspec.Struct, tag_field="type", tag="resume", omit_defaults=True):
-    """Training goes on from this step: rows at or after it were rolled back and no longer count."""
+    """Training continues from this step: rows at or after it were rolled back."""
 
     step: int
     time: float
@@ -71,21 +71,22 @@ class Resume(msgspec.Struct, tag_field="type", tag="resume", omit_defaults=True)
 
 
 class Source(msgspec.Struct, tag_field="type", tag="source"):
-    """From here on, steps are read from this log: after those of its steps recorded already."""
+    """From here on, steps are read from this log file; its first `kept` steps are recorded."""
 
     path: str
     kept: int
 
 
 class Finish(msgspec.Struct, tag_field="type", tag="finish", omit_defaults=True):
-    """The run ended and said so."""
+    """The run finished normally."""
 
     time: float
     steps: int
     lines: int = 0
 
 
-# Each may be followed by lines that belong to it: they are written together or not at all.
+# Each begins a batch: lines that belong to it may follow, and all are written together or not at
+# all.
 Head = Step | Resume | Finish | Command
 Record = Head | Started | Bound | Alert | Event | Blip | Checkpoint | Source
 
@@ -93,12 +94,12 @@ decode = msgspec.json.Decoder(Record).decode
 _encode = msgspec.json.Encoder().encode
 
 
-# What decoding raises for what is no record.
+# The errors that decoding raises for a line that is not a record.
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def decoded(line: bytes) -> Record | None:
-    """Return the record on a line; None if it cannot be read, or if only a later klarm knows it."""
+    """Return the record on a line; None if it is unreadable or of a later version of klarm."""
     try:
         record: Record = decode(line)
     except DECODE_ERRORS:
@@ -107,14 +108,14 @@ def decoded(line: bytes) -> Record | None:
 
 
 def encode(record: Record, lines: int = 0) -> bytes:
-    """Return a record as JSON, its non-finite numbers as text.
+    """Return a record as JSON, with non-finite numbers as text.
 
-    `lines` is how many lines after it belong to it.
+    `lines` is how many of the following lines belong to the record.
     """
-    if type(record) is Alert:  # the most frequent by far
+    if type(record) is Alert:  # by far the most frequent type
         numbers = [value for value in record.metrics.values() if type(value) is float]
         total = sum(numbers)
-        if total - total != 0.0:  # a NaN or an infinity is among them, or their sum overflows
+        if total - total != 0.0:  # one of them is NaN or infinite, or their sum overflows
             record = msgspec.structs.replace(record, metrics=spell_non_finite(record.metrics))
     elif isinstance(record, Head):
         if lines:
@@ -130,28 +131,28 @@ def encode(record: Record, lines: int = 0) -> bytes:
 def encode_step(step: int, time: float, values: Mapping[str, float], lines: int = 0) -> bytes:
     """Return a step as JSON. Every call of `log` comes here, so the common case is fast."""
     total = sum(values.values())
-    if total - total != 0.0:  # a NaN or an infinity is among them
+    if total - total != 0.0:  # one of them is NaN or infinite, or their sum overflows
         return _encode(Step(step, time, spell_non_finite(values), lines))
     return _encode(Step(step, time, values, lines))
 
 
 def encode_reduced(record: Record, lines: int = 0) -> bytes:
-    """Return a record as JSON whatever it holds, with what JSON cannot hold named by its type.
+    """Return a record as JSON, replacing each value that JSON cannot hold by the name of its type.
 
-    A detector of the user's own may put anything into its alerts. May raise one of NOT_JSON where a
+    A detector written by the user may put anything into its alerts. Raises one of NOT_JSON if a
     record contains itself.
     """
     fields = {"type": record.__struct_config__.tag, **msgspec.structs.asdict(record)}
     return _encode(_reduced(fields | {"lines": lines} if lines else fields))
 
 
-# What encoding raises for what is no JSON.
+# The errors that encoding raises for values that JSON cannot hold.
 NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError, msgspec.EncodeError)
 
 
 def _reduced(value: object) -> Any:
     if isinstance(value, str):
-        return clean(value)  # half a character, as some file names have
+        return clean(value)  # it may hold lone surrogates, as some file names do
     if isinstance(value, Mapping):
         return {_reduced(str(name)): _reduced(held) for name, held in value.items()}
     if isinstance(value, list | tuple):
@@ -165,7 +166,7 @@ def _reduced(value: object) -> Any:
 
 
 def spell_non_finite(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values with NaN and the infinities as text, which is what JSON can hold.
+    """Return the values with NaN and infinity as text, because JSON has no numbers for them.
 
     >>> spell_non_finite({"kl": float("nan"), "loss": 0.5})
     {'kl': 'NaN', 'loss': 0.5}

@@ -1,4 +1,4 @@
-"""Rollbacks: what of a journal still counts, given the resume lines behind it."""
+"""Rollbacks: which steps and checkpoints of a journal remain valid, given later resume lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Limit(NamedTuple):
-    """What still counts at a place in a journal: `step` is the lowest of the resumes behind it.
+    """What remains valid at a position of a journal: `step` is the lowest later resume step.
 
     >>> limit = Limit().with_resume(8).with_resume(5)
     >>> limit.keeps_step(4), limit.keeps_step(5), limit.keeps_checkpoint(5)
@@ -18,22 +18,22 @@ class Limit(NamedTuple):
     step: float = inf
 
     def with_resume(self, step: int) -> Limit:
-        """Return the limit before a resume line, given the one behind it."""
+        """Return the limit before a resume line, given the limit after it."""
         return Limit(min(self.step, step))
 
     def keeps_step(self, step: int) -> bool:
-        """Tell whether a step counts: training logs those from the resume on again."""
+        """Return whether a step is still valid: training logs later ones again."""
         return step < self.step
 
     def keeps_checkpoint(self, step: int) -> bool:
-        """Tell whether a checkpoint counts: training may go on from one of the very step."""
+        """Return whether a checkpoint is still valid: training may resume from its very step."""
         return step <= self.step
 
 
 def limits_between(resumes: Sequence[int], before: float = inf) -> list[Limit]:
-    """Return the limits before the first resume line, between any two, and behind the last.
+    """Return the limits before the first resume line, between any two, and after the last.
 
-    `before` is a step at which training goes on without a resume line yet.
+    `before` is a step from which training resumes while its resume line is not written yet.
 
     >>> [limit.step for limit in limits_between([10, 5, 8], before=20)]
     [5, 5, 8, 20]

@@ -1,4 +1,4 @@
-"""The rows of a run that still count: what a detector's state is rebuilt from."""
+"""The rows of a run that were not rolled back: the state of detectors is rebuilt from them."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ Row = tuple[int, Mapping[str, float]]
 
 
 class LateRow(NamedTuple):
-    """One call of `log` for an earlier step than the one under way, within which it is judged."""
+    """A call of `log` for a step before the current one. It is judged with the current step."""
 
-    step: int  # the one under way
+    step: int  # the current step
     values: Mapping[str, float]
-    late: int  # the one that it was logged for
+    late: int  # the earlier step that the values belong to
 
 
-# What a run is rebuilt from; a resume stands where training went back.
+# The entries from which a run is rebuilt; a resume marks where training was rolled back.
 History = Row | LateRow | Command | Resume
 
 
 def surviving_rows(
     journal: Stored, metrics: Collection[str], before: int | None = None
 ) -> Iterator[Row | LateRow | Command]:
-    """Yield the calls of `log` that no later resume undid, and the commands between them.
+    """Yield the calls of `log` that were not rolled back, and the commands between them.
 
-    Rows hold only these metrics, and what is new in them: several dicts of one step are one step,
-    and the first value of a metric counts, unless a later one is not finite. A row that came late
-    belongs to the step under way, and all of it is new: it goes with that step. `before` leaves out
-    that step and later ones, as if training went on there. No rollback undoes a command: somebody
-    gave it. No more than one row is in memory at a time.
+    - Rows hold only the given metrics, and only new values: several calls for one step are one
+      step, in which the first value of a metric wins unless a later one is not finite.
+    - A late row belongs to the step during which it arrived, and all of its values are new.
+    - `before` leaves out that step and later ones, as if training resumed there.
+    - Commands are never rolled back: a person gave them.
+    - Only one row is in memory at a time.
     """
     for entry in history(journal, metrics, before):
         if not isinstance(entry, Resume):
@@ -55,20 +56,20 @@ def history(
     *,
     after: tuple[int, int, Collection[str]] | None = None,
 ) -> Iterator[History]:
-    """Yield the same, and a resume where it undid something.
+    """Yield the same as `surviving_rows`, and each resume that rolled back steps.
 
-    `after` leaves out what stands before an offset, no rollback behind it undoing that: the offset,
-    the step under way there, and what that has had.
+    `after` leaves out everything before an offset, which no later rollback may affect. It holds the
+    offset, the current step at that point, and the metrics that this step already has.
     """
     start, last, had = after or (0, None, ())
     with opened(journal) as file:
         resumes = [(begin, resume.step) for begin, resume in resume_lines(file, start)]
         limits = limits_between([step for _, step in resumes], inf if before is None else before)
-        passed = 0  # resume lines
-        seen: set[str] = set(had)  # at the last step
+        passed = 0  # how many resume lines come before the current line
+        seen: set[str] = set(had)  # the metrics that the current step already has
         verifier = Verifier()
         verifier.sealed = start > 0
-        reached = -1 if last is None else last  # whether it counts or not
+        reached = -1 if last is None else last  # the last step read, even if rolled back later
         for begin, line in lines_between(file, start, whole_end(file)):
             if not verifier.passes(line) or not line.startswith(_SOUGHT):
                 continue
@@ -96,9 +97,10 @@ def history(
 
 
 def with_commands(rows: Iterable[Row], journal: Stored) -> Iterator[Row | Command]:
-    """Yield rows that somebody else has kept, and the commands of a journal between them.
+    """Yield rows from another source, with the commands of a journal between them.
 
-    A command takes effect before the row of its step, or where training went back to since.
+    A command takes effect before the row of its step, or before the step to which training was
+    rolled back after the command.
     """
     with opened(journal) as file:
         resumes = [(begin, resume.step) for begin, resume in resume_lines(file)]

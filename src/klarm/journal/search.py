@@ -1,6 +1,6 @@
-"""Looking things up in a journal of any length without reading all of it.
+"""Finds records in a journal of any length without decoding every line.
 
-For threads beside the training: long journals must not keep the interpreter from it.
+This is for threads that run beside training: reading a long journal must not hold the GIL for long.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from klarm.journal.records import Record, Resume, Started, Step, decoded
 from klarm.journal.rollbacks import Limit
 from klarm.types import Command, Event
 
-_PIECE = 2**17  # searched at once
-_FIRST_PIECE_BACK, _PIECE_BACK = 2**15, 2**18  # what is looked for from the end is mostly near it
-_FAR_BACK = 2**24  # a step that is not found so near the end is done without
+_CHUNK = 2**17  # bytes searched at a time
+# A search from the end begins with a small chunk: what it looks for is mostly near the end.
+_FIRST_CHUNK_BACK, _MAX_CHUNK_BACK = 2**15, 2**18
+_MAX_BACK = 2**24  # bytes; a step further from the end than this is not found
 _EVENT, _STEP, _RESUME = b'{"type":"event"', b'{"type":"step"', b'{"type":"resume"'
 _COMMAND = b'{"type":"command"'
 _OPENED, _STEP_OF = b'{"type":"event","event":"opened","incident":%d,', b'{"type":"step","step":%d,'
 
 
 class Place(NamedTuple):
-    """When a step was logged, and where its line in the journal ends."""
+    """The time at which a step was logged, and the offset where its line in the journal ends."""
 
     time: float
     end: int
@@ -36,7 +37,7 @@ class Place(NamedTuple):
 def recorded_events(journal: Path, start: int = 0) -> Iterator[tuple[int, int, Event]]:
     """Yield the events of a journal from an offset on, each with where its line begins and ends.
 
-    Every event has an id: in a journal of format 1, it is derived.
+    Every event has an id: in a journal of format 1, the id is derived.
     """
     began: float | None = None
     for begin, end, record in _records(journal, _EVENT, start):
@@ -52,7 +53,7 @@ def identified(event: Event, began: float) -> Event:
 
 
 def began_at(journal: Stored) -> float:
-    """Return when the first process of a run began; 0 if no run line can be read."""
+    """Return when the first process of a run started; 0 if no run line can be read."""
     return next((run.started for _, run in run_lines(journal)), 0.0)
 
 
@@ -78,7 +79,7 @@ def command_lines(journal: Stored) -> Iterator[tuple[int, Command]]:
 
 
 def opening_of(journal: Path, incident: int, id_: str = "") -> Event | None:
-    """Return the event that opened an incident: the last of its number, or the one of its id."""
+    """Return the last event that opened an incident with this number and, if given, this id."""
     began: float | None = None
     for _, record in _records_back(journal, (_OPENED % incident,)):
         if isinstance(record, Event):
@@ -91,15 +92,15 @@ def opening_of(journal: Path, incident: int, id_: str = "") -> Event | None:
 
 
 def place_of(journal: Path, step: int, end: int | None = None) -> Place | None:
-    """Return where a step was last logged, unless that is very far before the end or an offset."""
-    for behind, found in _records_back(journal, (_STEP_OF % step,), end, _FAR_BACK):
+    """Return where a step was last logged before the end or an offset, unless it is far back."""
+    for line_end, found in _records_back(journal, (_STEP_OF % step,), end, _MAX_BACK):
         if isinstance(found, Step):
-            return Place(found.time, behind)
+            return Place(found.time, line_end)
     return None
 
 
 def steps_back(journal: Stored, end: int | None = None) -> Iterator[Step]:
-    """Yield the steps before the end or an offset that no rollback before it undid, last first."""
+    """Yield the steps before the end or an offset, last first, without those rolled back."""
     limit = Limit()
     for _, record in _records_back(journal, (_STEP, _RESUME), end):
         if isinstance(record, Resume):
@@ -111,11 +112,11 @@ def steps_back(journal: Stored, end: int | None = None) -> Iterator[Step]:
 def _records(
     journal: Stored, beginning: bytes, start: int = 0
 ) -> Iterator[tuple[int, int, Record]]:
-    """Yield what counts of the lines that begin so, each with where it begins and ends."""
+    """Yield the valid records whose lines have a prefix, each with where it begins and ends."""
     with opened(journal) as file:
-        unsealed = _Unsealed(file)
+        validity = _Validity(file)
         for begin, line in _lines(file, beginning, start, whole_end(file)):
-            if unsealed.counts(begin, line) and (record := decoded(line)) is not None:
+            if validity.is_valid(begin, line) and (record := decoded(line)) is not None:
                 yield begin, begin + len(line), record
 
 
@@ -125,92 +126,96 @@ def _records_back(
     end: int | None = None,
     farthest: int | None = None,
 ) -> Iterator[tuple[int, Record]]:
-    """Yield what counts of the lines that begin so, the last first, each with where it ends."""
+    """Yield the valid records whose lines have one of the prefixes, last first, with their end."""
     with opened(journal) as file:
-        unsealed = _Unsealed(file)
+        validity = _Validity(file)
         end = whole_end(file) if end is None else end
         stop = 0 if farthest is None else max(0, end - farthest)
         for begin, line in _lines_back(file, beginnings, end, stop):
-            if unsealed.counts(begin, line) and (record := decoded(line)) is not None:
+            if validity.is_valid(begin, line) and (record := decoded(line)) is not None:
                 yield begin + len(line), record
 
 
-class _Unsealed:
-    """Tells of lines without a checksum whether they count: where klarm 0.1 wrote, they do."""
+class _Validity:
+    """Decides whether a line is valid. Only lines of klarm 0.1 may lack a checksum.
+
+    The run line before a line says which version wrote it. The latest decision is remembered.
+    """
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self._run_at = 0  # where the run line begins that decides
-        self._known_to = 0  # and up to where it does
-        self._counting: bool | None = None
+        self._run_at = 0  # where the run line of the latest decision begins
+        self._known_to = 0  # the offset up to which the decision applies
+        self._may_lack_checksum: bool | None = None
 
-    def counts(self, begin: int, line: bytes) -> bool:
-        """Return whether a line of the journal counts, with or without a checksum."""
+    def is_valid(self, begin: int, line: bytes) -> bool:
+        """Return whether the line that begins at an offset is valid."""
         verdict = checked(line)
         if verdict != "none":
             return verdict == "good"
         if line.startswith(RUN):
             record = decoded(line)
             return isinstance(record, Started) and record.format == 1
-        if self._counting is None or begin < self._run_at:
+        if self._may_lack_checksum is None or begin < self._run_at:
             self._decide(begin, 0)
         elif begin > self._known_to:
             self._decide(begin, self._known_to)
-        return bool(self._counting)
+        return bool(self._may_lack_checksum)
 
     def _decide(self, at: int, stop: int) -> None:
-        """Look for the last run line before an offset, no further back than to another."""
+        """Decide by the last run line before `at`, searching back to `stop`."""
         self._known_to = at
         for begin, line in _lines_back(self._file, (RUN,), at, stop):
             record, verdict = decoded(line), checked(line)
             if isinstance(record, Started) and (verdict == "good" or record.format == 1):
-                self._run_at, self._counting = begin, verdict == "none"
+                self._run_at, self._may_lack_checksum = begin, verdict == "none"
                 return
-        if stop == 0:  # the run line is damaged: what is written after it tells
+        if stop == 0:  # the run line is damaged: the lines after it decide
             self._file.seek(0)
-            beginning = self._file.read(_FIRST_PIECE_BACK).split(b"\n")
-            self._run_at, self._counting = 0, all(checked(line) == "none" for line in beginning)
+            first_lines = self._file.read(_FIRST_CHUNK_BACK).split(b"\n")
+            self._run_at = 0
+            self._may_lack_checksum = all(checked(line) == "none" for line in first_lines)
 
 
 def _lines_back(
     file: IO[bytes], beginnings: tuple[bytes, ...], end: int, stop: int
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that begin so, the last first, each with where it begins."""
-    at, size = end, _FIRST_PIECE_BACK
-    rest = b""  # of a line that begins before the piece
+    """Yield the lines that have one of the prefixes, last first, each with where it begins."""
+    at, size = end, _FIRST_CHUNK_BACK
+    rest = b""  # the end of a line that begins before the chunk
     while at > stop:
         size = min(size, at)
         at -= size
         file.seek(at)
-        piece = file.read(size) + rest
-        size = min(2 * size, _PIECE_BACK)
-        first = piece.find(b"\n")
-        rest = piece[: first + 1] if first >= 0 else piece
-        found = {sought: piece.rfind(b"\n" + sought) for sought in beginnings}
+        chunk = file.read(size) + rest
+        size = min(2 * size, _MAX_CHUNK_BACK)
+        first = chunk.find(b"\n")
+        rest = chunk[: first + 1] if first >= 0 else chunk
+        found = {prefix: chunk.rfind(b"\n" + prefix) for prefix in beginnings}
         while (last := max(found, key=found.__getitem__)) and (place := found[last]) >= 0:
-            line_end = piece.find(b"\n", place + 1) + 1
+            line_end = chunk.find(b"\n", place + 1) + 1
             if line_end:
-                yield at + place + 1, piece[place + 1 : line_end]
-            found[last] = piece.rfind(b"\n" + last, 0, place)
+                yield at + place + 1, chunk[place + 1 : line_end]
+            found[last] = chunk.rfind(b"\n" + last, 0, place)
     if at == 0 and rest.startswith(beginnings) and rest.endswith(b"\n"):
         yield 0, rest
 
 
 def _lines(file: IO[bytes], beginning: bytes, start: int, stop: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that begin so; others are passed over unread: a long run has millions."""
-    piece = b""
-    while start + len(piece) < stop:
-        file.seek(start + len(piece))
-        more = file.read(min(_PIECE, stop - start - len(piece)))
+    """Yield the lines that have a prefix; others are not split: a long run has millions."""
+    chunk = b""
+    while start + len(chunk) < stop:
+        file.seek(start + len(chunk))
+        more = file.read(min(_CHUNK, stop - start - len(chunk)))
         if not more:
             return
-        piece += more
-        whole = piece.rfind(b"\n") + 1
-        found = piece.find(beginning, 0, whole)
+        chunk += more
+        whole = chunk.rfind(b"\n") + 1
+        found = chunk.find(beginning, 0, whole)
         while found >= 0:
-            end = piece.index(b"\n", found) + 1
-            if found == 0 or piece[found - 1 : found] == b"\n":
-                yield start + found, piece[found:end]
-            found = piece.find(beginning, end, whole)
-        piece = piece[whole:]
+            end = chunk.index(b"\n", found) + 1
+            if found == 0 or chunk[found - 1 : found] == b"\n":
+                yield start + found, chunk[found:end]
+            found = chunk.find(beginning, end, whole)
+        chunk = chunk[whole:]
         start += whole

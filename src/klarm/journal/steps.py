@@ -1,4 +1,4 @@
-"""Steps of a journal, decoded many at once: nearly every line is one."""
+"""Decodes many step lines of a journal in one call, because nearly every line is a step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from klarm.journal.records import DECODE_ERRORS, Step, decoded
 
 
 class PlainStep(msgspec.Struct, tag_field="type", tag="step", gc=False):
-    """A step whose values are all numbers: the decoder has made sure of it."""
+    """A step whose values are all numbers, as the decoder has verified."""
 
     step: int
     time: float
@@ -22,7 +22,7 @@ _decode_lines = msgspec.json.Decoder(PlainStep).decode_lines
 
 
 def decoded_steps(lines: Sequence[bytes]) -> Sequence[AnyStep]:
-    """Return the steps on lines that begin as steps do; one that cannot be read is left out."""
+    """Return the steps on lines that begin like steps; unreadable ones are left out."""
     try:
         return _decode_lines(b"\n".join(lines))
     except DECODE_ERRORS:  # some value is text, such as "NaN"

@@ -1,4 +1,4 @@
-"""A snapshot, and the folder of them beside a journal."""
+"""A snapshot, and the folder of snapshots beside a journal."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ from klarm.journal import SavedFold
 from klarm.snapshots.graph import UnfitError
 
 FOLDER: Final = "snapshots"
-MAX_BYTES: Final = 2**20  # of a file
+MAX_BYTES: Final = 2**20  # the size of a snapshot file
 _MAX_UNPACKED: Final = 64 * 2**20
 _MAGIC: Final = b"klarm snapshot 1\n"
 _SUFFIX: Final = ".snapshot"
 EVERY_ROWS: Final = 2_000
-_KEPT, _RATIO = 8, 3  # files, and by how much each is older than the one before it
-_PIECE: Final = 2**20
+_MAX_FILES, _AGE_RATIO = 8, 3  # each file is up to this many times as old as the next newer one
+_CHUNK: Final = 2**20
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """The state of a run behind one of its rows."""
+    """The state of a run after one of its rows."""
 
-    step: int  # under way
-    rows: int  # so many were logged before
-    offset: int  # of the journal, where what comes after begins
-    settings: str  # a hash of what the state depends on
-    seen: list[str]  # metrics that the step under way has had
-    logged: dict[str, int]  # metrics and the last step of each
-    active: list[str]  # detectors
+    step: int  # the current step
+    rows: int  # how many rows were logged before
+    offset: int  # where the rest of the journal begins
+    settings: str  # a hash of the settings that the state depends on
+    seen: list[str]  # the metrics that the current step already has
+    logged: dict[str, int]  # the last step of each metric
+    active: list[str]  # the detectors that are active
     state: bytes  # msgpack
 
 
 class StoredSnapshot(msgspec.Struct, frozen=True):
-    """A snapshot as it lies on disk, with what the journal amounts to up to its place."""
+    """A snapshot as stored on disk, with a summary of the journal up to the snapshot's offset."""
 
     snapshot: Snapshot
     fold: SavedFold
-    crc: int  # of the journal up to its place
-    damaged: int  # lines up to there
-    first_damaged: int
+    crc: int  # the checksum of the journal up to the offset
+    damaged: int  # how many lines up to the offset are damaged
+    first_damaged: int  # the number of the first of them
 
 
 class Place(NamedTuple):
-    """What a file's name says of it."""
+    """The position of a snapshot in its run, as given by the name of its file."""
 
     offset: int
     step: int
@@ -62,7 +62,7 @@ _decode = msgspec.msgpack.Decoder(StoredSnapshot).decode
 
 
 def pack_state(data: Mapping[str, Any]) -> bytes:
-    """Return captured state as bytes; raise UnfitError for what msgpack cannot hold."""
+    """Return captured state as bytes; raise UnfitError if msgpack cannot hold it."""
     try:
         return _encode(data)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -70,31 +70,31 @@ def pack_state(data: Mapping[str, Any]) -> bytes:
 
 
 def unpack_state(state: bytes) -> dict[str, Any]:
-    """Return the captured state that bytes hold."""
+    """Return captured state from bytes, or raise UnfitError."""
     try:
         data = msgspec.msgpack.decode(state)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnfitError(str(error)) from None
     if not isinstance(data, dict):
-        raise UnfitError("it holds no state")
+        raise UnfitError("it does not hold any state")
     return data
 
 
 def pack(stored: StoredSnapshot) -> bytes:
-    """Return a snapshot as a file holds it; raise UnfitError if it is too large."""
+    """Return the content of a snapshot file; raise UnfitError if it is too large."""
     packed = zlib.compress(_encode(stored), 1)
     content = b"".join([_MAGIC, hashlib.sha256(packed).digest(), packed])
     if len(content) > MAX_BYTES:
-        raise UnfitError(f"it is of {len(content)} bytes, and {MAX_BYTES} is the limit")
+        raise UnfitError(f"it has {len(content)} bytes; the limit is {MAX_BYTES}")
     return content
 
 
 def unpack(content: bytes) -> StoredSnapshot:
-    """Return the snapshot that a file holds, or raise UnfitError."""
+    """Return the snapshot from the content of a file, or raise UnfitError."""
     begin = len(_MAGIC) + hashlib.sha256().digest_size
     packed = content[begin:]
     if content[: len(_MAGIC)] != _MAGIC or len(content) > MAX_BYTES:
-        raise UnfitError("it is no snapshot that this klarm can read")
+        raise UnfitError("it is not a snapshot that this version of klarm can read")
     if hashlib.sha256(packed).digest() != content[len(_MAGIC) : begin]:
         raise UnfitError("it is damaged")
     try:
@@ -105,14 +105,14 @@ def unpack(content: bytes) -> StoredSnapshot:
 
 
 class SnapshotFolder:
-    """The snapshots of a run on disk, a file each, named by where in the journal they belong."""
+    """The snapshots of a run on disk. The name of each file is its position in the journal."""
 
     def __init__(self, run: Path, every: int = EVERY_ROWS) -> None:
         self._every = every  # rows
         self.path = run.absolute() / FOLDER  # the script may change its directory
 
     def places(self) -> list[Place]:
-        """Return what is there, the newest first."""
+        """Return the positions of all snapshots, newest first."""
         found = []
         try:
             entries = os.listdir(self.path)  # noqa: PTH208
@@ -126,7 +126,7 @@ class SnapshotFolder:
         return sorted(found, reverse=True)
 
     def read(self, place: Place) -> StoredSnapshot:
-        """Return one of them, or raise UnfitError."""
+        """Read one snapshot, or raise UnfitError."""
         try:
             with place.path.open("rb") as file:
                 stored = unpack(file.read(MAX_BYTES + 1))
@@ -134,11 +134,11 @@ class SnapshotFolder:
             raise UnfitError(error.strerror or "it cannot be read") from None
         snapshot = stored.snapshot
         if (snapshot.offset, snapshot.step, snapshot.rows) != place[:3]:
-            raise UnfitError("it is of another place")
+            raise UnfitError("its content does not match its file name")
         return stored
 
     def write(self, snapshot: Snapshot, content: bytes) -> None:
-        """Add one, and delete those that are no longer needed. May raise OSError."""
+        """Write a snapshot, and delete those that are no longer needed. May raise OSError."""
         self.path.mkdir(exist_ok=True)
         name = f"{snapshot.offset:015d}-{snapshot.step}-{snapshot.rows}{_SUFFIX}"
         unfinished = self.path / "unfinished.tmp"
@@ -155,23 +155,23 @@ class SnapshotFolder:
         self.delete(*(place for place in places if place.rows not in kept))
 
     def delete_from(self, step: int) -> None:
-        """Delete those that training went back behind."""
+        """Delete the snapshots at or after a step: training was rolled back to it."""
         self.delete(*(place for place in self.places() if place.step >= step))
 
     def delete(self, *places: Place) -> None:
-        """Delete some, as far as that is possible."""
+        """Delete snapshots, ignoring errors."""
         for place in places:
             try:
                 place.path.unlink(missing_ok=True)
-            except OSError:  # one too many does no harm: its place in the journal is checked
+            except OSError:  # an extra file does no harm: it is checked against the journal
                 continue
 
 
 def thinned(rows: Sequence[int], every: int = EVERY_ROWS) -> set[int]:
-    """Return which snapshots to keep, given how many rows each is of: the older, the fewer.
+    """Return which snapshots to keep, given the row of each: the older, the fewer.
 
-    Ages are divided into bands, each three times as wide as the one before it. The oldest of each
-    band stays, and grows old until it belongs to the next; the newest stays, too.
+    Ages are divided into bands, each three times as wide as the one before it. The oldest snapshot
+    of each band is kept, and so moves into the next band as it ages. The newest is kept as well.
 
     >>> sorted(thinned(range(2_000, 60_001, 2_000)))
     [2000, 8000, 44000, 56000, 60000]
@@ -183,20 +183,20 @@ def thinned(rows: Sequence[int], every: int = EVERY_ROWS) -> set[int]:
     for row in rows:
         band, limit = 1, every
         while newest - row >= limit:
-            band, limit = band + 1, limit * _RATIO
+            band, limit = band + 1, limit * _AGE_RATIO
         oldest[band] = min(oldest.get(band, row), row)
     oldest[1] = newest
-    return {oldest[band] for band in sorted(oldest)[:_KEPT]}
+    return {oldest[band] for band in sorted(oldest)[:_MAX_FILES]}
 
 
 def checksums(journal: Path, offsets: Iterable[int]) -> dict[int, int]:
-    """Return the CRC-32 of a journal up to each of these offsets; of those it reaches."""
+    """Return the CRC-32 of a journal up to each offset, leaving out offsets beyond its end."""
     found: dict[int, int] = {}
     crc = at = 0
     with journal.open("rb", buffering=0) as file:
         for offset in sorted(offsets):
-            while at < offset and (piece := file.read(min(_PIECE, offset - at))):
-                crc, at = zlib.crc32(piece, crc), at + len(piece)
+            while at < offset and (chunk := file.read(min(_CHUNK, offset - at))):
+                crc, at = zlib.crc32(chunk, crc), at + len(chunk)
             if at != offset:
                 break
             found[offset] = crc

@@ -1,9 +1,9 @@
-"""The state of objects as plain data, and back: what a snapshot holds of detectors and incidents.
+"""Converts the state of detectors and incidents to plain data for a snapshot, and back.
 
-Nobody writes state methods: the attributes of klarm's own objects are walked. An object that exists
-by construction, such as a detector, is filled in place, so that functions it has bound to its parts
-stay bound to them. Functions and settings are no state; construction makes them. What is shared
-stays shared.
+klarm's own classes need no state methods: their attributes are walked. An object that construction
+creates, such as a detector, is filled in place, so that bound methods keep referring to the same
+objects. Functions and settings are not state, because construction creates them. Objects that are
+referenced several times are stored once and stay shared.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import msgspec
 from klarm.settings import settings_of
 
 _PLAIN: Final = frozenset((float, int, str, bool, type(None)))
-# What may stand in a snapshot besides plain data. It is made without running its code.
+# Objects of these modules may be in a snapshot. They are created without calling `__init__`.
 _OURS: Final = ("klarm.detectors", "klarm.stats", "klarm.incidents", "klarm.monitor", "klarm.types")
-# The first item of everything that is not plain.
+# Every value that is not plain is stored as a list that begins with one of these tags.
 _LIST, _TUPLE, _DEQUE, _SET, _FROZENSET, _DICT, _ROW, _OBJECT, _PART, _AGAIN, _METHOD = range(11)
 _TEXT: Final = frozenset((str,))
 _TUPLES: Final = frozenset((tuple,))
@@ -32,21 +32,21 @@ _ABSENT: Final = object()
 
 
 class UnfitError(Exception):
-    """A state that cannot be captured, or that does not fit what it is to be restored into."""
+    """A state cannot be captured, or does not fit the objects it is restored into."""
 
 
 class Capture:
-    """Turns the state of parts into plain data: lists, numbers and text that msgpack can hold.
+    """Converts the state of objects to plain data: lists, numbers and text that msgpack can hold.
 
-    `parts` are the objects that exist by construction, by name.
+    `parts` maps names to the objects that construction creates.
     """
 
     def __init__(self, parts: Mapping[str, object]) -> None:
         self._names = {id(part): name for name, part in parts.items()}
-        self._numbers: dict[int, int] = {}  # of what was met, in order
-        self._kept: list[object] = []  # so that no id is used twice
+        self._numbers: dict[int, int] = {}  # the number of each object by id, in order of visit
+        self._kept: list[object] = []  # keeps the objects alive, so that no id is used twice
         self._classes: dict[tuple[str, tuple[str, ...]], int] = {}
-        self._keys: dict[tuple[str, ...], int] = {}  # of dicts whose keys are text
+        self._keys: dict[tuple[str, ...], int] = {}  # the key sets of dicts whose keys are text
         self.data: dict[str, Any] = {
             "parts": {name: self._attributes(part, name) for name, part in parts.items()}
         }
@@ -54,7 +54,7 @@ class Capture:
         self.data["keys"] = [list(keys) for keys in self._keys]
 
     def _attributes(self, part: object, where: str) -> dict[str, Any]:
-        """Return what is state of a part's attributes, or what it says itself."""
+        """Return the attributes of a part that are state, or the result of its `get_state`."""
         state = getattr(part, "get_state", None)
         if state is not None:
             return {"": state()}
@@ -107,7 +107,7 @@ class Capture:
         self._note(value)
         values = self._items(value.values(), where)
         keys = tuple(value)
-        known = self._keys.get(keys)  # rows by the hundred hold the same keys
+        known = self._keys.get(keys)  # hundreds of rows have the same keys
         if known is None and _TEXT.issuperset(map(type, keys)):
             known = self._keys[keys] = len(self._keys)
         if known is not None:
@@ -115,10 +115,10 @@ class Capture:
         return [_DICT, self._items(keys, where), values]
 
     def _items(self, values: Iterable[Any], where: str) -> Any:
-        """Return the nodes of some values; of tuples of plain data, a dict that says so."""
+        """Return the nodes of values; tuples of plain data go into a dict that marks them."""
         items = list(values)
         kinds = set(map(type, items))
-        if kinds <= _PLAIN:  # windows hold hundreds of numbers
+        if kinds <= _PLAIN:  # the fast path: windows hold hundreds of numbers
             return items
         if kinds == _TUPLES and _PLAIN.issuperset(map(type, chain.from_iterable(items))):
             return {"tuples": items}
@@ -150,20 +150,20 @@ _WALKS: dict[type, Callable[[Capture, Any, str], Any]] = {
 
 
 class Restore:
-    """Fills parts with the state that was captured of others like them, fresh from construction.
+    """Fills newly constructed parts with the state that was captured from others like them.
 
-    Raises UnfitError if they are not alike. Then parts are in between and must be reset.
+    Raises UnfitError if the parts differ. Some may be filled by then, and all must be reset.
     """
 
     def __init__(self, data: Mapping[str, Any], parts: Mapping[str, object]) -> None:
         self._parts = parts
         self._met: list[Any] = []
-        self._filled: set[int] = set()  # what was filled in place
+        self._filled: set[int] = set()  # the ids of objects that hold restored state already
         try:
             self._classes = [(_class_of(name), names) for name, names in data["classes"]]
             self._keys = data["keys"]
             if data["parts"].keys() != parts.keys():
-                raise UnfitError("it is of other detectors")
+                raise UnfitError("it belongs to other detectors")
             for name, part in parts.items():
                 self._fill(part, data["parts"][name], name)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
@@ -184,7 +184,7 @@ class Restore:
             object.__setattr__(part, name, self._value(node, fresh.get(name, _ABSENT)))
 
     def _value(self, node: Any, existing: Any = _ABSENT) -> Any:
-        """Return what a node stands for: `existing`, filled, if that is of the same type."""
+        """Return the value of a node; `existing` is filled in place if its type fits."""
         if type(node) is not list:
             return node
         tag = node[0]
@@ -207,7 +207,7 @@ class Restore:
         if tag == _DEQUE:
             made = self._place(deque(maxlen=node[1]), existing)
             if made.maxlen != node[1]:
-                raise UnfitError("a window is of another size")
+                raise UnfitError("a window has another size")
             made.extend(self._items(node[2]))
         elif tag == _LIST:
             made = self._place([], existing)
@@ -220,11 +220,11 @@ class Restore:
             keys = self._keys[node[1]] if tag == _ROW else self._items(node[1])
             made.update(zip(keys, self._items(node[2]), strict=True))
         else:
-            raise UnfitError("it holds what is not known")
+            raise UnfitError(f"it holds an unknown tag {tag!r:.100}")
         return made
 
     def _place(self, fresh: Any, existing: Any) -> Any:
-        """Return the existing container, emptied, if there is one of that kind; else the fresh."""
+        """Return the existing container, emptied, if its type fits; else the fresh one."""
         chosen = fresh
         if type(existing) is type(fresh) and id(existing) not in self._filled:
             existing.clear()
@@ -261,7 +261,7 @@ class Restore:
 
 
 def state_names(value: object) -> list[str]:
-    """Return the attributes that an object has, but for the settings of a detector."""
+    """Return the names of an object's attributes, without the settings of a detector."""
     if isinstance(value, msgspec.Struct):
         return list(value.__struct_fields__)
     kind = type(value)
@@ -271,16 +271,16 @@ def state_names(value: object) -> list[str]:
 
 
 def class_name(kind: type) -> str:
-    """Return where a class is found."""
+    """Return the module and the qualified name of a class."""
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def _find_declared(kind: type) -> tuple[list[str], list[str]]:
-    """Return the slots and fields of a class, and what else may be attributes of its objects.
+    """Return the slots and fields of a class, and other names that its objects may have.
 
-    Those are the names in the code of its methods. Whoever asks an object for its `__dict__` makes
-    CPython give up the compact form that its attributes have, and from then on every step of the
-    run takes half as long again.
+    Those other names are taken from the code of its methods. Reading `__dict__` instead would make
+    CPython give up the compact storage of attributes, and every later step of the run would take
+    half as long again.
     """
     slots = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
     declared = [name for name in slots if name not in ("__weakref__", "__dict__")]
@@ -303,7 +303,7 @@ def _find_ours(kind: type) -> bool:
 
 
 def _class_of(name: str) -> type:
-    """Return a class of klarm's own that is loaded by now."""
+    """Return a class of klarm by its name; it must have been imported already."""
     module, _, path = name.partition(":")
     found = getattr(sys.modules.get(module), path, None)
     if not isinstance(found, type) or class_name(found) != name or not _is_ours(found):
@@ -312,7 +312,7 @@ def _class_of(name: str) -> type:
 
 
 def _is_made_by_construction(value: object) -> bool:
-    """Tell functions and settings, which a new object has by itself."""
+    """Return whether a value is a function or settings, which construction creates."""
     if type(value) in _PLAIN:
         return False
     if isinstance(value, BuiltinMethodType):  # a function of a module, such as math.log
@@ -321,14 +321,14 @@ def _is_made_by_construction(value: object) -> bool:
 
 
 def _find_settings(kind: type) -> bool:
-    """Tell a class whose objects are not changed, as constants and settings are."""
+    """Return whether the objects of a class never change: frozen ones, and settings."""
     if not dataclasses.is_dataclass(kind):
         return False
     frozen: bool = kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
     return frozen or bool(settings_of(kind))
 
 
-# Asked for every object, so remembered.
+# These are called for every object, so their results are cached.
 _declared: Callable[[type], tuple[list[str], list[str]]] = cache(_find_declared)
 _is_ours: Callable[[type], bool] = cache(_find_ours)
 _holds_settings: Callable[[type], bool] = cache(_find_settings)

@@ -1,4 +1,4 @@
-"""The snapshots of a run: the newest in memory, more of them on disk, written on a thread."""
+"""Keeps the snapshots of a run: the newest in memory, more on disk, written by a thread."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ from klarm.snapshots.file import (
 from klarm.snapshots.graph import UnfitError
 
 _IN_MEMORY: Final = 3
-# No more than one is written in this time. Training takes longer for 2,000 rows; where they come by
-# the thousand per second, as in a replay, the thread would compete for the interpreter.
+# At most one snapshot is written per this time. Training takes longer for 2,000 rows. In a replay,
+# thousands of rows arrive per second, and the thread would compete for the GIL.
 _MIN_SECONDS: Final = 10.0
-# The thread reads the journal in pieces, with pauses: the interpreter belongs to training. A piece
-# of this size takes it a millisecond or two; of smaller ones, it would get in the way more often.
-_PIECE: Final = 2**17
+# The thread reads the journal in chunks and pauses in between to leave the GIL to training. A chunk
+# of this size takes a millisecond or two; smaller ones would interrupt training more often.
+_CHUNK: Final = 2**17
 _PAUSE_SECONDS: Final = 0.001
-_CHECKSUM_PIECE: Final = 2**20
-_MAX_BEHIND, _MAX_WAITING = 4, 64  # snapshots, of some 40 kB each
-_CLOSING_SECONDS: Final = 3.0
-# How long it waits for lines that are not on disk yet.
-_PATIENCE_SECONDS: Final = 5.0
+_CHECKSUM_CHUNK: Final = 2**20
+_MAX_BEHIND, _MAX_WAITING = 4, 64  # snapshots in the queue, of about 40 kB each
+_MAX_CLOSE_SECONDS: Final = 3.0
+# How long the thread waits for lines of the journal that are not on disk yet.
+_MAX_WAIT_SECONDS: Final = 5.0
 
 _DONE: Final = object()
 
-Lines = tuple[int, int]  # that are damaged: how many, and the number of the first
+DamagedLines = tuple[int, int]  # how many there are, and the number of the first
 
 
 class Keeper:
-    """Keeps the snapshots of one run, and finds the one to go back to.
+    """Keeps the snapshots of one run, and finds the one to roll back to.
 
-    Without a journal on disk they are in memory only.
+    Without a journal on disk, snapshots are kept only in memory.
     """
 
     def __init__(self, journal: Path | None, notices: Notices, every: int = EVERY_ROWS) -> None:
@@ -56,19 +56,19 @@ class Keeper:
         self._folder = None if journal is None else SnapshotFolder(journal.parent, every)
         self._notices = notices
         self._in_memory: deque[Snapshot] = deque(maxlen=_IN_MEMORY)
-        self._earlier: list[Place] = []  # files of earlier processes whose journal is this one
-        self._crc = (0, 0)  # of the journal, and up to where
-        self.rows = 0  # that the newest snapshot of an earlier process is of
+        self._earlier: list[Place] = []  # files of earlier processes that fit the journal
+        self._crc = (0, 0)  # the checksum of the journal, and the offset it reaches to
+        self.rows = 0  # how many rows the newest snapshot of an earlier process covers
         self._writer: _Writer | None = None
-        # Whoever wants them at fewer rows, as tests do, wants them all.
+        # A smaller interval, as in tests, means that every snapshot is to be written.
         self._min_seconds = _MIN_SECONDS if every >= EVERY_ROWS else 0.0
-        self._unwritten: Snapshot | None = None  # the newest, if it is in memory only
+        self._unwritten: Snapshot | None = None  # the newest, if it is only in memory
         self._written_at = time.monotonic()
 
     def newest_stored(self) -> StoredSnapshot | None:
-        """Return the newest of earlier processes that fits the journal as it is.
+        """Return the newest snapshot of earlier processes that fits the journal.
 
-        Those that do not are deleted: they never will.
+        Snapshots that do not fit it are deleted.
         """
         if self._folder is None or self._journal is None:
             return None
@@ -78,14 +78,14 @@ class Keeper:
         self.rows = places[0].rows
         try:
             crcs = checksums(self._journal, [place.offset for place in places])
-        except OSError:  # whoever reads the journal next says so
+        except OSError:  # the next part that reads the journal reports it
             return None
         found: StoredSnapshot | None = None
         for place in places:
             try:
                 stored = self._folder.read(place)
                 if crcs.get(place.offset) != stored.crc:
-                    raise UnfitError("the journal is not the one that it was made of")
+                    raise UnfitError("it belongs to another journal")
             except UnfitError as error:
                 self.report(place.path.name, error)
                 self._folder.delete(place)
@@ -96,7 +96,7 @@ class Keeper:
         return found
 
     def take(self, snapshot: Snapshot, fold: SharedFold) -> None:
-        """Keep a snapshot; have it written. For the training thread."""
+        """Keep a snapshot and queue it for writing. For the training thread."""
         self._in_memory.append(snapshot)
         if self._folder is None or self._journal is None:
             return
@@ -113,14 +113,15 @@ class Keeper:
 
     @property
     def oldest(self) -> int:
-        """Where in the journal the oldest one in memory belongs; at the start until they are full.
+        """The journal offset from which a rollback may have to replay.
 
-        Before the first snapshots, a run is rebuilt from its first row.
+        It is the offset of the oldest snapshot in memory. It is 0 until there are three, because a
+        rollback to before the first snapshot replays from the first row.
         """
         return self._in_memory[0].offset if len(self._in_memory) == _IN_MEMORY else 0
 
     def before(self, step: int) -> Iterator[Snapshot]:
-        """Yield the snapshots from before a step that still count, the newest first."""
+        """Yield the snapshots from before a step that were not rolled back, newest first."""
         held = {snapshot.offset for snapshot in self._in_memory}
         for snapshot in reversed(self._in_memory):
             if snapshot.step < step:
@@ -142,7 +143,7 @@ class Keeper:
                 yield snapshot
 
     def forget_from(self, step: int) -> None:
-        """Let those go that are of a step or later: training goes on there."""
+        """Discard the snapshots at or after a step: training was rolled back to it."""
         kept = [snapshot for snapshot in self._in_memory if snapshot.step < step]
         self._in_memory = deque(kept, maxlen=_IN_MEMORY)
         if self._unwritten is not None and self._unwritten.step >= step:
@@ -154,32 +155,32 @@ class Keeper:
             self._folder.delete_from(step)
 
     def report(self, name: str, error: UnfitError) -> None:
-        """Say that a snapshot is of no use; the journal is, so nothing is lost but time."""
+        """Warn that a snapshot cannot be used. The journal is read instead, which takes longer."""
         self._notices.warn(
-            f"snapshot {name} is not used ({error!s:.200}); the journal is read instead"
+            f"snapshot {name} is ignored ({error!s:.200}); reading the journal instead"
         )
 
     def close(self, timeout: float) -> None:
-        """Have the newest written, and end the thread."""
+        """Write the newest snapshot, and end the thread."""
         self._write()
         if self._writer is not None:
             self._writer.close(timeout)
 
 
 class SharedFold:
-    """What the journal amounts to, for two threads: the one that trains, and the one that writes.
+    """The fold of a journal, shared by the training thread and the thread that writes snapshots.
 
-    Whoever reads or changes the fold holds the lock.
+    A thread must hold the lock to read or change the fold.
     """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.fold: Fold | None = None
-        self.damaged: Lines = (0, 0)
+        self.damaged: DamagedLines = (0, 0)
 
 
 class _Writer(ReportsFailures):
-    """The thread that brings the fold to a snapshot's place and writes both."""
+    """The thread that advances the fold to the offset of a snapshot and writes both."""
 
     def __init__(
         self,
@@ -192,15 +193,15 @@ class _Writer(ReportsFailures):
         self._journal, self._folder, self._fold = journal, folder, fold
         self.notices = notices
         self._crc, self._crc_to = crc
-        self.written: list[Place] = []  # and not deleted since
-        self._own: set[int] = set()  # offsets
+        self.written: list[Place] = []  # the files of this process that still exist
+        self._own: set[int] = set()  # the offsets of all snapshots that this process wrote
         self._has_failed = False
-        # A snapshot to write, a step from which on snapshots no longer count, or the end.
+        # A snapshot to write, a step from which on to delete snapshots, or None to stop.
         self._jobs: queue.SimpleQueue[Snapshot | int | None] = queue.SimpleQueue()
         self._closing = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._work, name="klarm-snapshots", daemon=True)
-        # RuntimeError: no more threads to be had; then there are those in memory.
+        # RuntimeError: no thread can be started; then snapshots are kept only in memory.
         with contextlib.suppress(RuntimeError):
             self._thread.start()
 
@@ -210,11 +211,11 @@ class _Writer(ReportsFailures):
             self._jobs.put(job)
 
     def close(self, timeout: float) -> None:
-        """Have what waits written, if that does not take long."""
+        """Write the queued snapshots, if that does not take long, and stop."""
         self._closing = True
         self._jobs.put(None)
         if self._thread.is_alive():
-            self._thread.join(min(timeout, _CLOSING_SECONDS))
+            self._thread.join(min(timeout, _MAX_CLOSE_SECONDS))
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(timeout)
@@ -224,7 +225,7 @@ class _Writer(ReportsFailures):
             self._try(job)
 
     def _next(self) -> Snapshot | int | None:
-        """Return what to do next. Rows may come faster than it reads: then the latest count."""
+        """Return the next job. If the thread falls behind, older snapshots are skipped."""
         job = self._jobs.get()
         while isinstance(job, Snapshot) and self._jobs.qsize() >= _MAX_BEHIND:
             job = self._jobs.get()
@@ -247,7 +248,7 @@ class _Writer(ReportsFailures):
         with self._fold.lock:
             fold = self._fold.fold
             if fold is None or fold.read_to != job.offset:
-                return  # training went back meanwhile, and has read further
+                return  # a rollback on the training thread has read further meanwhile
             stored = StoredSnapshot(job, fold.saved(), self._crc, *self._fold.damaged)
             content = pack(stored)
         self._own.add(job.offset)
@@ -255,38 +256,38 @@ class _Writer(ReportsFailures):
         self.written = [place for place in self._folder.places() if place.offset in self._own]
 
     def _wait_for(self, offset: int) -> bool:
-        """Wait until the journal is written up to there: a slow disk has a queue of its own."""
+        """Wait until the journal is written up to an offset: on a slow disk, lines are queued."""
         waited = 0.0
         while self._journal.stat().st_size < offset:
             waited += 0.05
-            if waited > _PATIENCE_SECONDS or self._stopping.wait(0.05):
+            if waited > _MAX_WAIT_SECONDS or self._stopping.wait(0.05):
                 return False
         return True
 
     def _advance(self, offset: int) -> bool:
-        """Bring checksum and fold to a place, piece by piece; return whether both got there."""
+        """Advance checksum and fold to an offset in chunks; return whether both reached it."""
         with self._journal.open("rb", buffering=0) as file:
             file.seek(self._crc_to)
             while self._crc_to < offset:
-                piece = file.read(min(_CHECKSUM_PIECE, offset - self._crc_to))
-                if not piece or self._stopping.is_set():
+                chunk = file.read(min(_CHECKSUM_CHUNK, offset - self._crc_to))
+                if not chunk or self._stopping.is_set():
                     return False
-                self._crc, self._crc_to = zlib.crc32(piece, self._crc), self._crc_to + len(piece)
+                self._crc, self._crc_to = zlib.crc32(chunk, self._crc), self._crc_to + len(chunk)
         fold = self._fold.fold
         if fold is None:
             return False
-        for _ in self._taking_turns(fold.update_slowly(offset, _PIECE)):
-            if not self._closing:  # else nobody else needs the interpreter
+        for _ in self._locked_steps(fold.update_slowly(offset, _CHUNK)):
+            if not self._closing:  # once training has ended, nothing else needs the GIL
                 self._stopping.wait(_PAUSE_SECONDS)
             if self._stopping.is_set() or self._fold.fold is not fold:
                 return False
         return fold.read_to == offset
 
-    def _taking_turns(self, pieces: Iterator[None]) -> Iterator[None]:
-        """Yield what another iterator does, each step of it under the lock."""
+    def _locked_steps(self, steps: Iterator[None]) -> Iterator[None]:
+        """Advance an iterator, holding the lock during each step but not between steps."""
         while True:
             with self._fold.lock:
-                if next(pieces, _DONE) is _DONE:
+                if next(steps, _DONE) is _DONE:
                     return
             yield
 
@@ -294,6 +295,6 @@ class _Writer(ReportsFailures):
         if not self._has_failed:
             self._has_failed = True
             self.notices.warn(
-                f"no snapshot of {self._journal.parent} could be written ({error!s:.200}): "
-                "to go back or to resume takes longer"
+                f"cannot write a snapshot of {self._journal.parent} ({error!s:.200}): rollbacks "
+                "and resuming take longer"
             )
