@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from hypothesis import settings
 import klarm
 from klarm import api, boundary
 from klarm.channels.message import Context, Message, message_of
-from klarm.detectors import CATALOGUE
+from klarm.detectors import CATALOGUE, installed_detectors
+from klarm.plugins import plugins
 from klarm.types import Event
 
 settings.register_profile("klarm", deadline=None, max_examples=150)
@@ -39,6 +41,18 @@ def one_detector(clean_place: None, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in CATALOGUE:
         if kind.name != "kl_explosion":
             monkeypatch.setenv(f"KLARM_{kind.name.upper()}__ENABLED", "false")
+
+
+@pytest.fixture
+def site(clean_place: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have packages that a test puts into the folder `site` be found, and forgotten later."""
+    monkeypatch.syspath_prepend(str(Path("site").absolute()))
+    plugins.cache_clear()
+    installed_detectors.cache_clear()
+    yield
+    sys.modules.pop("late_package", None)
+    plugins.cache_clear()
+    installed_detectors.cache_clear()
 
 
 @pytest.fixture(autouse=True)

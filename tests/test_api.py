@@ -221,17 +221,6 @@ def test_a_resumed_run_says_its_kinds_once_and_again_when_they_change() -> None:
     assert bindings("", 5) == [k3, k1, {}]
 
 
-def test_an_integration_may_say_what_logs_but_the_user_goes_first() -> None:
-    """Before the first step, to a monitor that is there already."""
-    monitor = klarm.init("a", console=False)
-    monitor.logged_by("trl/AsyncGRPOTrainer")
-    klarm.log({"kl": 0.1})
-    assert monitor.binding.keys == {"kl_old": "kl"}
-    monitor = klarm.init("b", console=False, framework="trl")
-    monitor.logged_by("sb3")
-    assert monitor.binding.framework == "trl"
-
-
 def test_who_is_told_from_elsewhere_needs_no_secret_here() -> None:
     """The training node has neither the network nor the keys; channels are checked all the same."""
     hook = {"type": "webhook", "url": {"env": "NOT_HERE"}}

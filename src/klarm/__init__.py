@@ -12,32 +12,49 @@ from klarm.version import __version__
 
 if TYPE_CHECKING:
     from klarm.api import finish, init, log
+    from klarm.channels import Channel
+    from klarm.channels.message import Message
     from klarm.config import Config
+    from klarm.detectors import Detector
     from klarm.monitor import Monitor
-    from klarm.settings import ConfigError
-    from klarm.types import Alert, Severity
+    from klarm.settings import ConfigError, Secret, setting
+    from klarm.types import Alert, Event, Incident, Severity
 
 __all__ = [
     "Alert",
+    "Channel",
     "Config",
     "ConfigError",
+    "Detector",
+    "Event",
+    "Incident",
+    "Message",
     "Monitor",
+    "Secret",
     "Severity",
     "__version__",
     "finish",
     "init",
     "log",
+    "setting",
 ]
 
 _HOMES = {
     "Alert": "types",
+    "Channel": "channels",
     "Config": "config",
     "ConfigError": "settings",
+    "Detector": "detectors",
+    "Event": "types",
+    "Incident": "types",
+    "Message": "channels.message",
     "Monitor": "monitor",
+    "Secret": "settings",
     "Severity": "types",
     "finish": "api",
     "init": "api",
     "log": "api",
+    "setting": "settings",
 }
 
 

@@ -6,13 +6,15 @@ import atexit
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from klarm.channels import Channel
 from klarm.config import Config, load
 from klarm.console import Console
 from klarm.delivery import deliver_events
+from klarm.detectors import Detector
 from klarm.journal import (
     FILE_NAME,
     FORMAT,
@@ -37,17 +39,21 @@ _before_init = Notices()
 
 def init(
     run: str | None = None,
-    config: str | os.PathLike[str] | None = None,
+    config: str | os.PathLike[str] | Config | None = None,
     *,
+    detectors: Sequence[Detector | type[Detector]] = (),
+    channels: Sequence[Channel] | Mapping[str, object] = (),
     rank: int | None = None,
     **overrides: object,
 ) -> Monitor:
     """Start watching a run and return its monitor; from now on `klarm.log` goes to it.
 
-    `config` names a file to read in place of klarm.yaml. Overrides are settings by section, as in
-    the file: `klarm.init("my-run", kl_explosion={"sigma_multiplier": 5.0})`. `framework` says what
-    logs, and `metrics` where to read what klarm does not find. The name of an earlier run resumes
-    it. A wrong configuration raises ConfigError here; nothing later raises.
+    `config` names a file to read in place of klarm.yaml, or is a `Config`. `detectors` are watched
+    with besides klarm's own, and `channels` are told, or are the section of klarm.yaml.
+    Overrides are settings by section, as in the file:
+    `klarm.init("my-run", kl_explosion={"sigma_multiplier": 5.0})`. `framework` says what logs, and
+    `metrics` where to read what klarm does not find. The name of an earlier run resumes it. A wrong
+    configuration raises ConfigError here; nothing later raises.
 
     In a distributed run, rank 0 records and speaks. The others have the same monitor without a
     journal and without a voice: given the same numbers, they decide the same. Without `rank`, the
@@ -55,6 +61,10 @@ def init(
     """
     if run is not None:
         overrides["run"] = run
+    if detectors:
+        overrides["detectors"] = detectors
+    if channels:
+        overrides["channels"] = channels
     return start(load(config, overrides), rank=rank)
 
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -51,6 +51,8 @@ def raw(text: str | bytes) -> list[str]:
 class Hostile(KLExplosionDetector):
     """A detector of somebody's own, whose words come from anywhere."""
 
+    name: ClassVar[str] = "hostile"
+
     def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
         if step == 3:
             raise RuntimeError(HOSTILE)
@@ -63,7 +65,6 @@ class Hostile(KLExplosionDetector):
 def hostile_run(monitor: Monitor) -> None:
     """Hand over all that a trainer can, with the characters wherever a text is."""
     kind = type("Odd" + HOSTILE.replace("\udcff", ""), (), {})
-    monitor.logged_by(HOSTILE)
     for step in range(8):
         row = {
             f"loss/{HOSTILE}": 1.0,
@@ -80,7 +81,7 @@ def hostile_run(monitor: Monitor) -> None:
     monitor.log({f"critic_loss{HOSTILE}": math.nan, "kl": math.nan}, 9)
     monitor.log({"kl": 0.1}, HOSTILE)
     monitor.say(f"an integration says {HOSTILE}")
-    monitor.source(f"/log/{HOSTILE}", 0)
+    monitor._source(f"/log/{HOSTILE}", 0)
     monitor.resume(HOSTILE)  # type: ignore[arg-type]
     monitor.apply(Command(command="close", key="1", time=0.0, by=HOSTILE, incident="x"))
 
@@ -94,7 +95,6 @@ def test_nothing_of_a_run_reaches_its_outputs_raw(
 ) -> None:
     """Console, records of logging, journal, deliveries, and the messages of every channel."""
     monkeypatch.setattr("klarm.boundary.raise_failures", False)
-    monkeypatch.setattr("klarm.config.layers.CATALOGUE", [Hostile])
     caplog.set_level(logging.DEBUG)
     ids = dict.fromkeys(("ts", "id", "channel"), HOSTILE[:-1])
     service.answers[:] = [reply(200, {"ok": True, **ids})]
@@ -103,7 +103,12 @@ def test_nothing_of_a_run_reaches_its_outputs_raw(
     monkeypatch.setattr(EchoingMail, "heard", mails)
     channels = setups(service.url, smtp)
     with klarm.init(
-        "a", url=f"https://example.org/{HOSTILE}", channels=channels, console_alerts=True
+        "a",
+        url=f"https://example.org/{HOSTILE}",
+        channels=channels,
+        console_alerts=True,
+        framework=HOSTILE,
+        detectors=[Hostile()],
     ) as monitor:
         hostile_run(monitor)
         monitor.finish(timeout=5.0)
@@ -188,7 +193,7 @@ def foreign_run(folder: Path) -> int:
     klarm.finish()
     monitor.log({"kl": 0.1, "x": 1.0}, 0)
     monitor.checkpoint(0, "/ckpt/0")
-    monitor.source("/log", 0)
+    monitor._source("/log", 0)
     monitor.log({"kl": math.nan}, 1)
     (known,) = monitor.critical
     command = Command(command="ack", key="k", time=1.0, by="ann", incident=known.id)

@@ -32,8 +32,9 @@ def run(example: str, *arguments: str) -> list[dict[str, object]]:
 
 
 def test_every_example_is_tested() -> None:
-    """A new one as well."""
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == METRICS.keys()
+    """A new one as well. Those of one's own parts need no framework: tests/test_examples.py."""
+    found = {path.stem for path in EXAMPLES.glob("*.py") if not path.stem.startswith("custom_")}
+    assert found == METRICS.keys()
 
 
 @pytest.mark.parametrize("example", METRICS)

@@ -137,7 +137,7 @@ def test_a_failure_of_ours_leaves_trackio_alone(
     """A detector that breaks is said once, and Trackio has every step."""
     monkeypatch.setattr(boundary, "raise_failures", False)
 
-    def broken(self: Detector, step: int, value: float, metrics: object) -> None:
+    def broken(self: Detector, step: int, value: float) -> None:
         raise RuntimeError("broken detector")
 
     monkeypatch.setattr(KLExplosionDetector, "_observe", broken)

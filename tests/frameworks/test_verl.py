@@ -114,7 +114,7 @@ def test_a_failure_of_ours_leaves_verls_other_backends_alone(
     monkeypatch.setattr(boundary, "raise_failures", False)
     monkeypatch.setenv("VERL_FILE_LOGGER_PATH", "verl.jsonl")
 
-    def broken(self: Detector, step: int, value: float, metrics: object) -> None:
+    def broken(self: Detector, step: int, value: float) -> None:
         raise RuntimeError("broken detector")
 
     monkeypatch.setattr(KLExplosionDetector, "_observe", broken)

@@ -208,7 +208,7 @@ def test_a_failure_of_ours_leaves_wandb_alone(
     """In a detector or in the mirror itself: W&B has every step, and it is said once."""
     monkeypatch.setattr(boundary, "raise_failures", False)
 
-    def broken(self: Detector, step: int, value: float, metrics: object) -> None:
+    def broken(self: Detector, step: int, value: float) -> None:
         raise RuntimeError("broken detector")
 
     monkeypatch.setattr(KLExplosionDetector, "_observe", broken)

@@ -93,7 +93,7 @@ class OwnDetector(Detector):
     def _start(self) -> None:
         self.total = 0.0
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:
+    def _observe(self, step: int, value: float) -> Alert | None:
         self.total += value
         return None
 

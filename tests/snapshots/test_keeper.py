@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 
@@ -198,9 +197,9 @@ def test_only_the_rows_behind_a_snapshot_are_read_again(clean_place: None) -> No
     seen: list[int] = []
 
     class Counting(OwnDetectorWithState):
-        def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:
+        def _observe(self, step: int, value: float) -> Alert | None:
             seen.append(step)
-            return super()._observe(step, value, metrics)
+            return super()._observe(step, value)
 
     def watch() -> Monitor:
         return Monitor("a", [Counting()], FileJournal(RUN, print), snapshot_rows=EVERY)

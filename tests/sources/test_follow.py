@@ -52,7 +52,7 @@ class Followed:
         steps: list[object] = []
         for row in self.follower.poll():
             if isinstance(row, Source):
-                self.monitor.source(row.path, row.kept)
+                self.monitor._source(row.path, row.kept)
             else:
                 steps.append(row.step)
                 self.monitor.log(row.metrics, row.step)

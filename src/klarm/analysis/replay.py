@@ -68,13 +68,13 @@ def replay(
             # An earlier process that did not say that it ended was killed: it said no more.
             config = configure(row.config if isinstance(row, Started) else None)
             monitor = _monitor(config, journal, ids, of_journal=isinstance(row, Started))
-            monitor.bound(origins)
+            monitor._bound(origins)
             of_journal = isinstance(row, Started)
         if isinstance(row, Resume):
             monitor.resume(row.step)
         elif isinstance(row, Bound):
             origins.update(row.origins())
-            monitor.bound(origins)
+            monitor._bound(origins)
         elif isinstance(row, Checkpoint):
             monitor.checkpoint(row.step, row.path)
         elif isinstance(row, Command):

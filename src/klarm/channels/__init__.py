@@ -1,10 +1,16 @@
-"""The catalogue: every kind of channel klarm has. A new one is one file and one line here."""
+"""The catalogue: every kind of channel klarm has. A new one is one file and one line here.
+
+Other packages bring theirs by entry points.
+"""
 
 from __future__ import annotations
 
 import importlib
 
 from klarm.channels.base import Channel
+from klarm.plugins import CHANNELS as GROUP
+from klarm.plugins import PluginError, not_a_kind_of, plugins
+from klarm.settings import ConfigError
 
 # The class by the type, which is the name of its file; loaded when a channel of it is set up.
 CHANNELS: dict[str, str] = {
@@ -18,12 +24,40 @@ CHANNELS: dict[str, str] = {
     "heartbeat": "HeartbeatChannel",
 }
 
-__all__ = ["CHANNELS", "Channel", "channel_kind"]
+__all__ = ["CHANNELS", "Channel", "channel_kind", "channel_problem", "known_channels"]
+
+
+def known_channels() -> list[str]:
+    """Return the types that klarm has, then those that other packages bring."""
+    return list(dict.fromkeys([*CHANNELS, *plugins(GROUP)]))
 
 
 def channel_kind(type_: str) -> type[Channel]:
-    """Return the class of a type that is in the catalogue."""
+    """Return the class of a known type; raise ConfigError if a package's cannot be used."""
+    if type_ not in CHANNELS:
+        return _installed_kind(type_)
     kind: type[Channel] = getattr(
         importlib.import_module(f"klarm.channels.{type_}"), CHANNELS[type_]
     )
     return kind
+
+
+def channel_problem(kind: type[Channel]) -> str:
+    """Say why a class cannot be a channel; empty if it can."""
+    wrong = not_a_kind_of(Channel, kind)
+    if not wrong and not isinstance(getattr(kind, "type", None), str):
+        wrong = f'{kind.__name__}.type must be a str, as in type: ClassVar[str] = "my_channel"'
+    return wrong
+
+
+def _installed_kind(type_: str) -> type[Channel]:
+    def problem(kind: type[Channel]) -> str:
+        wrong = channel_problem(kind)
+        if not wrong and kind.type != type_:
+            wrong = f"the entry point is called {type_}, its channel {kind.type!r:.80}"
+        return wrong
+
+    try:
+        return plugins(GROUP)[type_].load(Channel, problem)  # type: ignore[type-abstract]
+    except PluginError as error:
+        raise ConfigError(f"the channel {type_} of {error}") from None

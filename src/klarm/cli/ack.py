@@ -30,7 +30,7 @@ def ack(incident: str, run: str | None, config_file: Path | None, by: str | None
     Cancels its pending notifications, except critical ones and escalations; those carry the name.
     Channels that were notified of the incident are notified of its end, too.
     """
-    settings = load(config_file)
+    settings = load(config_file, lenient=True)
     found = find_incident(incident, run, settings)
     record, folder = found.incident, found.folder
     who = by or getpass.getuser()

@@ -32,7 +32,7 @@ def close(
     worse. With --accept, detectors start afresh from the level where it is, and checkpoints saved
     during the incident count as good.
     """
-    found = find_incident(incident, run, load(config_file))
+    found = find_incident(incident, run, load(config_file, lenient=True))
     record = found.incident
     if not record.is_open:
         raise click.ClickException(

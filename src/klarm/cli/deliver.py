@@ -46,7 +46,9 @@ def deliver(
     could not reach gets a single try from each of the following, until one succeeds. The exit code
     is 1 if something is left or rejected, and nobody has acknowledged it.
     """
-    settings = load(config_file, {"dir": str(directory)}, overrides_from="klarm deliver")
+    settings = load(
+        config_file, {"dir": str(directory)}, overrides_from="klarm deliver", lenient=True
+    )
     routes = outgoing.routes_of(settings)
     if not routes:
         raise click.UsageError("no channel is configured: nobody could be notified")

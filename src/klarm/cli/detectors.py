@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from klarm.detectors import CATALOGUE
+from klarm.detectors import known_detectors
 from klarm.metrics import METRICS
 from klarm.settings import settings_of
 from klarm.terminal import rich_console
@@ -17,11 +17,12 @@ def detectors() -> None:
     from rich.text import Text
 
     console = rich_console()
-    for kind in CATALOGUE:
-        metric = METRICS[kind.watches[0]]
+    for kind in known_detectors():
+        name = kind.watches[0]
+        metric = f"{name}: {METRICS[name].meaning}" if name in METRICS else name
         first_sentence = (kind.__doc__ or "").strip().split("\n")[0]
         console.print(Text.assemble((kind.name, "bold"), f"  {first_sentence}"))
-        watched = "every metric" if kind.watches_all else f"{metric.name}: {metric.meaning}"
+        watched = "every metric" if kind.watches_all else metric
         console.print(f"  watches {watched}", highlight=False)
         table = Table(box=None, padding=(0, 2), show_header=False)
         table.add_column(no_wrap=True, style="cyan")

@@ -70,7 +70,9 @@ def follow(
     ends it, with exit code 0; 1 if something could not be delivered, 2 if the log cannot be
     followed.
     """
-    settings = load(config_file, {"run": run} if run else None, overrides_from="--run")
+    settings = load(
+        config_file, {"run": run} if run else None, overrides_from="--run", lenient=True
+    )
     name = settings.run or _name_for(log)
     journal = run_folder(settings.dir, name) / FILE_NAME
     if not settings.run:
@@ -142,7 +144,7 @@ class Watch:
             any_new = self.any_new = True
             monitor = self._monitor = self._monitor or self._started()
             if isinstance(row, Source):
-                monitor.source(row.path, row.kept)
+                monitor._source(row.path, row.kept)
             else:
                 monitor.log(row.metrics, row.step)
             if stopping.is_set():

@@ -57,7 +57,7 @@ def incidents(run: str | None, named: str | None, form: str, config_file: Path |
     """
     if run is not None and named is not None:
         raise click.UsageError(f"say which run once: {run}, or --run {named}")
-    settings = load(config_file)
+    settings = load(config_file, lenient=True)
     folder = find_run(run or named, settings)
     head = started(folder)
     journal = folder / FILE_NAME

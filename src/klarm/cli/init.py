@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from klarm.config import DEFAULT_FILE, SECTIONS, TOP_LEVEL
+from klarm.config import DEFAULT_FILE, TOP_LEVEL, known_sections
 from klarm.settings import Setting
 from klarm.terminal import echo
 
@@ -56,7 +56,7 @@ def default_yaml() -> str:
     """Return the text of a klarm.yaml that changes nothing."""
     parts = [_HEAD]
     parts += [_line(declared, indent="") for declared in TOP_LEVEL.values()]
-    for name, settings in SECTIONS.items():
+    for name, settings in known_sections().items():
         parts.append(f"\n{name}:\n")
         parts += [_line(declared, indent="  ") for declared in settings.values()]
     return "".join([*parts, _TAIL, _CHANNELS])

@@ -66,10 +66,16 @@ def replay(
     it could be watched (see --fail-on), 2 if not.
     """
     changes = _parse(settings)
+    remarked: set[str] = set()
 
     def configure(recorded: Mapping[str, object] | None) -> Config:
         recorded = recorded if config_file is None else None
-        return load(config_file, changes, overrides_from="--set", recorded=recorded)
+        config = load(config_file, changes, overrides_from="--set", recorded=recorded, lenient=True)
+        for remark in config.remarks:
+            if remark not in remarked:
+                _say(remark)
+        remarked.update(config.remarks)
+        return config
 
     configure(None)  # a mistake in the settings is said before the log is read
     found = run_replay(_with_progress(read_log(log, _say)), configure, ids_in(log))

@@ -66,7 +66,7 @@ def serve(
     klarm.yaml say. Only this machine can reach the page, unless --host says otherwise; then a token
     is needed.
     """
-    root = directory or Path(load().dir).expanduser()
+    root = directory or Path(load(lenient=True).dir).expanduser()
     if logs or directory is None:  # the first run may be yet to come
         root.mkdir(parents=True, exist_ok=True)
     server = page_server(root, host, port, token, allowed_hosts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -12,8 +13,8 @@ from klarm.cli.options import config_option, run_option
 from klarm.cli.runs import find_run, started, tell_run
 from klarm.config import load
 from klarm.delivery import Outbox, Silence, last_step, parse_span, silence_in_words
-from klarm.detectors import CATALOGUE
-from klarm.journal import new_key
+from klarm.detectors import known_signals
+from klarm.journal import FILE_NAME, new_key, recorded_events
 from klarm.settings import did_you_mean
 from klarm.terminal import echo
 from klarm.types import Command
@@ -42,17 +43,15 @@ def silence(
     The incidents are still recorded and shown. Critical ones are still sent, unless --even-critical
     is given. What is open when the silence ends, by itself or with --off, is sent then.
     """
-    signals = sorted({kind.signal for kind in CATALOGUE})
-    if signal not in signals:
-        hint = did_you_mean(signal, signals) or f"; there are {', '.join(signals)}"
-        raise click.UsageError(f"there is no signal {signal}{hint}")
+    if signal not in known_signals():
+        _check_signal(signal, run, config_file)
     if off and (span is not None or even_critical):
         raise click.UsageError(
             "--off ends all silences of a signal: it takes no --for, no --even-critical"
         )
     if span is None and not off:
         raise click.UsageError("say for how long, as in --for 2h, or --off to end a silence")
-    folder = find_run(run, load(config_file))
+    folder = find_run(run, load(config_file, lenient=True))
     head = started(folder)
     now = time.time()
     who = by or getpass.getuser()
@@ -89,3 +88,15 @@ def silence(
     )
     silence = Silence(signal, who, until_step, until_time, even_critical)
     echo(f"run {head.run}: {silence_in_words(silence)}")
+
+
+def _check_signal(signal: str, run: str | None, config_file: Path | None) -> None:
+    """Refuse a signal that no detector has, unless one of the training script's own has it."""
+    of_run: set[str] = set()
+    with suppress(click.ClickException):  # that there is no run is said later
+        journal = find_run(run, load(config_file, lenient=True)) / FILE_NAME
+        of_run = {event.signal for _, _, event in recorded_events(journal)}
+    if signal not in of_run:
+        signals = sorted({*known_signals(), *of_run})
+        hint = did_you_mean(signal, signals) or f"; there are {', '.join(signals)}"
+        raise click.UsageError(f"there is no signal {signal}{hint}")

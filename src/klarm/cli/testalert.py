@@ -27,7 +27,7 @@ def testalert(channel: str | None, config_file: Path | None) -> None:
 
     Exit code 1 if it did not get through everywhere.
     """
-    settings = load(config_file)
+    settings = load(config_file, lenient=True)
     if channel is not None and settings.channel_settings:
         _check_name(channel, settings.channel_settings)
         settings = settings.only(channel)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from klarm.config.channels import SECTION
+from klarm.config.config import TOP_LEVEL, Config
 from klarm.config.file import DEFAULT_FILE
-from klarm.config.layers import SECTIONS, TOP_LEVEL, Config, load
+from klarm.config.layers import SECTIONS, known_sections, load
 
 __all__ = [
     "DEFAULT_FILE",
@@ -12,5 +13,6 @@ __all__ = [
     "SECTIONS",
     "TOP_LEVEL",
     "Config",
+    "known_sections",
     "load",
 ]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from klarm.channels import CHANNELS, channel_kind
-from klarm.channels.base import Channel
+from klarm.channels import Channel, channel_kind, known_channels
 from klarm.channels.message import Message
-from klarm.detectors import CATALOGUE
+from klarm.config.extras import given_channel, remade, set_by_hand
+from klarm.detectors import known_signals
 from klarm.settings import (
     HIDDEN,
     ConfigError,
@@ -61,17 +61,24 @@ class Route:
         )
 
 
-def route_of(name: str, values: Mapping[str, object]) -> Route:
-    """Make a channel with its route, reading its secrets; raise ConfigError if one is not there."""
-    kind = channel_kind(str(values[_TYPE]))
+def route_of(name: str, values: Mapping[str, object], given: Channel | None = None) -> Route:
+    """Make a channel with its route, reading its secrets; raise ConfigError if one is not there.
+
+    `given` is the object to make it like, where a script gave one.
+    """
+    kind = channel_kind(str(values[_TYPE])) if given is None else type(given)
     own = {key: value for key, value in values.items() if key in settings_of(kind)}
     rest = {key: value for key, value in values.items() if key in settings_of(Route)}
-    return Route(channel=kind(name=name, **own), **rest)  # type: ignore[arg-type]
+    named: dict[str, object] = {"name": name, **own}
+    channel = kind(**named) if given is None else remade(given, named)  # type: ignore[arg-type]
+    return Route(channel=channel, **rest)  # type: ignore[arg-type]
 
 
-def recorded_channel(values: Mapping[str, object]) -> dict[str, object]:
+def recorded_channel(
+    values: Mapping[str, object], given: Channel | None = None
+) -> dict[str, object]:
     """Return the settings of a channel as a journal may hold them."""
-    declared = settings_of(channel_kind(str(values[_TYPE])))
+    declared = settings_of(channel_kind(str(values[_TYPE])) if given is None else type(given))
     recorded = {}
     for key, value in values.items():
         is_private = key in declared and declared[key].private
@@ -87,8 +94,15 @@ class ChannelSettings:
     secret.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, signals: Collection[str] = (), *, lenient: bool = False) -> None:
+        """Begin. `signals` are known besides those of klarm's and of installed detectors.
+
+        Where it is lenient, names that only a training script may know are no mistake.
+        """
         self.remarks: list[str] = []
+        self.given: dict[str, Channel] = {}  # objects that a script gave
+        self._signals = signals
+        self._lenient = lenient
         # What was given, and by which layer: channel -> setting -> (value, source).
         self._file = ""
         self._given: dict[str, dict[str, tuple[object, str]]] = {}
@@ -100,6 +114,8 @@ class ChannelSettings:
             return
         if in_file:
             self._file = source
+        if isinstance(content, list | tuple) and not in_file:
+            content = _by_name(content, source)
         if not isinstance(content, Mapping):
             raise ConfigError(f"{source}: {SECTION} must be a section: a name, and its settings")
         for name, settings in content.items():
@@ -110,6 +126,11 @@ class ChannelSettings:
                     f"{source}: {SECTION}: {shown_name(name)} cannot be a channel's name; as in "
                     "`slack: {webhook_url: {env: SLACK_WEBHOOK}}`"
                 )
+            if isinstance(settings, Channel):
+                self.given[name] = channel = given_channel(settings, source)
+                given = self._of(name, source)
+                given.update({key: (v, source) for key, v in set_by_hand(channel).items()})
+                continue
             if settings is not None and not isinstance(settings, Mapping):
                 raise ConfigError(
                     f"{source}: {SECTION}.{name} must be a section, as in "
@@ -141,12 +162,25 @@ class ChannelSettings:
 
     def checked(self) -> dict[str, dict[str, object]]:
         """Return every setting of every channel, or raise ConfigError."""
-        return {name: self._checked(name, given) for name, given in self._given.items()}
+        known = known_channels()
+        return {
+            name: self._checked(name, given)
+            for name, given in self._given.items()
+            if not (self._lenient and self._is_foreign(name, given, known))
+        }
+
+    def _is_foreign(self, name: str, given: Mapping[str, object], types: Collection[str]) -> bool:
+        """Tell whether this looks like the section of a channel that a script gives."""
+        return _TYPE not in given and name not in types and not did_you_mean(name, types)
 
     def _checked(self, name: str, given: dict[str, tuple[object, str]]) -> dict[str, object]:
         where = f"{SECTION}.{name}"
-        type_ = _type_of(name, given, self._sources[name][0])
-        known = {**settings_of(Route), **settings_of(channel_kind(type_))}
+        if name in self.given:
+            type_, kind = self.given[name].type, type(self.given[name])
+        else:
+            type_ = _type_of(name, given, self._sources[name][0])
+            kind = _kind_of(type_, f"{self._sources[name][0]}: {where}")
+        known = {**settings_of(Route), **settings_of(kind)}
         values: dict[str, object] = {_TYPE: type_}
         values |= {key: declared.default for key, declared in known.items()}
         for key, (value, source) in given.items():
@@ -156,13 +190,30 @@ class ChannelSettings:
                 hint = did_you_mean(key, known) or f"; known are type, {', '.join(known)}"
                 raise ConfigError(f"{source}: {where}.{shown_name(key)} is unknown{hint}")
             try:
-                values[key] = _read(known[key], value)
+                values[key] = self._read(known[key], value)
             except ConfigError as error:
                 # What stands in a channel's section, unless it is short, may be a misplaced secret.
                 told = _without_value(str(error))
                 raise ConfigError(f"{source}: {where}.{key} {told}") from None
             self._remark(values[key], f"{where}.{key}", source)
         return values
+
+    def _read(self, declared: Setting, value: object) -> object:
+        if isinstance(value, _FromEnvironment):
+            if declared.kind is Secret:
+                return Secret(value.text.strip(), env=value.variable)
+            value = value.text
+        read = declared.read(value)
+        if declared.name == "signals" and isinstance(read, Names):
+            signals = sorted({*known_signals(), *self._signals})
+            for name in read:
+                if name in signals or _WILD & set(name):
+                    continue
+                hint = did_you_mean(name, signals)
+                if hint or not self._lenient:
+                    hint = hint or f"; known are {', '.join(signals)}"
+                    raise ConfigError(f"{as_given(name)} is unknown{hint}")
+        return read
 
     def _remark(self, value: object, what: str, source: str) -> None:
         if isinstance(value, Secret) and value.plain and source == self._file:
@@ -187,14 +238,15 @@ def _type_of(name: str, given: Mapping[str, tuple[object, str]], first: str) -> 
     type_, source = given.get(_TYPE, (None, first))
     if isinstance(type_, _FromEnvironment):
         type_ = type_.text
-    if type_ is None and name in CHANNELS:
+    types = known_channels()
+    if type_ is None and name in types:
         return name
-    known = f"known are {', '.join(CHANNELS)}"
+    known = f"known are {', '.join(types)}"
     if type_ is None:
-        hint = did_you_mean(name, CHANNELS)
+        hint = did_you_mean(name, types)
         raise ConfigError(f"{source}: {SECTION}.{name} needs a type{hint or f'; {known}'}")
-    if not isinstance(type_, str) or type_ not in CHANNELS:
-        hint = did_you_mean(type_, CHANNELS) or f"; {known}"
+    if not isinstance(type_, str) or type_ not in types:
+        hint = did_you_mean(type_, types) or f"; {known}"
         told = as_given(shown_name(type_))
         raise ConfigError(f"{source}: {SECTION}.{name}.type {told} is unknown{hint}")
     return str(type_)
@@ -211,19 +263,23 @@ def _without_value(told: str) -> str:
     return told if len(value) <= _SHORT else f"{head}{divider}{hint}"
 
 
-def _read(declared: Setting, value: object) -> object:
-    if isinstance(value, _FromEnvironment):
-        if declared.kind is Secret:
-            return Secret(value.text.strip(), env=value.variable)
-        value = value.text
-    read = declared.read(value)
-    if declared.name == "signals" and isinstance(read, Names):
-        signals = sorted({kind.signal for kind in CATALOGUE})
-        for name in read:
-            if name not in signals and not _WILD & set(name):
-                hint = did_you_mean(name, signals) or f"; known are {', '.join(signals)}"
-                raise ConfigError(f"{as_given(name)} is unknown{hint}")
-    return read
+def _kind_of(type_: str, where: str) -> type[Channel]:
+    try:
+        return channel_kind(type_)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def _by_name(channels: Sequence[object], source: str) -> dict[str, object]:
+    """Return channels that a script gives as a list by the name that each has."""
+    found: dict[str, object] = {}
+    for one in channels:
+        channel = given_channel(one, source)
+        name = channel.name or channel.type
+        if name in found:
+            raise ConfigError(f"{source}: {SECTION} has {name} twice: give one of them a name")
+        found[name] = channel
+    return found
 
 
 def _as_variable(name: str) -> str:

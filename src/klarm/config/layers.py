@@ -7,177 +7,85 @@ Later layers win, setting by setting: defaults, the file, the environment, the k
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Mapping
 
-from klarm.channels import CHANNELS as CHANNEL_TYPES
 from klarm.config.channels import SECTION as CHANNELS
-from klarm.config.channels import ChannelSettings, Route, recorded_channel, route_of
-from klarm.config.file import FILE_VARIABLE, find_file, parse_file
+from klarm.config.channels import ChannelSettings
+from klarm.config.config import TOP_LEVEL, Config
+from klarm.config.extras import defaults, given_detectors, installed
+from klarm.config.file import find_file, parse_file
+from klarm.config.reader import DETECTORS, INCIDENTS, RESERVED, Place, Reader, Sections
 from klarm.detectors import CATALOGUE, Detector
 from klarm.incidents import IncidentRules
-from klarm.metrics import FRAMEWORKS, METRICS, UserKey, check_user_keys, read_user_key, tables
 from klarm.metrics import SECTION as METRICS_SECTION
-from klarm.settings import (
-    ConfigError,
-    Names,
-    Secret,
-    Setting,
-    as_given,
-    did_you_mean,
-    setting,
-    settings_of,
-    shown_name,
-)
-from klarm.text import clean
+from klarm.metrics import UserKey, check_user_keys
+from klarm.settings import settings_of
 
-_PREFIX = "KLARM_"
-# One underscore is part of a name; two stand between a section and its setting.
-_DIVIDER = "__"
-
-# A setting's place: ("kl_explosion", "rolling_window"), or ("", "run") at the top level.
-Place = tuple[str, str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """A checked configuration."""
-
-    run: str = setting(
-        "", "name of the run; the same name again resumes it (empty: made from the time)"
-    )
-    dir: str = setting("klarm_runs", "where each run keeps its journal, in a folder of its own")
-    console: bool = setting(True, "say what happens on stderr")
-    console_alerts: bool = setting(
-        False, "show every single alert there too, in a line each; else incidents only"
-    )
-    framework: str = setting(
-        "", "what logs, where a key means different things: sb3, trl/RLOO (integrations say it)"
-    )
-    url: str = setting("", "link to a page about the run, put into messages")
-    gpus: int = setting(
-        0, "GPUs the run uses; with gpu_hour_price, messages say the cost", at_least=0
-    )
-    gpu_hour_price: float = setting(0.0, "what an hour of one GPU costs, in dollars", at_least=0)
-    deliver: str = setting(
-        "here",
-        "where channels are told: by this process, or elsewhere by `klarm deliver`",
-        choices=("here", "elsewhere"),
-    )
-    metrics: Mapping[str, UserKey] = field(default_factory=dict)
-    sections: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    channel_settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    channel_sources: Mapping[str, str] = field(default_factory=dict, compare=False)
-    # What is allowed but would better be otherwise, to be said once.
-    remarks: tuple[str, ...] = field(default=(), compare=False)
-
-    def detectors(self) -> list[Detector]:
-        """Make the detectors that are in the catalogue, each with its settings."""
-        return [kind(**self.sections.get(kind.name, {})) for kind in CATALOGUE]  # type: ignore[arg-type]
-
-    def incident_rules(self) -> IncidentRules:
-        """Return when incidents open and when they are resolved."""
-        return IncidentRules(**self.sections.get("incidents", {}))  # type: ignore[arg-type]
-
-    def channels(self) -> list[Route]:
-        """Make the channels that are on; raise ConfigError for a secret that is not there."""
-        return [
-            self._route(name, values)
-            for name, values in self.channel_settings.items()
-            if values["enabled"]
-        ]
-
-    def only(self, channel: str) -> Config:
-        """Return the same with one of its channels, so that no other's secret is needed."""
-        return replace(self, channel_settings={channel: self.channel_settings[channel]})
-
-    def lost_secrets(self) -> list[str]:
-        """Return which settings of channels were plain text before they came to this process."""
-        return [
-            f"{CHANNELS}.{name}.{key}"
-            for name, values in self.channel_settings.items()
-            for key, value in values.items()
-            if isinstance(value, Secret) and value.lost
-        ]
-
-    def without_channels(self, names: Collection[str]) -> Config:
-        """Return the same without some of its channels."""
-        kept = {name: v for name, v in self.channel_settings.items() if name not in names}
-        return replace(self, channel_settings=kept)
-
-    def _route(self, name: str, values: Mapping[str, object]) -> Route:
-        try:
-            return route_of(name, values)
-        except ConfigError as error:
-            raise ConfigError(f"{self.channel_sources[name]}: {error}") from None
-
-    def as_dict(self) -> dict[str, object]:
-        """Return every setting as klarm.yaml would hold it, but no secret."""
-        top = {name: getattr(self, name) for name in TOP_LEVEL}
-        top[METRICS_SECTION] = {name: said.as_dict() for name, said in self.metrics.items()}
-        channels = {name: recorded_channel(v) for name, v in self.channel_settings.items()}
-        sections = {name: dict(values) for name, values in self.sections.items()}
-        recorded: dict[str, object] = _cleaned({**top, **sections, CHANNELS: channels})
-        return recorded
-
-
-def _cleaned(value: Any) -> Any:
-    """Return settings with their texts as they can be written: a folder may have any bytes."""
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, Mapping):
-        return {_cleaned(name): _cleaned(inner) for name, inner in value.items()}
-    return Names(map(clean, value)) if isinstance(value, Names) else value
-
-
-TOP_LEVEL = settings_of(Config)
-SECTIONS: dict[str, dict[str, Setting]] = {
-    "incidents": settings_of(IncidentRules),
+SECTIONS: Sections = {
+    INCIDENTS: settings_of(IncidentRules),
     **{kind.name: settings_of(kind) for kind in CATALOGUE},
 }
 
 
+def known_sections() -> Sections:
+    """Return the sections of incidents and of every detector, installed ones included."""
+    return {**SECTIONS, **defaults(installed(RESERVED)[0])}
+
+
 def load(
-    file: str | os.PathLike[str] | None = None,
+    file: str | os.PathLike[str] | Config | None = None,
     overrides: Mapping[str, object] | None = None,
     environment: Mapping[str, str] | None = None,
     *,
     overrides_from: str = "klarm.init()",
     recorded: Mapping[str, object] | None = None,
+    lenient: bool = False,
 ) -> Config:
     """Return the configuration from all its layers; raise ConfigError where one is wrong.
 
-    Without `file`, the file is what KLARM_CONFIG names, or klarm.yaml here if there is one.
-    `recorded` is what a run was watched with: it stands in for those two and the environment.
+    Without `file`, the file is what KLARM_CONFIG names, or klarm.yaml here if there is one. A
+    configuration in its place stands for everything but the overrides. `recorded` is what a run was
+    watched with: it stands in for file and environment, unless a file is named. Commands, which do
+    not train, are lenient: a section that only a training script may know is left alone.
     """
     environment = os.environ if environment is None else environment
-    merged: dict[Place, object] = {
-        (section, name): declared.default
-        for section, settings in {"": TOP_LEVEL, **SECTIONS}.items()
-        for name, declared in settings.items()
-    }
-    if recorded is not None:
-        merged.update(_read_mapping(_known_part(recorded), source="the journal"))
+    overrides = dict(overrides or {})
+    base = file if isinstance(file, Config) else None
+    given = given_detectors(overrides.pop(DETECTORS, None), overrides_from, RESERVED)
+    brought, broken = installed(RESERVED)
+    own: dict[str, Detector] = {**brought, **(base.own_detectors if base else {})}
+    own.update(given.detectors)
+    reader = Reader({**SECTIONS, **defaults(own)}, broken, lenient=lenient)
+    signals = {detector.signal for detector in own.values()}
+    channels = ChannelSettings(signals, lenient=lenient)
+    merged = reader.defaults()
+    if base is not None:
+        merged.update(reader.read(_of_config(base), source="the configuration"))
+        channels.add(base.own_channels, source="the configuration")
+        channels.add(base.channel_settings, source="the configuration")
         environment = {}
-    path = find_file(file, environment, look_here=recorded is None)
-    channels = ChannelSettings()
-    if path is not None:
-        content = parse_file(path)
-        merged.update(_read_mapping(content, source=str(path)))
-        channels.add(content.get(CHANNELS), source=str(path), in_file=True)
-    _merge(merged, _read_environment(environment, channels))
-    _merge(merged, _read_mapping(overrides or {}, source=overrides_from))
-    channels.add((overrides or {}).get(CHANNELS), source=overrides_from)
+    elif recorded is not None:
+        merged.update(reader.read(reader.known_part(recorded), source="the journal"))
+        environment = {}
+    if not isinstance(file, Config):
+        path = find_file(file, environment, look_here=recorded is None)
+        if path is not None:
+            content = parse_file(path)
+            merged.update(reader.read(content, source=str(path)))
+            channels.add(content.get(CHANNELS), source=str(path), in_file=True)
+    _merge(merged, reader.read_environment(environment, channels))
+    _merge(merged, reader.read(given.settings, source=overrides_from))
+    _merge(merged, reader.read(overrides, source=overrides_from))
+    channels.add(overrides.get(CHANNELS), source=overrides_from)
     top = {name: merged["", name] for name in TOP_LEVEL}
     sections = {
         section: {name: merged[section, name] for name in settings}
-        for section, settings in SECTIONS.items()
+        for section, settings in reader.sections.items()
     }
     metrics = {name: said for (section, name), said in merged.items() if isinstance(said, UserKey)}
     check_user_keys(metrics)
     checked = channels.checked()
-    remarks = [*channels.remarks]
+    remarks = [*(base.remarks if base else ()), *channels.remarks, *reader.remarks]
     top["url"], login = _without_login(str(top["url"]))
     if login:
         remarks.append("url holds a login (name:password@host): it is left out of messages")
@@ -187,8 +95,17 @@ def load(
         sections=sections,
         channel_settings=checked,
         channel_sources=channels.sources(),
+        own_detectors=own,
+        own_channels=channels.given,
         remarks=tuple(remarks),
     )
+
+
+def _of_config(config: Config) -> dict[str, object]:
+    """Return a configuration as a layer, but for its channels."""
+    top = {name: getattr(config, name) for name in TOP_LEVEL}
+    said = {name: user_key.as_dict() for name, user_key in config.metrics.items()}
+    return {**top, METRICS_SECTION: said, **config.sections}
 
 
 def _without_login(url: str) -> tuple[str, bool]:
@@ -210,138 +127,3 @@ def _merge(merged: dict[Place, object], layer: Mapping[Place, object]) -> None:
         if isinstance(value, UserKey) and isinstance(below, UserKey) and not value.key:
             value = value._replace(key=below.key)  # noqa: PLW2901
         merged[place] = value
-
-
-def _read_mapping(content: Mapping[str, object], source: str) -> dict[Place, object]:
-    """Check a nested mapping and return its settings by place."""
-    read: dict[Place, object] = {}
-    for key, value in content.items():
-        if key in SECTIONS or key == METRICS_SECTION:
-            if value is None:  # a section with nothing in it
-                continue
-            if isinstance(value, bool) and key in SECTIONS and "enabled" in SECTIONS[key]:
-                meant = f"{key}: {{enabled: {str(value).lower()}}}"
-                raise ConfigError(f"{source}: {key} is a section; did you mean {meant}?")
-            if not isinstance(value, Mapping):
-                known = ", ".join(SECTIONS.get(key, METRICS))
-                raise ConfigError(
-                    f"{source}: {key} must be a section ({known}), got {as_given(value)}"
-                )
-            for name, inner in value.items():
-                read[key, name] = _read_one(key, name, inner, source)
-        elif key != CHANNELS:  # which names sections of its own
-            read["", key] = _read_one("", key, value, source)
-    return read
-
-
-def _known_part(recorded: Mapping[str, object]) -> dict[str, object]:
-    """Return what this version knows of a configuration that another may have written."""
-    known: dict[str, object] = {name: recorded[name] for name in TOP_LEVEL if name in recorded}
-    for section, settings in SECTIONS.items():
-        values = recorded.get(section)
-        if isinstance(values, Mapping):
-            known[section] = {name: values[name] for name in settings if name in values}
-    said = recorded.get(METRICS_SECTION)
-    if isinstance(said, Mapping):
-        known[METRICS_SECTION] = {name: said[name] for name in METRICS if name in said}
-    return known
-
-
-def _check_framework(name: str) -> None:
-    """Refuse a slip of the pen; a framework that klarm knows nothing of is no mistake.
-
-    >>> _check_framework("my-own-trainer")
-    """
-    known = [known for known in FRAMEWORKS if "/" not in known]
-    hint = "" if any(tables(name)) else did_you_mean(name.lower(), known, cutoff=0.7)
-    if hint:
-        raise ConfigError(f"{name!r} is unknown{hint}")
-
-
-def _read_one(section: str, name: str, value: object, source: str) -> object:
-    if section == METRICS_SECTION:
-        try:
-            return read_user_key(name, value)
-        except ConfigError as error:
-            raise ConfigError(f"{source}: {error}") from None
-    known = SECTIONS[section] if section else TOP_LEVEL
-    spelt = f"{section}.{shown_name(name)}" if section else shown_name(name)
-    if name not in known:
-        if not section and _is_channel(name, value):
-            raise ConfigError(
-                f"{source}: {name} is a channel: put it under {CHANNELS}:, as in "
-                f"`{CHANNELS}: {{{name}: ...}}`"
-            )
-        right = known if section else [*TOP_LEVEL, METRICS_SECTION, CHANNELS, *SECTIONS]
-        hint = did_you_mean(name, right) or f"; known are {', '.join(right)}"
-        raise ConfigError(f"{source}: {spelt} is unknown{hint}")
-    try:
-        checked = known[name].read(value)
-        if spelt == "framework":
-            _check_framework(str(checked))
-        if spelt == "dir" and not checked:
-            raise ConfigError("must name a folder, got ''")
-        if spelt == "dir" and "\0" in str(checked):
-            raise ConfigError("must name a folder, and no name has a NUL character")
-        return checked
-    except ConfigError as error:
-        raise ConfigError(f"{source}: {spelt} {error}") from None
-
-
-def _is_channel(name: str, value: object) -> bool:
-    type_ = value.get("type") if isinstance(value, Mapping) else None
-    return name in CHANNEL_TYPES or (isinstance(type_, str) and type_ in CHANNEL_TYPES)
-
-
-def _read_environment(
-    environment: Mapping[str, str], channels: ChannelSettings
-) -> dict[Place, object]:
-    """Read KLARM_RUN, KLARM_DIR ..., KLARM_<SECTION>__<SETTING> and KLARM_METRICS__<METRIC>__KIND.
-
-    A name with the divider is meant for us and must be right. One without it may belong to
-    somebody else (Kubernetes sets KLARM_PORT for a service called klarm): only a near miss of a
-    name of ours is refused.
-    """
-    read: dict[Place, object] = {}
-    said: dict[str, dict[str, str]] = {}  # of metrics: key and kind come one by one
-    plain = {_PREFIX + name.upper(): name for name in TOP_LEVEL}
-    sections = [METRICS_SECTION, *SECTIONS]
-    nested = [
-        f"{_PREFIX}{section}{_DIVIDER}{name}".upper()
-        for section, settings in SECTIONS.items()
-        for name in settings
-    ]
-    for variable, text in environment.items():
-        if not variable.startswith(_PREFIX) or text == "" or variable == FILE_VARIABLE:
-            continue
-        if _DIVIDER in variable:
-            section, _, name = variable.removeprefix(_PREFIX).lower().partition(_DIVIDER)
-            if section == CHANNELS:
-                channels.add_variable(variable, name, text)
-                continue
-            if section in CHANNEL_TYPES:
-                meant = f"{_PREFIX}{CHANNELS}{_DIVIDER}{section}{_DIVIDER}{name}".upper()
-                raise ConfigError(f"environment: {variable}: {section} is a channel: say {meant}")
-            if section not in sections:
-                known = [CHANNELS, *sections]
-                hint = did_you_mean(section, known) or f"; known are {', '.join(known)}"
-                raise ConfigError(f"environment: {variable}: no section {section!r}{hint}")
-            if section == METRICS_SECTION:
-                metric, _, part = name.partition(_DIVIDER)
-                said.setdefault(metric, {})[part or "key"] = text
-                _read_one(section, metric, {part or "key": text}, f"environment: {variable}")
-                continue
-            read[section, name] = _read_one(section, name, text, f"environment: {variable}")
-        elif variable in plain:
-            read["", plain[variable]] = _read_one(
-                "", plain[variable], text, f"environment: {variable}"
-            )
-        elif variable.startswith(f"{_PREFIX}{CHANNELS.upper()}_"):
-            channels.add_variable(variable, "", text)  # which says how it is spelt
-        elif hint := did_you_mean(
-            variable.removeprefix(_PREFIX), nested, cutoff=0.95
-        ) or did_you_mean(variable, [*plain, FILE_VARIABLE, *nested], cutoff=0.88):
-            raise ConfigError(f"environment: {variable} is unknown{hint}")
-    for metric, parts in said.items():
-        read[METRICS_SECTION, metric] = _read_one(METRICS_SECTION, metric, parts, "environment")
-    return read

@@ -7,6 +7,7 @@ from klarm.detectors.base import Detector, Excused
 from klarm.detectors.clip_saturation import ClipSaturationDetector
 from klarm.detectors.entropy_collapse import EntropyCollapseDetector
 from klarm.detectors.gradient_norm_spike import GradientNormSpikeDetector
+from klarm.detectors.installed import Installed, detector_problem, installed_detectors
 from klarm.detectors.kl_budget import KLBudgetDetector
 from klarm.detectors.kl_explosion import KLExplosionDetector
 from klarm.detectors.kl_negative import KLNegativeDetector
@@ -54,6 +55,7 @@ __all__ = [
     "EntropyCollapseDetector",
     "Excused",
     "GradientNormSpikeDetector",
+    "Installed",
     "KLBudgetDetector",
     "KLExplosionDetector",
     "KLNegativeDetector",
@@ -70,4 +72,18 @@ __all__ = [
     "TrustRegionDetector",
     "ZScoreDetector",
     "ZeroSignalDetector",
+    "detector_problem",
+    "installed_detectors",
+    "known_detectors",
+    "known_signals",
 ]
+
+
+def known_detectors() -> tuple[type[Detector], ...]:
+    """Return klarm's own, then those that other packages bring. Not for `log`: it may import."""
+    return (*CATALOGUE, *installed_detectors().kinds.values())
+
+
+def known_signals() -> list[str]:
+    """Return what incidents may be about, in order."""
+    return sorted({kind.signal for kind in known_detectors()})

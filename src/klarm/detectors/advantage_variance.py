@@ -62,7 +62,7 @@ class AdvantageVarianceDetector(Detector):
         # The baseline that the last value was measured against.
         self.mean = self.min_mean
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+    def _observe(self, step: int, value: float) -> Alert | None:
         mean = self._window.mean
         mean = self.mean = self.min_mean if mean < self.min_mean else mean
         ratio = value / mean

@@ -148,7 +148,7 @@ class Detector(ABC):
         if value - value != 0.0:  # only NaN and the infinities
             self.score = math.inf
             return self._not_finite(step, value)
-        alert = self._observe(step, value, metrics)
+        alert = self._observe(step, value)
         seen = self._seen = self._seen + 1
         if seen <= self._silent_values:
             self.score = 0.0
@@ -200,7 +200,7 @@ class Detector(ABC):
         """Make the state of a detector that has seen nothing."""
 
     @abstractmethod
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:
+    def _observe(self, step: int, value: float) -> Alert | None:
         """Judge a finite value, set `score`, then learn from the value."""
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:  # noqa: ARG002

@@ -48,7 +48,7 @@ class ClipSaturationDetector(LazyScoreDetector):
         self._last: deque[float] = deque(maxlen=self.consecutive_steps)
         self._above = 0  # values in a row above the share
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+    def _observe(self, step: int, value: float) -> Alert | None:
         self._last.append(value)
         self._score = None
         if value <= self.share:

@@ -86,7 +86,7 @@ class EntropyCollapseDetector(LazyScoreDetector):
         self._below = 0  # values below the floor in a row
         self._is_differential = False
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+    def _observe(self, step: int, value: float) -> Alert | None:
         # Each rule's score is 1 at a warning; the floor's is 2 at critical.
         self._score = None
         if value < 0.0:

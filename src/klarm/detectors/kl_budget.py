@@ -78,7 +78,7 @@ class KLBudgetDetector(LazyScoreDetector):
         self._start_may_be_far = self.budget_nats == default
         self._beyond_limit = self.budget_nats
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+    def _observe(self, step: int, value: float) -> Alert | None:
         self._ten.append(value)
         self._score = None
         if self._start_may_be_far and (self._seen < _HALF_OF or self._start_level):

@@ -53,7 +53,7 @@ class KLNegativeDetector(Detector):
         self._last: deque[float] = deque(maxlen=self.recent_steps)
         self._since_negative = self.recent_steps  # values since the last one below 0
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+    def _observe(self, step: int, value: float) -> Alert | None:
         self._since_negative = 0 if value < 0.0 else self._since_negative + 1
         last = self._last
         last.append(value)

@@ -118,7 +118,7 @@ class KLRunawayDetector(Detector):
         self._early_steps = 10.0 * constants.take_off_steps
         self._leap, self._max_a_step = constants.leap, constants.max_a_step
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+    def _observe(self, step: int, value: float) -> Alert | None:
         if value == 0.0:  # not measured, or the very first steps: it says nothing of growth
             self.score = min(self.score, self._sum / self.patience)
             return None

@@ -97,7 +97,7 @@ class LearningRateJumpDetector(Detector):
 
     _update_metric = Detector.update  # quicker to call than super()
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+    def _observe(self, step: int, value: float) -> Alert | None:
         highest = self._highest
         if value > highest:
             self._highest = value

@@ -76,7 +76,7 @@ class LengthBlowupDetector(LazyScoreDetector):
             self._truncated.update(found)
         return self._update_metric(step, metrics)
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+    def _observe(self, step: int, value: float) -> Alert | None:
         self._lengths.update(value)
         self._score = None
         if self._seen < self._silent_values:

@@ -114,6 +114,6 @@ class LossExplosionDetector(LazyScoreDetector):
             decisive=True,
         )
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:
+    def _observe(self, step: int, value: float) -> Alert | None:
         """Not asked: `update` looks at several losses."""
         raise NotImplementedError

@@ -50,7 +50,7 @@ class LossNanDetector(Detector):
         """Tell whether there is anything for it in what was logged."""
         return any(name in metrics for name in self.watches)
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:
+    def _observe(self, step: int, value: float) -> Alert | None:
         """Not asked: `update` looks at several losses."""
         raise NotImplementedError
 

@@ -220,7 +220,7 @@ class MetricLostDetector(Detector):
             decisive=True,
         )
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:
+    def _observe(self, step: int, value: float) -> Alert | None:
         """Not asked: `update` looks at all metrics at once."""
         raise NotImplementedError
 

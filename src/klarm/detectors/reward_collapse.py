@@ -88,7 +88,7 @@ class RewardCollapseDetector(Detector):
         self._fall = ""
         self._units = 0.0
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+    def _observe(self, step: int, value: float) -> Alert | None:
         self._values.append(value)
         self._until_look -= 1
         if self._until_look <= 0:

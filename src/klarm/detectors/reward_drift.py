@@ -105,7 +105,7 @@ class RewardDriftDetector(Detector):
                 self._row[place] = get(name, self._row[place])
         return self._update_metric(step, metrics)
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+    def _observe(self, step: int, value: float) -> Alert | None:
         self._rows.append(self._row)
         self._latest.append(value)
         if len(self._latest) == self._size:

@@ -89,7 +89,7 @@ class RewardHackingDetector(Detector):
         """Tell whether there is anything for it in what was logged."""
         return self._metric in metrics or _DIP_P in metrics
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+    def _observe(self, step: int, value: float) -> Alert | None:
         square = value * value
         variance = square if square < _LARGEST else _LARGEST
         ratio = self.score = variance / self.mean

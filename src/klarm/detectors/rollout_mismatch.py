@@ -54,7 +54,7 @@ class RolloutMismatchDetector(Detector):
         self._first: list[float] = []  # the warm-up's, until the limit is made from them
         self._limit = self.floor_nats
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+    def _observe(self, step: int, value: float) -> Alert | None:
         size = abs(value)
         self._last.update(size)
         if self._seen < self._silent_values:

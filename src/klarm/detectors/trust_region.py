@@ -56,7 +56,7 @@ class TrustRegionDetector(Detector):
     def _start(self) -> None:
         self._last: deque[float] = deque(maxlen=_CONFIRMING_VALUES)
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+    def _observe(self, step: int, value: float) -> Alert | None:
         size = abs(value)
         last = self._last
         last.append(size)

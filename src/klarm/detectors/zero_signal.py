@@ -54,7 +54,7 @@ class ZeroSignalDetector(Detector):
         self._above = 0
         self._above_critical = 0
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+    def _observe(self, step: int, value: float) -> Alert | None:
         self.score = value
         self._above = self._above + 1 if value > self.share else 0
         self._above_critical = self._above_critical + 1 if value > self.critical_share else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from math import inf, sqrt
@@ -57,7 +56,7 @@ class ZScoreDetector(Detector):
         self.mean = 0.0
         self.spread = self.min_std
 
-    def _observe(self, step: int, value: float, metrics: Mapping[str, float]) -> Alert | None:  # noqa: ARG002
+    def _observe(self, step: int, value: float) -> Alert | None:
         # The hot path, written out in one piece. `scores` does the same for a whole series and
         # must round alike.
         moments = self._moments

@@ -35,6 +35,7 @@ class Measured(NamedTuple):
     def is_finite(self) -> bool:
         """Whether all the metrics it names are finite."""
         for name, value in self.alert.metrics.items():
-            if isinstance(value, float) and name in METRICS and not math.isfinite(value):
+            is_metric = name in METRICS or name in self.detector.watches
+            if is_metric and isinstance(value, float) and not math.isfinite(value):
                 return False
         return True

@@ -175,10 +175,11 @@ class RecentRows:
         What a detector may read is enough, as where rows are read from a journal.
         """
         rows: list[_Row] = [
-            (step, {name: row[name] for name in row if name in METRICS}) for step, row in self._rows
+            (step, {name: row[name] for name in row if name in self._asked_for})
+            for step, row in self._rows
         ]
         sparse = self._sparse.items()
-        return rows, {metric: list(kept) for metric, kept in sparse if metric in METRICS}
+        return rows, {metric: list(kept) for metric, kept in sparse if metric in self._asked_for}
 
     def set_state(self, state: Sequence[Any]) -> None:
         """Take up what a snapshot holds."""

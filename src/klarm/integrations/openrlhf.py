@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping
 from importlib.abc import MetaPathFinder
@@ -16,6 +15,7 @@ from klarm.integrations.tap import tap
 from klarm.notices import Notices
 
 if TYPE_CHECKING:
+    from klarm.integrations.base import ConfigSource
     from klarm.monitor import Monitor
 
 _MODULE = "openrlhf.utils.logging_utils"
@@ -25,7 +25,7 @@ _LOGGERS = ("WandbLogger", "TensorboardLogger")
 
 def watch(
     run: str | None = None,
-    config: str | os.PathLike[str] | None = None,
+    config: ConfigSource = None,
     **settings: object,
 ) -> None:
     """Watch the run whose loggers are made in this process, from then on.
@@ -48,7 +48,7 @@ class _Watched:
     def __init__(
         self,
         run: str | None,
-        config: str | os.PathLike[str] | None,
+        config: ConfigSource,
         settings: Mapping[str, object],
     ) -> None:
         self._run = run
@@ -94,14 +94,12 @@ class _Watched:
 
     def _started(self, name: str = "") -> Monitor:
         if self._monitor is None:
-            from klarm.api import start
-            from klarm.integrations.reaction import checked_settings
-            from klarm.journal import folder_name
+            from klarm.integrations.base import checked_settings, start_run
 
             settings = checked_settings(
-                self._run, self._config, self._settings, "klarm.init()", _FRAMEWORK
+                _FRAMEWORK, self._run, self._config, self._settings, "watch()"
             )
-            self._monitor = start(settings, folder_name(name) if name else "")
+            self._monitor = start_run(settings, name)
         return self._monitor
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from klarm.config import Config, load
+from klarm.config import Config
 from klarm.journal import run_folder
 from klarm.monitor import Monitor
 from klarm.settings import ConfigError, did_you_mean
@@ -131,18 +130,3 @@ class Reaction:
 def _way_back(monitor: Monitor, incident: Incident) -> str:
     good = monitor.last_good_checkpoint(incident)
     return "" if good is None else f"; last checkpoint from before it: {good[1]}"
-
-
-def checked_settings(
-    run: str | None,
-    config: str | os.PathLike[str] | None,
-    overrides: Mapping[str, object],
-    asked_by: str,
-    framework: str = "",
-) -> Config:
-    """Return the settings in force, or raise ConfigError while nothing has started yet."""
-    named = overrides if run is None else {**overrides, "run": run}
-    settings = load(config, named, overrides_from=asked_by)
-    if settings.run:
-        run_folder(settings.dir, settings.run)  # refuses a name that cannot be a folder's
-    return replace(settings, framework=settings.framework or framework)

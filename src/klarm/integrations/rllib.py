@@ -11,10 +11,10 @@ from typing import Any
 
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
-from klarm.api import start
 from klarm.boundary import never_raises
 from klarm.config import Config, load
-from klarm.integrations.reaction import OnCritical, Reaction, checked_settings
+from klarm.integrations.base import ConfigSource, checked_settings, start_run
+from klarm.integrations.reaction import OnCritical, Reaction
 from klarm.monitor import Monitor
 from klarm.notices import Notices, ReportsFailures
 
@@ -54,7 +54,7 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
         on_critical: OnCritical = "none",
         checkpoint_dir: str | os.PathLike[str] | None = None,
         module: str | None = None,
-        config: str | os.PathLike[str] | None = None,
+        config: ConfigSource = None,
         **overrides: object,
     ) -> Callable[[], KlarmCallback]:
         """Return what `config.callbacks` takes; raise ConfigError where a setting is wrong.
@@ -63,7 +63,7 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
         another working directory. `module` names the RLModule to watch where there are several.
         """
         settings = checked_settings(
-            run, config, overrides, "KlarmCallback.with_settings()", _FRAMEWORK
+            _FRAMEWORK, run, config, overrides, "KlarmCallback.with_settings()"
         )
         make = functools.partial(
             cls,
@@ -95,7 +95,7 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
             run="-".join(name for name in names if name),
             framework=settings.framework or _FRAMEWORK,
         )
-        self.monitor = start(chosen)
+        self.monitor = start_run(chosen)
 
     @never_raises(lambda: None)
     def on_train_result(self, *, algorithm: Any, result: dict[str, Any], **_: Any) -> None:

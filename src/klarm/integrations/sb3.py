@@ -8,10 +8,10 @@ from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 
-from klarm.api import start
 from klarm.boundary import never_raises
 from klarm.config import Config
-from klarm.integrations.reaction import OnCritical, Reaction, checked_settings
+from klarm.integrations.base import ConfigSource, checked_settings, start_run
+from klarm.integrations.reaction import OnCritical, Reaction
 from klarm.monitor import Monitor
 from klarm.notices import Notices, ReportsFailures
 
@@ -29,13 +29,13 @@ class KlarmCallback(ReportsFailures, BaseCallback):
         *,
         on_critical: OnCritical = "none",
         checkpoint_dir: str | os.PathLike[str] | None = None,
-        config: str | os.PathLike[str] | None = None,
+        config: ConfigSource = None,
         **overrides: object,
     ) -> None:
         """Take the settings of `klarm.init`, and what to do when an incident is critical."""
         super().__init__()
         self.monitor: Monitor | None = None
-        self._settings = checked_settings(run, config, overrides, "KlarmCallback()", "sb3")
+        self._settings = checked_settings("sb3", run, config, overrides, "KlarmCallback()")
         self._reaction = Reaction(on_critical, checkpoint_dir)
         self.notices = Notices(stderr=self._settings.console)
         self._watched: Any = None  # the model, as long as it is the same one
@@ -51,7 +51,7 @@ class KlarmCallback(ReportsFailures, BaseCallback):
         self._updates = self.model._n_updates
         if self._watched is not self.model:
             self._watched, self._offset, self._step = self.model, 0, 0
-            self.monitor = start(self._settings_in_timesteps())
+            self.monitor = start_run(self._settings_in_timesteps())
         elif self.model.num_timesteps + self._offset < self._step:
             # `learn` was called again and counts from 0, but the model was not set back.
             self._offset = self._step

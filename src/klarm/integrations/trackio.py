@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
-from klarm.api import init
 from klarm.integrations import notice
+from klarm.integrations.base import ConfigSource, checked_settings, start_run
 from klarm.integrations.tap import tap
 from klarm.monitor import Monitor
 from klarm.types import Event
@@ -15,10 +14,11 @@ from klarm.types import Event
 
 def watch(
     run: str | None = None,
-    config: str | os.PathLike[str] | None = None,
+    config: ConfigSource = None,
     *,
     alert: bool = False,
-    **settings: Any,
+    rank: int | None = None,
+    **settings: object,
 ) -> Monitor:
     """Watch what `trackio.log` gets from now on, before or after `trackio.init`.
 
@@ -28,7 +28,8 @@ def watch(
     """
     from trackio.run import Run
 
-    mirror = _Mirror(init(run, config, **settings))
+    checked = checked_settings("", run, config, settings, "watch()")
+    mirror = _Mirror(start_run(checked, rank=rank))
     if alert:
         mirror.monitor.on_event.append(mirror.alert)
     tap(Run, "log", mirror.logged)

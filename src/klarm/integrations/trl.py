@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +11,11 @@ from transformers import TrainerCallback
 from transformers.integrations import INTEGRATION_TO_CALLBACK
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-from klarm.api import start
 from klarm.boundary import never_raises
 from klarm.incidents import can_be_loaded
+from klarm.integrations.base import ConfigSource, checked_settings, start_run
 from klarm.integrations.kept_checkpoint import KeptCheckpoints
-from klarm.integrations.reaction import OnCritical, Reaction, checked_settings
-from klarm.journal import folder_name
+from klarm.integrations.reaction import OnCritical, Reaction
 from klarm.metrics import KLS, meaning, to_number
 from klarm.monitor import Monitor
 from klarm.notices import Notices, ReportsFailures
@@ -46,7 +44,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
         run: str | None = None,
         on_critical: OnCritical = "none",
         every_step: bool = True,
-        config: str | os.PathLike[str] | None = None,
+        config: ConfigSource = None,
         **overrides: object,
     ) -> None:
         self.every_step = every_step
@@ -55,7 +53,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
         # nothing which rank 0 alone does can make it decide otherwise: a rank that stops alone
         # leaves the others waiting for it.
         self._judge: Monitor | None = None
-        self._settings = checked_settings(run, config, overrides, "KlarmCallback()")
+        self._settings = checked_settings("", run, config, overrides, "KlarmCallback()")
         self._reaction = Reaction(on_critical)
         self._asked_to_stop: int | None = None  # the step
         self._asked_to_save: tuple[int, list[Incident]] | None = None  # the step, and what for
@@ -92,7 +90,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
 
     @never_raises(_no_change)
     def _start_recording(self, args: Any, state: Any, rows: _Rows) -> None:
-        monitor = start(
+        monitor = start_run(
             replace(self._settings, framework=self._framework),
             _run_name(args),
             rank=0 if state.is_world_process_zero else 1,
@@ -215,7 +213,7 @@ def _run_name(args: Any) -> str:
     name = getattr(args, "run_name", None)
     if not name or name == args.output_dir:  # the latter is transformers 4's default
         name = Path(args.output_dir).absolute().name
-    return folder_name(str(name))
+    return str(name)
 
 
 # From here on `report_to="klarm"` is known.

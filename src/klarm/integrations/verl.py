@@ -38,12 +38,10 @@ class _Backend:
 
     def __init__(self, project: str, experiment: str) -> None:
         # Loaded here: every worker of verl imports this module, one process watches.
-        from klarm.api import start
-        from klarm.integrations.reaction import checked_settings
-        from klarm.journal import folder_name
+        from klarm.integrations.base import checked_settings, start_run
 
-        settings = checked_settings(None, None, {}, "klarm.init()", "verl")
-        self.monitor = start(settings, folder_name(f"{project}-{experiment}"))
+        settings = checked_settings("verl", None, None, {}, "trainer.logger")
+        self.monitor = start_run(settings, f"{project}-{experiment}")
 
     def log(self, data: Mapping[str, object], step: int) -> None:
         self.monitor.log(data, step)

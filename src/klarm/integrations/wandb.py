@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from klarm.api import init
 from klarm.integrations import notice
+from klarm.integrations.base import ConfigSource, checked_settings, start_run
 from klarm.integrations.tap import tap
 from klarm.metrics import to_number
 from klarm.monitor import Monitor
@@ -18,10 +18,11 @@ _LEVELS = {"warning": "WARN", "critical": "ERROR"}
 
 def watch(
     run: str | None = None,
-    config: str | os.PathLike[str] | None = None,
+    config: ConfigSource = None,
     *,
     alert: bool = False,
-    **settings: Any,
+    rank: int | None = None,
+    **settings: object,
 ) -> Monitor:
     """Watch what `wandb.log` and `run.log` get from now on, before or after `wandb.init`.
 
@@ -32,7 +33,8 @@ def watch(
     import wandb
     from wandb.sdk.wandb_run import Run
 
-    mirror = _Mirror(init(run, config, **settings))
+    checked = checked_settings("", run, config, settings, "watch()")
+    mirror = _Mirror(start_run(checked, rank=rank))
     if alert:
         mirror.monitor.on_event.append(mirror.alert)
     tap(Run, "log", mirror.logged)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import IO
 
 from klarm.journal.file import Batches
@@ -20,7 +20,9 @@ class RecentJournal(Batches):
 
     path = None
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: Set[str] = METRICS.keys()) -> None:
+        """Begin. `metrics` are those that detectors may read."""
+        self._metrics = metrics
         self._say = lambda _: None
         self._kept: list[bytes] = []
         self.begin = 0  # the offset of the first byte that is kept
@@ -41,7 +43,7 @@ class RecentJournal(Batches):
         self, step: int, time: float, values: Mapping[str, float], also: Sequence[Record] = ()
     ) -> None:
         """Keep those values of a step that detectors may read."""
-        super().step(step, time, {n: v for n, v in values.items() if n in METRICS})
+        super().step(step, time, {n: v for n, v in values.items() if n in self._metrics})
         if self.first_step is None:
             self.first_step = step
         self.last_step = step

@@ -38,8 +38,11 @@ class Binding:
         user_keys: Mapping[str, UserKey] | None = None,
         *,
         of_journal: bool = False,
+        own_metrics: Iterable[str] = (),
     ) -> None:
+        """Prepare to read. `own_metrics` are read under their own name: klarm has no other."""
         self.framework = framework
+        self._own = frozenset(own_metrics)
         self.user_keys = dict(user_keys or {})  # by canonical name
         self.keys: dict[str, str] = {}  # canonical name -> the key it is read from
         # The same as a journal has it that is being replayed, whose own keys are the names.
@@ -113,7 +116,8 @@ class Binding:
 
     def when_zero(self, name: str) -> str:
         """Return what to set when a bound metric is 0 because it is not measured."""
-        return self._told(name).when_zero or METRICS[name].when_zero
+        known = METRICS.get(name)
+        return self._told(name).when_zero or (known.when_zero if known else "")
 
     def _told(self, name: str) -> Meaning:
         """Return what the key of a bound metric stands for: the trainer's key, in a journal too."""
@@ -139,12 +143,15 @@ class Binding:
     def _meaning(self, key: str) -> Meaning | None:
         """Return what a key stands for: in the user's word first, then by the tables."""
         # A journal's names are ours, and its values as they should be, whatever logged them.
+        bare = _bare(key)
         ours = self._of_journal and key in METRICS
         known = Meaning(key, 0, key) if ours else meaning(key, self.framework)
         recorded = self.recorded.get(key) if ours else None
-        said = self._said.get(_bare(recorded.key if recorded else key))
+        said = self._said.get(_bare(recorded.key) if recorded else bare)
         if said is not None:
-            return known if known and known.metric == said else Meaning(said, 0, _bare(key))
+            return known if known and known.metric == said else Meaning(said, 0, bare)
+        if known is None and bare in self._own:
+            return Meaning(bare, 0, bare)
         if known is None or known.metric in self._said.values() or (self._of_journal and not ours):
             return None
         return known

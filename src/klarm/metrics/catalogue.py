@@ -1,6 +1,6 @@
 """The metrics klarm knows: their names, what each means, and what the frameworks call them.
 
-No other file spells a framework's key, but frameworks.py, which says what some of them mean.
+No other file spells a framework's key, but those in frameworks, which say what some of them mean.
 """
 
 from __future__ import annotations
@@ -287,8 +287,10 @@ def meaning(key: str, framework: str = "") -> Meaning | None:
             if spelling in table:
                 return _meaning(spelling, bare, table[spelling])
     for spelling in spellings:
-        if spelling in _RANKS:
-            row = TELLING_KEYS.get(spelling) or Row(_RANKS[spelling][0])
+        row = TELLING_KEYS.get(spelling)
+        if row is None and spelling in _RANKS:
+            row = Row(_RANKS[spelling][0])
+        if row is not None:
             return _meaning(spelling, bare, row)
     return None
 

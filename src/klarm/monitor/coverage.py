@@ -225,19 +225,21 @@ def _why_missing(metric: str, binding: Binding) -> str:
     reason = _missing(metric)
     for name in binding.names():
         if name not in METRICS and (frameworks := frameworks_with(name, metric)):
-            known = ", ".join(frameworks)
-            return f"{reason} ({name} is {metric} in {known}: say which by framework=...)"
-    for other in METRICS[metric].unlike:
+            where = ", ".join(frameworks)
+            return f"{reason} ({name} is {metric} in {where}: say which by framework=...)"
+    known = METRICS.get(metric)
+    if known is None:  # a metric of a detector of the user's own: it is read by its name
+        return reason + did_you_mean(metric, binding.names())
+    for other in known.unlike:
         if other in binding.keys:
             return f"{reason} ({binding.keys[other]} is another quantity: {METRICS[other].meaning})"
     alike = [name for name in binding.names() if metric in re.split(r"[^a-z]+", name.lower())]
     if alike:
         return (
-            f"{reason}; if {alike[0]} is {METRICS[metric].meaning}, log it as {metric} or set "
+            f"{reason}; if {alike[0]} is {known.meaning}, log it as {metric} or set "
             f"{SECTION}.{metric}: {alike[0]}"
         )
-    hint = METRICS[metric].when_missing
-    return f"{reason} ({hint})" if hint else reason
+    return f"{reason} ({known.when_missing})" if known.when_missing else reason
 
 
 def _missing(metric: str) -> str:

@@ -87,7 +87,12 @@ class Monitor(ReportsFailures):
     ) -> None:
         self.run = run
         self.detectors = list(detectors)
-        self.binding = Binding(framework, user_keys, of_journal=of_journal)
+        # Detectors of the user's own may read metrics of the user's own.
+        metrics = METRICS.keys() | {name for d in self.detectors for name in d.watches}
+        self.binding = Binding(
+            framework, user_keys, of_journal=of_journal, own_metrics=metrics - METRICS.keys()
+        )
+        self._metrics = metrics
         self.alert_counts = {"warning": 0, "critical": 0}
         # Told of every event once the journal has it, on the training thread: they must not wait.
         self.on_event: list[Callable[[Event], object]] = []
@@ -95,7 +100,7 @@ class Monitor(ReportsFailures):
         self.on_finish: list[Callable[[float], object]] = []
         self._console = console or Console(enabled=False)
         self.notices = self._console.notices
-        self._past = Past(journal, clock, self.notices, snapshot_rows)
+        self._past = Past(journal, clock, self.notices, snapshot_rows, metrics)
         earlier = self._past.recorded
         ids = ids or unused_ids(() if earlier is None else earlier.incidents)
         self._evaluator = Evaluator(
@@ -106,7 +111,7 @@ class Monitor(ReportsFailures):
         self._journal = self._past.journal
         self._clock = clock
         self._lock = threading.RLock()
-        self._timeline = Timeline()
+        self._timeline = Timeline(metrics)
         self._report: BindingReport | None = BindingReport(
             self.detectors, self.binding, self._console.say
         )
@@ -235,27 +240,18 @@ class Monitor(ReportsFailures):
         self.notices.say_once(message, about)
 
     @never_raises(lambda: None)
-    def source(self, path: str | os.PathLike[str], kept: int) -> None:
+    def _source(self, path: str | os.PathLike[str], kept: int) -> None:
         """Note that steps are read from a log, of which so many are recorded already."""
         with self._lock:
             if not self._silent_because:
                 self._journal.record(Source(clean_line(str(path)), kept))
 
     @never_raises(lambda: None)
-    def bound(self, origins: Mapping[str, Origin]) -> None:
+    def _bound(self, origins: Mapping[str, Origin]) -> None:
         """Note which keys of the trainer the metrics of a journal were read from."""
         with self._lock:
             self.binding.recorded.update(origins)
             self._bind()
-
-    @never_raises(lambda: None)
-    def logged_by(self, framework: str) -> None:
-        """Note what logs here, such as `trl/GRPOTrainer`, unless the user has said it.
-
-        For integrations that are handed a monitor: before the first step.
-        """
-        with self._lock:
-            self.binding.framework = self.binding.framework or framework
 
     @never_raises(lambda: None)
     def finish(self, timeout: float = 5.0) -> None:
@@ -388,7 +384,7 @@ class Monitor(ReportsFailures):
             return None, {}
         known = timeline.logged_since(step, values)
         repeats = {name: values[name] for name in known if had(name, step, values[name])}
-        if repeats and repeats.keys() == values.keys() & METRICS.keys():
+        if repeats and repeats.keys() == values.keys() & self._metrics:
             return LateRow(timeline.step or 0, {}, step), values  # what nobody knows repeats, too
         if not known.isdisjoint(self._evaluator.judged - repeats.keys()):
             return None, {}

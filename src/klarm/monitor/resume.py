@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from klarm.journal import (
@@ -47,9 +47,12 @@ class Past:
         clock: Callable[[], float],
         notices: Notices,
         snapshot_rows: int,
+        metrics: Set[str] = METRICS.keys(),
     ) -> None:
+        """Look at the journal. `metrics` are those that detectors may judge."""
+        self._metrics = metrics
         # A run that is not recorded can go back to what is in memory.
-        self.journal: Journal = journal or RecentJournal()
+        self.journal: Journal = journal or RecentJournal(metrics)
         self._clock = clock
         self._resumes = 0
         self._stored: Stored | None = None
@@ -97,7 +100,7 @@ class Past:
             rows=self._keeper.rows + self._rows,
             offset=end,
             settings=evaluator.fingerprint,
-            seen=list(timeline.seen.keys() & METRICS.keys()),
+            seen=list(timeline.seen.keys() & self._metrics),
             logged=timeline.logged(),
             active=evaluator.active,
             state=state,
@@ -137,7 +140,7 @@ class Past:
         elif self._stored is not None and recorded is not None:
             snapshot = self._restored(step, evaluator)
             after = None if snapshot is None else (snapshot.offset, snapshot.step, snapshot.seen)
-            rows = history(self._stored, METRICS.keys(), before=step, after=after)
+            rows = history(self._stored, self._metrics, before=step, after=after)
         elif isinstance(self.journal, RecentJournal):
             snapshot = self._restored(step, evaluator, self.journal.begin)
             if snapshot is None and self.journal.begin:
@@ -145,7 +148,7 @@ class Past:
                 return None
             after = None if snapshot is None else (0, snapshot.step, snapshot.seen)
             lines = self.journal.since(0 if snapshot is None else snapshot.offset)
-            rows = history(lines, METRICS.keys(), before=step, after=after)
+            rows = history(lines, self._metrics, before=step, after=after)
         else:
             self._is_in_order = False
             return None
@@ -206,6 +209,6 @@ class Past:
         if recorded is not None and not recorded.steps:
             for at, values in kept:
                 self.journal.step(at, self._clock(), values)
-        timeline = Timeline()
+        timeline = Timeline(self._metrics)
         rows = [(at, timeline.new_at(at, values)) for at, values in kept]
         return rows if self._stored is None else with_commands(rows, self._stored)

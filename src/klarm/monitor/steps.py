@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 
 from klarm.journal import History, LateRow, Resume
 from klarm.metrics import METRICS, to_number
@@ -36,7 +36,9 @@ class Timeline:
     {'loss': 1.0}
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known: Set[str] = METRICS.keys()) -> None:
+        """Begin. `known` are the metrics that may be judged; others may be any number."""
+        self._known = known
         self.step: int | None = None  # the last one logged
         self.steps_logged = 0
         self._values: Mapping[str, float] = {}  # what it held
@@ -95,7 +97,7 @@ class Timeline:
 
     def logged(self) -> dict[str, int]:
         """Return the metrics that were logged, and the last step of each."""
-        known = METRICS.keys() & self._values.keys()
+        known = self._known & self._values.keys()
         return {**self._logged, **dict.fromkeys(known, self.step or 0)}
 
     @property
@@ -133,5 +135,4 @@ class Timeline:
 
     def _note(self, names: Iterable[str], step: int | None) -> None:
         if step is not None:
-            known = METRICS.keys() & set(names)  # others are not judged, and may be any number
-            self._logged.update(dict.fromkeys(known, step))
+            self._logged.update(dict.fromkeys(self._known & set(names), step))

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from klarm.delivery import Silence, last_step, parse_span, silence_in_words
-from klarm.detectors import CATALOGUE
+from klarm.detectors import known_signals
 from klarm.journal import IncidentRecord, append_command, new_key, record_command
 from klarm.server.false_alarms import FalseAlarm, mark, marked
 from klarm.server.overview import silences_in_force
@@ -105,7 +105,7 @@ def close(run: RunView, id_: str, asked: Close) -> Done:
 
 def silence(run: RunView, asked: SilenceSignal) -> Done:
     """Hold back notifications of a signal for a while, as `klarm silence` does."""
-    signal = _signal(asked.signal)
+    signal = _signal(run, asked.signal)
     now = time.time()
     try:
         until_step, until_time = parse_span(asked.span, last_step(run.folder), now)
@@ -123,7 +123,7 @@ def silence(run: RunView, asked: SilenceSignal) -> Done:
 
 def end_silence(run: RunView, signal: str) -> Done:
     """End the silences of a signal, as `klarm silence --off` does."""
-    signal = _signal(signal)
+    signal = _signal(run, signal)
     if signal not in {known.signal for known in silences_in_force(run)}:
         raise conflict(f"{signal} is not silenced")
     _tell(
@@ -162,8 +162,9 @@ def _who(by: str) -> str:
     return by.strip() or getpass.getuser()
 
 
-def _signal(signal: str) -> str:
-    signals = sorted({kind.signal for kind in CATALOGUE})
+def _signal(run: RunView, signal: str) -> str:
+    # A detector of the training script's own has signals of its own.
+    signals = sorted({*known_signals(), *(known.signal for known in run.incidents.values())})
     if signal not in signals:
         hint = did_you_mean(signal, signals) or f"; there are {', '.join(signals)}"
         raise bad_request(f"there is no signal {signal!r:.80}{hint}", "signal")

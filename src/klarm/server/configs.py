@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 
 from klarm.config import SECTION as CHANNELS
-from klarm.config import SECTIONS, TOP_LEVEL
-from klarm.detectors import CATALOGUE
+from klarm.config import TOP_LEVEL, known_sections
+from klarm.detectors import known_detectors
 from klarm.incidents import IncidentRules
 from klarm.server.run_view import RunView
+from klarm.settings import settings_of
 
 _MISSING = object()
 # Which run it is, not how it is watched.
@@ -130,7 +131,7 @@ def compare(runs: list[RunView]) -> Comparison:
 def settings_catalogue() -> SettingsCatalogue:
     """Return every setting of detectors and incidents."""
     kinds: list[tuple[str, str, list[str], type]] = [
-        *((kind.name, kind.signal, list(kind.watches), kind) for kind in CATALOGUE),
+        *((kind.name, kind.signal, list(kind.watches), kind) for kind in known_detectors()),
         ("incidents", "", [], IncidentRules),
     ]
     return SettingsCatalogue(
@@ -150,7 +151,7 @@ def settings_catalogue() -> SettingsCatalogue:
                         declared.at_least,
                         list(declared.choices),
                     )
-                    for declared in SECTIONS[name].values()
+                    for declared in settings_of(owner).values()
                 ],
             )
             for name, signal, metrics, owner in kinds
@@ -181,5 +182,5 @@ def _default(name: str) -> object:
     section, dot, rest = name.partition(".")
     if section == CHANNELS:
         return _MISSING
-    declared = SECTIONS.get(section, {}).get(rest) if dot else TOP_LEVEL.get(name)
+    declared = known_sections().get(section, {}).get(rest) if dot else TOP_LEVEL.get(name)
     return _MISSING if declared is None else declared.default

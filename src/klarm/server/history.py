@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import msgspec
 
-from klarm.detectors import CATALOGUE
+from klarm.detectors import known_detectors
 from klarm.journal import Checkpoint, IncidentRecord
 from klarm.server.run_view import RunView, StoredRecord
 from klarm.types import Alert
-
-_SIGNALS = {kind.name: kind.signal for kind in CATALOGUE}
 
 
 class AlertInRun(msgspec.Struct):
@@ -81,7 +81,12 @@ class AlertFilter(msgspec.Struct, frozen=True):
 
 def signal_of(detector: str) -> str:
     """Return what a detector's incidents are about; of a foreign one, its own name."""
-    return _SIGNALS.get(detector, detector)
+    return _signals().get(detector, detector)
+
+
+@cache
+def _signals() -> dict[str, str]:
+    return {kind.name: kind.signal for kind in known_detectors()}
 
 
 def alerts(run: RunView, wanted: AlertFilter) -> Alerts:

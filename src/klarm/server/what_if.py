@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from klarm.analysis.replay import ids_in, replay
-from klarm.config import SECTIONS, Config, load
+from klarm.config import Config, known_sections, load
 from klarm.incidents import title
 from klarm.journal import FILE_NAME, IncidentRecord, Started
 from klarm.server.blocks import Block
@@ -136,9 +136,10 @@ def what_if(run: RunView, asked: WhatIf) -> WhatIfAnswer:
 
 
 def _checked(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    known = known_sections()
     for section in settings:
-        if section not in SECTIONS:
-            hint = did_you_mean(section, SECTIONS) or f"; known are {', '.join(SECTIONS)}"
+        if section not in known:
+            hint = did_you_mean(section, known) or f"; known are {', '.join(known)}"
             raise bad_request(f"{_SOURCE}: {section!r:.80} is unknown{hint}", "settings")
     return {section: dict(values) for section, values in settings.items() if values}
 

@@ -9,6 +9,7 @@ from klarm.settings.fields import (
     as_given,
     check_settings,
     did_you_mean,
+    lacks_decorator,
     setting,
     settings_of,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "check_settings",
     "did_you_mean",
     "hide",
+    "lacks_decorator",
     "setting",
     "settings_of",
     "shown",

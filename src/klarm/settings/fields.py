@@ -156,6 +156,16 @@ def settings_of(owner: type) -> dict[str, Setting]:
     }
 
 
+def lacks_decorator(owner: type) -> bool:
+    """Tell whether a class declares settings and is no dataclass, so that it does not have them."""
+    return any(
+        isinstance(value, dataclasses.Field) and "setting" in value.metadata
+        for base in owner.__mro__
+        if "__dataclass_fields__" not in vars(base)
+        for value in vars(base).values()
+    )
+
+
 def check_settings(instance: Any, where: str) -> None:
     """Put every setting of a new instance in its own type, or raise naming what is wrong."""
     for name, declared in settings_of(type(instance)).items():

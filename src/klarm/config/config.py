@@ -1,0 +1,131 @@
+"""A checked configuration, and what a run is watched with by it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from klarm.channels import Channel
+from klarm.config.channels import SECTION as CHANNELS
+from klarm.config.channels import Route, recorded_channel, route_of
+from klarm.config.extras import remade
+from klarm.detectors import CATALOGUE, Detector
+from klarm.incidents import IncidentRules
+from klarm.metrics import SECTION as METRICS_SECTION
+from klarm.metrics import UserKey
+from klarm.settings import ConfigError, Names, Secret, setting, settings_of
+from klarm.text import clean
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """A checked configuration."""
+
+    run: str = setting(
+        "", "name of the run; the same name again resumes it (empty: made from the time)"
+    )
+    dir: str = setting("klarm_runs", "where each run keeps its journal, in a folder of its own")
+    console: bool = setting(True, "say what happens on stderr")
+    console_alerts: bool = setting(
+        False, "show every single alert there too, in a line each; else incidents only"
+    )
+    framework: str = setting(
+        "", "what logs, where a key means different things: sb3, trl/RLOO (integrations say it)"
+    )
+    url: str = setting("", "link to a page about the run, put into messages")
+    gpus: int = setting(
+        0, "GPUs the run uses; with gpu_hour_price, messages say the cost", at_least=0
+    )
+    gpu_hour_price: float = setting(0.0, "what an hour of one GPU costs, in dollars", at_least=0)
+    deliver: str = setting(
+        "here",
+        "where channels are told: by this process, or elsewhere by `klarm deliver`",
+        choices=("here", "elsewhere"),
+    )
+    metrics: Mapping[str, UserKey] = field(default_factory=dict)
+    sections: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    channel_settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    channel_sources: Mapping[str, str] = field(default_factory=dict, compare=False)
+    # Besides klarm's own, by name: what a script gave or a package brings, to make others like it.
+    own_detectors: Mapping[str, Detector] = field(default_factory=dict, compare=False)
+    own_channels: Mapping[str, Channel] = field(default_factory=dict, compare=False)
+    # What is allowed but would better be otherwise, to be said once.
+    remarks: tuple[str, ...] = field(default=(), compare=False)
+
+    @classmethod
+    def load(cls, file: str | os.PathLike[str] | None = None, /, **overrides: object) -> Config:
+        """Return what `klarm.init` would go by: klarm.yaml, environment and these keywords.
+
+        Raises ConfigError where one is wrong. `klarm.init(config=...)` takes it.
+        """
+        from klarm.config.layers import load  # which makes one of these
+
+        return load(file, overrides, overrides_from="Config.load()")
+
+    def detectors(self) -> list[Detector]:
+        """Make the detectors, klarm's own and others, each with its settings."""
+        ours = [kind(**self.sections.get(kind.name, {})) for kind in CATALOGUE]  # type: ignore[arg-type]
+        others = self.own_detectors.items()
+        return [*ours, *(remade(one, self.sections.get(name, {})) for name, one in others)]
+
+    def incident_rules(self) -> IncidentRules:
+        """Return when incidents open and when they are resolved."""
+        return IncidentRules(**self.sections.get("incidents", {}))  # type: ignore[arg-type]
+
+    def channels(self) -> list[Route]:
+        """Make the channels that are on; raise ConfigError for a secret that is not there."""
+        return [
+            self._route(name, values)
+            for name, values in self.channel_settings.items()
+            if values["enabled"]
+        ]
+
+    def only(self, channel: str) -> Config:
+        """Return the same with one of its channels, so that no other's secret is needed."""
+        return replace(self, channel_settings={channel: self.channel_settings[channel]})
+
+    def lost_secrets(self) -> list[str]:
+        """Return which settings of channels were plain text before they came to this process."""
+        return [
+            f"{CHANNELS}.{name}.{key}"
+            for name, values in self.channel_settings.items()
+            for key, value in values.items()
+            if isinstance(value, Secret) and value.lost
+        ]
+
+    def without_channels(self, names: Collection[str]) -> Config:
+        """Return the same without some of its channels."""
+        kept = {name: v for name, v in self.channel_settings.items() if name not in names}
+        return replace(self, channel_settings=kept)
+
+    def _route(self, name: str, values: Mapping[str, object]) -> Route:
+        try:
+            return route_of(name, values, self.own_channels.get(name))
+        except ConfigError as error:
+            raise ConfigError(f"{self.channel_sources[name]}: {error}") from None
+
+    def as_dict(self) -> dict[str, object]:
+        """Return every setting as klarm.yaml would hold it, but no secret."""
+        top = {name: getattr(self, name) for name in TOP_LEVEL}
+        top[METRICS_SECTION] = {name: said.as_dict() for name, said in self.metrics.items()}
+        channels = {
+            name: recorded_channel(values, self.own_channels.get(name))
+            for name, values in self.channel_settings.items()
+        }
+        sections = {name: dict(values) for name, values in self.sections.items()}
+        recorded: dict[str, object] = _cleaned({**top, **sections, CHANNELS: channels})
+        return recorded
+
+
+def _cleaned(value: Any) -> Any:
+    """Return settings with their texts as they can be written: a folder may have any bytes."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return {_cleaned(name): _cleaned(inner) for name, inner in value.items()}
+    return Names(map(clean, value)) if isinstance(value, Names) else value
+
+
+TOP_LEVEL = settings_of(Config)

@@ -1,0 +1,110 @@
+"""Extras: the detectors and channels that klarm does not have itself, as a configuration has them.
+
+A script gives them as objects, other packages bring them as classes. Either way there is one object
+to go by, of which every monitor gets one of its own, with the settings in force.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeVar
+
+from klarm.channels import Channel, channel_problem
+from klarm.detectors import CATALOGUE, Detector, detector_problem, installed_detectors
+from klarm.settings import ConfigError, Setting, settings_of
+
+_Made = TypeVar("_Made", Detector, Channel)
+_OURS = {kind.name: kind for kind in CATALOGUE}
+
+
+class Given(NamedTuple):
+    """What a script has given."""
+
+    detectors: dict[str, Detector]  # besides klarm's own, by name
+    settings: dict[str, dict[str, object]]  # by section: what was not left at its default
+
+
+def given_detectors(given: object, source: str, taken: Iterable[str]) -> Given:
+    """Check the detectors that a script gives; `taken` are names that mean something else."""
+    if given is None:
+        return Given({}, {})
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise ConfigError(
+            f"{source}: detectors must be a list of detectors, as in detectors=[MyDetector()]; "
+            "settings of a detector are a section of its name"
+        )
+    found = Given({}, {})
+    for one in given:
+        detector = _object_of(Detector, one, source)  # type: ignore[type-abstract]
+        name, kind = detector.name, type(detector)
+        if name in found.settings:
+            raise ConfigError(f"{source}: detectors has {name} twice")
+        if name in taken or (name in _OURS and kind is not _OURS[name]):
+            raise ConfigError(
+                f"{source}: {kind.__name__} cannot be called {name}, which is a name of klarm's own"
+            )
+        if name not in _OURS:
+            found.detectors[name] = detector
+        found.settings[name] = set_by_hand(detector)
+    return found
+
+
+def installed(taken: Iterable[str]) -> tuple[dict[str, Detector], dict[str, str]]:
+    """Return an object of every detector that a package brings, and why others cannot be used."""
+    kinds, broken = installed_detectors()
+    names = {*taken, *_OURS}
+    clashing = {
+        name: f"{kind.__module__} cannot be used: klarm has another thing of that name"
+        for name, kind in kinds.items()
+        if name in names
+    }
+    found = {name: kind() for name, kind in kinds.items() if name not in clashing}
+    return found, {**broken, **clashing}
+
+
+def given_channel(one: object, source: str) -> Channel:
+    """Check a channel that a script gives."""
+    return _object_of(Channel, one, source)  # type: ignore[type-abstract]
+
+
+def set_by_hand(made: Detector | Channel) -> dict[str, object]:
+    """Return the settings of an object that are not as its class has them."""
+    declared = settings_of(type(made)).items()
+    return {n: getattr(made, n) for n, setting in declared if getattr(made, n) != setting.default}
+
+
+def defaults(detectors: Mapping[str, Detector]) -> dict[str, dict[str, Setting]]:
+    """Return the sections of detectors, by name."""
+    return {name: settings_of(type(detector)) for name, detector in detectors.items()}
+
+
+def remade(made: _Made, settings: Mapping[str, object]) -> _Made:
+    """Return a new object like one that was given, with other settings and no state."""
+    try:
+        return dataclasses.replace(made, **settings)  # type: ignore[arg-type]
+    except TypeError:  # it has an __init__ of its own
+        twin = copy.copy(made)
+        for name, value in settings.items():
+            setattr(twin, name, value)
+        twin.__post_init__()
+        return twin
+
+
+def _object_of(base: type[_Made], one: object, source: str) -> _Made:
+    kind = one if isinstance(one, type) else type(one)
+    problem = detector_problem if base is Detector else channel_problem
+    wrong = problem(kind)
+    if wrong:
+        raise ConfigError(f"{source}: {wrong}")
+    try:
+        found: _Made = one() if isinstance(one, type) else one  # type: ignore[assignment]
+        return remade(found, set_by_hand(found))
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from None
+    except Exception as error:  # noqa: BLE001  # foreign code may fail in any way of its own
+        # What a channel says may hold its secret.
+        said = f": {error!s:.200}" if base is Detector else ""
+        why = f"{type(error).__name__}{said}"
+        raise ConfigError(f"{source}: {kind.__name__} cannot be made: {why}") from None

@@ -1,0 +1,69 @@
+"""Detectors that klarm does not have itself: what they must be, and which are installed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
+
+from klarm.detectors.base import Detector
+from klarm.metrics import METRICS, meaning
+from klarm.plugins import DETECTORS, PluginError, not_a_kind_of, plugins
+from klarm.types import SEVERITIES
+
+# A section of klarm.yaml; two underscores stand between section and setting in the environment.
+_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+
+
+class Installed(NamedTuple):
+    """What other packages bring."""
+
+    kinds: dict[str, type[Detector]]
+    broken: dict[str, str]  # by name: why it cannot be used
+
+
+@cache
+def installed_detectors() -> Installed:
+    """Import the detectors of other packages, once a process."""
+    kinds, broken = {}, {}
+    for name, plugin in plugins(DETECTORS).items():
+
+        def problem(kind: type[Detector], name: str = name) -> str:
+            if kind.__dict__.get("name") != name:
+                return f"the entry point is called {name}, its detector {_shown(kind, 'name')}"
+            kind()  # settings need defaults that are possible
+            return detector_problem(kind)
+
+        try:
+            kinds[name] = plugin.load(Detector, problem)  # type: ignore[type-abstract]
+        except PluginError as error:
+            broken[name] = str(error)
+    return Installed(kinds, broken)
+
+
+def detector_problem(kind: type[Detector]) -> str:
+    """Say why a class cannot be a detector; empty if it can."""
+    wrong = not_a_kind_of(Detector, kind)
+    if wrong:
+        return wrong
+    who = kind.__name__
+    for attribute, wanted in (("name", str), ("signal", str), ("watches", tuple)):
+        if not isinstance(getattr(kind, attribute, None), wanted):
+            return f"{who}.{attribute} must be a {wanted.__name__}, got {_shown(kind, attribute)}"
+    if not _NAME.fullmatch(kind.name) or not _NAME.fullmatch(kind.signal):
+        return f"{who}.name and signal must be in lower case with single underscores: reward_floor"
+    if not kind.watches or not all(isinstance(name, str) and name for name in kind.watches):
+        return f'{who}.watches must name a metric, as in ("kl",)'
+    for name in kind.watches:
+        known = None if name in METRICS else meaning(name)
+        if known is not None:
+            return f"{who}.watches has {name}, which klarm reads as {known.metric}: watch that"
+    advice = getattr(kind, "recommendations", None)
+    if not isinstance(advice, Mapping) or not advice or not set(advice) <= set(SEVERITIES):
+        return f'{who}.recommendations must have a text for "warning", "critical" or both'
+    return ""
+
+
+def _shown(kind: type, attribute: str) -> str:
+    return f"{getattr(kind, attribute, None)!r:.80}"

@@ -1,0 +1,42 @@
+"""How every hook starts: settings are checked when it is made, the monitor begins with training.
+
+A hook is a `KlarmCallback(run, config=..., on_critical=..., **settings)` where the framework takes
+callbacks, a `watch(run, config, **settings)` where it has a logger to listen to. Settings are those
+of `klarm.init`, detectors and channels of the user's own included.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+
+from klarm.api import start
+from klarm.config import Config, load
+from klarm.journal import folder_name, run_folder
+from klarm.monitor import Monitor
+
+ConfigSource = str | os.PathLike[str] | Config | None
+
+
+def checked_settings(
+    framework: str,
+    run: str | None,
+    config: ConfigSource,
+    settings: Mapping[str, object],
+    asked_by: str,
+) -> Config:
+    """Return the settings in force, or raise ConfigError while nothing has started yet.
+
+    `framework` is what its keys mean (metrics/frameworks), where the user has not said another.
+    """
+    named = settings if run is None else {**settings, "run": run}
+    checked = load(config, named, overrides_from=asked_by)
+    if checked.run:
+        run_folder(checked.dir, checked.run)  # refuses a name that cannot be a folder's
+    return replace(checked, framework=checked.framework or framework)
+
+
+def start_run(settings: Config, name: str = "", *, rank: int | None = None) -> Monitor:
+    """Start the monitor. `name` is what the framework calls the run, where the user has not."""
+    return start(settings, folder_name(name) if name else "", rank)

@@ -1,0 +1,103 @@
+"""What a key means in one framework, where its name alone does not tell: a file each.
+
+A new framework is one file and one line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from klarm.metrics.frameworks.areal import AREAL
+from klarm.metrics.frameworks.ms_swift import MS_SWIFT
+from klarm.metrics.frameworks.nemo_rl import NEMO_RL
+from klarm.metrics.frameworks.openrlhf import OPENRLHF
+from klarm.metrics.frameworks.prime_rl import PRIME_RL
+from klarm.metrics.frameworks.rllib import RLLIB
+from klarm.metrics.frameworks.row import Framework, Row
+from klarm.metrics.frameworks.sb3 import SB3
+from klarm.metrics.frameworks.skyrl import SKYRL
+from klarm.metrics.frameworks.slime import SLIME
+from klarm.metrics.frameworks.tinker import TINKER
+from klarm.metrics.frameworks.trl import TRL
+from klarm.metrics.frameworks.unsloth import UNSLOTH
+from klarm.metrics.frameworks.verl import VERL
+
+# Hugging Face trackers, OpenRLHF, SB3 and slime put this before what the trainer logged: the
+# number is the same with it and without.
+PREFIX = "train/"
+
+# An unknown estimator is one the user chooses in the framework's configuration.
+CATALOGUE: tuple[Framework, ...] = (
+    TRL,
+    UNSLOTH,
+    MS_SWIFT,
+    VERL,
+    OPENRLHF,
+    NEMO_RL,
+    SKYRL,
+    SLIME,
+    PRIME_RL,
+    AREAL,
+    TINKER,
+    SB3,
+    RLLIB,
+)
+
+# By framework, or by one of its trainers after a slash; what a trainer's table lacks is its
+# framework's.
+FRAMEWORKS: dict[str, Mapping[str, Row]] = {
+    name: table
+    for framework in CATALOGUE
+    for name, table in (
+        (framework.name, framework.keys),
+        *((f"{framework.name}/{trainer}", keys) for trainer, keys in framework.trainers.items()),
+    )
+}
+
+_ROWS = [(key, row) for table in FRAMEWORKS.values() for key, row in table.items()]
+_GENERIC = {key for key, row in _ROWS if row.generic}
+# The other keys say by themselves which framework logs them.
+TELLING_KEYS: dict[str, Row] = {key: row for key, row in _ROWS if key not in _GENERIC}
+
+_OTHER_NAMES = {other: known.name for known in CATALOGUE for other in known.other_names}
+
+__all__ = [
+    "CATALOGUE",
+    "FRAMEWORKS",
+    "PREFIX",
+    "TELLING_KEYS",
+    "Framework",
+    "Row",
+    "frameworks_with",
+    "tables",
+]
+
+
+def tables(framework: str) -> Iterator[Mapping[str, Row]]:
+    """Yield what is known of a framework's keys: of its trainer's first, if one is named.
+
+    >>> [table["kl"].metric for table in tables("trl/AsyncGRPOTrainer")]
+    ['kl_old', 'kl']
+    """
+    name, _, trainer = framework.lower().partition("/")
+    name = name.replace("_", "-")
+    name = _OTHER_NAMES.get(name, name)
+    for ending in ("trainer", "config"):
+        trainer = trainer.removesuffix(ending)
+    for known in (f"{name}/{trainer}", name):
+        if known in FRAMEWORKS:
+            yield FRAMEWORKS[known]
+
+
+def frameworks_with(key: str, metric: str) -> list[str]:
+    """Return the frameworks in which a key that is clear nowhere else is this metric.
+
+    >>> frameworks_with("train/entropy_loss", "entropy")
+    ['openrlhf', 'slime', 'sb3']
+    """
+    names = {key, key.removeprefix(PREFIX)} & _GENERIC
+    return [
+        framework
+        for framework, table in FRAMEWORKS.items()
+        if any(name in table and table[name].metric == metric for name in names)
+    ]

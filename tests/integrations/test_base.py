@@ -1,0 +1,46 @@
+"""Every hook starts in the same way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import klarm
+from klarm.integrations.base import checked_settings, start_run
+from klarm.integrations.reaction import Reaction
+from own_parts import PassRateDetector
+
+
+def test_wrong_settings_name_the_place_the_value_and_the_remedy() -> None:
+    """While nothing has started."""
+    with pytest.raises(klarm.ConfigError, match=r"on_critical is 'pause': it must be \"none\""):
+        Reaction("pause", None)  # type: ignore[arg-type]
+    with pytest.raises(klarm.ConfigError, match=r"KlarmCallback.*did you mean trust_region"):
+        checked_settings("", None, None, {"trust_regio": {}}, "KlarmCallback()")
+    with pytest.raises(klarm.ConfigError, match="a/b"):
+        checked_settings("", "a/b", None, {}, "KlarmCallback()")
+
+
+def test_the_framework_is_said_unless_the_user_says_another() -> None:
+    """Keys mean what they mean there."""
+    assert checked_settings("sb3", None, None, {}, "here").framework == "sb3"
+    said = checked_settings("trl", None, None, {"framework": "trl/RLOO"}, "here")
+    assert said.framework == "trl/RLOO"
+
+
+def test_a_run_is_named_by_the_user_first_then_by_the_framework() -> None:
+    """Whatever the framework allows in a name is made one that a folder can have."""
+    settings = checked_settings("", None, None, {"console": False}, "here")
+    assert start_run(settings, "my/run: 7").run == "my-run: 7"
+    named = checked_settings("", "mine", None, {"console": False}, "here")
+    assert start_run(named, "theirs").run == "mine"
+
+
+def test_a_hook_takes_what_klarm_init_takes() -> None:
+    """A configuration, and detectors of the user's own."""
+    config = klarm.Config.load(console=False, dir="elsewhere")
+    own = {"detectors": [PassRateDetector(floor=0.3)]}
+    monitor = start_run(checked_settings("", "a", config, own, "here"))
+    assert monitor.detectors[-1].name == "pass_rate_floor"
+    assert Path("elsewhere/a/journal.jsonl").exists()

@@ -1,0 +1,63 @@
+"""What is known of the keys of each framework: a file of data each, all in the catalogue.
+
+Covers row.py, and by going over all of them every other file of metrics/frameworks.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from klarm.metrics import frameworks
+from klarm.metrics.catalogue import METRICS, meaning
+from klarm.metrics.frameworks import CATALOGUE, FRAMEWORKS, TELLING_KEYS, Framework, Row, tables
+
+every_framework = pytest.mark.parametrize("framework", CATALOGUE, ids=lambda known: known.name)
+
+
+def test_every_file_is_in_the_catalogue() -> None:
+    """By the name of the framework, with underscores."""
+    files = {path.stem for path in Path(frameworks.__file__).parent.glob("*.py")}
+    names = {framework.name.replace("-", "_") for framework in CATALOGUE}
+    assert files - {"__init__", "row"} == names
+    assert len(names) == len(CATALOGUE)
+
+
+@every_framework
+def test_its_keys_are_metrics_of_the_right_kind(framework: Framework) -> None:
+    """A KL against the reference is no KL against the policy before the update."""
+    assert framework.name == framework.name.lower()
+    for table in (framework.keys, *framework.trainers.values()):
+        assert table
+        for row in table.values():
+            metric = METRICS[row.metric]
+            assert (row.kind.target if row.kind else None) == metric.target
+
+
+@every_framework
+def test_its_tables_are_found_by_any_of_its_names(framework: Framework) -> None:
+    """As people write them."""
+    for name in (framework.name, framework.name.upper(), *framework.other_names):
+        assert list(tables(name.replace("-", "_"))) == [framework.keys]
+    for trainer, keys in framework.trainers.items():
+        assert list(tables(f"{framework.name}/{trainer}Trainer")) == [keys, framework.keys]
+
+
+def test_a_key_is_generic_in_every_framework_or_in_none() -> None:
+    """Else one file would change what another says."""
+    generic: dict[str, set[bool]] = {}
+    for table in FRAMEWORKS.values():
+        for key, row in table.items():
+            generic.setdefault(key, set()).add(row.generic)
+    assert [key for key, said in generic.items() if len(said) > 1] == []
+
+
+def test_a_telling_key_needs_no_other_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever adds a framework touches its file; the keys of the metrics stay as they are."""
+    assert meaning("toy/kl_to_base") is None
+    monkeypatch.setitem(TELLING_KEYS, "toy/kl_to_base", Row("kl"))
+    for key in ("toy/kl_to_base", "train/toy/kl_to_base"):
+        known = meaning(key)
+        assert known is not None
+        assert known.metric == "kl"
