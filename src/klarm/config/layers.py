@@ -50,7 +50,7 @@ class Config:
     dir: str = setting("klarm_runs", "where each run keeps its journal, in a folder of its own")
     console: bool = setting(True, "say what happens on stderr")
     console_alerts: bool = setting(
-        False, "show every single alert there too, in a line each; else incidents only"
+        False, "show every alert there in a line; false: only the first of an episode"
     )
     framework: str = setting(
         "", "what logs, where a key means different things: sb3, trl/RLOO (integrations say it)"
