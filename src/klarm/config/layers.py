@@ -17,7 +17,7 @@ from klarm.config.channels import ChannelSettings, Route, recorded_channel, rout
 from klarm.config.file import FILE_VARIABLE, find_file, parse_file
 from klarm.detectors import CATALOGUE, Detector
 from klarm.incidents import IncidentRules
-from klarm.metrics import FRAMEWORKS, METRICS, UserKey, check_user_keys, read_user_key, tables
+from klarm.metrics import FRAMEWORKS, METRICS, STEP, UserKey, check_user_keys, read_user_key, tables
 from klarm.metrics import SECTION as METRICS_SECTION
 from klarm.settings import (
     ConfigError,
@@ -66,6 +66,7 @@ class Config:
         choices=("here", "elsewhere"),
     )
     metrics: Mapping[str, UserKey] = field(default_factory=dict)
+    step_column: str = ""  # of logs that are read; empty: the one that klarm finds
     sections: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     channel_settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     channel_sources: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -115,7 +116,8 @@ class Config:
     def as_dict(self) -> dict[str, object]:
         """Return every setting as klarm.yaml would hold it, but no secret."""
         top = {name: getattr(self, name) for name in TOP_LEVEL}
-        top[METRICS_SECTION] = {name: said.as_dict() for name, said in self.metrics.items()}
+        keys = {**self.metrics, **({STEP: UserKey(self.step_column)} if self.step_column else {})}
+        top[METRICS_SECTION] = {name: said.as_dict() for name, said in keys.items()}
         channels = {name: recorded_channel(v) for name, v in self.channel_settings.items()}
         sections = {name: dict(values) for name, values in self.sections.items()}
         recorded: dict[str, object] = _cleaned({**top, **sections, CHANNELS: channels})
@@ -176,6 +178,7 @@ def load(
     }
     metrics = {name: said for (section, name), said in merged.items() if isinstance(said, UserKey)}
     check_user_keys(metrics)
+    step = metrics.pop(STEP, UserKey())
     checked = channels.checked()
     remarks = [*channels.remarks]
     top["url"], login = _without_login(str(top["url"]))
@@ -184,6 +187,7 @@ def load(
     return Config(
         **top,  # type: ignore[arg-type]
         metrics=metrics,
+        step_column=step.key,
         sections=sections,
         channel_settings=checked,
         channel_sources=channels.sources(),
@@ -243,7 +247,7 @@ def _known_part(recorded: Mapping[str, object]) -> dict[str, object]:
             known[section] = {name: values[name] for name in settings if name in values}
     said = recorded.get(METRICS_SECTION)
     if isinstance(said, Mapping):
-        known[METRICS_SECTION] = {name: said[name] for name in METRICS if name in said}
+        known[METRICS_SECTION] = {name: said[name] for name in (STEP, *METRICS) if name in said}
     return known
 
 

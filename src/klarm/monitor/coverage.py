@@ -15,6 +15,7 @@ _NOTHING_WATCHED = (
 )
 # There, so many keys of the run are named.
 _MAX_KEYS_NAMED = 10
+_EXAMPLE = ("kl", "COLUMN")
 
 
 class BindingReport:
@@ -207,6 +208,26 @@ def nothing_known(binding: Binding) -> str:
     return f"nothing that is logged is known to a detector; it holds {held}{more}"
 
 
+def unknown_columns(binding: Binding) -> str:
+    """Say what a log holds in which nothing is known to a detector, and what to do about it."""
+    names = sorted(binding.names())
+    held = ", ".join(names[:_MAX_KEYS_NAMED]) or "no numbers"
+    more = ", ..." if len(names) > _MAX_KEYS_NAMED else ""
+    alike = [
+        (metric, name)
+        for metric in METRICS.keys() - binding.keys.keys()
+        for name in names
+        if _is_alike(metric, name)
+    ]
+    metric, column = min(alike, key=lambda pair: [*METRICS].index(pair[0]), default=_EXAMPLE)
+    hint = f"; say which column is which with --map {metric}={column}" if names else ""
+    return f"it holds {held}{more}{hint}"
+
+
+def _is_alike(metric: str, name: str) -> bool:
+    return metric in re.split(r"[^a-z]+", name.lower())
+
+
 def _source(metric: str, binding: Binding) -> str:
     """Return a metric with its key, and its kind if that is known."""
     key, kind = binding.source(metric), binding.kind(metric)
@@ -230,7 +251,7 @@ def _why_missing(metric: str, binding: Binding) -> str:
     for other in METRICS[metric].unlike:
         if other in binding.keys:
             return f"{reason} ({binding.keys[other]} is another quantity: {METRICS[other].meaning})"
-    alike = [name for name in binding.names() if metric in re.split(r"[^a-z]+", name.lower())]
+    alike = [name for name in binding.names() if _is_alike(metric, name)]
     if alike:
         return (
             f"{reason}; if {alike[0]} is {METRICS[metric].meaning}, log it as {metric} or set "
