@@ -39,13 +39,12 @@ def silence(
 ) -> None:
     """Notify nobody of incidents on SIGNAL (kl, reward, entropy ...) for a while.
 
+    A detector or a metric stands for the signal that it belongs to: grad_norm for gradient.
+
     The incidents are still recorded and shown. Critical ones are still sent, unless --even-critical
     is given. What is open when the silence ends, by itself or with --off, is sent then.
     """
-    signals = sorted({kind.signal for kind in CATALOGUE})
-    if signal not in signals:
-        hint = did_you_mean(signal, signals) or f"; there are {', '.join(signals)}"
-        raise click.UsageError(f"there is no signal {signal}{hint}")
+    signal = _signal_meant(signal)
     if off and (span is not None or even_critical):
         raise click.UsageError(
             "--off ends all silences of a signal: it takes no --for, no --even-critical"
@@ -89,3 +88,15 @@ def silence(
     )
     silence = Silence(signal, who, until_step, until_time, even_critical)
     echo(f"run {head.run}: {silence_in_words(silence)}")
+
+
+def _signal_meant(name: str) -> str:
+    """Return a signal by its name, or by that of a detector or a metric of it."""
+    signals = sorted({kind.signal for kind in CATALOGUE})
+    meant = {kind.watches[0]: kind.signal for kind in reversed(CATALOGUE) if not kind.watches_all}
+    meant |= {kind.name: kind.signal for kind in CATALOGUE}
+    meant |= {signal: signal for signal in signals}
+    if name not in meant:
+        hint = did_you_mean(name, meant) or f"; there are {', '.join(signals)}"
+        raise click.UsageError(f"there is no signal {name}{hint}")
+    return meant[name]

@@ -16,6 +16,8 @@ _NOTHING_WATCHED = (
 # There, so many keys of the run are named.
 _MAX_KEYS_NAMED = 10
 _EXAMPLE = ("kl", "COLUMN")
+# So many metrics that are not logged are named with their detectors.
+_MAX_METRICS_NAMED = 4
 
 
 class BindingReport:
@@ -175,6 +177,9 @@ def idle_lines(detectors: Iterable[Detector], binding: Binding) -> list[str]:
     lines = []
     if missing:
         waiting = [f"{', '.join(names)} ({metric})" for metric, names in missing.items()]
+        if len(missing) > _MAX_METRICS_NAMED:  # which would take three lines of a terminal
+            waiting = [*missing]
+            waiting[-1] += f" ({sum(map(len, missing.values()))} detectors)"
         lines.append(f"idle, not logged: {', '.join(waiting)}")
     if off:
         lines.append(f"off (enabled: false): {', '.join(off)}")
