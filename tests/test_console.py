@@ -86,8 +86,18 @@ def test_on_a_terminal_an_incident_is_a_panel() -> None:
         "import klarm; m = klarm.init('a');\n"
         "m.log({'kl': 0.1}); m.log({'kl': float('nan')}); klarm.finish()"
     )
+    text = shown_on_a_terminal(code)
+    assert "╭─" in text
+    assert "klarm incident 1 on kl opened, critical, step 1" in text
+    assert "kl is NaN" in text
+
+
+def shown_on_a_terminal(code: str) -> str:
+    """Run Python code on a pseudo-terminal; return what it shows there."""
     master, slave = pty.openpty()
-    with subprocess.Popen([sys.executable, "-c", code], stderr=slave, stdout=slave) as process:
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200"}
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stderr=slave, stdout=slave, env=environment) as process:
         os.close(slave)
         shown = b""
         while True:
@@ -100,10 +110,20 @@ def test_on_a_terminal_an_incident_is_a_panel() -> None:
             shown += piece
     os.close(master)
     assert process.returncode == 0
-    text = shown.decode()
-    assert "╭─" in text
-    assert "klarm incident 1 on kl opened, critical, step 1" in text
-    assert "kl is NaN" in text
+    return shown.decode()
+
+
+def test_on_a_terminal_an_alert_that_is_not_confirmed_is_dim() -> None:
+    """In the terminal's own dim style, and nothing of an incident beside it."""
+    code = (
+        "import klarm; m = klarm.init('a')\n"
+        "for step in range(40): m.log({'kl': 0.02 + 0.001 * (step % 3)})\n"
+        "m.log({'kl': 0.9}); klarm.finish()"
+    )
+    text = shown_on_a_terminal(code)
+    dim, line = "\x1b[2m", "klarm: step 40, kl_explosion critical, not confirmed: KL 0.9"
+    assert dim + line in text
+    assert "╭─" not in text
 
 
 def test_a_console_switched_off_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from klarm.incidents import event_panel, event_text, is_alarm
 from klarm.notices import Notices
 from klarm.terminal import show_on_stderr, stderr_is_terminal, write_stderr
+from klarm.text import clean
 from klarm.types import Alert, Event
 
 
@@ -25,7 +26,8 @@ class Console:
         self._terminal = enabled and stderr_is_terminal()
         if self._terminal:
             import rich.console
-            import rich.panel  # noqa: F401  # loaded now: the first incident must not wait for it
+            import rich.panel
+            import rich.text  # noqa: F401  # loaded now: the first incident must not wait for it
 
     def say(self, message: str) -> None:
         """Print one line of news."""
@@ -38,6 +40,21 @@ class Console:
                 f"klarm {alert.severity.upper()} at step {alert.step}, {alert.detector}: "
                 f"{alert.message}"
             )
+
+    def first_alert(self, alert: Alert) -> None:
+        """Show the first alert of an episode, dimmed: nothing is confirmed yet."""
+        if not self.enabled or self._alerts:  # which shows them all
+            return
+        line = (
+            f"klarm: step {alert.step}, {alert.detector} {alert.severity}, not confirmed: "
+            f"{alert.message}"
+        )
+        if self._terminal:
+            from rich.text import Text
+
+            show_on_stderr(Text(clean(line), "dim"))
+        else:
+            write_stderr(line)
 
     def event(self, event: Event) -> None:
         """Show a change of an incident: a panel for an alarm, else a line."""

@@ -122,6 +122,7 @@ def test_a_mail_arrives_however_the_connection_is_secured(
     assert image.get_content_type() == "image/png"
     assert f'src="cid:{image["Content-ID"].strip("<>")}"' in html.get_content()
     assert "updates that are too large" in html.get_content()
+    assert "→" in html.get_content()  # the range of the curve
 
 
 def test_what_follows_is_an_answer_to_the_first(start: Start, message: Message) -> None:

@@ -67,7 +67,6 @@ def test_an_opened_incident_is_told_in_full() -> None:
         "Last checkpoint before: /data/ckpt/step-140\n"
         "Peak: kl 0.07796\n"
         "Also moved: grad_norm ×4 from 147, then kl ×6 from 148; reward flat\n"
-        "In general: Act now: lower the learning rate or raise the KL penalty.\n"
         "Cost: $4.00 since it began, $560 for the run so far\n"
         "https://example.org/runs/7b"
     )
@@ -100,7 +99,6 @@ def test_a_resolution_says_how_long_it_was_and_asks_for_nothing() -> None:
         "Lasted": "steps 148 to 360, 12 min",
         "Looks like": "gradients first: updates that are too large",
         "Peak": "kl 0.07796",
-        "Worst alert": OPENED.message,
         "Cost": "$4.00 since it began, $560 for the run so far",
     }
 

@@ -165,7 +165,7 @@ def test_plain_text_in_the_file_is_allowed_and_remarked_on_once(
     )
     klarm.init("a")
     told = capfd.readouterr().err
-    assert told.count("klarm.yaml: channels.slack.webhook_url stands there as plain text") == 1
+    assert told.count("klarm.yaml: channels.slack.webhook_url is a secret in plain text") == 1
     assert "{env: NAME}" in told
     assert found_in(told) == []
     Path("klarm.yaml").unlink()

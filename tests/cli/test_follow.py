@@ -90,6 +90,7 @@ def test_once_reads_what_is_there_and_goes_on_the_next_time() -> None:
 def test_a_log_with_minus_the_entropy_is_read_once_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The journal holds the entropy; the log is compared as the framework's keys are read."""
     monkeypatch.setenv("KLARM_FRAMEWORK", "sb3")
+    monkeypatch.setenv("KLARM_ENTROPY_COLLAPSE__ENABLED", "true")
     LOG.write_text('{"step": 0, "entropy_loss": -2.0}\n{"step": 1, "entropy_loss": -1.5}\n')
     for _ in range(2):
         assert run(str(LOG), "--once").returncode == 0

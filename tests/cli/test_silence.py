@@ -41,6 +41,24 @@ def test_what_is_no_span_is_refused(span: str) -> None:
         parse_span(span, 50, 1000.0)
 
 
+@pytest.mark.parametrize(
+    ("name", "signal"),
+    [
+        ("kl_runaway", "kl"),
+        ("kl_old", "kl"),
+        ("grad_norm", "gradient"),
+        ("metric_lost", "liveness"),
+    ],
+)
+def test_a_detector_or_a_metric_stands_for_its_signal(name: str, signal: str) -> None:
+    """People read these names in messages."""
+    klarm.init("a", console=False).log({"kl": math.nan}, 3)
+    klarm.finish()
+    done = CliRunner().invoke(command, ["silence", name, "--for", "10steps"])
+    assert done.exit_code == 0, done.output
+    assert [told.signal for _, told in read_commands(Path("klarm_runs/a"))] == [signal]
+
+
 def test_a_silence_and_its_end_are_left_for_the_run() -> None:
     """With who gave them."""
     klarm.init("a", console=False).log({"kl": math.nan}, 3)

@@ -34,6 +34,15 @@ def test_the_message_is_marked_and_goes_out_whatever_the_channel_takes(server: S
     assert message["test"] is True
 
 
+def test_it_looks_like_a_real_alert_and_says_first_that_it_is_none(server: Server) -> None:
+    """With a curve, since when, what it looks like and what to do."""
+    run()
+    (message,) = server.messages
+    assert message["summary"].startswith("Sent by `klarm test-alert`: no run is in trouble")
+    assert {"Since", "Looks like", "To do", "Peak", "Also moved"} <= message["fields"].keys()
+    assert "kl ▁" in message["body"]
+
+
 def test_a_failure_is_said_and_is_the_exit_code(server: Server) -> None:
     """It is not tried again."""
     server.answers = [(503, {})]

@@ -39,6 +39,7 @@ def test_without_anything_every_setting_has_its_default() -> None:
         "clip_region": 0.2,
         "min_std": 1e-4,
         "confirm_steps": 50,
+        "excusable": True,
         "resolve_after": 0,
     }
     assert config.sections["incidents"] == {

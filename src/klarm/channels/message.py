@@ -167,7 +167,7 @@ def _ending(event: Event) -> str:
 def _fields(event: Event, context: Context) -> dict[str, str]:
     opening = event if event.pattern or event.moved else context.opening or event
     over = event.event == "resolved"
-    to_do, *in_general = [*advice(event, opening), ""]
+    to_do = next(iter(advice(event, opening)), "")
     metric, worst = metric_of(event), "Peak" if event.worse == "higher" else "Lowest"
     return {
         "Lasted" if over else "Since": _duration(event, context, over),
@@ -177,9 +177,9 @@ def _fields(event: Event, context: Context) -> dict[str, str]:
         "Last checkpoint before": (event.checkpoint or opening.checkpoint) if to_do else "",
         worst: f"{metric} {number(event.peak, 4)}" if metric else "",
         "History": context.history,
-        "Worst alert": "" if is_alarm(event) else event.message,
+        # With the peak beside it, the value of an earlier alert would only puzzle.
+        "Alert": event.message if not is_alarm(event) and not metric else "",
         "Also moved": event.moved if is_alarm(event) else "",
-        "In general": in_general[0] if in_general else "",
         "Cost": _cost(context),
         "Acknowledged by": context.acknowledged_by,
         _LATE: _delay(context),

@@ -21,16 +21,16 @@ from klarm.types import Command
 @click.argument("incident", metavar="ID")
 @run_option
 @config_option
-@click.option("--accept", is_flag=True, help="The level is normal from now on.")
+@click.option("--accept", is_flag=True, help="Accept the current level as the new normal.")
 @click.option("--by", metavar="NAME", help="Who closes it; without it, the user of this command.")
 def close(
     incident: str, run: str | None, config_file: Path | None, accept: bool, by: str | None
 ) -> None:
-    """Close incident ID: a number within the run, or its id.
+    """Close incident ID: its number within the run, or its id, as `klarm incidents` shows them.
 
-    The same metric and direction opens nothing until it was quiet, or is NaN, graver or 1.5 times
-    worse. With --accept, detectors start afresh from the level where it is, and checkpoints saved
-    during the incident count as good.
+    The same trouble opens no new incident until the metric has been quiet for a while, unless it
+    becomes critical, NaN or 1.5 times worse. With --accept, detectors learn the current level as
+    normal, and checkpoints saved during the incident count as good.
     """
     found = find_incident(incident, run, load(config_file, lenient=True))
     record = found.incident

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 
-from klarm.api import init
-from klarm.cli.options import config_option
+from klarm.api import start
+from klarm.cli.counted_rows import CountedRows
+from klarm.cli.options import config_option, map_option, overrides_of, set_option, step_option
 from klarm.cli.stopping import Stopping
 from klarm.config import Config, load
 from klarm.delivery import Outbox, Run, is_all_delivered, outgoing
 from klarm.journal import FILE_NAME, Fold, Source, run_folder
 from klarm.metrics import Binding
-from klarm.monitor import Monitor
+from klarm.monitor import Monitor, unknown_columns, watched
 from klarm.notices import Notices
 from klarm.settings import ConfigError
-from klarm.sources import SourceError
+from klarm.sources import STDIN, LogRow, SourceError, plain_log
 from klarm.sources.document import TRAINER_STATE
 from klarm.sources.follow import Follower
 from klarm.sources.formats import FOLLOWABLE
@@ -28,9 +29,12 @@ from klarm.types import Event
 
 
 @click.command()
-@click.argument("log", type=click.Path(path_type=Path))
+@click.argument("log", type=click.Path(allow_dash=True, path_type=Path))
 @click.option("--run", help="Name of the run. [default: klarm.yaml's, or the name of the log]")
 @config_option
+@set_option
+@map_option
+@step_option
 @click.option(
     "--poll",
     "poll_seconds",
@@ -58,6 +62,9 @@ def follow(
     *,
     run: str | None,
     config_file: Path | None,
+    settings: tuple[str, ...],
+    mapped: tuple[str, ...],
+    step_column: str,
     poll_seconds: float,
     once: bool,
     idle_seconds: float | None,
@@ -65,53 +72,82 @@ def follow(
 ) -> None:
     """Watch a run by the LOG it writes, from its beginning and as it grows.
 
-    LOG is a JSON Lines or CSV file, what a trainer prints, trainer_state.json, or a TensorBoard
-    event file or folder. It need not be there yet. Started again, it goes on where it was. Ctrl-C
-    ends it, with exit code 0; 1 if something could not be delivered, 2 if the log cannot be
-    followed.
+    LOG is a JSON Lines, CSV or TSV file, what a trainer prints, trainer_state.json, or a
+    TensorBoard event file or folder; - is stdin. It need not be there yet. Started again, it goes
+    on where it was. Ctrl-C ends it, with exit code 0; 1 if something could not be delivered, 2 if
+    the log cannot be followed or holds nothing that could be watched.
     """
-    settings = load(
-        config_file, {"run": run} if run else None, overrides_from="--run", lenient=True
-    )
-    name = settings.run or _name_for(log)
-    journal = run_folder(settings.dir, name) / FILE_NAME
-    if not settings.run:
+    changes = overrides_of(settings, mapped, step_column)
+    if run:
+        changes["run"] = run
+    source = "--set" if settings else "--run"
+    config = load(config_file, changes, overrides_from=source, lenient=True)
+    if log == STDIN and not config.run:
+        raise click.UsageError("a log on stdin has no name: name the run with --run")
+    name = config.run or _name_for(log)
+    journal = run_folder(config.dir, name) / FILE_NAME
+    if not config.run:
         _refuse_another_log(log, name, journal)
-    notices = Notices(stderr=settings.console)
-    follower = Follower(
-        log,
-        journal,
-        notices.say,
-        lambda: Binding(settings.framework, settings.metrics),
-        waits=not once,
-    )
-    watch = Watch(follower, lambda: init(name, config_file))
+    notices = Notices(stderr=config.console)
     stopping = Stopping()
-    stopping.on_signals()
-    watch.until(
-        stopping,
-        poll_seconds=0.0 if once else poll_seconds,
-        idle_seconds=0.0 if once else idle_seconds,
-    )
-    if not watch.follower.rows_read and not stopping.is_set():
-        if not log.exists():
-            raise SourceError(f"{log} does not exist")
-        held = "event files" if log.is_dir() else "rows"
-        raise SourceError(f"{log} holds no {held}: {FOLLOWABLE}")
+    with plain_log(log, notices.say, growing=True) as plain:
+        follower = Follower(
+            plain.path,
+            journal,
+            plain.say,
+            lambda: Binding(config.framework, config.metrics),
+            waits=not once,
+            step_column=config.step_column,
+        )
+        columns = CountedRows(log, config.step_column, notices.say)
+        watch = Watch(
+            follower,
+            lambda: start(config, name),
+            lambda rows: columns.checked(rows, are_all=once),
+        )
+        stopping.on_signals()
+        watch.until(
+            stopping,
+            poll_seconds=0.0 if once else poll_seconds,
+            idle_seconds=0.0 if once and log != STDIN else idle_seconds,
+            ended=plain.ended,
+        )
+        if not stopping.is_set():
+            _check_what_was_read(watch, log, plain.path, config)
     last, still_open = _standing(journal)
     if once and not watch.any_new:
         notices.say(_nothing_new(last, still_open))
     if fail_on_critical and any(event.severity == "critical" for event in still_open):
         sys.exit(1)
-    if not _is_delivered(settings, Run(name, journal.parent)):
+    if not _is_delivered(config, Run(name, journal.parent)):
         sys.exit(1)
+
+
+def _check_what_was_read(watch: Watch, log: Path, path: Path, config: Config) -> None:
+    """Raise SourceError if there was nothing to read, or nothing in it that could be watched."""
+    if not watch.follower.rows_read:
+        if not path.exists():
+            raise SourceError(f"{path} does not exist")
+        held = "event files" if path.is_dir() else "rows"
+        raise SourceError(f"{path} holds no {held}: {FOLLOWABLE}")
+    detectors = config.detectors()
+    if any(d.enabled for d in detectors) and not watched(detectors, watch.binding):
+        named = "stdin" if log == STDIN else log
+        raise SourceError(f"nothing in {named} could be watched; {unknown_columns(watch.binding)}")
 
 
 class Watch:
     """Brings the rows of a log to a monitor, which is made when the first new one comes."""
 
-    def __init__(self, follower: Follower, make_monitor: Callable[[], Monitor]) -> None:
+    def __init__(
+        self,
+        follower: Follower,
+        make_monitor: Callable[[], Monitor],
+        checked: Callable[[Iterator[LogRow | Source]], Iterator[LogRow | Source]] = iter,
+    ) -> None:
+        """Prepare to watch. `checked` passes rows on that may be logged, or raises SourceError."""
         self.follower = follower
+        self._checked = checked
         self.any_new = False  # row since the start
         self._make_monitor = make_monitor
         self._monitor: Monitor | None = None
@@ -123,24 +159,34 @@ class Watch:
         poll_seconds: float,
         idle_seconds: float | None,
         clock: Callable[[], float] = time.monotonic,
+        ended: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Watch until told to stop, or until nothing new has come for so long; then sum up."""
+        """Watch until told to stop, or until nothing new has come for so long; then sum up.
+
+        `ended` tells whether nothing is added to the log any more.
+        """
         try:
             since = clock()
             while not stopping.is_set():
+                is_last = ended()  # asked before reading: nothing comes behind what is read now
                 if self.poll(stopping):
                     since = clock()
-                elif idle_seconds is not None and clock() - since >= idle_seconds:
+                elif is_last or (idle_seconds is not None and clock() - since >= idle_seconds):
                     break
                 stopping.wait(poll_seconds)
         finally:
             if self._monitor is not None:
                 self._monitor.finish()
 
+    @property
+    def binding(self) -> Binding:
+        """Which columns of the log are which metric: of its new rows, or if none is, of the old."""
+        return self.follower.binding if self._monitor is None else self._monitor.binding
+
     def poll(self, stopping: Stopping) -> bool:
         """Log the rows that are new; return whether there were any."""
         any_new = False
-        for row in self.follower.poll():
+        for row in self._checked(self.follower.poll()):
             any_new = self.any_new = True
             monitor = self._monitor = self._monitor or self._started()
             if isinstance(row, Source):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import click
+
+from klarm.metrics import SECTION, STEP, read_user_key
+from klarm.settings import ConfigError
 
 config_option = click.option(
     "--config",
@@ -15,3 +20,52 @@ config_option = click.option(
 run_option = click.option(
     "--run", metavar="RUN", help="A run's name or folder; without it, the latest."
 )
+set_option = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="SECTION.NAME=VALUE",
+    help="Change one setting, as in kl_explosion.baseline_mode=frozen. May be repeated.",
+)
+map_option = click.option(
+    "--map",
+    "mapped",
+    multiple=True,
+    metavar="METRIC=COLUMN",
+    help="Say which column a metric is read from, as in kl=KL_div. May be repeated.",
+)
+step_option = click.option(
+    "--step-column", metavar="COLUMN", default="", help="Say which column holds the step."
+)
+
+
+def overrides_of(
+    settings: Iterable[str], mapped: Iterable[str] = (), step_column: str = ""
+) -> dict[str, Any]:
+    """Return what --set, --map and --step-column say, as klarm.yaml would hold it."""
+    changes: dict[str, Any] = {}
+    for setting in settings:
+        place, equals, value = setting.partition("=")
+        section, dot, name = place.partition(".")
+        if not equals:
+            raise click.UsageError(f"--set takes SECTION.NAME=VALUE, got {setting!r}")
+        if dot:
+            changes.setdefault(section, {})[name] = value
+        else:
+            changes[section] = value
+    keys = {}
+    for mapping in mapped:
+        metric, equals, column = mapping.partition("=")
+        if not (metric and equals and column):
+            raise click.UsageError(f"--map takes METRIC=COLUMN, as in kl=KL_div, got {mapping!r}")
+        keys[metric] = column
+    for metric, column in keys.items():
+        try:
+            read_user_key(metric, column)
+        except ConfigError as error:
+            raise ConfigError(f"--map: {error}") from None
+    if step_column:
+        keys[STEP] = step_column
+    if keys:
+        changes[SECTION] = {**changes.get(SECTION, {}), **keys}
+    return changes

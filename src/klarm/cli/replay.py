@@ -5,36 +5,30 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
 
 import click
 
 from klarm.analysis.replay import Replay, ids_in
 from klarm.analysis.replay import replay as run_replay
-from klarm.cli.options import config_option
+from klarm.cli.counted_rows import CountedRows
+from klarm.cli.options import config_option, map_option, overrides_of, set_option, step_option
+from klarm.cli.progress import Progress, size_of
 from klarm.config import Config, load
 from klarm.incidents import COLOURS, counted, event_text, is_alarm
 from klarm.journal import encode
-from klarm.sources import SourceError, read_log
-from klarm.terminal import echo, echo_json, echo_progress, styled
+from klarm.sources import STDIN, SourceError, plain_log, read_log
+from klarm.terminal import echo, echo_json, styled
 from klarm.types import SEVERITIES, Severity
-
-_Item = TypeVar("_Item")
-_PROGRESS_EVERY = 20_000
 
 
 @click.command()
-@click.argument("log", type=click.Path(exists=True, path_type=Path))
+@click.argument("log", type=click.Path(exists=True, allow_dash=True, path_type=Path))
 @config_option
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="SECTION.NAME=VALUE",
-    help="Change one setting, as in kl_explosion.baseline_mode=frozen. May be repeated.",
-)
+@set_option
+@map_option
+@step_option
 @click.option(
     "--format",
     "output",
@@ -50,22 +44,24 @@ _PROGRESS_EVERY = 20_000
 )
 @click.option("--alerts", is_flag=True, help="List every single alert too.")
 def replay(
+    *,
     log: Path,
     config_file: Path | None,
     settings: tuple[str, ...],
+    mapped: tuple[str, ...],
+    step_column: str,
     output: str,
     fail_on: Severity | None,
-    *,
     alerts: bool,
 ) -> None:
     """Run the monitor over a recorded LOG and print its incidents.
 
-    LOG is a CSV or JSON Lines file, a TensorBoard event file or folder, trainer_state.json, JSON
-    keyed by step, what a trainer printed, a journal or the folder of a run. A journal is replayed
-    with the settings it was recorded with, unless --config or --set say otherwise. Exit code 0 if
-    it could be watched (see --fail-on), 2 if not.
+    LOG is a CSV, TSV or JSON Lines file, a TensorBoard event file or folder, trainer_state.json,
+    JSON keyed by step, what a trainer printed, a journal or the folder of a run; also compressed by
+    gzip, or - for stdin. A journal is replayed with the settings it was recorded with, unless
+    --config or --set say otherwise. Exit code 0 if it could be watched (see --fail-on), 2 if not.
     """
-    changes = _parse(settings)
+    changes = overrides_of(settings, mapped, step_column)
     remarked: set[str] = set()
 
     def configure(recorded: Mapping[str, object] | None) -> Config:
@@ -77,29 +73,23 @@ def replay(
         remarked.update(config.remarks)
         return config
 
-    configure(None)  # a mistake in the settings is said before the log is read
-    found = run_replay(_with_progress(read_log(log, _say)), configure, ids_in(log))
+    # A mistake in the settings is said before the log is read.
+    step_column = configure(None).step_column
+    with plain_log(log, _say) as plain:
+        progress = Progress(size_of(plain.path))
+        rows = read_log(plain.path, plain.say, step_column, progress.on_bytes)
+        rows = CountedRows(log, step_column, _say).checked(progress.over(rows), are_all=True)
+        found = run_replay(rows, configure, ids_in(plain.path))
     if output == "json":
         _print_json(found)
-    else:
+    elif not found.unknown:
         _print_text(found, every_alert=alerts)
-    if not found.watched:
-        names = ", ".join(sorted(found.names)) or "no numbers"
-        raise SourceError(f"nothing in {log} could be watched; it holds {names}")
+    if found.unknown:
+        name = "stdin" if log == STDIN else log
+        raise SourceError(f"nothing in {name} could be watched; {found.unknown}")
     if fail_on is not None:
         failing = SEVERITIES[SEVERITIES.index(fail_on) :]
         sys.exit(any(incident.severity in failing for incident in found.incidents))
-
-
-def _parse(settings: Iterable[str]) -> dict[str, dict[str, object]]:
-    changes: dict[str, dict[str, object]] = {}
-    for setting in settings:
-        place, equals, value = setting.partition("=")
-        section, dot, name = place.partition(".")
-        if not (equals and dot):
-            raise click.UsageError(f"--set takes SECTION.NAME=VALUE, got {setting!r}")
-        changes.setdefault(section, {})[name] = value
-    return changes
 
 
 def _print_text(found: Replay, *, every_alert: bool) -> None:
@@ -153,15 +143,6 @@ def _print_json(found: Replay) -> None:
         "incidents": [incident.as_dict() for incident in found.incidents],
     }
     echo_json(document)
-
-
-def _with_progress(rows: Iterable[_Item]) -> Iterator[_Item]:
-    """Pass the rows on, counting them in the terminal when there are many."""
-    for number, row in enumerate(rows):
-        if number % _PROGRESS_EVERY == 0 and number:
-            echo_progress(f"{number:,} rows ...")
-        yield row
-    echo_progress()
 
 
 def _say(message: str) -> None:

@@ -13,7 +13,7 @@ from klarm.cli.options import config_option, run_option
 from klarm.cli.runs import find_run, started, tell_run
 from klarm.config import load
 from klarm.delivery import Outbox, Silence, last_step, parse_span, silence_in_words
-from klarm.detectors import known_signals
+from klarm.detectors import CATALOGUE, known_signals
 from klarm.journal import FILE_NAME, new_key, recorded_events
 from klarm.settings import did_you_mean
 from klarm.terminal import echo
@@ -40,11 +40,12 @@ def silence(
 ) -> None:
     """Notify nobody of incidents on SIGNAL (kl, reward, entropy ...) for a while.
 
+    A detector or a metric stands for the signal that it belongs to: grad_norm for gradient.
+
     The incidents are still recorded and shown. Critical ones are still sent, unless --even-critical
     is given. What is open when the silence ends, by itself or with --off, is sent then.
     """
-    if signal not in known_signals():
-        _check_signal(signal, run, config_file)
+    signal = _signal_meant(signal) or _signal_of_run(signal, run, config_file)
     if off and (span is not None or even_critical):
         raise click.UsageError(
             "--off ends all silences of a signal: it takes no --for, no --even-critical"
@@ -90,13 +91,23 @@ def silence(
     echo(f"run {head.run}: {silence_in_words(silence)}")
 
 
-def _check_signal(signal: str, run: str | None, config_file: Path | None) -> None:
-    """Refuse a signal that no detector has, unless one of the training script's own has it."""
+def _signal_meant(name: str) -> str | None:
+    """Return a signal by its name, or by that of a detector or a metric of it."""
+    meant = {kind.watches[0]: kind.signal for kind in reversed(CATALOGUE) if not kind.watches_all}
+    meant |= {kind.name: kind.signal for kind in CATALOGUE}
+    meant |= {signal: signal for signal in known_signals()}
+    return meant.get(name)
+
+
+def _signal_of_run(signal: str, run: str | None, config_file: Path | None) -> str:
+    """Return the signal of a training script's own detector; refuse one that no detector has."""
     of_run: set[str] = set()
     with suppress(click.ClickException):  # that there is no run is said later
         journal = find_run(run, load(config_file, lenient=True)) / FILE_NAME
         of_run = {event.signal for _, _, event in recorded_events(journal)}
     if signal not in of_run:
         signals = sorted({*known_signals(), *of_run})
-        hint = did_you_mean(signal, signals) or f"; there are {', '.join(signals)}"
+        names = [*signals, *(kind.name for kind in CATALOGUE)]
+        hint = did_you_mean(signal, names) or f"; there are {', '.join(signals)}"
         raise click.UsageError(f"there is no signal {signal}{hint}")
+    return signal

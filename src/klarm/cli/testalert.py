@@ -9,21 +9,25 @@ from collections.abc import Collection
 from pathlib import Path
 
 import click
+import msgspec
 
 from klarm.channels.base import Channel, NotDelivered
-from klarm.channels.message import Message
+from klarm.channels.message import Context, Message, message_of
 from klarm.cli.options import config_option
 from klarm.config import load
 from klarm.delivery import outgoing
 from klarm.settings import did_you_mean
 from klarm.terminal import echo
+from klarm.types import Event
+
+_NO_ALARM = "Sent by `klarm test-alert`: no run is in trouble, and there is nothing to do."
 
 
 @click.command("test-alert")
 @click.argument("channel", required=False)
 @config_option
 def testalert(channel: str | None, config_file: Path | None) -> None:
-    """Send a marked test message to CHANNEL, or to all, and say what came of it.
+    """Send an example of an alert, marked as a test, to CHANNEL or to all; say what came of it.
 
     Exit code 1 if it did not get through everywhere.
     """
@@ -63,16 +67,36 @@ def _check_name(channel: str, names: Collection[str]) -> None:
 
 
 def _message() -> Message:
-    return Message(
-        run="test",
-        incident=0,
-        event="opened",
-        signal="kl",
-        severity="warning",
-        step=0,
-        title="klarm test: this is how an alert arrives",
-        body="Sent by `klarm test-alert`. No run is in trouble, and there is nothing to do.",
+    """Return what an incident would look like, marked as a test before anything else."""
+    now = time.time()
+    steep = [0.02 * 1.4**step for step in range(1, 13)]
+    flat = [0.02 + 0.002 * (step % 3) for step in range(60)]
+    example = message_of(
+        Event(
+            event="opened",
+            incident=1,
+            signal="kl",
+            severity="warning",
+            step=71,
+            started=66,
+            detectors=["kl_runaway"],
+            detector="kl_runaway",
+            metric="kl",
+            peak=steep[-1],
+            reason="decisive",
+            message=f"KL is {steep[-1]:.3g}, where its trend so far predicts 0.022.",
+            recommendation="Lower the learning rate or raise the KL penalty.",
+            moved="learning_rate ×10 from 60; reward flat",
+            pattern="learning rate raised",
+            cause="the learning rate was raised, and the rest followed",
+            remedy="Go back to a checkpoint from before the change, and lower the learning rate.",
+        ),
+        Context(run="example", now=now, values=list(enumerate([*flat, *steep]))),
+    )
+    return msgspec.structs.replace(
+        example,
+        summary=f"{_NO_ALARM} It would say: {example.summary}",
+        body=f"{_NO_ALARM} An alert reads like this:\n{example.body}",
         test=True,
         message_id=os.urandom(16).hex(),
-        time=time.time(),
     )

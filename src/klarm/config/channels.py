@@ -218,8 +218,8 @@ class ChannelSettings:
     def _remark(self, value: object, what: str, source: str) -> None:
         if isinstance(value, Secret) and value.plain and source == self._file:
             self.remarks.append(
-                f"{source}: {what} stands there as plain text; better {{env: NAME}} or "
-                "{file: PATH}, which a copy of the file does not give away"
+                f"{source}: {what} is a secret in plain text, which anybody who sees the file can "
+                "read; use {env: NAME} or {file: PATH} instead"
             )
 
 

@@ -14,7 +14,7 @@ from klarm.config.extras import remade
 from klarm.detectors import CATALOGUE, Detector
 from klarm.incidents import IncidentRules
 from klarm.metrics import SECTION as METRICS_SECTION
-from klarm.metrics import UserKey
+from klarm.metrics import STEP, UserKey
 from klarm.settings import ConfigError, Names, Secret, setting, settings_of
 from klarm.text import clean
 
@@ -29,7 +29,7 @@ class Config:
     dir: str = setting("klarm_runs", "where each run keeps its journal, in a folder of its own")
     console: bool = setting(True, "say what happens on stderr")
     console_alerts: bool = setting(
-        False, "show every single alert there too, in a line each; else incidents only"
+        False, "show every alert there in a line; false: only the first of an episode"
     )
     framework: str = setting(
         "", "what logs, where a key means different things: sb3, trl/RLOO (integrations say it)"
@@ -45,6 +45,7 @@ class Config:
         choices=("here", "elsewhere"),
     )
     metrics: Mapping[str, UserKey] = field(default_factory=dict)
+    step_column: str = ""  # of logs that are read; empty: the one that klarm finds
     sections: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     channel_settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     channel_sources: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -109,7 +110,8 @@ class Config:
     def as_dict(self) -> dict[str, object]:
         """Return every setting as klarm.yaml would hold it, but no secret."""
         top = {name: getattr(self, name) for name in TOP_LEVEL}
-        top[METRICS_SECTION] = {name: said.as_dict() for name, said in self.metrics.items()}
+        keys = {**self.metrics, **({STEP: UserKey(self.step_column)} if self.step_column else {})}
+        top[METRICS_SECTION] = {name: said.as_dict() for name, said in keys.items()}
         channels = {
             name: recorded_channel(values, self.own_channels.get(name))
             for name, values in self.channel_settings.items()

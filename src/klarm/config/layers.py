@@ -18,7 +18,7 @@ from klarm.config.reader import DETECTORS, INCIDENTS, RESERVED, Place, Reader, S
 from klarm.detectors import CATALOGUE, Detector
 from klarm.incidents import IncidentRules
 from klarm.metrics import SECTION as METRICS_SECTION
-from klarm.metrics import UserKey, check_user_keys
+from klarm.metrics import STEP, UserKey, check_user_keys
 from klarm.settings import settings_of
 
 SECTIONS: Sections = {
@@ -84,6 +84,7 @@ def load(
     }
     metrics = {name: said for (section, name), said in merged.items() if isinstance(said, UserKey)}
     check_user_keys(metrics)
+    step = metrics.pop(STEP, UserKey())
     checked = channels.checked()
     remarks = [*(base.remarks if base else ()), *channels.remarks, *reader.remarks]
     top["url"], login = _without_login(str(top["url"]))
@@ -92,6 +93,7 @@ def load(
     return Config(
         **top,  # type: ignore[arg-type]
         metrics=metrics,
+        step_column=step.key,
         sections=sections,
         channel_settings=checked,
         channel_sources=channels.sources(),

@@ -9,7 +9,7 @@ from klarm.config.channels import SECTION as CHANNELS
 from klarm.config.channels import ChannelSettings
 from klarm.config.config import TOP_LEVEL
 from klarm.config.file import FILE_VARIABLE
-from klarm.metrics import FRAMEWORKS, METRICS, read_user_key, tables
+from klarm.metrics import FRAMEWORKS, METRICS, STEP, read_user_key, tables
 from klarm.metrics import SECTION as METRICS_SECTION
 from klarm.settings import ConfigError, Setting, as_given, did_you_mean, shown_name
 
@@ -83,7 +83,7 @@ class Reader:
                 known[section] = {name: values[name] for name in settings if name in values}
         said = recorded.get(METRICS_SECTION)
         if isinstance(said, Mapping):
-            known[METRICS_SECTION] = {name: said[name] for name in METRICS if name in said}
+            known[METRICS_SECTION] = {name: said[name] for name in (STEP, *METRICS) if name in said}
         for section in recorded.keys() - {*self.sections, *RESERVED}:
             values = recorded[section]
             if isinstance(values, Mapping) and values.get("enabled"):

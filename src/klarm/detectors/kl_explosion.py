@@ -48,9 +48,17 @@ class KLExplosionDetector(ZScoreDetector):
     confirm_steps: int = setting(
         50, "steps in alert that open an incident; 0: as set under incidents", at_least=0
     )
+    excusable: bool = setting(
+        True, "whether an alert opens no incident while other signals explain it"
+    )
     clip_region: float = setting(
         0.2, "the PPO clip range of the run, shown in alerts for context", above=0
     )
+
+    @property
+    def excuse(self) -> Excused:
+        """None, if the user wants the rule as it stands."""
+        return self.excused_when if self.excusable else ""
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
         return {**super()._details(value, score, severity), "clip_region": self.clip_region}

@@ -94,7 +94,7 @@ class Evidence:
 
     def excuses(self, said: Measured) -> bool:
         """Tell whether an alert does not count, given the rest. One that is not finite does."""
-        excuse = self._excuses.get(said.detector.excused_when)
+        excuse = self._excuses.get(said.detector.excuse)
         return excuse is not None and said.is_finite and excuse(said)
 
     def _is_solved(self, _: Measured) -> bool:

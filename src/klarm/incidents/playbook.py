@@ -297,7 +297,7 @@ def diagnosed(
     pattern = diagnose([*seen, *believed], event.signal, at, budget=budget)
     return msgspec.structs.replace(
         event,
-        moved=summary(seen),
+        moved=summary(movement for movement in seen if movement.metric not in own),
         pattern=pattern.name if pattern else "",
         cause=pattern.cause if pattern else "",
         remedy=pattern.remedy if pattern else "",

@@ -62,7 +62,7 @@ def headline(event: Event) -> str:
 
 
 def advice(event: Event, diagnosis: Event | None = None) -> list[str]:
-    """Return what to do, the one thing to do first as the first.
+    """Return the one thing to do first, or nothing if nothing is left to do.
 
     The playbook knows what else moved, so its remedy goes before the detector's recommendation.
     `diagnosis` is the event that has the remedy, if this one does not.
@@ -70,7 +70,7 @@ def advice(event: Event, diagnosis: Event | None = None) -> list[str]:
     if event.event == "resolved" and (event.recovered or event.reason in SENTENCES):
         return []
     remedy = event.remedy or (diagnosis.remedy if diagnosis is not None else "")
-    return [text for text in (remedy, event.recommendation) if text]
+    return [text for text in (remedy, event.recommendation) if text][:1]
 
 
 def is_alarm(event: Event) -> bool:
@@ -137,14 +137,12 @@ def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
     happened = [event.message, f"Since step {event.started}. {why(event)}".rstrip()]
     if event.pattern and opens:
         happened.append(f"Looks like {event.pattern}: {event.cause}.")
-    to_do, in_general = advice(event)[:1], advice(event)[1:]
     details = (
         [f"Last checkpoint before the incident: {event.checkpoint}"] if event.checkpoint else []
     )
     if event.moved and opens:
-        details.append(f"Moved: {event.moved}.")
-    details += [f"In general: {text}" for text in in_general if opens]
-    return happened, to_do, details
+        details.append(f"Also moved: {event.moved}.")
+    return happened, advice(event), details
 
 
 def _in_short(incident: Incident) -> str:

@@ -53,7 +53,7 @@ class Tracker:
         self.checkpoints = Checkpoints()
         budgets = [d.budget_nats for d in self._detectors if isinstance(d, KLBudgetDetector)]
         self._budget = min(budgets, default=inf)
-        self._evidence = Evidence(self.recent, self._budget, self._has_open)
+        self._evidence = Evidence(self.recent, self._budget, self._has_any)
         self._signals = {
             signal: SignalTracker(
                 signal,
@@ -112,6 +112,12 @@ class Tracker:
         ]
         past = [episode.incident for episode in tuple(self._past)]
         return [*(incident for incident in past if incident.state == "resolved"), *current]
+
+    def has_open(self, signal: str) -> bool:
+        """Tell whether an incident on a signal is open, and has not settled."""
+        tracker = self._signals.get(signal)
+        episode = None if tracker is None else tracker.episode
+        return episode is not None and episode.incident.state == "open"
 
     @property
     def critical(self) -> list[Incident]:
@@ -278,7 +284,7 @@ class Tracker:
         current = [signal.episode for signal in self._signals.values()]
         return [*self._past, *(episode for episode in current if episode is not None)]
 
-    def _has_open(self, signal: str) -> bool:
+    def _has_any(self, signal: str) -> bool:
         tracker = self._signals.get(signal)
         return tracker is not None and tracker.episode is not None
 
@@ -373,7 +379,7 @@ class Tracker:
         went: Direction = "up" if event.worse == "higher" else "down"
         own = {d.measures: went for d in self._detectors if d.name in event.detectors}
         movements = self.recent.movements()
-        left = [m.step for m in movements if m.metric in own and m.direction in (went, "broken")]
+        left = [m.began for m in movements if m.metric in own and m.direction in (went, "broken")]
         known = [] if incident.onset is None else [incident.onset]
         incident.onset = min([event.started, *known, *left])
         event = replace(event, onset=incident.onset)

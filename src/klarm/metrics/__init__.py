@@ -6,7 +6,7 @@ from klarm.metrics.binding import OTHER_LOSS, Binding
 from klarm.metrics.catalogue import KLS, METRICS, meaning, to_number
 from klarm.metrics.frameworks import FRAMEWORKS, frameworks_with, tables
 from klarm.metrics.kl_kind import CLAMP_NATS, Kind, Origin
-from klarm.metrics.user_keys import SECTION, UserKey, check_user_keys, read_user_key
+from klarm.metrics.user_keys import SECTION, STEP, UserKey, check_user_keys, read_user_key
 
 __all__ = [
     "CLAMP_NATS",
@@ -15,6 +15,7 @@ __all__ = [
     "METRICS",
     "OTHER_LOSS",
     "SECTION",
+    "STEP",
     "Binding",
     "Kind",
     "Origin",

@@ -53,6 +53,7 @@ class Binding:
         self._remarked: set[str] = set()
         self._of_journal = of_journal
         self._said = {_bare(said.key): name for name, said in self.user_keys.items() if said.key}
+        self._said_plainly = {key.lower(): name for key, name in self._said.items()}
         self._names: dict[str, str] = {}  # key -> the name it is recorded under
         self._bound: dict[str, Meaning] = {}  # canonical name -> what its key stands for
         self._losses: list[str] = []  # names of losses that are no metric of klarm's
@@ -147,11 +148,15 @@ class Binding:
         ours = self._of_journal and key in METRICS
         known = Meaning(key, 0, key) if ours else meaning(key, self.framework)
         recorded = self.recorded.get(key) if ours else None
-        said = self._said.get(_bare(recorded.key) if recorded else bare)
+        own = _bare(recorded.key) if recorded else bare
+        said = self._said.get(own)
         if said is not None:
             return known if known and known.metric == said else Meaning(said, 0, bare)
         if known is None and bare in self._own:
             return Meaning(bare, 0, bare)
+        said = self._said_plainly.get(own.lower())
+        if said is not None:
+            return known if known and known.metric == said else Meaning(said, 1, bare)
         if known is None or known.metric in self._said.values() or (self._of_journal and not ours):
             return None
         return known

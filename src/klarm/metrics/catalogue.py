@@ -253,6 +253,7 @@ _RANKS: dict[str, tuple[str, int]] = {
     for rank, key in enumerate((metric.name, *metric.keys))
 }
 _LAST = 1000  # the rank of keys that have none
+_OTHER_CASE = 10 * _LAST  # and behind those, keys that are not spelt as they should be
 # The module that RLlib trains unless it is told of others.
 _FIRST_MODULE = "default_policy"
 
@@ -275,11 +276,25 @@ _NOT_NUMBERS = (bool, bytes, bytearray)
 def meaning(key: str, framework: str = "") -> Meaning | None:
     """Return what a key stands for in a framework, or by its name; None if that is unknown.
 
+    A key that is known in lower case only goes behind those that are known as they are spelt.
+
     >>> meaning("train/approx_kl").metric
     'kl_old'
     >>> meaning("entropy_loss", "sb3").negated, meaning("entropy_loss")
     (True, None)
+    >>> meaning("Train/KL").metric
+    'kl'
     """
+    found = _exact_meaning(key, framework)
+    if found is None and not key.islower():
+        found = _exact_meaning(key.lower(), framework)
+        if found is not None:  # another key than the one that is spelt as it should be
+            rank = found.rank + _OTHER_CASE
+            found = found._replace(rank=rank, source=_without_prefix(key))
+    return found
+
+
+def _exact_meaning(key: str, framework: str) -> Meaning | None:
     bare = key.removeprefix(PREFIX)
     spellings = (key, bare, _starred(bare))
     for table in tables(framework):
@@ -303,6 +318,11 @@ def _meaning(spelling: str, bare: str, row: Row) -> Meaning:
         rank += _LAST
     source = bare if "*" in spelling else spelling.removeprefix(PREFIX)
     return Meaning(row.metric, rank, source, row.kind, row.negated, row.when_zero)
+
+
+def _without_prefix(key: str) -> str:
+    has_prefix = key.lower().startswith(PREFIX)
+    return key[len(PREFIX) :] if has_prefix else key
 
 
 def _starred(key: str) -> str:

@@ -10,6 +10,8 @@ from klarm.metrics.kl_kind import Kind, kinds_of, parse_kind, spell_kind
 from klarm.settings import ConfigError, as_given, did_you_mean
 
 SECTION = "metrics"
+# Not a metric, and read from a column all the same.
+STEP = "step"
 _FIELDS = ("key", "kind")
 
 
@@ -28,8 +30,9 @@ class UserKey(NamedTuple):
 def read_user_key(metric: str, value: object) -> UserKey:
     """Check what a user says of a metric: a key, or `{key: …, kind: …}`."""
     place = f"{SECTION}.{metric}"
-    if metric not in METRICS:
-        hint = did_you_mean(metric, METRICS) or f"; known are {', '.join(METRICS)}"
+    if metric not in METRICS and metric != STEP:
+        known = [STEP, *METRICS]
+        hint = did_you_mean(metric, known) or f"; known are {', '.join(known)}"
         raise ConfigError(f"{place} is unknown{hint}")
     fields: dict[str, str] = {}
     given: object
@@ -64,7 +67,7 @@ def check_user_keys(keys: Mapping[str, UserKey]) -> None:
 
 
 def _read_kind(metric: str, text: str) -> Kind:
-    place, target = f"{SECTION}.{metric}.kind", METRICS[metric].target
+    place, target = f"{SECTION}.{metric}.kind", METRICS[metric].target if metric != STEP else None
     if target is None:
         having = ", ".join(name for name, known in METRICS.items() if known.target)
         raise ConfigError(f"{place} cannot be: only {having} have a kind, got {text!r}")

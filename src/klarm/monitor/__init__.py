@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from klarm.monitor.command_watch import CommandWatch
-from klarm.monitor.coverage import hints, idle, idle_lines, watched_in_short
+from klarm.monitor.coverage import (
+    hints,
+    idle,
+    idle_lines,
+    unknown_columns,
+    watched,
+    watched_in_short,
+)
 from klarm.monitor.monitor import Monitor
 from klarm.monitor.steps import whole_step
 
@@ -13,6 +20,8 @@ __all__ = [
     "hints",
     "idle",
     "idle_lines",
+    "unknown_columns",
+    "watched",
     "watched_in_short",
     "whole_step",
 ]

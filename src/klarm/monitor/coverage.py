@@ -15,6 +15,9 @@ _NOTHING_WATCHED = (
 )
 # There, so many keys of the run are named.
 _MAX_KEYS_NAMED = 10
+_EXAMPLE = ("kl", "COLUMN")
+# So many metrics that are not logged are named with their detectors.
+_MAX_METRICS_NAMED = 4
 
 
 class BindingReport:
@@ -174,6 +177,9 @@ def idle_lines(detectors: Iterable[Detector], binding: Binding) -> list[str]:
     lines = []
     if missing:
         waiting = [f"{', '.join(names)} ({metric})" for metric, names in missing.items()]
+        if len(missing) > _MAX_METRICS_NAMED:  # which would take three lines of a terminal
+            waiting = [*missing]
+            waiting[-1] += f" ({sum(map(len, missing.values()))} detectors)"
         lines.append(f"idle, not logged: {', '.join(waiting)}")
     if off:
         lines.append(f"off (enabled: false): {', '.join(off)}")
@@ -207,6 +213,26 @@ def nothing_known(binding: Binding) -> str:
     return f"nothing that is logged is known to a detector; it holds {held}{more}"
 
 
+def unknown_columns(binding: Binding) -> str:
+    """Say what a log holds in which nothing is known to a detector, and what to do about it."""
+    names = sorted(binding.names())
+    held = ", ".join(names[:_MAX_KEYS_NAMED]) or "no numbers"
+    more = ", ..." if len(names) > _MAX_KEYS_NAMED else ""
+    alike = [
+        (metric, name)
+        for metric in METRICS.keys() - binding.keys.keys()
+        for name in names
+        if _is_alike(metric, name)
+    ]
+    metric, column = min(alike, key=lambda pair: [*METRICS].index(pair[0]), default=_EXAMPLE)
+    hint = f"; say which column is which with --map {metric}={column}" if names else ""
+    return f"it holds {held}{more}{hint}"
+
+
+def _is_alike(metric: str, name: str) -> bool:
+    return metric in re.split(r"[^a-z]+", name.lower())
+
+
 def _source(metric: str, binding: Binding) -> str:
     """Return a metric with its key, and its kind if that is known."""
     key, kind = binding.source(metric), binding.kind(metric)
@@ -233,7 +259,7 @@ def _why_missing(metric: str, binding: Binding) -> str:
     for other in known.unlike:
         if other in binding.keys:
             return f"{reason} ({binding.keys[other]} is another quantity: {METRICS[other].meaning})"
-    alike = [name for name in binding.names() if metric in re.split(r"[^a-z]+", name.lower())]
+    alike = [name for name in binding.names() if _is_alike(metric, name)]
     if alike:
         return (
             f"{reason}; if {alike[0]} is {known.meaning}, log it as {metric} or set "

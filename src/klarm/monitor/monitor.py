@@ -46,6 +46,7 @@ from klarm.metrics import METRICS, Binding, Origin, UserKey
 from klarm.monitor.command_watch import CommandWatch
 from klarm.monitor.coverage import BindingReport, nothing_known, watched
 from klarm.monitor.evaluator import Evaluator
+from klarm.monitor.first_alerts import FirstAlerts
 from klarm.monitor.resume import Past
 from klarm.monitor.steps import Timeline, whole_step
 from klarm.notices import ReportsFailures
@@ -103,10 +104,10 @@ class Monitor(ReportsFailures):
         self._past = Past(journal, clock, self.notices, snapshot_rows, metrics)
         earlier = self._past.recorded
         ids = ids or unused_ids(() if earlier is None else earlier.incidents)
-        self._evaluator = Evaluator(
-            self.detectors, rules or IncidentRules(), ids=ids, on_failure=self._on_failure
-        )
+        rules = rules or IncidentRules()
+        self._evaluator = Evaluator(self.detectors, rules, ids=ids, on_failure=self._on_failure)
         self._tracker = self._evaluator.tracker
+        self._first_alerts = FirstAlerts(self.detectors, rules, self._tracker.has_open)
         self._bindings = 0  # how many of the binding's keys it was told of
         self._journal = self._past.journal
         self._clock = clock
@@ -279,6 +280,8 @@ class Monitor(ReportsFailures):
                 self._inform(closing, max(0.0, ends_at - time.monotonic()))
             self._past.close(max(0.0, ends_at - time.monotonic()))  # last: it only saves time
             self.notices.finish()
+            if any(self.alert_counts.values()):
+                self._console.say(self._alerts_in_sum())
             self._console.say(
                 f"run {self.run} ends after {counted(steps, 'step')}{self._since}: {self._in_sum()}"
             )
@@ -362,6 +365,8 @@ class Monitor(ReportsFailures):
         for alert in alerts:
             self.alert_counts[alert.severity] += 1
             self._inform(self._console.alert, alert)
+        for alert in self._first_alerts.pick(at, new, alerts):
+            self._inform(self._console.first_alert, alert)
         if changes:
             self._publish(changes)
         if self._report is not None and not self._report.step(at, new):
@@ -475,6 +480,14 @@ class Monitor(ReportsFailures):
             return told
         return f"{told}; see klarm incidents {shlex.quote(str(path.parent))}"
 
+    def _alerts_in_sum(self) -> str:
+        """Say how many alerts there were, and how to see those that were not shown."""
+        critical, path = self.alert_counts["critical"], self._journal.path
+        said = f"{counted(sum(self.alert_counts.values()), 'alert')}, {critical} critical"
+        if path is None:
+            return said
+        return f"{said}; list them with: klarm replay {shlex.quote(str(path.parent))} --alerts"
+
     def _resume(
         self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None = None
     ) -> None:
@@ -501,6 +514,7 @@ class Monitor(ReportsFailures):
             history, before.told, step, undone=before.undone, restored=snapshot is not None
         )
         self._timeline.go_on_at(step)
+        self._first_alerts.reset()
         self._past.forget_from(step)
         recorded = self._past.recorded
         if snapshot is None and (recorded is None or recorded.steps >= self._snapshot_rows):

@@ -1,21 +1,29 @@
-"""CSV logs: a header line, then a row a step."""
+"""Tables: a header line, then a row a step, divided by commas, semicolons or tabs."""
 
 from __future__ import annotations
 
 import csv
+import re
 
+from klarm.metrics import meaning
 from klarm.sources.lines import NotARow
-from klarm.sources.row import LogRow
+from klarm.sources.row import LogRow, StepColumn
 
 # A cell with line breaks in it is put together again; more of them than this is a stray quote.
 _MAX_BREAKS = 1000
+_DIVIDERS = ",;\t"
+_QUOTED = re.compile(r'"[^"]*"')
+# Where a semicolon divides cells, a comma may stand in numbers, as spreadsheets write them.
+_DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
 
 
 class Parser:
-    """Turns the lines of one CSV file into rows."""
+    """Turns the lines of one table into rows. What divides its cells is seen in the header."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: StepColumn) -> None:
+        self._steps = steps
         self._header: list[str] = []
+        self._divider = ","
         self._begun: list[str] = []  # a row with a quote that has not been closed
 
     def __call__(self, line: str) -> LogRow | None:
@@ -25,12 +33,43 @@ class Parser:
         if whole.count('"') % 2 and len(self._begun) < _MAX_BREAKS:
             return None
         self._begun.clear()
+        if not self._header:
+            self._divider = _divider(whole)
         try:
-            cells = next(csv.reader([whole]))
+            cells = next(csv.reader([whole], delimiter=self._divider))
         except (csv.Error, StopIteration):
             raise NotARow("is no row of a CSV file") from None
         if not self._header:
             self._header = [name.strip() for name in cells]
             return None
+        if self._divider == ";":
+            cells = [_with_point(cell) for cell in cells]
         fields = zip(self._header, cells, strict=False)
-        return LogRow.of({name: cell for name, cell in fields if name})
+        return self._steps.row({name: cell for name, cell in fields if name})
+
+
+def is_header(line: str, steps: StepColumn) -> bool:
+    """Tell whether a line is the header of a table: several names, of which one is known.
+
+    >>> is_header("Step;KL;note", StepColumn()), is_header("loading, step by step", StepColumn())
+    (True, False)
+    """
+    names = [name.strip().strip('"') for name in line.split(_divider(line))]
+    if len(names) < 2 or not all(names):
+        return False
+    is_known = any(meaning(name) is not None for name in names)
+    return is_known or steps.row(dict.fromkeys(names, 1)).step is not None
+
+
+def _divider(header: str) -> str:
+    plain = _QUOTED.sub("", header)
+    return max(_DIVIDERS, key=plain.count)
+
+
+def _with_point(cell: str) -> str:
+    """Return a number with a decimal point.
+
+    >>> _with_point("0,25"), _with_point("1.5"), _with_point("a,b")
+    ('0.25', '1.5', 'a,b')
+    """
+    return cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell.strip()) else cell

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from klarm.sources.row import LogRow, SourceError
+from klarm.sources.row import LogRow, SourceError, StepColumn
 
 TRAINER_STATE = "trainer_state.json"
 # The log of a million steps; a larger file is of another kind, and is not loaded.
 _LARGEST = 512 * 2**20
 
 
-def read(path: Path) -> list[LogRow] | None:
+def read(path: Path, step_column: str = "") -> list[LogRow] | None:
     """Return the rows of a document; None if the file is none."""
     if path.stat().st_size > _LARGEST:
         return None
@@ -25,7 +25,8 @@ def read(path: Path) -> list[LogRow] | None:
             raise SourceError(f"{path} holds no rows: its log_history is empty")
         content = history
     if isinstance(content, list):
-        return [LogRow.of(row) for row in content if isinstance(row, dict)] or None
+        steps = StepColumn(step_column)
+        return [steps.row(row) for row in content if isinstance(row, dict)] or None
     if isinstance(content, dict):
         return _by_step(content)
     return None

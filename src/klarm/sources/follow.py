@@ -9,6 +9,7 @@ from pathlib import Path
 from klarm.journal import FILE_NAME, Source, is_journal
 from klarm.metrics import Binding
 from klarm.sources import document, tensorboard
+from klarm.sources.copied import is_compressed
 from klarm.sources.formats import reader_for
 from klarm.sources.recorded import PassingOver, Recorded
 from klarm.sources.row import LogRow, SourceError
@@ -25,9 +26,9 @@ class Rewritten(Exception):  # noqa: N818
 class Tail:
     """One file that grows. It is opened anew each time: a stale handle would never recover."""
 
-    def __init__(self, path: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, path: Path, say: Callable[[str], None], step_column: str = "") -> None:
         self.path = path
-        self._reader = reader_for(path, say)
+        self._reader = reader_for(path, say, step_column)
         self._position = 0
         self._first = b""
         self._last = b""  # before the position
@@ -59,8 +60,9 @@ class Tail:
 class DocumentTail:
     """A file that is written anew as a whole each time, with more rows at its end."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, step_column: str = "") -> None:
         self.path = path
+        self._step_column = step_column
         self._seen: os.stat_result | None = None
         self._rows: list[LogRow] = []  # all that were yielded
 
@@ -72,7 +74,7 @@ class DocumentTail:
             if unchanged == (self._seen.st_size, self._seen.st_mtime_ns):
                 return
         try:
-            rows = document.read(self.path)
+            rows = document.read(self.path, self._step_column)
         except SourceError:  # it has no rows yet
             return
         if rows is None:  # it is being written
@@ -105,6 +107,7 @@ class Follower:
         new_binding: Callable[[], Binding] = Binding,
         *,
         waits: bool = True,
+        step_column: str = "",
     ) -> None:
         self.path = path
         self.rows_read = 0  # those passed over among them
@@ -112,10 +115,16 @@ class Follower:
         self._say = say
         self._new_binding = new_binding
         self._waits = waits  # for a log that is not there yet: else nothing is said of it
+        self._step_column = step_column
         self._trouble = ""
         self._tail: Tail | DocumentTail | None = None
         self._passing = PassingOver(new_binding())
         self._noted = False  # where the rows are from
+
+    @property
+    def binding(self) -> Binding:
+        """What the rows that were passed over hold."""
+        return self._passing.binding
 
     def poll(self) -> Iterator[LogRow | Source]:
         """Yield the rows that are new, and before them, if need be, where they are from."""
@@ -179,7 +188,9 @@ class Follower:
         return next((file for file in self._files() if tensorboard.order(file) > place), None)
 
     def _start(self, file: Path, recorded: Recorded | None) -> Tail | DocumentTail:
-        self._tail = DocumentTail(file) if _is_document(file) else Tail(file, self._say)
+        column = self._step_column
+        is_document = _is_document(file)
+        self._tail = DocumentTail(file, column) if is_document else Tail(file, self._say, column)
         self._passing = PassingOver(self._new_binding(), recorded)
         self._noted = False
         return self._tail
@@ -209,5 +220,7 @@ def _refuse_what_is_no_log(path: Path) -> None:
     path.stat()  # raises if it is not there
     if not path.is_file():
         raise SourceError(f"{path} is not a file; save what it gives to one first")
+    if is_compressed(path):
+        raise SourceError(f"{path} is compressed: klarm replay reads it, klarm follow does not")
     if is_journal(path):
         raise SourceError(f"{path} is a journal of klarm: its run is watched already")

@@ -7,23 +7,24 @@ from pathlib import Path
 
 from klarm.journal import FILE_NAME
 from klarm.sources import csv, document, jsonl, tensorboard, text
-from klarm.sources.lines import LineReader
-from klarm.sources.row import Reader, SourceError
+from klarm.sources.lines import LineReader, Parse
+from klarm.sources.row import LogRow, Reader, SourceError, StepColumn
 
 READABLE = (
-    "klarm reads CSV (*.csv), JSON Lines, TensorBoard event files and their folder, "
+    "klarm reads CSV and TSV, JSON Lines, TensorBoard event files and their folder, "
     "trainer_state.json, JSON keyed by step, printed dicts, verl's console lines and its own "
-    "journals"
+    "journals; also compressed by gzip, or on stdin as -"
 )
 FOLLOWABLE = (
-    "klarm follow reads CSV (*.csv), JSON Lines, TensorBoard event files and their folder, "
-    "trainer_state.json, JSON keyed by step, printed dicts and verl's console lines"
+    "klarm follow reads CSV and TSV, JSON Lines, TensorBoard event files and their folder, "
+    "trainer_state.json, JSON keyed by step, printed dicts and verl's console lines; also on "
+    "stdin, as -"
 )
 
 
 def is_csv(path: Path) -> bool:
-    """Tell by the name: the first line of anything may have commas."""
-    return path.suffix.lower() == ".csv"
+    """Tell by the name whether a file is a table."""
+    return path.suffix.lower() in (".csv", ".tsv")
 
 
 def files_of(path: Path) -> list[Path]:
@@ -45,12 +46,27 @@ def files_of(path: Path) -> list[Path]:
     )
 
 
-def reader_for(path: Path, say: Callable[[str], None]) -> Reader:
+def reader_for(path: Path, say: Callable[[str], None], step_column: str = "") -> Reader:
     """Return what reads a file piece by piece: any format but documents and journals."""
+    steps = StepColumn(step_column)
     if tensorboard.is_event_file(path):
         return tensorboard.EventReader(str(path), say)
     if is_csv(path):
-        return LineReader(str(path), csv.Parser(), say)
+        return LineReader(str(path), csv.Parser(steps), say)
     if path.suffix.lower() in (".jsonl", ".ndjson"):
-        return LineReader(str(path), jsonl.parse, say)
-    return LineReader(str(path), text.Parser(), say)
+        return LineReader(str(path), jsonl.Parser(steps), say)
+    return LineReader(str(path), _TextOrTable(steps), say)
+
+
+class _TextOrTable:
+    """Reads what the name of a file tells nothing of: a table if its first line is a header."""
+
+    def __init__(self, steps: StepColumn) -> None:
+        self._steps = steps
+        self._parse: Parse | None = None
+
+    def __call__(self, line: str) -> LogRow | None:
+        if self._parse is None:
+            kind = csv if csv.is_header(line, self._steps) else text
+            self._parse = kind.Parser(self._steps)
+        return self._parse(line)

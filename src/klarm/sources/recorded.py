@@ -48,7 +48,7 @@ class PassingOver:
     """
 
     def __init__(self, binding: Binding, recorded: Recorded | None = None) -> None:
-        self._binding = binding  # as the monitor's was: some keys hold minus what is recorded
+        self.binding = binding  # as the monitor's was: some keys hold minus what is recorded
         self._recorded = recorded
         self._rows: list[LogRow] = []  # of the step at hand
         self._sum = 0
@@ -72,7 +72,7 @@ class PassingOver:
                 self._done = True
                 return [row]
         self._rows.append(row)
-        self._sum = (self._sum + _sum(self._binding.read(row.metrics))) % _CUT
+        self._sum = (self._sum + _sum(self.binding.read(row.metrics))) % _CUT
         return []
 
     def pause(self) -> list[LogRow]:

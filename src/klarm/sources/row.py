@@ -1,14 +1,23 @@
-"""A row of a log, whatever its format, and what a reader of a format offers."""
+"""One row of a log, whatever its format, and what a reader of a format offers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol
 
-# What logs call the step, the likeliest first.
-_STEP_KEYS = ("step", "global_step", "train/global_step", "training/global_step", "_step")
-# ms-swift prints it as "12/300".
+# ms-swift prints the step as "12/300".
 _STEP_OF_ALL = "global_step/max_steps"
+# What logs call the step. Where there are several, the first counts updates; W&B's `_step` and
+# `Step` count calls of its own.
+STEP_COLUMNS = (
+    "train/global_step",
+    "training/global_step",
+    "global_step",
+    "step",
+    "iteration",
+    "training_iteration",
+    "_step",
+)
 # verl's file logger keeps the metrics of a step apart: {"step": 1, "data": {...}}.
 _WRAPPER = "data"
 
@@ -24,25 +33,57 @@ class LogRow(NamedTuple):
     metrics: Mapping[str, object]
     late: int | None = None  # of a journal: the step that it was logged for, if it came later
 
-    @classmethod
-    def of(cls, fields: Mapping[str, object]) -> LogRow:
-        """Take a log's own step key out of its fields.
 
-        >>> LogRow.of({"global_step": 7, "kl": 0.1})
-        LogRow(step=7, metrics={'kl': 0.1}, late=None)
-        >>> LogRow.of({"step": 7, "data": {"kl": 0.1}})
-        LogRow(step=7, metrics={'kl': 0.1}, late=None)
-        """
-        for key in _STEP_KEYS:
-            if key in fields:
-                metrics = {k: v for k, v in fields.items() if k != key}
-                wrapped = metrics.get(_WRAPPER)
-                if len(metrics) == 1 and isinstance(wrapped, Mapping):
-                    metrics = dict(wrapped)
-                return cls(fields[key], metrics)
-        if isinstance(position := fields.get(_STEP_OF_ALL), str):
-            return cls(position.partition("/")[0], fields)
-        return cls(None, fields)
+class StepColumn:
+    """Takes the step out of the rows of one log.
+
+    Names are compared exactly first, then without regard to case. The column of the row before
+    goes before others: two columns that count differently must never take turns.
+
+    >>> StepColumn().row({"Global_Step": 7, "kl": 0.1})
+    LogRow(step=7, metrics={'kl': 0.1}, late=None)
+    >>> StepColumn().row({"step": 7, "data": {"kl": 0.1}})
+    LogRow(step=7, metrics={'kl': 0.1}, late=None)
+    """
+
+    def __init__(self, name: str = "") -> None:
+        """Look for the column of this name, or for one that is known."""
+        self._names = (name,) if name else STEP_COLUMNS
+        self.given = bool(name)
+        self._column = ""  # of the row before
+
+    def row(self, fields: Mapping[str, object]) -> LogRow:
+        """Return the fields of a row with its step apart."""
+        column = self._column if self._column in fields else self._find(fields)
+        if column is None:
+            position = fields.get(_STEP_OF_ALL)
+            if isinstance(position, str) and not self.given:
+                return LogRow(position.partition("/")[0], fields)
+            return LogRow(None, fields)
+        self._column = column
+        metrics = {name: value for name, value in fields.items() if name != column}
+        wrapped = metrics.get(_WRAPPER)
+        if len(metrics) == 1 and isinstance(wrapped, Mapping):
+            metrics = dict(wrapped)
+        step = fields[column]
+        return LogRow(None if step == "" else step, metrics)  # an empty cell is no step
+
+    def _find(self, fields: Mapping[str, object]) -> str | None:
+        for name in self._names:
+            if name in fields:
+                return name
+        spelt = {_plain(name): name for name in reversed([*fields])}
+        found = (spelt[_plain(name)] for name in self._names if _plain(name) in spelt)
+        return next(found, None)
+
+
+def _plain(name: object) -> str:
+    """Return a name in lower case, with underscores for blanks.
+
+    >>> _plain("Global Step")
+    'global_step'
+    """
+    return str(name).strip().lower().replace(" ", "_")
 
 
 class Reader(Protocol):

@@ -7,7 +7,7 @@ import re
 from klarm.metrics import meaning, to_number
 from klarm.sources import jsonl
 from klarm.sources.lines import NotARow
-from klarm.sources.row import LogRow
+from klarm.sources.row import LogRow, StepColumn
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 # A progress bar or Ray's `(TaskRunner pid=12) ` may stand right before it, a longer key may not.
@@ -30,14 +30,16 @@ class Parser:
     log that names its steps, only with a step.
     """
 
-    def __init__(self) -> None:
-        self._has_steps = False
+    def __init__(self, steps: StepColumn) -> None:
+        self._steps = steps
+        self._parse_json = jsonl.Parser(steps)
+        self._has_steps = steps.given
 
     def __call__(self, line: str) -> LogRow | None:
         """Return the row of a line, or None."""
         if line.lstrip().startswith('{"'):
             try:
-                return self._in_place(jsonl.parse(line))
+                return self._in_place(self._parse_json(line))
             except NotARow:
                 pass
         line = _COLOUR.sub("", line)
@@ -47,7 +49,7 @@ class Parser:
         for found in _DICT.finditer(line):
             if _IN_A_LARGER_ONE.search(line[: found.start()]) or _GOES_ON.match(line, found.end()):
                 continue
-            row = self._in_place(LogRow.of(_fields(found[0])))
+            row = self._in_place(self._steps.row(_fields(found[0])))
             if row is not None:
                 return row
         return None

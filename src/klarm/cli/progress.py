@@ -1,0 +1,65 @@
+"""How far a command has come, on a terminal, once it takes longer than a moment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from klarm.terminal import echo_progress
+
+_Item = TypeVar("_Item")
+_AFTER_SECONDS = 2.0
+_EVERY_SECONDS = 0.1
+_WIDTH = 30  # of the bar, in characters
+
+
+class Progress:
+    """A bar where it is known how much there is to read, else a count of rows."""
+
+    def __init__(
+        self,
+        size: int,
+        clock: Callable[[], float] = time.monotonic,
+        show: Callable[[str], object] = echo_progress,
+    ) -> None:
+        self._size = size  # in bytes; 0: not known
+        self._clock = clock
+        self._show = show
+        self._read = 0
+
+    def on_bytes(self, count: int) -> None:
+        """Note that so many bytes were read."""
+        self._read += count
+
+    def over(self, rows: Iterable[_Item]) -> Iterator[_Item]:
+        """Pass rows on, showing how many there were; nothing is left of it at the end."""
+        due = self._clock() + _AFTER_SECONDS
+        shown = False
+        try:
+            for number, row in enumerate(rows, start=1):
+                if self._clock() >= due:
+                    due = self._clock() + _EVERY_SECONDS
+                    shown = True
+                    self._show(f"{self._bar()}{number:,} rows")
+                yield row
+        finally:
+            if shown:
+                self._show("")
+
+    def _bar(self) -> str:
+        if not self._size or not self._read:
+            return ""
+        share = min(self._read / self._size, 1.0)
+        done = round(share * _WIDTH)
+        return f"{'█' * done}{'░' * (_WIDTH - done)} {share:>4.0%}  "
+
+
+def size_of(log: Path) -> int:
+    """Return how many bytes a log has; 0 if that is not known."""
+    try:
+        files = [log] if log.is_file() else [file for file in log.iterdir() if file.is_file()]
+        return sum(file.stat().st_size for file in files)
+    except OSError:
+        return 0

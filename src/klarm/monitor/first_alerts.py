@@ -1,0 +1,68 @@
+"""Which alerts are shown that no incident tells of: the first of an episode of its signal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from klarm.detectors import Detector
+from klarm.incidents import IncidentRules
+from klarm.types import Alert
+
+
+class FirstAlerts:
+    """Picks the first alert of every episode. An episode ends with `resolve_after` quiet rows.
+
+    It only decides what a person sees of alerts that are not confirmed; incidents are decided
+    elsewhere.
+    """
+
+    def __init__(
+        self,
+        detectors: Iterable[Detector],
+        rules: IncidentRules,
+        has_open: Callable[[str], bool],
+    ) -> None:
+        """Prepare to pick. `has_open` tells whether an incident on a signal is open."""
+        self._detectors = {detector.name: detector for detector in detectors}
+        self._rules = rules
+        self._has_open = has_open
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the episodes, as after a rollback: what comes again is news."""
+        self._quiet: dict[str, int] = {}  # rows, by the signals that are in an episode
+        self._needed: dict[str, int] = {}  # of them, until the episode is over
+        self._last_row: dict[str, int] = {}  # the step of the latest: dicts may make up one
+
+    def pick(self, step: int, values: Mapping[str, float], alerts: Sequence[Alert]) -> list[Alert]:
+        """Return which alerts of a step are the first of an episode and not told of otherwise."""
+        if not alerts and not self._quiet:
+            return []
+        spoke: dict[str, Alert] = {}  # the first of each signal
+        for alert in alerts:
+            detector = self._detectors[alert.detector]
+            signal, needed = detector.signal, detector.resolve_after or self._rules.resolve_after
+            spoke.setdefault(signal, alert)
+            self._needed[signal] = max(needed, self._needed.get(signal, 0))
+        first = [
+            alert
+            for signal, alert in spoke.items()
+            if signal not in self._quiet and not self._has_open(signal)
+        ]
+        for signal in spoke:
+            self._quiet[signal], self._last_row[signal] = 0, step
+        self._end_row(step, values, [signal for signal in self._quiet if signal not in spoke])
+        return first
+
+    def _end_row(self, step: int, values: Mapping[str, float], signals: Iterable[str]) -> None:
+        for signal in signals:
+            if self._last_row[signal] == step or not self._has_row(signal, values):
+                continue
+            self._last_row[signal] = step
+            self._quiet[signal] += 1
+            if self._quiet[signal] >= self._needed[signal]:
+                del self._quiet[signal], self._needed[signal], self._last_row[signal]
+
+    def _has_row(self, signal: str, values: Mapping[str, float]) -> bool:
+        own = (d for d in self._detectors.values() if d.signal == signal and d.enabled)
+        return any(detector.looks_at(values) for detector in own)

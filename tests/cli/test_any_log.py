@@ -1,0 +1,256 @@
+"""`klarm replay` and `klarm follow` over logs of any make, as a newcomer has them.
+
+Covers counted_rows.py.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from klarm.journal.file import read_journal
+from klarm.journal.records import Step
+
+KL = [*[0.4, 0.6] * 50, float("nan")]
+
+
+def run(*arguments: str, given: bytes | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command, with what it is given on stdin."""
+    done = subprocess.run(
+        [sys.executable, "-m", "klarm", *arguments],
+        input=given,
+        stdin=None if given is not None else subprocess.DEVNULL,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    text = (done.stdout.decode(), done.stderr.decode())
+    return subprocess.CompletedProcess(done.args, done.returncode, *text)
+
+
+def table(*names: str, divider: str = ",", decimal: str = ".") -> str:
+    """Return a log as a table: every column that is not the step holds KL; ten steps a row."""
+    lines = [divider.join(names)]
+    for number, kl in enumerate(KL):
+        cells = [str(10 * number) if "kl" not in name.lower() else str(kl) for name in names]
+        lines.append(divider.join(cells).replace(".", decimal))
+    return "\n".join(lines) + "\n"
+
+
+def incident_steps(*arguments: str, given: bytes | None = None) -> list[int]:
+    """Return the steps at which incidents opened in a replay."""
+    done = run("replay", *arguments, "--format", "json", given=given)
+    assert done.returncode == 0, done.stderr
+    events = json.loads(done.stdout)["events"]
+    return [event["step"] for event in events if event["event"] == "opened"]
+
+
+@pytest.mark.parametrize("step", ["train/global_step", "global_step", "step", "iteration", "_step"])
+@pytest.mark.parametrize("spell", [str, str.upper, str.title], ids=["as it is", "UPPER", "Title"])
+def test_a_step_column_is_found_however_it_is_spelt(step: str, spell: Callable[[str], str]) -> None:
+    """And so is KL; the incident is reported at its step, not at its row."""
+    Path("log.csv").write_text(table(spell(step), spell("kl")))
+    assert incident_steps("log.csv") == [1000]
+
+
+def test_rows_that_are_counted_are_said_to_be() -> None:
+    """With what to do, and the column that looks like it."""
+    Path("log.csv").write_text(table("my_training_step", "kl"))
+    for command in (["replay", "log.csv"], ["follow", "log.csv", "--once"]):
+        done = run(*command)
+        assert "no step column found: rows are counted from 0" in done.stderr
+        assert "--step-column my_training_step" in done.stderr
+    assert incident_steps("log.csv") == [100]
+    assert incident_steps("log.csv", "--step-column", "my_training_step") == [1000]
+    assert incident_steps("log.csv", "--step-column", "My_Training_STEP") == [1000]
+    done = run("replay", "log.csv", "--step-column", "my_training_step")
+    assert "counted" not in done.stderr
+
+
+def test_the_settings_can_name_the_step_column() -> None:
+    """`metrics: {step: ...}` in klarm.yaml, for both commands; an option goes before it."""
+    Path("log.csv").write_text(table("n", "other", "kl"))
+    Path("klarm.yaml").write_text("metrics: {step: n}\n")
+    assert incident_steps("log.csv") == [1000]
+    assert run("follow", "log.csv", "--once").returncode == 0
+    assert recorded("log")[:3] == [0, 10, 20]
+    assert incident_steps("log.csv", "--step-column", "other") == [1000]
+
+
+def test_a_step_column_that_is_not_there_is_an_error() -> None:
+    """It names those that are."""
+    Path("log.csv").write_text(table("step", "kl"))
+    for command in ("replay", "follow"):
+        once = ["--once"] if command == "follow" else []
+        done = run(command, "log.csv", "--step-column", "stepp", *once)
+        assert done.returncode == 2
+        assert "log.csv has no column stepp; it has step, kl" in done.stderr
+        assert "no incident" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["KL_div", "kl_DIV"])
+def test_a_column_can_be_mapped_to_a_metric(name: str) -> None:
+    """On both commands."""
+    Path("log.csv").write_text(table("step", "KL_div"))
+    assert incident_steps("log.csv", "--map", f"kl={name}") == [1000]
+    done = run("follow", "log.csv", "--once", "--map", f"kl={name}", "--fail-on-critical")
+    assert done.returncode == 1
+    assert "kl ← KL_div" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["replay", "follow"])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("kl", "--map takes METRIC=COLUMN, as in kl=KL_div, got 'kl'"),
+        ("kll=KL_div", "--map: metrics.kll is unknown; did you mean kl?"),
+    ],
+)
+def test_a_wrong_mapping_is_answered_in_one_line(command: str, given: str, message: str) -> None:
+    """With exit code 2."""
+    Path("log.csv").write_text(table("step", "kl"))
+    done = run(command, "log.csv", "--map", given)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_follow_takes_settings_too() -> None:
+    """As replay does, and settings that have no section."""
+    Path("log.csv").write_text(table("step", "kl"))
+    done = run(
+        *("follow", "log.csv", "--once", "--set", "run=mine"),
+        *("--set", "loss_nan.enabled=false", "--set", "kl_explosion.sigma_multiplier=9"),
+    )
+    assert done.returncode == 0
+    assert recorded("mine")[-1] == 1000
+    head = json.loads(Path("klarm_runs/mine/journal.jsonl").read_text().splitlines()[0])
+    assert head["config"]["kl_explosion"]["sigma_multiplier"] == 9.0
+    done = run("follow", "log.csv", "--once", "--set", "kl_explosion.sigma=2")
+    assert done.returncode == 2
+    assert "--set: kl_explosion.sigma is unknown; did you mean sigma_multiplier?" in done.stderr
+
+
+def recorded(name: str) -> list[int]:
+    """Return the steps in the journal of a run."""
+    journal = Path("klarm_runs") / name / "journal.jsonl"
+    return [record.step for record in read_journal(journal) if isinstance(record, Step)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("log.csv", table("step", "kl", divider=";")),
+        ("log.csv", table("Step", "KL", divider=";", decimal=",")),
+        ("log.csv", table("step", "kl", divider="\t")),
+        ("log.tsv", table("step", "kl", divider="\t")),
+        ("log.TSV", table("step", "kl", divider="\t")),
+        ("log.txt", table("step", "kl")),
+        ("log", table("step", "kl", divider=";")),
+    ],
+)
+def test_a_table_is_read_whatever_divides_it(name: str, text: str) -> None:
+    """Semicolons, also with decimal commas, tabs, and by its header where the name says nothing."""
+    Path(name).write_text(text)
+    assert incident_steps(name) == [1000]
+    assert run("follow", name, "--once", "--fail-on-critical", "--run", "a").returncode == 1
+
+
+@pytest.mark.parametrize("name", ["log.csv.gz", "log.jsonl.gz", "trainer_state.json.gz", "log.gz"])
+def test_a_compressed_log_is_replayed(name: str) -> None:
+    """Whatever is in it."""
+    rows = [{"step": 10 * number, "kl": kl} for number, kl in enumerate(KL)]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    text = {
+        "log.csv.gz": table("step", "kl"),
+        "trainer_state.json.gz": json.dumps({"log_history": rows}),
+    }.get(name, lines)
+    Path(name).write_bytes(gzip.compress(text.encode()))
+    assert incident_steps(name) == [1000]
+
+
+def test_a_compressed_journal_is_a_journal() -> None:
+    """With its own settings."""
+    Path("log.csv").write_text(table("step", "kl"))
+    run("follow", "log.csv", "--once", "--set", "kl_explosion.sigma_multiplier=77")
+    journal = Path("klarm_runs/log/journal.jsonl")
+    Path("journal.jsonl.gz").write_bytes(gzip.compress(journal.read_bytes()))
+    assert incident_steps("journal.jsonl.gz") == [1000]
+
+
+def test_half_a_compressed_log_is_read_as_far_as_it_goes() -> None:
+    """It is said, by the name that the user knows."""
+    whole = gzip.compress(table("step", "kl").encode(), mtime=0)
+    Path("log.csv.gz").write_bytes(whole[: len(whole) // 2])
+    done = run("replay", "log.csv.gz")
+    assert "log.csv.gz is damaged or not complete; it is read as far as it goes" in done.stderr
+    Path("no.csv.gz").write_bytes(b"step,kl\n1,2\n")
+    done = run("replay", "no.csv.gz")
+    assert done.returncode == 2
+    assert done.stderr == "klarm: no.csv.gz is no gzip file\n"
+
+
+def test_a_compressed_log_is_not_followed() -> None:
+    """It cannot grow row by row."""
+    Path("log.csv.gz").write_bytes(gzip.compress(table("step", "kl").encode()))
+    done = run("follow", "log.csv.gz", "--once")
+    assert done.returncode == 2
+    assert "log.csv.gz is compressed: klarm replay reads it, klarm follow does not" in done.stderr
+
+
+@pytest.mark.parametrize("divider", [",", ";", ""])
+def test_a_log_may_come_on_stdin(divider: str) -> None:
+    """As a table or as JSON Lines, for both commands."""
+    rows = [json.dumps({"step": 10 * number, "kl": kl}) for number, kl in enumerate(KL)]
+    text = table("step", "kl", divider=divider) if divider else "\n".join(rows)
+    assert incident_steps("-", given=text.encode()) == [1000]
+    done = run("follow", "-", "--run", "a", "--fail-on-critical", given=text.encode())
+    assert done.returncode == 1
+    assert recorded("a")[-1] == 1000
+
+
+def test_a_run_from_stdin_goes_on_the_next_time() -> None:
+    """Steps that come later are added; the same ones again are passed over."""
+    lines = table("step", "kl").splitlines(keepends=True)
+    run("follow", "-", "--run", "a", given="".join(lines[:51]).encode())
+    run("follow", "-", "--run", "a", given="".join([lines[0], *lines[51:]]).encode())
+    assert recorded("a") == [10 * number for number in range(101)]
+
+
+def test_stdin_that_holds_nothing_is_an_error_and_needs_a_name() -> None:
+    """A run that is followed needs one."""
+    for arguments in (["replay", "-"], ["follow", "-", "--run", "a"]):
+        done = run(*arguments, given=b"")
+        assert done.returncode == 2
+        assert "stdin holds no rows" in done.stderr
+    done = run("follow", "-", given=b"step,kl\n1,2\n")
+    assert done.returncode == 2
+    assert "name the run with --run" in done.stderr
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_nothing_watched_is_no_all_clear(times: int) -> None:
+    """Exit code 2 and no word of "no incident", also when nothing is new."""
+    Path("blind.csv").write_text(table("step", "KL_div"))
+    for _ in range(times):
+        done = run("follow", "blind.csv", "--once", "--fail-on-critical")
+    assert done.returncode == 2
+    assert "nothing in blind.csv could be watched; it holds KL_div" in done.stderr
+    assert "--map kl=KL_div" in done.stderr
+    assert "no incident" not in done.stderr
+
+
+def test_a_replay_that_watched_nothing_is_no_all_clear() -> None:
+    """In text and for programs."""
+    Path("blind.csv").write_text(table("step", "KL_div"))
+    for output in ("text", "json"):
+        done = run("replay", "blind.csv", "--format", output)
+        assert done.returncode == 2
+        assert "nothing in blind.csv could be watched; it holds KL_div" in done.stderr
+        assert "no incident" not in done.stdout + done.stderr
+    assert json.loads(done.stdout)["watched"] == []
