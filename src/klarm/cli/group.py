@@ -12,8 +12,10 @@ from klarm.cli.detectors import detectors
 from klarm.cli.follow import follow
 from klarm.cli.incidents import incidents
 from klarm.cli.init import init
+from klarm.cli.overview import runs
 from klarm.cli.replay import replay
 from klarm.cli.serve import serve
+from klarm.cli.show import show
 from klarm.cli.silence import silence
 from klarm.cli.testalert import testalert
 from klarm.version import __version__
@@ -32,6 +34,8 @@ _COMMANDS = (
     follow,
     detectors,
     serve,
+    runs,
+    show,
     incidents,
     ack,
     close,

@@ -308,4 +308,3 @@ class Fold:
         self.rolled_back += undone
         self.steps -= undone
         self.last_step = survivor
-
