@@ -2,31 +2,65 @@
 
 from __future__ import annotations
 
+import inspect
+
 import click
 
-from klarm.detectors import CATALOGUE
+from klarm.detectors import CATALOGUE, Detector
 from klarm.metrics import METRICS
-from klarm.settings import settings_of
+from klarm.settings import did_you_mean, settings_of
 from klarm.terminal import rich_console
+
+_NAMES = [kind.name for kind in CATALOGUE]
+
+
+def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in _NAMES if name.startswith(incomplete)]
 
 
 @click.command()
-def detectors() -> None:
-    """List the detectors with their settings and defaults."""
+@click.argument("name", required=False, shell_complete=_complete)
+def detectors(name: str | None) -> None:
+    """List the detectors with their settings and defaults, or explain the one of this NAME."""
+    if name is None:
+        for kind in CATALOGUE:
+            _show(kind)
+        return
+    found = next((kind for kind in CATALOGUE if kind.name == name), None)
+    if found is None:
+        hint = did_you_mean(name, _NAMES) or f"; known are {', '.join(_NAMES)}"
+        raise click.ClickException(f"there is no detector {name}{hint}")
+    _show(found, whole=True)
+
+
+def _show(kind: type[Detector], *, whole: bool = False) -> None:
     from rich.table import Table
     from rich.text import Text
 
     console = rich_console()
-    for kind in CATALOGUE:
-        metric = METRICS[kind.watches[0]]
-        first_sentence = (kind.__doc__ or "").strip().split("\n")[0]
-        console.print(Text.assemble((kind.name, "bold"), f"  {first_sentence}"))
-        watched = "every metric" if kind.watches_all else f"{metric.name}: {metric.meaning}"
-        console.print(f"  watches {watched}", highlight=False)
-        table = Table(box=None, padding=(0, 2), show_header=False)
-        table.add_column(no_wrap=True, style="cyan")
-        table.add_column(no_wrap=True)
-        table.add_column(style="dim")
-        for declared in settings_of(kind).values():
-            table.add_row(declared.name, str(declared.default), declared.meaning)
-        console.print(table)
+    first, *rest = inspect.cleandoc(kind.__doc__ or "").split("\n\n")
+    console.print(Text.assemble((kind.name, "bold"), f"  {' '.join(first.split())}"))
+    if whole:
+        # Examples are for readers of the code.
+        for paragraph in rest:
+            if not paragraph.startswith(">>>"):
+                console.print(Text(f"\n{' '.join(paragraph.split())}"))
+        console.print()
+    metrics = [METRICS[metric] for metric in (kind.watches if whole else kind.watches[:1])]
+    if kind.watches_all:
+        console.print("  watches every metric", highlight=False)
+    else:
+        for metric in metrics:
+            console.print(f"  watches {metric.name}: {metric.meaning}", highlight=False)
+    if whole:
+        console.print(f"  incidents are on the signal {kind.signal}", highlight=False)
+        console.print(Text(f"\nSettings, in klarm.yaml under {kind.name}:", "bold"))
+    table = Table(box=None, padding=(0, 2), show_header=False)
+    table.add_column(no_wrap=True, style="cyan")
+    table.add_column(no_wrap=True)
+    table.add_column(style="dim")
+    for declared in settings_of(kind).values():
+        table.add_row(declared.name, str(declared.default), declared.meaning)
+    console.print(table)
+    if whole:
+        console.print(Text(f"\nHow far to trust it: klarm docs {kind.name}", "dim"))

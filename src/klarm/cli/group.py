@@ -9,10 +9,12 @@ from klarm.cli.close import close
 from klarm.cli.deliver import deliver
 from klarm.cli.demo import demo
 from klarm.cli.detectors import detectors
+from klarm.cli.docs import docs
 from klarm.cli.follow import follow
 from klarm.cli.incidents import incidents
 from klarm.cli.init import init
 from klarm.cli.overview import runs
+from klarm.cli.prune import prune
 from klarm.cli.replay import replay
 from klarm.cli.serve import serve
 from klarm.cli.show import show
@@ -42,6 +44,8 @@ _COMMANDS = (
     silence,
     deliver,
     testalert,
+    prune,
+    docs,
 )
 for _command in _COMMANDS:
     klarm.add_command(_command)

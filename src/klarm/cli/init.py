@@ -11,7 +11,7 @@ from klarm.settings import Setting
 from klarm.terminal import echo
 
 _TAIL = """
-# Where to read a metric whose key klarm does not know (docs/metrics.md):
+# Where to read a metric whose key klarm does not know (`klarm docs metrics`):
 # metrics:
 #   kl: {key: my/kl, kind: reference_k1}
 #   reward: my/reward
@@ -23,7 +23,7 @@ _HEAD = """\
 """
 _CHANNELS = """
 # Who is told of incidents, by a name of yours. Types: slack, discord, email, pagerduty, webhook,
-# desktop, apprise; see docs/channels.
+# desktop, apprise; see `klarm docs channels`.
 # channels:
 #   team:
 #     type: slack

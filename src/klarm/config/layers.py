@@ -65,6 +65,9 @@ class Config:
         "where channels are told: by this process, or elsewhere by `klarm deliver`",
         choices=("here", "elsewhere"),
     )
+    disabled: bool = setting(
+        False, "switch klarm off: nothing is watched, recorded or sent, whatever the script calls"
+    )
     metrics: Mapping[str, UserKey] = field(default_factory=dict)
     sections: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     channel_settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from klarm.monitor.command_watch import CommandWatch
 from klarm.monitor.coverage import hints, idle, idle_lines, watched_in_short
+from klarm.monitor.disabled import DisabledMonitor
 from klarm.monitor.monitor import Monitor
 from klarm.monitor.steps import whole_step
 
 __all__ = [
     "CommandWatch",
+    "DisabledMonitor",
     "Monitor",
     "hints",
     "idle",
