@@ -54,6 +54,12 @@ def test_a_wide_range_is_logarithmic() -> None:
     assert labels[:7] == ["3", "", "", "1", "", "", "-1"]
 
 
+def test_a_first_value_near_zero_does_not_flatten_the_rest() -> None:
+    """A scale has six decades at most."""
+    labels = [line.partition("│")[0].strip() for line in drawn([(0, 1e-20), (1, 0.0), (2, 10.0)])]
+    assert (labels[0], labels[6]) == ("10", "1e-5")
+
+
 def test_steps_of_an_incident_are_marked_on_the_axis() -> None:
     """So that they are seen without colours, too."""
     axis = drawn([(step, 1.0) for step in range(40)], marked=(30, 39, "red"))[7]

@@ -18,6 +18,7 @@ Value = tuple[int, float]  # step and value
 
 _MAX_POINTS = 2_000
 _WIDE = 30.0  # so many times the smallest value, and the scale is logarithmic
+_MAX_RANGE = 1e6  # of a logarithmic scale
 _LABEL_WIDTH = 9
 _POINT, _BROKEN = "●", "×"
 
@@ -155,7 +156,8 @@ class _Scale:
         low, high = min(values), max(values)
         smallest = min((value for value in values if value > 0), default=0.0)
         self._is_log = low >= 0 and smallest > 0 and high > _WIDE * smallest
-        self._floor = smallest  # a KL of 0 at the first step is drawn at the bottom
+        # A KL of 0 at the first step, or next to it, is drawn at the bottom.
+        self._floor = max(smallest, high / _MAX_RANGE)
         self._low, self._high = self._place(low), self._place(high)
         self._height = height
 

@@ -16,6 +16,7 @@ from klarm.cli.init import init
 from klarm.cli.overview import runs
 from klarm.cli.prune import prune
 from klarm.cli.replay import replay
+from klarm.cli.schema import schema
 from klarm.cli.serve import serve
 from klarm.cli.show import show
 from klarm.cli.silence import silence
@@ -32,6 +33,7 @@ def klarm() -> None:
 _COMMANDS = (
     demo,
     init,
+    schema,
     replay,
     follow,
     detectors,

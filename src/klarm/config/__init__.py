@@ -12,5 +12,13 @@ __all__ = [
     "SECTIONS",
     "TOP_LEVEL",
     "Config",
+    "json_schema",
     "load",
 ]
+
+
+def json_schema() -> dict[str, object]:
+    """Return the JSON Schema of klarm.yaml. It loads every kind of channel."""
+    from klarm.config import schema
+
+    return schema.json_schema()
