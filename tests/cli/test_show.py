@@ -5,6 +5,7 @@ Covers show_incident.py too.
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -99,6 +100,19 @@ def test_a_nan_and_a_run_without_kl_are_shown() -> None:
     shown = one_line(show("a", "1"))
     assert "loss critical since step 29" in shown
     assert "×" in shown
+
+
+def test_what_only_a_foreign_journal_holds_is_left_out() -> None:
+    """A journal of klarm 0.1 has no checksums, so anything may stand there."""
+    folder = Path("klarm_runs/a")
+    folder.mkdir(parents=True)
+    head = {"type": "run", "run": "a", "started": 1e300, "klarm": "0.1", "host": "", "config": {}}
+    step = {"type": "step", "step": 1, "time": 1e300, "metrics": {"kl": [1], "loss": None, "x": 2}}
+    lines = [json.dumps(line) + "\n" for line in (head, step)]
+    (folder / "journal.jsonl").write_text("".join(lines))
+    shown = one_line(show("a"))
+    assert "started unknown" in shown
+    assert "metrics x 2" in shown
 
 
 @pytest.mark.usefixtures("exploding")

@@ -16,7 +16,7 @@ from klarm.cli.which import find_incident
 from klarm.config import load
 from klarm.delivery import Outbox, silence_in_words
 from klarm.incidents import COLOURS, counted, number, title
-from klarm.metrics import METRICS
+from klarm.metrics import METRICS, to_number
 from klarm.terminal import rich_console
 from klarm.text import clean
 
@@ -122,9 +122,12 @@ def _metrics(run: RecordedRun) -> str:
     """Return the last value of each metric, with the trainer's key where it is another."""
     told = []
     for name in sorted(run.latest, key=lambda name: (name not in METRICS, name)):
+        value = to_number(run.latest[name])
+        if value is None:  # klarm 0.1 might record anything
+            continue
         origin = run.fold.origins.get(name)
         key = f" ← {origin.key}" if origin is not None and origin.key != name else ""
-        told.append(f"{name} {number(run.latest[name])}{key}")
+        told.append(f"{name} {number(value)}{key}")
     return "; ".join(told) or "none"
 
 
@@ -154,4 +157,8 @@ def chart_size(console: Console) -> tuple[int, int]:
 
 def clock(moment: float) -> str:
     """Return a time as a person reads it, in the zone of this machine."""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment)) if moment > 0 else "unknown"
+    try:
+        local = time.localtime(moment)
+    except (OverflowError, ValueError, OSError):  # no clock says so
+        return "unknown"
+    return time.strftime("%Y-%m-%d %H:%M", local) if moment > 0 else "unknown"
