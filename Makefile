@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo page test test-browser screenshots test-frameworks chromium lint format faults bench bench-against bench-long bench-page bench-frameworks framework-runs quality quality-grid recordings clean
+.PHONY: help demo page test test-browser screenshots test-frameworks chromium lint format faults bench bench-against bench-long bench-page bench-frameworks framework-runs quality quality-grid recordings docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 25
@@ -65,8 +65,24 @@ quality-grid: .venv-bench/.installed ## choose the constants of kl_runaway on ru
 recordings: .venv-recordings/.installed ## train the three tiny GRPO runs of the demo anew (CPU, about two minutes)
 	@.venv-recordings/bin/python recordings/tiny_grpo.py src/klarm/recordings
 
+docs: .venv-docs/.installed ## build the docs as a site with search, into build/docs; a broken link is an error
+	@mkdir -p build
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build >build/docs.log 2>&1 || { cat build/docs.log; exit 1; }
+	@echo "read it: $(PYTHON) -m http.server --bind 127.0.0.1 --directory build/docs"
+
+# The wheel is tried where nothing else is installed, and nothing of the checkout is at hand.
+dist: page .venv-dist/.installed ## build wheel and sdist into dist/, install the wheel into an empty environment, run the demo there
+	@rm -rf dist build/try
+	@.venv-dist/bin/python -m build --outdir dist . >/dev/null
+	@$(PYTHON) -m venv build/try
+	@build/try/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	@cd build/try && unset PYTHONPATH && bin/klarm demo --fast && bin/klarm docs tutorial >/dev/null
+	@build/try/bin/python -m pip show klarm | sed -n 1,2p
+	@rm -rf build/try
+	@ls dist
+
 clean: ## remove environments, caches and results
-	rm -rf .venv .venv-bench .venv-bench-page .venv-browser .venv-frameworks .venv-page .venv-recordings
+	rm -rf .venv .venv-bench .venv-bench-page .venv-browser .venv-dist .venv-docs .venv-frameworks .venv-page .venv-recordings
 	rm -rf build dist bench/results web/node_modules src/klarm/server/page
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -119,6 +135,18 @@ chromium:
 	@echo "setting up .venv-browser (playwright) ..."
 	@$(PYTHON) -m venv .venv-browser
 	@.venv-browser/bin/python -m pip install --quiet --disable-pip-version-check -r tests/browser/requirements.txt -e '.[dev]'
+	@touch $@
+
+.venv-docs/.installed: pyproject.toml
+	@echo "setting up .venv-docs (mkdocs-material, mkdocstrings) ..."
+	@$(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch $@
+
+.venv-dist/.installed: pyproject.toml
+	@echo "setting up .venv-dist (build) ..."
+	@$(PYTHON) -m venv .venv-dist
+	@.venv-dist/bin/python -m pip install --quiet --disable-pip-version-check build
 	@touch $@
 
 .venv-recordings/.installed: pyproject.toml

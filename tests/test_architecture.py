@@ -19,6 +19,7 @@ SOURCE = TESTS.parent / "src" / "klarm"
 LAYERS = [
     "version",
     "text",
+    "notebook",
     "descriptors",
     "types",
     "boundary",

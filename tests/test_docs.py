@@ -128,3 +128,27 @@ def test_links_between_pages_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_page_is_on_the_site() -> None:
+    """In its navigation, which names no other; `make docs` is strict about links."""
+    named = re.findall(r"^ +- (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
+    pages = sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
+    assert sorted(named) == pages
+
+
+def test_the_readme_says_what_the_tests_leave_out() -> None:
+    """Every target that runs tests which `make test` does not."""
+    readme = (ROOT / "README.md").read_text()
+    targets = re.findall(r"^(test-[a-z]+|docs|dist):", (ROOT / "Makefile").read_text(), re.M)
+    assert {"test-frameworks", "test-browser", "docs", "dist"} <= set(targets)
+    for target in ("test", *targets):
+        assert f"`make {target}`" in readme
+    assert "what `make test` leaves out" in readme
+
+
+def test_the_metadata_lead_to_the_project() -> None:
+    """Whoever finds the package finds its docs, its source and where to report a problem."""
+    declared = (ROOT / "pyproject.toml").read_text().partition("[project.urls]")[2]
+    for name in ("Homepage", "Documentation", "Repository", "Issues", "Changelog"):
+        assert f'\n{name} = "https://' in declared

@@ -24,7 +24,7 @@ from klarm.journal import (
     host_name,
     run_folder,
 )
-from klarm.monitor import CommandWatch, Monitor
+from klarm.monitor import CommandWatch, DisabledMonitor, Monitor
 from klarm.notices import Notices
 from klarm.text import clean
 from klarm.types import Alert
@@ -75,6 +75,12 @@ def start(settings: Config, run: str = "", rank: int | None = None) -> Monitor:
     """
     if rank is None:
         rank = _rank_of_process()
+    if settings.disabled:
+        _replace_current(None)
+        notices = Notices(stderr=settings.console, muted=rank != 0)
+        off = DisabledMonitor(settings.run or run, notices)
+        _replace_current(off)
+        return off
     if settings.deliver == "here":  # else the secrets need not be here either
         settings.channels()  # one that is wrong is told now
     name = settings.run or run or f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"

@@ -1,10 +1,12 @@
-"""The words every part of klarm shares: Alert, Incident, Event, Command. Imports nothing."""
+"""The words every part of klarm shares: Alert, Incident, Event, Command."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 import msgspec
+
+from klarm.notebook import html_table
 
 Severity = Literal["warning", "critical"]
 # Where the trouble lies: entropy that collapses is the worse the lower it is.
@@ -67,6 +69,19 @@ class Incident(msgspec.Struct):
     def is_open(self) -> bool:
         """Whether it is not resolved: settled is open, and so is what a run ended with."""
         return self.state in ("open", "settled", "ended")
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        rows = [
+            ("state", self.state if not self.reason else f"{self.state} ({self.reason})"),
+            ("severity", self.severity),
+            ("steps", f"{self.started} to {'now' if self.ended is None else self.ended}"),
+            ("peak", f"{self.metric} {self.peak:.4g}"),
+            ("detectors", ", ".join(self.detectors)),
+            ("message", self.worst.message),
+            ("to do", self.worst.recommendation),
+        ]
+        return html_table(f"klarm incident {self.number or ''} on {self.signal}", rows)
 
 
 EventKind = Literal["opened", "escalated", "settled", "reopened", "resolved", "ended"]

@@ -27,3 +27,25 @@ def test_every_detector_is_listed_with_all_its_settings(listing: str, kind: type
     settings = settings_of(kind)
     shown = [line.split()[:2] for line in lines[2 : 2 + len(settings)]]
     assert shown == [[name, str(known.default)] for name, known in settings.items()]
+
+
+@pytest.mark.parametrize("kind", CATALOGUE, ids=lambda kind: kind.name)
+def test_one_detector_is_explained_in_full(kind: type[Detector]) -> None:
+    """What it looks for, what it watches, its settings, and no other detector's."""
+    done = CliRunner().invoke(command, ["detectors", kind.name], env={"COLUMNS": "80"})
+    assert done.exit_code == 0, done.output
+    shown = " ".join(done.output.split())
+    assert shown.startswith(f"{kind.name} ")
+    assert f"incidents are on the signal {kind.signal}" in shown
+    assert "watches every metric" in shown or all(f"watches {m}:" in shown for m in kind.watches)
+    for setting in settings_of(kind).values():
+        assert setting.meaning in shown
+    assert ">>>" not in shown
+    assert max(map(len, done.output.splitlines())) <= 80
+
+
+def test_a_wrong_name_is_answered_with_the_nearest() -> None:
+    """In one line."""
+    done = CliRunner().invoke(command, ["detectors", "kl_explosoin"])
+    assert done.exit_code == 1
+    assert "there is no detector kl_explosoin; did you mean kl_explosion?" in done.output

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import jsonschema_rs
 import yaml
 from click.testing import CliRunner
 
@@ -17,7 +19,8 @@ def test_the_file_holds_every_setting_and_changes_none() -> None:
     done = CliRunner().invoke(command, ["init"])
     assert (done.exit_code, done.output) == (
         0,
-        "wrote klarm.yaml: every setting with its default\n",
+        "wrote klarm.yaml: every setting with its default\n"
+        "wrote klarm.schema.json: editors check klarm.yaml with it\n",
     )
     written = yaml.safe_load(Path("klarm.yaml").read_text())
     assert list(written) == [*TOP_LEVEL, *SECTIONS]
@@ -38,3 +41,24 @@ def test_a_place_that_cannot_be_written_is_said() -> None:
     done = CliRunner().invoke(command, ["init", "missing/klarm.yaml"])
     assert done.exit_code == 1
     assert "cannot write missing/klarm.yaml: No such file or directory" in done.output
+
+
+def test_editors_find_the_schema_beside_the_file() -> None:
+    """Its first line names it, and what is in the file is right by it."""
+    Path("conf").mkdir()
+    assert CliRunner().invoke(command, ["init", "conf/my.yaml"]).exit_code == 0
+    text = Path("conf/my.yaml").read_text()
+    assert text.startswith("# yaml-language-server: $schema=klarm.schema.json\n")
+    schema = json.loads(Path("conf/klarm.schema.json").read_text())
+    jsonschema_rs.Draft7Validator(schema).validate(yaml.safe_load(text))
+
+
+def test_a_schema_of_an_earlier_klarm_is_renewed_and_a_file_of_others_stays() -> None:
+    """The line is left out then: it would name the wrong file."""
+    Path("klarm.schema.json").write_text('{"title": "klarm.yaml"}')
+    assert CliRunner().invoke(command, ["init"]).exit_code == 0
+    assert "properties" in json.loads(Path("klarm.schema.json").read_text())
+    Path("klarm.schema.json").write_text("mine")
+    assert CliRunner().invoke(command, ["init", "other.yaml"]).exit_code == 0
+    assert Path("klarm.schema.json").read_text() == "mine"
+    assert "yaml-language-server" not in Path("other.yaml").read_text()

@@ -117,7 +117,8 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
         (
             "colour: red",
             "klarm.yaml: colour is unknown; known are run, dir, console, console_alerts, "
-            "framework, url, gpus, gpu_hour_price, deliver, metrics, channels, incidents,",
+            "framework, url, gpus, gpu_hour_price, deliver, disabled, metrics, channels, "
+            "incidents,",
         ),
         (
             "kl_explosion: {sigma_multiplier: lots}",

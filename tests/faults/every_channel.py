@@ -153,6 +153,9 @@ CALLS: dict[str, list[list[str]]] = {
     "test-alert": [[]],
     "incidents": [["a"], ["klarm_runs/a"]],
     "init": [["klarm.yaml"], ["other.yaml"]],
+    "runs": [[], ["klarm_runs"], ["--format", "json"]],
+    "show": [["a"], ["a", "1"], ["klarm_runs/a", "1"]],
+    "prune": [[], ["klarm_runs", "--older-than", "1d", "--yes"]],
 }
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from klarm.cli.chart import Point, draw
 from klarm.cli.demo_page import play_on_page
@@ -34,35 +35,32 @@ RECORDINGS = {
 }
 _SECONDS = 12.0
 _PAUSE_AT_INCIDENT = 2.5
-_SMALLEST_KL, _LARGEST_KL = 1e-4, 1e2  # six decades
-_HIGHEST, _LOWEST, _BESIDE_CHART = 19, 4, 20  # lines
+_FAST_FRAMES = 30  # of --fast
+_SMALLEST_KL, _LARGEST_KL = 1e-4, 1e2
+_DECADES = 7  # rows at least, so that each power of ten has its own
+_HIGHEST, _LOWEST, _BESIDE_CHART = (
+    19,
+    4,
+    6,
+)  # lines; the last are title, axis, legend, state, prompt
 _WIDEST, _NARROWEST = 110, 40  # columns
 _PLAIN_EVERY = 25
 
 # Which recording to watch after which, and how.
 _AFTER = {"exploding": "drifting --frozen", "drifting": "healthy", "healthy": "exploding"}
 
-_NEXT = """\
-What to type next:
-  {klarm} replay {log}
-      all that klarm says of this recording; of a log of yours, too
-  {klarm} demo {another}
-      {about}
-  {klarm} demo --page
-      the same on a page, played live; it needs klarm[server], and in a checkout `make page`
-  {klarm} init
-      write a klarm.yaml with every setting explained
-
+_IN_A_SCRIPT = """\
 In your training script:
   import klarm; klarm.init("my-run")
-  klarm.log({{"kl": kl, "reward": reward}}, step=step)"""
+  klarm.log({"kl": kl, "reward": reward}, step=step)"""
 
 
 @click.command()
 @click.argument("recording", type=click.Choice(list(RECORDINGS)), default="exploding")
 @click.option("--frozen", is_flag=True, help="Use the frozen baseline in place of the rolling one.")
+@click.option("--fast", is_flag=True, help="Do not wait between steps.")
 @click.option("--page", is_flag=True, help="Play it on a page, in a browser, until Ctrl-C.")
-def demo(recording: str, *, frozen: bool, page: bool) -> None:
+def demo(recording: str, *, frozen: bool, fast: bool, page: bool) -> None:
     """Play a recorded GRPO run through the monitor and watch it alarm.
 
     RECORDING is exploding (the default), drifting or healthy: real TRL runs of a tiny model.
@@ -70,27 +68,49 @@ def demo(recording: str, *, frozen: bool, page: bool) -> None:
     if page:
         if frozen:
             raise click.UsageError("--page and --frozen: on the page, What if tries settings")
+        if fast:
+            raise click.UsageError("--page and --fast: the page plays a run as it would train")
         play_on_page(recording, RECORDINGS, read_recording)
         return
     mode = "frozen" if frozen else "rolling"
     config = load(overrides={"kl_explosion": {"baseline_mode": mode, "enabled": True}}, recorded={})
     player = _Player(recording, config)
     console = rich_console()
-    if console.is_terminal:
-        player.play_live(console)
+    if console.is_terminal and not console.is_dumb_terminal:
+        player.play_live(console, fast=fast)
     else:
-        player.play_plain()
-    echo(player.summary())
-    echo()
-    another = _AFTER[recording]
-    echo(
-        _NEXT.format(
-            klarm=_command(),
-            log=shlex.quote(_shorter(str(_recorded(recording)))),
-            another=another,
-            about=RECORDINGS[another.split()[0]],
-        )
-    )
+        player.play_plain(console, fast=fast or not console.is_terminal)
+    _say(console, player.summary())
+    echo(_what_next(recording, console.width if console.is_terminal else None))
+
+
+def _what_next(recording: str, width: int | None) -> str:
+    """Return commands to copy; what they do stands beside them where a terminal has room for it."""
+    another, klarm = _AFTER[recording], _command()
+    log = shlex.quote(_shorter(str(_recorded(recording))))
+    offered = {
+        f"{klarm} replay {log}": "all that klarm says of it; of a log of yours, too",
+        f"{klarm} demo {another}": RECORDINGS[another.split()[0]],
+        f"{klarm} demo --page": "in a browser; needs klarm[server]",
+        f"{klarm} init": "write a klarm.yaml",
+    }
+    lines = ["What to type next:"]
+    column = max(len(command) for command in offered if " replay " not in command)
+    for command, does in offered.items():
+        line = f"  {command:<{column}}  # {does}"
+        lines.append(line if width is None or len(line) <= width else f"  {command}")
+    return "\n".join([*lines, _IN_A_SCRIPT])
+
+
+def _say(console: Console, text: str) -> None:
+    """Print text; on a terminal, wrapped between words."""
+    from rich.text import Text
+
+    if not console.is_terminal:
+        echo(text)
+        return
+    for line in text.splitlines():
+        console.print(Text(line))
 
 
 class _Player:
@@ -105,53 +125,63 @@ class _Player:
         monitor.on_event.append(self.events.append)
         self._monitor = monitor
         self._detector = next(d for d in monitor.detectors if isinstance(d, KLExplosionDetector))
-        self._on_kl = {d.name for d in monitor.detectors if d.signal == self._detector.signal}
+        self._signal = self._detector.signal
+        self._on_kl = {d.name for d in monitor.detectors if d.signal == self._signal}
 
-    def play_live(self, console: Console) -> None:
+    def play_live(self, console: Console, *, fast: bool) -> None:
         """Play it in a terminal, as a curve that grows."""
         from rich.live import Live
 
         pause = _SECONDS / len(self.rows)
+        every = len(self.rows) // _FAST_FRAMES if fast else 1
         with Live(console=console, auto_refresh=False, transient=False) as live:
             for row in self.rows:
                 told = len(self._events_on_kl())
                 self._feed(row)
-                live.update(self._screen(console.width, console.height, row), refresh=True)
-                time.sleep(_PAUSE_AT_INCIDENT if len(self._events_on_kl()) > told else pause)
+                if row is self.rows[-1] or row["step"] % every == 0:
+                    live.update(self._screen(console, row), refresh=True)
+                if not fast:
+                    time.sleep(_PAUSE_AT_INCIDENT if len(self._events_on_kl()) > told else pause)
 
-    def play_plain(self) -> None:
-        """Print it as lines, at once."""
-        echo(f"klarm demo: {RECORDINGS[self.recording]}")
+    def play_plain(self, console: Console, *, fast: bool) -> None:
+        """Print it as lines: where nothing can be drawn, or nobody looks on."""
+        pause = _SECONDS / len(self.rows)
+        _say(console, f"klarm demo: {RECORDINGS[self.recording]}")
         for row in self.rows:
             told = len(self.events)
             self._feed(row)
             for event in self.events[told:]:
                 lines = event_text(event).splitlines()
-                echo("\n".join(lines if event.signal == self._detector.signal else lines[:1]))
+                _say(console, "\n".join(lines if event.signal == self._signal else lines[:1]))
             if row["step"] % _PLAIN_EVERY == 0:
                 point = self.points[-1]
-                echo(
+                _say(
+                    console,
                     f"step {row['step']:>3}  kl {row['kl']:.4g}, reward {row['reward']:.3g}; "
-                    f"warning above kl {point.warning_at:.3g}"
+                    f"warning above kl {point.warning_at:.3g}",
                 )
+            if not fast:
+                time.sleep(pause)
 
     def summary(self) -> str:
-        """Say what was caught at which step."""
+        """Say what was caught at which step, in numbers of the recording."""
         told = incidents_in_sum(self._monitor.incidents)
         total = f"{counted(len(self.rows), 'step')}, {told}."
         on_kl = self._events_on_kl()
         if not on_kl:
             return f"{total} No incident on KL."
-        opened = on_kl[0].step
-        before = max(point.value for point in self.points[: on_kl[0].started - 1])
+        first = on_kl[0]
+        kl = {row["step"]: row["kl"] for row in self.rows}
+        before = [value for step, value in kl.items() if step < first.started]
+        highest = f" (highest before: {max(before):.3g})" if before else ""
+        later = max((value, step) for step, value in kl.items() if step >= first.step)
         return (
-            f"{total}\nThe one on KL opened at step {opened}, at KL "
-            f"{self.points[opened - 1].value:.3g} (highest before: {before:.3g}); KL went on to "
-            f"{max(point.value for point in self.points):.3g}."
+            f"{total}\nThe one on KL opened at step {first.step}, at KL {kl[first.step]:.3g}"
+            f"{highest}; KL reached {later[0]:.3g} at step {later[1]}."
         )
 
     def _events_on_kl(self) -> list[Event]:
-        return [event for event in self.events if event.signal == self._detector.signal]
+        return [event for event in self.events if event.signal == self._signal]
 
     def _feed(self, row: dict[str, Any]) -> None:
         alerts = [
@@ -165,16 +195,15 @@ class _Player:
         limits = (mean + sigma * spread, mean + 1.5 * sigma * spread)
         self.points.append(Point(row["kl"], mean, spread, *limits, severity))
 
-    def _screen(self, width: int, height: int, row: dict[str, Any]) -> RenderableType:
+    def _screen(self, console: Console, row: dict[str, Any]) -> RenderableType:
         from rich.console import Group
         from rich.text import Text
 
         title = Text.assemble(("klarm demo", "bold"), f"  {RECORDINGS[self.recording]}")
-        size = (
-            min(max(width, _NARROWEST), _WIDEST),
-            min(max(height - _BESIDE_CHART, _LOWEST), _HIGHEST),
-        )
-        chart = draw(self.points, len(self.rows), size, (_SMALLEST_KL, _LARGEST_KL))
+        below = self._below(console)
+        width = min(max(console.width, _NARROWEST), _WIDEST)
+        height = min(max(self._room(console, below), _LOWEST), _HIGHEST)
+        chart = draw(self.points, len(self.rows), (width, height), (_SMALLEST_KL, _LARGEST_KL))
         legend = Text.assemble(
             ("        ● KL to the reference", "bright_cyan"),
             ("   ░ baseline ± 1σ", "blue"),
@@ -185,17 +214,44 @@ class _Player:
             f"        step {row['step']:>3}   kl {row['kl']:.4f}   reward {row['reward']:.3f}   "
             f"learning rate {row['learning_rate']:.0e}"
         )
-        shown: list[RenderableType] = [title, chart, legend, state]
-        if self.events:
-            # The curve is KL's, so what is told of other signals gives way.
-            latest = (self._events_on_kl() or self.events)[-1]
-            shown.append(event_panel(latest) if is_alarm(latest) else Text(event_text(latest)))
-        return Group(*shown)
+        return Group(title, chart, legend, state, *below)
+
+    def _room(self, console: Console, below: list[RenderableType]) -> int:
+        """Return how many rows are left for the curve."""
+        taken = sum(len(console.render_lines(part)) for part in below)
+        return console.height - _BESIDE_CHART - taken
+
+    def _below(self, console: Console) -> list[RenderableType]:
+        """Return what stands below the curve: the box of the latest alarm, and what became of it.
+
+        The curve is KL's, so what is told of other signals gives way. So do details for which the
+        terminal is too low.
+        """
+        from rich.text import Text
+
+        events = self._events_on_kl() or self.events
+        alarms = [event for event in events if is_alarm(event)]
+        if not alarms:
+            return []
+        later = [Text(event_text(events[-1]))] if events[-1] is not alarms[-1] else []
+        whole: list[RenderableType] = [event_panel(alarms[-1]), *later]
+        if self._room(console, whole) >= _DECADES:
+            return whole
+        return [event_panel(_in_short(alarms[-1])), *later]
+
+
+def _in_short(event: Event) -> Event:
+    """Return an alarm with what happened and the first thing to do, and no more."""
+    recommendation = "" if event.remedy else event.recommendation
+    return replace(event, moved="", checkpoint="", recommendation=recommendation)
 
 
 def _command() -> str:
     """Return how this command was called, where plain `klarm` would not be found."""
-    return "klarm" if shutil.which("klarm") else os.path.relpath(sys.argv[0])
+    if shutil.which("klarm"):
+        return "klarm"
+    called = Path(sys.argv[0])
+    return "python -m klarm" if called.name == "__main__.py" else os.path.relpath(called)
 
 
 def read_recording(name: str) -> list[dict[str, Any]]:

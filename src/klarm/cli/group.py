@@ -9,11 +9,16 @@ from klarm.cli.close import close
 from klarm.cli.deliver import deliver
 from klarm.cli.demo import demo
 from klarm.cli.detectors import detectors
+from klarm.cli.docs import docs
 from klarm.cli.follow import follow
 from klarm.cli.incidents import incidents
 from klarm.cli.init import init
+from klarm.cli.overview import runs
+from klarm.cli.prune import prune
 from klarm.cli.replay import replay
+from klarm.cli.schema import schema
 from klarm.cli.serve import serve
+from klarm.cli.show import show
 from klarm.cli.silence import silence
 from klarm.cli.testalert import testalert
 from klarm.version import __version__
@@ -28,16 +33,21 @@ def klarm() -> None:
 _COMMANDS = (
     demo,
     init,
+    schema,
     replay,
     follow,
     detectors,
     serve,
+    runs,
+    show,
     incidents,
     ack,
     close,
     silence,
     deliver,
     testalert,
+    prune,
+    docs,
 )
 for _command in _COMMANDS:
     klarm.add_command(_command)

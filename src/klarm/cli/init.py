@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
 
-from klarm.config import DEFAULT_FILE, TOP_LEVEL, known_sections
+from klarm.config import DEFAULT_FILE, TOP_LEVEL, json_schema, known_sections
 from klarm.settings import Setting
 from klarm.terminal import echo
 
+SCHEMA_FILE = "klarm.schema.json"
+
 _TAIL = """
-# Where to read a metric whose key klarm does not know (docs/metrics.md):
+# Where to read a metric whose key klarm does not know (`klarm docs metrics`):
 # metrics:
 #   kl: {key: my/kl, kind: reference_k1}
 #   reward: my/reward
 """
 
+# Editors with a YAML language server (VS Code, Neovim, JetBrains ...) read this line.
+_EDITORS = f"# yaml-language-server: $schema={SCHEMA_FILE}\n"
 _HEAD = """\
 # klarm: what to watch and how. Every setting is here with its default; delete what you do not
 # change. The environment (KLARM_KL_EXPLOSION__SIGMA_MULTIPLIER=5) and klarm.init(...) override it.
 """
 _CHANNELS = """
 # Who is told of incidents, by a name of yours. Types: slack, discord, email, pagerduty, webhook,
-# desktop, apprise; see docs/channels.
+# desktop, apprise; see `klarm docs channels`.
 # channels:
 #   team:
 #     type: slack
@@ -41,15 +46,32 @@ _CHANNELS = """
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path), default=Path(DEFAULT_FILE))
 def init(file: Path) -> None:
-    """Write a commented klarm.yaml with every default. Never overwrites."""
+    """Write a commented klarm.yaml with every default. Never overwrites.
+
+    The JSON Schema beside it has editors complete and check the file.
+    """
+    schema = file.parent / SCHEMA_FILE
+    is_ours = not schema.exists() or _is_schema(schema)
     try:
         with file.open("x", encoding="utf-8") as target:
-            target.write(default_yaml())
+            target.write((_EDITORS if is_ours else "") + default_yaml())
+        echo(f"wrote {file}: every setting with its default")
+        if is_ours:
+            schema.write_text(json.dumps(json_schema(), indent=2) + "\n", encoding="utf-8")
+            echo(f"wrote {schema}: editors check {file.name} with it")
     except FileExistsError:
         raise click.ClickException(f"{file} is there already and stays as it is") from None
     except OSError as error:
         raise click.ClickException(f"cannot write {file}: {error.strerror}") from None
-    echo(f"wrote {file}: every setting with its default")
+
+
+def _is_schema(path: Path) -> bool:
+    """Tell whether a file is a schema that klarm wrote, perhaps an earlier version."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and found.get("title") == DEFAULT_FILE
 
 
 def default_yaml() -> str:

@@ -69,3 +69,16 @@ def overrides_of(
     if keys:
         changes[SECTION] = {**changes.get(SECTION, {}), **keys}
     return changes
+
+
+def complete_run(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of runs that begin so: for the completion of a shell."""
+    from klarm.cli.runs import runs_in
+    from klarm.config import load
+    from klarm.settings import ConfigError
+
+    try:
+        folders = runs_in(Path(load().dir).expanduser())
+    except (ConfigError, OSError):
+        return []
+    return [folder.name for folder in folders if folder.name.startswith(incomplete)]

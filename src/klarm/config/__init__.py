@@ -13,6 +13,14 @@ __all__ = [
     "SECTIONS",
     "TOP_LEVEL",
     "Config",
+    "json_schema",
     "known_sections",
     "load",
 ]
+
+
+def json_schema() -> dict[str, object]:
+    """Return the JSON Schema of klarm.yaml. It loads every kind of channel."""
+    from klarm.config import schema
+
+    return schema.json_schema()

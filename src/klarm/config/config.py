@@ -44,6 +44,9 @@ class Config:
         "where channels are told: by this process, or elsewhere by `klarm deliver`",
         choices=("here", "elsewhere"),
     )
+    disabled: bool = setting(
+        False, "switch klarm off: nothing is watched, recorded or sent, whatever the script calls"
+    )
     metrics: Mapping[str, UserKey] = field(default_factory=dict)
     step_column: str = ""  # of logs that are read; empty: the one that klarm finds
     sections: Mapping[str, Mapping[str, object]] = field(default_factory=dict)

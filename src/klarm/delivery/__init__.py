@@ -11,7 +11,7 @@ from klarm.delivery import log as deliveries
 from klarm.delivery import outgoing
 from klarm.delivery.health import health_of
 from klarm.delivery.log import Delivered, Entry
-from klarm.delivery.outbox import Outbox, last_step
+from klarm.delivery.outbox import LOCK_NAME, Outbox, last_step
 from klarm.delivery.outgoing import deliver_events
 from klarm.delivery.outlook import Outlook, command_to_deliver
 from klarm.delivery.prospects import is_all_delivered, prospects_of
@@ -19,6 +19,7 @@ from klarm.delivery.routes import Route, Run
 from klarm.delivery.silences import Silence, Verdict, parse_span, silence_in_words
 
 __all__ = [
+    "LOCK_NAME",
     "Delivered",
     "Entry",
     "Outbox",

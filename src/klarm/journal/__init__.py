@@ -25,6 +25,7 @@ from klarm.journal.file import (
     run_folder,
 )
 from klarm.journal.fold import Fold, OnRecord, OnSteps, Rollback, SavedFold
+from klarm.journal.health import Activity, RunHealth, activity_of, rank_of, run_health, worst_of
 from klarm.journal.identity import (
     NewId,
     counting_ids,
@@ -35,7 +36,7 @@ from klarm.journal.identity import (
 )
 from klarm.journal.incident import IncidentRecord, add_event
 from klarm.journal.lines import Damage, OnDamage, Stored, whole_end
-from klarm.journal.locks import Claim, InUseError, claim, is_surely_free
+from klarm.journal.locks import Claim, InUseError, claim, is_surely_free, lock_of
 from klarm.journal.reading import head_of, is_journal, read_journal
 from klarm.journal.recent import RecentJournal
 from klarm.journal.records import (
@@ -67,6 +68,7 @@ __all__ = [
     "COMMANDS_FILE",
     "FILE_NAME",
     "FORMAT",
+    "Activity",
     "AnyStep",
     "Bound",
     "Checkpoint",
@@ -91,11 +93,13 @@ __all__ = [
     "Resume",
     "Rollback",
     "Row",
+    "RunHealth",
     "SavedFold",
     "Source",
     "Started",
     "Step",
     "Stored",
+    "activity_of",
     "add_event",
     "append_alone",
     "append_command",
@@ -115,10 +119,12 @@ __all__ = [
     "host_name",
     "is_journal",
     "is_surely_free",
+    "lock_of",
     "new_id",
     "new_key",
     "opening_of",
     "place_of",
+    "rank_of",
     "read_commands",
     "read_journal",
     "read_lines",
@@ -128,6 +134,7 @@ __all__ = [
     "recorded_ids",
     "resume_lines",
     "run_folder",
+    "run_health",
     "sealed",
     "spell_non_finite",
     "steps_back",
@@ -135,4 +142,5 @@ __all__ = [
     "unused_ids",
     "whole_end",
     "with_commands",
+    "worst_of",
 ]

@@ -11,11 +11,13 @@ from klarm.monitor.coverage import (
     watched,
     watched_in_short,
 )
+from klarm.monitor.disabled import DisabledMonitor
 from klarm.monitor.monitor import Monitor
 from klarm.monitor.steps import whole_step
 
 __all__ = [
     "CommandWatch",
+    "DisabledMonitor",
     "Monitor",
     "hints",
     "idle",

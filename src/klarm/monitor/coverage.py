@@ -11,7 +11,7 @@ from klarm.settings import did_you_mean
 
 _NOTHING_WATCHED = (
     "WARNING: nothing is watched: {} "
-    f"(docs/metrics.md has the names; {SECTION} in klarm.yaml says which key is which)"
+    f"(`klarm docs metrics` has the names; {SECTION} in klarm.yaml says which key is which)"
 )
 # There, so many keys of the run are named.
 _MAX_KEYS_NAMED = 10

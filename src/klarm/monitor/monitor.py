@@ -49,6 +49,7 @@ from klarm.monitor.evaluator import Evaluator
 from klarm.monitor.first_alerts import FirstAlerts
 from klarm.monitor.resume import Past
 from klarm.monitor.steps import Timeline, whole_step
+from klarm.notebook import html_table
 from klarm.notices import ReportsFailures
 from klarm.snapshots import EVERY_ROWS
 from klarm.text import MAX_LINE, clean_line, described
@@ -293,6 +294,22 @@ class Monitor(ReportsFailures):
 
     def __exit__(self, *_: object) -> None:
         self.finish()
+
+    @never_raises(str)
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        rows = [("steps", f"{self.steps_logged} in this process"), ("state", self._in_words())]
+        for known in self.incidents:
+            if known.opened is not None:
+                until = "now" if known.ended is None else str(known.ended)
+                told = f"{known.signal} {known.severity}, steps {known.started} to {until}"
+                rows.append((f"incident {known.number}", f"{told}: {known.worst.message}"))
+        return html_table(f"klarm run {self.run}", rows)
+
+    def _in_words(self) -> str:
+        if self._silent_because:
+            return "finished" if self._silent_because == _AFTER_FINISH else self._silent_because
+        return "recorded" if self.recorded else "watched, not recorded"
 
     @property
     def incidents(self) -> list[Incident]:

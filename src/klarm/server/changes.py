@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from klarm.server.summary import Activity, Counts, Health, Number
+from klarm.journal import Activity, RunHealth
+from klarm.server.summary import Counts, Number
 
 _MAX_KEPT = 2000  # rounds: some minutes of busy runs
 
@@ -23,7 +24,7 @@ class RunChange(msgspec.Struct, omit_defaults=True):
     first_changed_step: int | None = None
     last_step: int | None = None
     last_seen: float | None = None
-    health: Health | None = None
+    health: RunHealth | None = None
     activity: Activity | None = None
     incidents: Counts | None = None
     latest: dict[str, Number] | None = None

@@ -70,7 +70,7 @@ def description() -> dict[str, Any]:
         "info": {
             "title": "klarm serve",
             "version": __version__,
-            "description": "Runs, their curves and incidents. docs/api.md has examples.",
+            "description": "Runs, their curves and incidents. `klarm docs api` has examples.",
         },
         "paths": paths,
         "components": {

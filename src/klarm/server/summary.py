@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Collection, Iterable
-from typing import Literal
+from collections.abc import Collection
 
 import msgspec
 import numpy as np
 
 from klarm.incidents import title
-from klarm.journal import Fold, IncidentRecord
+from klarm.journal import (
+    Activity,
+    Fold,
+    IncidentRecord,
+    RunHealth,
+    run_health,
+    worst_of,
+)
 from klarm.server.blocks import RunBlocks
 from klarm.server.packing import has_value, unpack_floats
 from klarm.server.series import sample
-from klarm.types import SEVERITIES
 
-Health = Literal["critical", "warning", "unreadable", "ok", "empty"]
-Activity = Literal["training", "finished", "stopped"]
 Number = float | str  # NaN and the infinities are text
 
 SHOWN_METRICS = ("kl", "reward", "entropy")
 _SPARKLINE_PIXELS = 24
-# The worst first: of a run that cannot be read, nobody knows how it is.
-_RANKS: dict[Health, int] = {"critical": 0, "warning": 1, "unreadable": 2, "ok": 3, "empty": 4}
 
 
 class Worst(msgspec.Struct):
@@ -55,7 +56,7 @@ class RunSummary(msgspec.Struct, kw_only=True):
     id: str
     name: str
     folder: str
-    health: Health
+    health: RunHealth
     activity: Activity
     worst: Worst | None
     incidents: Counts
@@ -83,27 +84,6 @@ def spelt(value: float) -> Number:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def rank_of(health: Health) -> int:
-    """Return the place of a run in the overview: the worst first."""
-    return _RANKS[health]
-
-
-def health_of(fold: Fold, incidents: Iterable[IncidentRecord], *, is_damaged: bool) -> Health:
-    """Return how bad a run is: its worst open incident, if anything of it can be read."""
-    worst = worst_of(incidents)
-    if worst is not None:
-        return worst.severity
-    if fold.steps or fold.rolled_back:
-        return "ok"
-    return "unreadable" if is_damaged else "empty"
-
-
-def worst_of(incidents: Iterable[IncidentRecord]) -> IncidentRecord | None:
-    """Return the worst incident that is open; of equals, the first."""
-    still_open = [known for known in incidents if known.is_open]
-    return max(still_open, key=lambda known: SEVERITIES.index(known.severity), default=None)
-
-
 def summary_of(
     *,
     run_id: str,
@@ -124,7 +104,7 @@ def summary_of(
         id=run_id,
         name=fold.run or folder,
         folder=folder,
-        health=health_of(fold, incidents, is_damaged=damaged_lines > 0 or is_cut_off),
+        health=run_health(fold, incidents, is_damaged=damaged_lines > 0 or is_cut_off),
         activity=activity,
         worst=None if worst is None else _shown(worst),
         incidents=Counts(

@@ -9,17 +9,15 @@ from typing import NamedTuple
 import msgspec
 
 from klarm.delivery import deliveries
-from klarm.journal import COMMANDS_FILE, FILE_NAME, is_surely_free, read_commands
+from klarm.journal import COMMANDS_FILE, FILE_NAME, activity_of, rank_of, read_commands
 from klarm.server.changes import RunChange
 from klarm.server.database import Database
 from klarm.server.false_alarms import FILE_NAME as FALSE_ALARMS_FILE
 from klarm.server.folders import shown
 from klarm.server.run_index import PIECE, News, RunIndex
 from klarm.server.summary import (
-    Activity,
     RunSummary,
     latest_values,
-    rank_of,
     sparklines,
     summary_of,
 )
@@ -160,7 +158,7 @@ class WatchedRun:
             known = RunIndex(self.run, self.folder)
             if not known.load_fold(self._database.writer):
                 return
-        activity = _activity(known)
+        activity = activity_of(known.fold, known.journal)
         summary = summary_of(
             run_id=id_,
             folder=shown(self.relative) or self.folder.name,
@@ -206,12 +204,6 @@ class WatchedRun:
         if "steps" in news.what:
             change.first_changed_step = int(news.first_step)
         return change
-
-
-def _activity(known: RunIndex) -> Activity:
-    if known.fold.finished:
-        return "finished"
-    return "stopped" if is_surely_free(known.journal) else "training"
 
 
 def _commands_of(folder: Path) -> list[Command]:

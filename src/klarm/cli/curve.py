@@ -1,0 +1,183 @@
+"""One metric of a run: its values over all steps that count, thinned and drawn with characters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from klarm.channels.sparkline import sparkline
+from klarm.incidents import number
+from klarm.metrics import to_number
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+Value = tuple[int, float]  # step and value
+
+_MAX_POINTS = 2_000
+_WIDE = 30.0  # so many times the smallest value, and the scale is logarithmic
+_MAX_RANGE = 1e6  # of a logarithmic scale
+_LABEL_WIDTH = 9
+_POINT, _BROKEN = "●", "×"
+
+
+class Curve:
+    """Takes in the steps of a journal of any length and keeps at most 2,000 points.
+
+    Where steps are merged, their extremes stay, and so does a value that is not finite.
+    """
+
+    def __init__(self, metric: str) -> None:
+        self.metric = metric
+        self.points: list[Value] = []
+        self._stride = 1  # steps that are merged
+
+    def add(self, step: int, value: Any) -> None:
+        """Take in a step if it has the metric."""
+        found = to_number(value) if value is not None else None
+        if found is None:
+            return
+        self.points.append((step, found))
+        while len(self.points) >= _MAX_POINTS:
+            self._stride *= 2
+            merged = groupby(self.points, key=lambda point: point[0] // self._stride)
+            self.points = [kept for _, group in merged for kept in _extremes(list(group))]
+
+    def go_back(self, step: int) -> None:
+        """Forget a step and all later ones: training went back to it."""
+        self.points = [point for point in self.points if point[0] < step]
+
+    @property
+    def last(self) -> float | None:
+        """The latest value."""
+        return self.points[-1][1] if self.points else None
+
+    def sparkline(self, width: int) -> str:
+        """Return the whole run in one line of characters, each for as many steps."""
+        if not self.points:
+            return ""
+        first, last = self.points[0][0], self.points[-1][0]
+        # Where a run was thinned, its points are not evenly spread: each column has as many steps.
+        shown: list[float] = []
+        for column in _columns(self.points, first, last, min(width, last - first + 1)):
+            shown.append(_farthest(column) if column else shown[-1])
+        return sparkline(shown, width)
+
+
+def draw_curve(
+    points: Sequence[Value],
+    size: tuple[int, int],
+    *,
+    lowest: bool = False,
+    marked: tuple[int, int, str] | None = None,
+) -> Text:
+    """Draw a curve on so many columns and rows, logarithmic if its values span a wide range.
+
+    A column shows the highest of its steps, or the lowest if that is the worse one. `marked` names
+    steps, from the first to the last, and the colour to draw them in; the axis shows them too.
+    """
+    from rich.text import Text
+
+    width, height = size[0] - _LABEL_WIDTH - 1, size[1]
+    finite = [value for _, value in points if math.isfinite(value)]
+    if not finite:
+        return Text(" " * _LABEL_WIDTH + "no finite value to draw")
+    scale = _Scale(finite, height)
+    first, last = points[0][0], points[-1][0]
+    cells = [[(" ", "")] * width for _ in range(height)]
+    for at, column in enumerate(_columns(points, first, last, width)):
+        numbers = [value for _, value in column if math.isfinite(value)]
+        is_marked = marked is not None and any(marked[0] <= s <= marked[1] for s, _ in column)
+        colour = marked[2] if marked is not None and is_marked else "bright_cyan"
+        if numbers:
+            row = scale.row(min(numbers) if lowest else max(numbers))
+            cells[row][at] = (_POINT, colour)
+        if len(numbers) < len(column):
+            cells[0][at] = (_BROKEN, "bold red")
+    text = Text(no_wrap=True)
+    for row in range(height):
+        text.append(f"{scale.label(row):>{_LABEL_WIDTH - 1}} │", "dim")
+        for character, style in cells[row]:
+            text.append(character, style)
+        text.append("\n")
+    text.append(" " * _LABEL_WIDTH + "└", "dim")
+    _axis(text, (first, last), width, marked)
+    left, right = f"step {first}", f"{last}"
+    text.append("\n" + " " * (_LABEL_WIDTH + 1) + left + f"{right:>{width - len(left)}}", "dim")
+    return text
+
+
+def _axis(
+    text: Text, steps: tuple[int, int], width: int, marked: tuple[int, int, str] | None
+) -> None:
+    for at in range(width):
+        if marked is not None:
+            begin = _column(marked[0], *steps, width)
+            if begin <= at <= _column(marked[1], *steps, width) and marked[0] <= steps[1]:
+                text.append("━", marked[2])
+                continue
+        text.append("─", "dim")
+
+
+def _column(step: int, first: int, last: int, width: int) -> int:
+    share = (step - first) / (last - first) if last > first else 0.0
+    return min(max(int(share * width), 0), width - 1)
+
+
+def _columns(points: Sequence[Value], first: int, last: int, width: int) -> list[list[Value]]:
+    columns: list[list[Value]] = [[] for _ in range(width)]
+    for point in points:
+        columns[_column(point[0], first, last, width)].append(point)
+    return columns
+
+
+def _extremes(points: Sequence[Value]) -> list[Value]:
+    broken = [point for point in points if not math.isfinite(point[1])]
+    finite = [point for point in points if math.isfinite(point[1])]
+    kept = {min(finite, key=_value), max(finite, key=_value)} if finite else set()
+    return sorted([*kept, *broken[:1]], key=lambda point: point[0])
+
+
+def _value(point: Value) -> float:
+    return point[1]
+
+
+def _farthest(points: Sequence[Value]) -> float:
+    """Return the value that a character should show: one that is broken, or the highest."""
+    return max((v for _, v in points), key=lambda v: v if math.isfinite(v) else math.inf)
+
+
+class _Scale:
+    """Turns values into rows, the largest at the top."""
+
+    def __init__(self, values: Sequence[float], height: int) -> None:
+        low, high = min(values), max(values)
+        smallest = min((value for value in values if value > 0), default=0.0)
+        self._is_log = low >= 0 and smallest > 0 and high > _WIDE * smallest
+        # A KL of 0 at the first step, or next to it, is drawn at the bottom.
+        self._floor = max(smallest, high / _MAX_RANGE)
+        self._low, self._high = self._place(low), self._place(high)
+        self._height = height
+
+    def row(self, value: float) -> int:
+        # Halves, because the difference of the two may be larger than any float.
+        span = self._high / 2 - self._low / 2
+        share = (self._place(value) / 2 - self._low / 2) / span if span > 0 else 0.5
+        return min(max(round((1.0 - share) * (self._height - 1)), 0), self._height - 1)
+
+    def label(self, row: int) -> str:
+        """Return the value at the top, in the middle and at the bottom."""
+        if row not in (0, (self._height - 1) // 2, self._height - 1):
+            return ""
+        if self._low == self._high:
+            return number(self._at(self._low)) if row == self.row(self._at(self._low)) else ""
+        share = 1.0 - row / (self._height - 1) if self._height > 1 else 1.0
+        return number(self._at(self._high * share + self._low * (1.0 - share)))
+
+    def _place(self, value: float) -> float:
+        return math.log10(max(value, self._floor)) if self._is_log else value
+
+    def _at(self, place: float) -> float:
+        return float(10.0**place) if self._is_log else place

@@ -1,0 +1,135 @@
+"""`klarm runs`: every run in a folder, the worst first."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from klarm.cli.options import config_option
+from klarm.cli.recorded import RecordedRun, ago, read_run
+from klarm.cli.runs import runs_in
+from klarm.config import load
+from klarm.incidents import COLOURS, number
+from klarm.metrics import to_number
+from klarm.terminal import echo, echo_json, echo_progress, rich_console
+from klarm.text import clean, clean_line
+from klarm.types import SEVERITIES
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_KL = "kl"
+_WIDE = 100  # columns, from which on there is room for a long sparkline
+_SPARKLINE, _SHORT_SPARKLINE = 24, 10
+_MAX_NAME = 24
+_PROGRESS_AFTER_SECONDS = 1.0
+
+
+@click.command("runs")
+@click.argument("directory", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="For people, or for programs.",
+)
+@config_option
+def runs(directory: Path | None, form: str, config_file: Path | None) -> None:
+    """List the runs in DIRECTORY: where klarm records them, if none is named.
+
+    The worst come first: those with an open critical incident, then with a warning.
+    """
+    place = directory or Path(load(config_file).dir).expanduser()
+    folders = runs_in(place)
+    if directory is not None and not folders:
+        raise click.ClickException(f"there is no run in {directory}")
+    found = sorted(_read_all(folders), key=lambda run: run.order)
+    if form == "json":
+        echo_json([_as_json(run) for run in found])
+    elif found:
+        _show(found)
+    else:
+        echo(f"there is no run in {place} yet: klarm.init or `klarm follow` records one")
+
+
+def _read_all(folders: list[Path]) -> list[RecordedRun]:
+    found: list[RecordedRun] = []
+    began = time.monotonic()
+    is_slow = False
+    for folder in folders:
+        is_slow = is_slow or time.monotonic() - began > _PROGRESS_AFTER_SECONDS
+        if is_slow:
+            echo_progress(f"reading {len(found) + 1} of {len(folders)} runs ...")
+        found.append(read_run(folder, _KL))
+    if is_slow:
+        echo_progress()
+    return found
+
+
+def _show(runs: list[RecordedRun]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    console = rich_console()
+    width = _SPARKLINE if console.width >= _WIDE else _SHORT_SPARKLINE
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("run", overflow="fold", max_width=_MAX_NAME)
+    for name in ("state", "steps", "last seen", "KL"):
+        is_number = name in ("steps", "KL")
+        table.add_column(name, no_wrap=True, justify="right" if is_number else "left")
+    table.add_column("", no_wrap=True)
+    table.add_column("open incidents", overflow="fold")
+    for run in runs:
+        curve = run.curves[_KL]
+        seen = ago(run.last_seen) if run.last_seen else "–"
+        table.add_row(
+            Text(clean_line(run.fold.run)),
+            _state(run),
+            f"{run.fold.steps:,}",
+            seen,
+            number(curve.last) if curve.last is not None else "–",
+            Text(curve.sparkline(width), "bright_cyan"),
+            _open(run),
+        )
+    console.print(table)
+
+
+def _state(run: RecordedRun) -> str:
+    if run.problem or run.health == "unreadable":
+        return "unreadable"
+    return "empty" if run.health == "empty" and run.activity != "training" else run.activity
+
+
+def _open(run: RecordedRun) -> Text:
+    from rich.text import Text
+
+    if run.problem:
+        return Text(clean(run.problem), "dim")
+    text = Text()
+    for severity in reversed(SEVERITIES):
+        signals = [known.signal for known in run.open_incidents if known.severity == severity]
+        if signals:
+            text.append("; " if text else "")
+            text.append(f"{severity}: {', '.join(dict.fromkeys(signals))}", COLOURS[severity])
+    return text or Text("–")
+
+
+def _as_json(run: RecordedRun) -> dict[str, object]:
+    kl = to_number(run.curves[_KL].last)
+    return {
+        "run": run.fold.run,
+        "folder": str(run.folder),
+        "state": _state(run),
+        "health": run.health,
+        "steps": run.fold.steps,
+        "last_step": run.fold.last_step,
+        "last_seen": run.last_seen or None,
+        "kl": None if kl is None else number(kl) if kl - kl != 0 else kl,
+        "open_incidents": [known.as_dict() for known in run.open_incidents],
+        "problem": run.problem,
+    }

@@ -1,0 +1,159 @@
+"""`klarm prune`: deletes what klarm recorded of old runs, after asking."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from klarm.cli.options import config_option
+from klarm.cli.recorded import ago
+from klarm.cli.runs import runs_in
+from klarm.config import load
+from klarm.delivery import LOCK_NAME as DELIVERY_LOCK
+from klarm.delivery import deliveries, parse_span
+from klarm.incidents import counted
+from klarm.journal import COMMANDS_FILE, FILE_NAME, Claim, lock_of
+from klarm.snapshots import FOLDER as SNAPSHOTS
+from klarm.terminal import echo
+
+# The journal goes first: from then on the run is gone, whatever interrupts the rest. The last is
+# what the page records; its package is not loaded for a name.
+_FILES = (FILE_NAME, deliveries.FILE_NAME, COMMANDS_FILE, "false_alarms.jsonl")
+_LOCKS = tuple(lock_of(Path(name)).name for name in _FILES)
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+class OldRun(NamedTuple):
+    """A run that nobody has written to for long."""
+
+    folder: Path
+    written: float
+    size: int
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--older-than",
+    default="30d",
+    show_default=True,
+    metavar="SPAN",
+    help="Runs that were not written to for so long: 12h, 30d.",
+)
+@click.option("--yes", is_flag=True, help="Delete without asking.")
+@config_option
+def prune(directory: Path | None, older_than: str, yes: bool, config_file: Path | None) -> None:
+    """Delete old runs in DIRECTORY: where klarm records them, if none is named.
+
+    Only klarm's own files are deleted, never those of a run that a process is training, and never
+    what else lies in a run's folder.
+    """
+    now = time.time()
+    place = directory or Path(load(config_file).dir).expanduser()
+    before = now - _seconds(older_than)
+    old = _old_runs(place, before)
+    if not old:
+        echo(f"no run in {place} is older than {older_than}")
+        return
+    for run in old:
+        echo(f"  {run.folder.name}  last written {ago(run.written, now)}, {_bytes(run.size)}")
+    what = f"{counted(len(old), 'run')}, {_bytes(sum(run.size for run in old))}"
+    if not yes and not click.confirm(f"Delete {what}? This cannot be undone.", err=True):
+        echo("nothing was deleted")
+        return
+    deleted = sum(_delete(run, before) for run in old)
+    echo(f"deleted {counted(deleted, 'run')}")
+    if deleted < len(old):
+        raise click.exceptions.Exit(1)
+
+
+def _seconds(span: str) -> float:
+    try:
+        _, until = parse_span(span, None, 0.0)
+    except ValueError:
+        until = None
+    if until is None:
+        raise click.UsageError(f"--older-than {span!r} is no span of time; try 12h or 30d")
+    return until
+
+
+def _old_runs(place: Path, before: float) -> list[OldRun]:
+    """Return the runs that were last written to before a moment, the oldest first."""
+    found = []
+    for folder in runs_in(place):
+        if folder.is_symlink() and folder != place:  # what lies elsewhere is not ours to delete
+            continue
+        with contextlib.suppress(OSError):
+            files = [entry.stat() for entry in _own_files(folder)]
+            written = max(entry.st_mtime for entry in files)
+            if written < before:
+                found.append(OldRun(folder, written, sum(entry.st_size for entry in files)))
+    return sorted(found, key=lambda run: run.written)
+
+
+def _own_files(folder: Path) -> list[Path]:
+    """Return the files of a run that klarm has written."""
+    names = [folder / name for name in _FILES if (folder / name).is_file()]
+    snapshots = folder / SNAPSHOTS
+    if snapshots.is_dir() and not snapshots.is_symlink():
+        names += [path for path in snapshots.iterdir() if path.is_file()]
+    return names
+
+
+def _delete(run: OldRun, before: float) -> bool:
+    """Delete a run unless a process has it, or may have; say why not."""
+    name = run.folder.name
+    claims: list[Claim] = []
+    try:
+        for lock in (lock_of(run.folder / FILE_NAME), run.folder / DELIVERY_LOCK):
+            claim = Claim.on(lock)
+            if claim is None or claim.doubt:
+                doubt = f" ({claim.doubt})" if claim is not None else ""
+                echo(f"klarm: {name} is kept: a process may be using it{doubt}", err=True)
+                return False
+            claims.append(claim)
+        if (run.folder / FILE_NAME).stat().st_mtime >= before:  # somebody answered slowly
+            echo(f"klarm: {name} is kept: it has been written to meanwhile", err=True)
+            return False
+        for path in _FILES:
+            (run.folder / path).unlink(missing_ok=True)
+        if not (run.folder / SNAPSHOTS).is_symlink():
+            shutil.rmtree(run.folder / SNAPSHOTS, ignore_errors=True)
+        for path in (*_LOCKS, DELIVERY_LOCK):
+            (run.folder / path).unlink(missing_ok=True)
+    except OSError as error:
+        echo(f"klarm: {name} is kept, or some of it: {error.strerror}", err=True)
+        return False
+    finally:
+        for claim in claims:
+            claim.release()
+    _remove_if_empty(run.folder)
+    return True
+
+
+def _remove_if_empty(folder: Path) -> None:
+    others = sorted(path.name for path in folder.iterdir())
+    if others:
+        kept = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
+        echo(f"klarm: {folder} stays, with files that are not klarm's: {kept}", err=True)
+        return
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def _bytes(size: float) -> str:
+    """Return a size as people read it.
+
+    >>> _bytes(512), _bytes(20_480), _bytes(3_500_000)
+    ('512 B', '20 kB', '3.5 MB')
+    """
+    for unit in _UNITS:
+        if size < 1000 or unit == _UNITS[-1]:
+            break
+        size /= 1000
+    return f"{size:.2g} {unit}" if size < 10 and unit != "B" else f"{size:.0f} {unit}"

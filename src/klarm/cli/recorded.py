@@ -1,0 +1,101 @@
+"""What a run on disk amounts to, read from its journal for a command that shows it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from klarm.cli.curve import Curve
+from klarm.journal import (
+    FILE_NAME,
+    Activity,
+    AnyStep,
+    Damage,
+    Fold,
+    IncidentRecord,
+    Record,
+    Resume,
+    RunHealth,
+    activity_of,
+    rank_of,
+    run_health,
+)
+
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+@dataclass
+class RecordedRun:
+    """A run as its journal has it now."""
+
+    folder: Path
+    fold: Fold
+    curves: dict[str, Curve]
+    activity: Activity = "stopped"
+    health: RunHealth = "empty"
+    last_seen: float = 0.0  # when its last step was logged, or else when it began
+    latest: dict[str, Any] = field(default_factory=dict)  # the last value of each metric
+    damaged: int = 0  # lines that do not count
+    problem: str = ""  # why nothing could be read
+
+    @property
+    def open_incidents(self) -> list[IncidentRecord]:
+        """Those that are not resolved, the worst first."""
+        found = [known for known in self.fold.incidents.values() if known.is_open]
+        return sorted(found, key=lambda known: known.severity != "critical")
+
+    @property
+    def order(self) -> tuple[int, float]:
+        """The place in a list: the worst first, and of equals the latest."""
+        return rank_of(self.health), -self.last_seen
+
+
+def read_run(folder: Path, *metrics: str) -> RecordedRun:
+    """Read the journal of a run, with the curves of some metrics. Never raises for its content."""
+    journal = folder / FILE_NAME
+    curves = {metric: Curve(metric) for metric in metrics}
+
+    def on_damage(_: int, __: Damage) -> None:
+        run.damaged += 1
+
+    def on_steps(steps: Sequence[AnyStep]) -> None:
+        for step in steps:
+            run.latest.update(step.metrics)
+            for metric, curve in curves.items():
+                curve.add(step.step, step.metrics.get(metric))
+        run.last_seen = steps[-1].time
+
+    def on_record(record: Record, _: bytes) -> None:
+        if isinstance(record, Resume):
+            for curve in curves.values():
+                curve.go_back(record.step)
+
+    fold = Fold(journal, on_damage, on_record, on_steps)
+    run = RecordedRun(folder, fold, curves)
+    try:
+        fold.update()
+        is_cut_off = journal.stat().st_size > fold.read_to
+    except OSError as error:
+        run.health, run.problem = "unreadable", error.strerror or "cannot be read"
+        return run
+    run.last_seen = run.last_seen or fold.began
+    run.activity = activity_of(fold, journal)
+    is_damaged = run.damaged > 0 or (is_cut_off and run.activity != "training")
+    run.health = run_health(fold, fold.incidents.values(), is_damaged=is_damaged)
+    return run
+
+
+def ago(moment: float, now: float | None = None) -> str:
+    """Return how long ago something was, in its largest unit.
+
+    >>> ago(0.0, 7_300.0), ago(5.0, 0.0), ago(100.0, 142.0)
+    ('2 h ago', 'just now', '42 s ago')
+    """
+    seconds = (time.time() if now is None else now) - moment
+    for unit, size in _UNITS:
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} ago"
+    return "just now"

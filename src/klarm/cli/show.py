@@ -1,0 +1,164 @@
+"""`klarm show`: all that is known of a run, or of one of its incidents, with its curve."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from klarm.cli.curve import draw_curve
+from klarm.cli.options import complete_run, config_option
+from klarm.cli.recorded import RecordedRun, ago, read_run
+from klarm.cli.runs import find_run, started
+from klarm.cli.which import find_incident
+from klarm.config import load
+from klarm.delivery import Outbox, silence_in_words
+from klarm.incidents import COLOURS, counted, number, title
+from klarm.metrics import METRICS, to_number
+from klarm.terminal import rich_console
+from klarm.text import clean
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+_DRAWN = "kl"
+MAX_WIDTH, CHART_HEIGHT = 100, 9
+_LABELS = 13  # columns
+
+
+@click.command()
+@click.argument("run", required=False, shell_complete=complete_run)
+@click.argument("incident", required=False)
+@config_option
+def show(run: str | None, incident: str | None, config_file: Path | None) -> None:
+    """Show RUN (a name, a folder, or the latest), or one INCIDENT of it.
+
+    INCIDENT is a number within the run or an id, as `klarm incidents` lists them.
+    """
+    settings = load(config_file)
+    folder = find_run(run, settings)
+    started(folder)  # which says that a file is no journal
+    if incident is None:
+        _show_run(rich_console(), read_run(folder, _DRAWN))
+        return
+    from klarm.cli.show_incident import show_incident
+
+    found = find_incident(incident, str(folder), settings)
+    show_incident(rich_console(), folder, found.incident)
+
+
+def _show_run(console: Console, run: RecordedRun) -> None:
+    from rich.text import Text
+
+    fold, head = run.fold, run.fold.head
+    worst = run.open_incidents[0].severity if run.open_incidents else None
+    console.print(
+        Text.assemble(
+            (f"run {clean(fold.run)}", "bold"),
+            f": {run.activity}, ",
+            (worst or "no open incident", COLOURS[worst] if worst else "green"),
+        )
+    )
+    console.print(labelled("folder", str(run.folder)))
+    if head is not None:
+        told = [
+            f"on {head.host}" if head.host else "",
+            f"by {head.framework}",
+            f"klarm {head.klarm}",
+        ]
+        where = ", ".join(part for part in told if part not in ("", "by "))
+        console.print(labelled("started", f"{clock(fold.began)}, {ago(fold.began)}, {where}"))
+    console.print(labelled("steps", _steps(run)))
+    if run.damaged:
+        lines = counted(run.damaged, "line")
+        console.print(labelled("damaged", f"{lines} of the journal do not count"))
+    if fold.checkpoints:
+        step, path = fold.checkpoints[-1]
+        last = f"step {step}: {path}"
+        console.print(labelled("checkpoint", f"{last} (the last of {len(fold.checkpoints)})"))
+    console.print(labelled("metrics", _metrics(run)))
+    if run.curves[_DRAWN].points:
+        console.print()
+        console.print(heading("KL over the run"))
+        console.print(draw_curve(run.curves[_DRAWN].points, chart_size(console)))
+    _show_incidents(console, run)
+
+
+def _show_incidents(console: Console, run: RecordedRun) -> None:
+    from rich.text import Text
+
+    console.print()
+    known = list(run.fold.incidents.values())
+    console.print(heading(f"{counted(len(known), 'incident')}" if known else "no incident"))
+    for one in known:
+        colour = COLOURS[one.severity] if one.is_open else "dim"
+        line = Text(f"  {one.number}  {one.id}  ", "dim")
+        console.print(line.append(clean(title(one.last)), colour))
+    outbox = Outbox(run.folder)
+    outbox.refresh()
+    for silence in outbox.in_force(time.time()):
+        console.print(Text(f"  {clean(silence_in_words(silence))} (by {clean(silence.by)})"))
+    if known:
+        shown = run.open_incidents[0] if run.open_incidents else known[-1]
+        console.print(Text(f"\nAll of one: klarm show {run.fold.run} {shown.number}", "dim"))
+
+
+def _steps(run: RecordedRun) -> str:
+    fold = run.fold
+    if fold.last_step is None:
+        return "none yet"
+    parts = [f"{fold.steps:,} ({fold.first_step} to {fold.last_step})"]
+    parts.append(f"last seen {ago(run.last_seen)}")
+    if fold.rolled_back:
+        parts.append(f"{fold.rolled_back:,} more were rolled back")
+    return ", ".join(parts)
+
+
+def _metrics(run: RecordedRun) -> str:
+    """Return the last value of each metric, with the trainer's key where it is another."""
+    told = []
+    for name in sorted(run.latest, key=lambda name: (name not in METRICS, name)):
+        value = to_number(run.latest[name])
+        if value is None:  # klarm 0.1 might record anything
+            continue
+        origin = run.fold.origins.get(name)
+        key = f" ← {origin.key}" if origin is not None and origin.key != name else ""
+        told.append(f"{name} {number(value)}{key}")
+    return "; ".join(told) or "none"
+
+
+def labelled(label: str, text: str) -> Table:
+    """Return a line of a list: what it is, and a text that may go on below itself."""
+    from rich.table import Table
+    from rich.text import Text
+
+    line = Table.grid(padding=(0, 1, 0, 0))
+    line.add_column(min_width=_LABELS, max_width=2 * _LABELS, overflow="fold")
+    line.add_column(overflow="fold")
+    line.add_row(Text(f"  {clean(label)}", "dim"), Text(clean(text)))
+    return line
+
+
+def heading(text: str) -> Text:
+    """Return the line above a part."""
+    from rich.text import Text
+
+    return Text(text, "bold")
+
+
+def chart_size(console: Console) -> tuple[int, int]:
+    """Return the columns and rows of a curve."""
+    return min(console.width, MAX_WIDTH), CHART_HEIGHT
+
+
+def clock(moment: float) -> str:
+    """Return a time as a person reads it, in the zone of this machine."""
+    try:
+        local = time.localtime(moment)
+    except (OverflowError, ValueError, OSError):  # no clock says so
+        return "unknown"
+    return time.strftime("%Y-%m-%d %H:%M", local) if moment > 0 else "unknown"

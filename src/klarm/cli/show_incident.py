@@ -1,0 +1,134 @@
+"""All that is known of one incident: what happened, what to do, its curve and who was notified."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from klarm.cli.curve import draw_curve
+from klarm.cli.recorded import read_run
+from klarm.cli.show import chart_size, clock, heading, labelled
+from klarm.delivery import Delivered, deliveries
+from klarm.incidents import COLOURS, advice, counted, is_alarm, metric_of, number, title, why
+from klarm.journal import FILE_NAME, IncidentRecord, read_journal, recorded_events
+from klarm.text import clean
+from klarm.types import Alert, Event
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_BEFORE, _AFTER = 100, 20  # steps to draw around it
+_OUTCOMES = {"sent": "notified", "refused": "rejected"}
+
+
+def show_incident(console: Console, folder: Path, incident: IncidentRecord) -> None:
+    """Show an incident of the run in a folder."""
+    from rich.text import Text
+
+    journal = folder / FILE_NAME
+    events = [e for _, _, e in recorded_events(journal) if e.id == incident.id]
+    events = events or [incident.last]
+    alarm = next((e for e in reversed(events) if is_alarm(e)), incident.opened)
+    diagnosis = next((e for e in reversed(events) if e.pattern), alarm)
+    colour = COLOURS[incident.severity]
+    named = f"incident {incident.number} ({incident.id}): "
+    console.print(Text.assemble((named, "bold"), (clean(title(incident.last)), f"bold {colour}")))
+    console.print(Text(clean(alarm.message)))
+    to_do = advice(incident.last, diagnosis)
+    if to_do:
+        console.print(Text.assemble(("→ ", colour), (clean(to_do[0]), "bold")))
+    peak = _show_curve(console, folder, incident, alarm)
+    console.print()
+    console.print(heading("What happened"))
+    for event in events:
+        told = f"{event.event}, {event.severity}. {why(event)}".rstrip()
+        console.print(labelled(f"step {event.step}", told))
+    console.print()
+    console.print(heading("What is known"))
+    _show_known(console, journal, incident, events, peak)
+    _show_deliveries(console, folder, incident)
+
+
+def _show_curve(
+    console: Console, folder: Path, incident: IncidentRecord, alarm: Event
+) -> float | str:
+    """Draw the metric around an incident; return its worst value within it."""
+    metric = metric_of(alarm)
+    points = read_run(folder, metric).curves[metric].points if metric else []
+    began, end = incident.last.started, incident.last.step
+    if incident.is_open and points:
+        end = max(end, points[-1][0])
+    around = [point for point in points if began - _BEFORE <= point[0] <= end + _AFTER]
+    within = [value for step, value in around if began <= step <= end]
+    if not within:
+        return incident.last.peak
+    console.print()
+    console.print(heading(f"{metric}, steps of the incident marked"))
+    marked = (began, end, COLOURS[incident.severity])
+    lowest = alarm.worse == "lower"
+    console.print(draw_curve(around, chart_size(console), lowest=lowest, marked=marked))
+    if not all(map(math.isfinite, within)):
+        return "NaN or infinite"
+    return min(within) if lowest else max(within)
+
+
+def _show_known(
+    console: Console,
+    journal: Path,
+    incident: IncidentRecord,
+    events: list[Event],
+    peak: float | str,
+) -> None:
+    latest = list(reversed(events))
+    diagnosis = next((event for event in latest if event.pattern), None)
+    moved = next((event.moved for event in latest if event.moved), "")
+    checkpoint = next((event.checkpoint for event in latest if event.checkpoint), "")
+    if diagnosis is not None:
+        console.print(labelled("cause", f"{diagnosis.pattern}: {diagnosis.cause}"))
+    if moved:
+        console.print(labelled("moved", moved))
+    console.print(labelled("peak", f"{number(peak)}{_before(events)}"))
+    if checkpoint:
+        console.print(labelled("go back to", checkpoint))
+    by_detector = _alerts(journal, incident)
+    told = ", ".join(f"{name} {count}" for name, count in by_detector.items())
+    console.print(labelled("alerts", f"{sum(by_detector.values())} ({told})" if told else "none"))
+    if incident.acknowledged_by:
+        console.print(labelled("acknowledged", f"by {', '.join(incident.acknowledged_by)}"))
+
+
+def _before(events: list[Event]) -> str:
+    level = next((event.before for event in reversed(events) if event.before is not None), None)
+    return "" if level is None else f" ({number(level)} before the incident)"
+
+
+def _alerts(journal: Path, incident: IncidentRecord) -> Counter[str]:
+    """Count the alerts that an incident is made of, as far as their step and detector tell."""
+    found: Counter[str] = Counter()
+    for record in read_journal(journal):
+        if isinstance(record, Alert) and record.detector in incident.last.detectors:
+            is_over = not incident.is_open and record.step > incident.last.step
+            if record.step >= incident.last.started and not is_over:
+                found[record.detector] += 1
+    return found
+
+
+def _show_deliveries(console: Console, folder: Path, incident: IncidentRecord) -> None:
+    entries: list[Delivered] = []
+    with contextlib.suppress(OSError):
+        entries = [
+            entry
+            for _, entry in deliveries.read(folder)
+            if isinstance(entry, Delivered) and entry.id == incident.id
+        ]
+    console.print()
+    told = counted(len(entries), "notification") if entries else "nobody was notified"
+    console.print(heading(told))
+    for entry in entries:
+        outcome = _OUTCOMES.get(entry.outcome, entry.outcome)
+        told = f"{outcome} at {clock(entry.time)} ({entry.event}, step {entry.step})"
+        told += f": {entry.reason}" if entry.reason else ""
+        console.print(labelled(entry.channel, told))

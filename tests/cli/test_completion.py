@@ -1,0 +1,82 @@
+"""Completion in a shell, as docs/index.md says to switch it on: options.py has that of runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import klarm
+
+INDEX = Path(__file__).parents[2] / "docs" / "index.md"
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put the command where a shell finds it, as an installation does."""
+    script = tmp_path / "bin" / "klarm"
+    script.parent.mkdir()
+    script.write_text(f"#!{sys.executable}\nfrom klarm.cli import main\nmain()\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{script.parent}{os.pathsep}{os.environ['PATH']}")
+    return script
+
+
+def completed(command: Path, words: str) -> list[str]:
+    """Return what Bash is offered for the last word."""
+    done = subprocess.run(
+        [command],
+        env={
+            **os.environ,
+            "_KLARM_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split(" ")) - 1),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
+
+
+def test_commands_detectors_and_runs_are_completed(command: Path) -> None:
+    """Each by its beginning."""
+    klarm.init("grpo-7b", console=False)
+    klarm.finish()
+    assert completed(command, "klarm detec") == ["detectors"]
+    assert completed(command, "klarm detectors kl_ex") == ["kl_explosion"]
+    assert completed(command, "klarm show gr") == ["grpo-7b"]
+    assert completed(command, "klarm show other") == []
+    assert completed(command, "klarm runs --for") == ["--format"]
+
+
+def test_a_wrong_configuration_disturbs_no_shell(command: Path) -> None:
+    """There is nothing to complete then."""
+    Path("klarm.yaml").write_text("colour: red")
+    assert completed(command, "klarm show gr") == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_documented_line_works(command: Path, shell: str) -> None:
+    """In the shell itself where it is installed, else it gives a script."""
+    (line,) = (
+        part.replace("\\|", "|")
+        for row in INDEX.read_text().splitlines()
+        for part in row.split("`")
+        if f"_KLARM_COMPLETE={shell}_source" in part
+    )
+    if shutil.which(shell) is None:
+        shown = subprocess.run(
+            [command],
+            env={**os.environ, "_KLARM_COMPLETE": f"{shell}_source"},
+            capture_output=True,
+            check=True,
+        )
+        assert b"_KLARM_COMPLETE" in shown.stdout
+        return
+    done = subprocess.run([shell, "-c", line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,148 @@
+"""`klarm demo` in terminals of all kinds: what it says is in the recording, and stays in sight."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+
+from klarm.cli.demo import RECORDINGS, read_recording
+
+COMMAND = [sys.executable, "-m", "klarm", "demo"]
+DECADES = ["100", "10", "1", "0.1", "0.01", "0.001", "0.0001"]
+_STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def on_terminal(
+    *arguments: str, columns: int = 80, lines: int = 24, until: str = "", **variables: str
+) -> str:
+    """Play it on a pseudo-terminal of a size, to its end or until it has written something."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    hidden = ("COLUMNS", "LINES", "NO_COLOR")
+    environment = {key: value for key, value in os.environ.items() if key not in hidden}
+    environment |= {"TERM": "xterm-256color", **variables}
+    with subprocess.Popen(
+        [*COMMAND, *arguments], stdin=slave, stdout=slave, stderr=slave, env=environment
+    ) as process:
+        os.close(slave)
+        shown = b""
+        while not until or until not in shown.decode(errors="ignore"):
+            try:
+                shown += os.read(master, 65536)
+            except OSError:  # the terminal's other end is closed
+                break
+        if until:
+            assert process.poll() is None  # it is still playing
+            process.send_signal(signal.SIGINT)
+    os.close(master)
+    assert process.returncode == (130 if until else 0)
+    return shown.decode().replace("\r\n", "\n")
+
+
+def at_the_end(shown: str) -> list[str]:
+    """Return the lines that stand below each other once it is over: the last frame, and the rest.
+
+    Frames are drawn over each other: before each, the lines of the one before are erased.
+    """
+    last = shown.rpartition("\x1b[2K")[2]
+    return [line.rstrip() for line in _STYLE.sub("", last).splitlines()]
+
+
+@pytest.mark.parametrize("arguments", [["exploding"], ["drifting", "--frozen"]])
+@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (120, 40)])
+def test_the_box_is_on_the_screen_at_the_end_and_no_decade_is_lost(
+    arguments: list[str], columns: int, lines: int
+) -> None:
+    """Beside what to type next, and the prompt."""
+    shown = on_terminal(*arguments, "--fast", columns=columns, lines=lines)
+    end = at_the_end(shown)
+    # A path that is wider than the terminal goes on in the next line.
+    rows = [line[at : at + columns] for line in end for at in range(0, len(line) or 1, columns)]
+    in_sight = rows[-(lines - 1) :]
+    (top,) = (line for line in in_sight if line.startswith("╭"))
+    assert "klarm incident" in top
+    assert any(line.startswith("╰") for line in in_sight)
+    assert any("→ " in line for line in in_sight)
+    assert in_sight[-1].startswith("  klarm.log(")
+    labels = [line.partition("│")[0].strip() for line in end if "│" in line[:10]]
+    assert [label for label in labels if label] == DECADES
+
+
+@pytest.mark.parametrize("recording", RECORDINGS)
+def test_every_frame_fits_the_terminal(recording: str) -> None:
+    """None is cut off at the bottom or at the right."""
+    shown = on_terminal(recording, "--fast")
+    frames = re.split(r"(?:\x1b\[1A\x1b\[2K|\r\x1b\[2K)+", shown)[:-1]
+    assert len(frames) > 20
+    for frame in frames:
+        rows = _STYLE.sub("", frame).rstrip("\n").splitlines()
+        assert len(rows) <= 24
+        assert max(map(len, rows)) <= 80
+        assert not any(row.strip() == "..." for row in rows)
+
+
+def test_plain_lines_come_while_it_plays_where_nothing_can_be_drawn() -> None:
+    """With TERM=dumb: no control codes, and no waiting for the end."""
+    shown = on_terminal(TERM="dumb", until="step  25  kl ")
+    assert "\x1b" not in shown
+    shown = on_terminal("--fast", TERM="dumb")
+    assert "\x1b" not in shown
+    assert "klarm INCIDENT 2 on kl opened, warning" in shown
+
+
+def test_no_word_is_broken_in_plain_lines() -> None:
+    """Lines are wrapped between words, at the width of the terminal."""
+    shown = on_terminal("--fast", TERM="dumb")
+    told, _, to_copy = shown.partition("What to type next:")
+    assert max(len(line) for line in told.splitlines()) <= 80
+    whole = subprocess.run([*COMMAND, "--fast"], capture_output=True, text=True, check=True).stdout
+    assert told.split() == whole.partition("What to type next:")[0].split()
+    # Commands are to be copied, so they are not wrapped; what they do gives way.
+    assert all(len(line) <= 80 or " replay " in line for line in to_copy.splitlines())
+
+
+@pytest.mark.parametrize("arguments", [["exploding"], ["drifting", "--frozen"], ["drifting"]])
+def test_the_closing_line_names_numbers_of_the_recording(arguments: list[str]) -> None:
+    """KL at the step at which it opened, the highest before, and the highest from then on."""
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=True)
+    closing = re.search(
+        r"^The one on KL opened at step (\d+), at KL (\S+) \(highest before: (\S+)\); "
+        r"KL reached (\S+) at step (\d+)\.$",
+        done.stdout,
+        re.M,
+    )
+    assert closing is not None
+    since = re.search(r"on kl opened, .*\n  Since step (\d+)\.", done.stdout)
+    assert since is not None
+    kl = {row["step"]: row["kl"] for row in read_recording(arguments[0])}
+    opened, started = int(closing[1]), int(since[1])
+    assert closing[2] == f"{kl[opened]:.3g}"
+    assert closing[3] == f"{max(kl[step] for step in kl if step < started):.3g}"
+    highest = max((kl[step], step) for step in kl if step >= opened)
+    assert (closing[4], int(closing[5])) == (f"{highest[0]:.3g}", highest[1])
+
+
+def test_what_the_title_says_is_in_the_recording() -> None:
+    """The learning rate jumps ×100 after step 150."""
+    rate = {row["step"]: row["learning_rate"] for row in read_recording("exploding")}
+    assert RECORDINGS["exploding"].endswith("until the learning rate jumps ×100 after step 150")
+    jumps = [step for step in list(rate)[1:] if rate[step] > 50 * rate[step - 1] > 0]
+    assert jumps in ([151], [152])
+    assert 90 < rate[jumps[0]] / rate[jumps[0] - 1] < 110
+
+
+def test_fast_and_the_page_do_not_go_together() -> None:
+    """In one line."""
+    both = [*COMMAND, "--page", "--fast"]
+    done = subprocess.run(both, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "--page and --fast" in done.stderr

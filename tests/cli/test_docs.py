@@ -1,0 +1,82 @@
+"""`klarm docs`: the pages that messages point to are there where klarm is installed."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from klarm.cli.docs import pages
+from klarm.cli.group import klarm as command
+from klarm.cli.init import default_yaml
+
+ROOT = Path(__file__).parents[2]
+
+
+def docs(*arguments: str) -> Result:
+    return CliRunner().invoke(command, ["docs", *arguments])
+
+
+def test_all_pages_are_listed_with_their_titles() -> None:
+    """By the name they are printed with."""
+    lines = docs().stdout.splitlines()
+    assert len(lines) == len(list((ROOT / "docs").rglob("*.md")))
+    assert any(line.split() == ["detectors/kl_explosion", "kl_explosion"] for line in lines)
+
+
+@pytest.mark.parametrize(
+    "name", ["metrics", "docs/metrics.md", "kl_explosion", "slack", "channels"]
+)
+def test_a_page_is_printed(name: str) -> None:
+    """By its name, its path, or the last part of it."""
+    done = docs(name)
+    assert done.exit_code == 0
+    assert done.stdout.startswith("# ")
+
+
+def test_a_wrong_name_is_answered_with_the_nearest() -> None:
+    """In one line."""
+    done = docs("metrcs")
+    assert done.exit_code == 1
+    assert "there is no page metrcs; did you mean metrics?" in done.output
+
+
+def texts() -> list[tuple[str, str]]:
+    """Return every text in the source that is no docstring: some are messages."""
+    found = []
+    for path in (ROOT / "src").rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+        docstrings = {id(node.value) for node in nodes if isinstance(node.value, ast.Constant)}
+        found += [
+            (path.name, node.value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in docstrings
+        ]
+    return [*found, ("klarm.yaml", default_yaml())]
+
+
+def test_messages_point_to_pages_that_an_installed_user_has() -> None:
+    """With `klarm docs PAGE`, never with a path of the repository."""
+    pointers = [
+        (where, page)
+        for where, text in texts()
+        for page in re.findall(r"`?klarm docs ([\w/-]+)", text)
+    ]
+    assert len(pointers) >= 3
+    for where, page in pointers:
+        assert docs(page).exit_code == 0, f"{where} points to {page}"
+    for where, text in texts():
+        assert not re.search(r"(?<![\w/.])docs/[a-z_]+(\.md|\b)", text), f"{where}: {text[:80]}"
+
+
+def test_the_wheel_has_the_pages() -> None:
+    """Packed beside the code, where the command looks first."""
+    text = (ROOT / "pyproject.toml").read_text()
+    assert '"docs" = "klarm/docs"' in text
+    assert pages()

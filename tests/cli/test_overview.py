@@ -1,0 +1,107 @@
+"""`klarm runs`: every run with its state, its KL and its open incidents, the worst first.
+
+Covers recorded.py too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import klarm
+from klarm.cli.group import klarm as command
+from klarm.cli.recorded import read_run
+
+
+def record(name: str, values: list[float], *, finish: bool = True) -> None:
+    klarm.init(name, console=False)
+    for step, value in enumerate(values):
+        klarm.log({"kl": value}, step)
+    if finish:
+        klarm.finish()
+
+
+def runs(*arguments: str, columns: int = 80) -> Result:
+    done = CliRunner().invoke(command, ["runs", *arguments], env={"COLUMNS": str(columns)})
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def test_the_worst_run_comes_first_with_its_kl_and_open_incidents() -> None:
+    """Then healthy ones, the latest first."""
+    record("early", [0.5] * 20)
+    record("broken", [*[0.1, 0.2] * 20, math.nan])
+    record("late", [*[0.1] * 20, 0.25], finish=False)
+    heading, *rows = runs().stdout.splitlines()
+    assert heading.split() == ["run", "state", "steps", "last", "seen", "KL", "open", "incidents"]
+    assert [row.split()[0] for row in rows] == ["broken", "late", "early"]
+    assert rows[0].split()[1:3] == ["finished", "41"]
+    assert "NaN" in rows[0]
+    assert rows[0].rstrip().endswith("critical: kl")
+    assert rows[1].split()[1:3] == ["training", "21"]
+    assert "0.25 ▁▁▁▁▁▁▁▁▁█" in rows[1]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
+    """And no number or word is cut, even with a long name and a large journal."""
+    record("a-name-that-is-longer-than-any-column-would-have-it-" + "x" * 40, [0.1234, 1e-7] * 30)
+    record("b", [*[0.1] * 40, math.inf])
+    lines = runs(columns=columns).stdout.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert "…" not in "".join(lines)
+    assert any("finished" in line and "60" in line for line in lines)
+
+
+def test_steps_that_were_rolled_back_are_not_drawn() -> None:
+    """The curve is that of the steps that count."""
+    klarm.init("a", console=False)
+    for step in range(20):
+        klarm.log({"kl": 0.1 if step < 10 else 500.0}, step)
+    for step in range(10, 15):
+        klarm.log({"kl": 0.1}, step)
+    klarm.finish()
+    points = read_run(Path("klarm_runs/a"), "kl").curves["kl"].points
+    assert points == [(step, 0.1) for step in range(15)]
+
+
+def test_what_cannot_be_read_is_listed_and_hides_no_other() -> None:
+    """A journal of garbage, an empty one, a folder in its place."""
+    record("good", [0.1] * 5)
+    for name, content in (("garbage", b"nonsense\n"), ("empty", b"")):
+        folder = Path("klarm_runs") / name
+        folder.mkdir()
+        (folder / "journal.jsonl").write_bytes(content)
+    rows = [row.split()[:2] for row in runs().stdout.splitlines()[1:]]
+    assert rows == [["garbage", "unreadable"], ["good", "finished"], ["empty", "empty"]]
+
+
+def test_where_there_is_no_run_it_says_so() -> None:
+    """A folder that was named is a mistake, the default one is only empty."""
+    assert "there is no run in klarm_runs yet" in runs().stdout
+    done = CliRunner().invoke(command, ["runs", "nowhere"])
+    assert done.exit_code == 1
+    assert "there is no run in nowhere" in done.output
+
+
+def test_programs_get_json() -> None:
+    """Strict JSON, a NaN as text."""
+    record("broken", [*[0.1, 0.2] * 20, math.nan])
+    (found,) = json.loads(runs("--format", "json").stdout, parse_constant=pytest.fail)
+    assert (found["run"], found["state"], found["health"]) == ("broken", "finished", "critical")
+    assert (found["steps"], found["last_step"], found["kl"]) == (41, 40, "NaN")
+    assert found["open_incidents"][0]["signal"] == "kl"
+
+
+def test_a_name_commands_no_terminal() -> None:
+    """It is spelt out: a run whose first line is damaged has the name of its folder."""
+    record("a", [0.1] * 3)
+    journal = Path("klarm_runs/a").rename("klarm_runs/a\x1b[2Jb") / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes().replace(b'"run":"a"', b'"run":"b"'))
+    shown = runs().stdout
+    assert "\x1b" not in shown
+    assert "a\\x1b[2Jb" in shown

@@ -1,0 +1,113 @@
+"""`klarm prune`: old runs are deleted after asking, and never one that a process trains."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import klarm
+from klarm.cli.group import klarm as command
+from klarm.cli.prune import _FILES
+from klarm.server.false_alarms import FILE_NAME as FALSE_ALARMS
+
+DAY = 86_400.0
+
+
+def record(name: str, *, days_ago: float = 0.0, finish: bool = True) -> Path:
+    klarm.init(name, console=False, channels={"hook": {"type": "webhook", "url": "http://[::1]:9"}})
+    for step in range(5):
+        klarm.log({"kl": 0.1}, step)
+    if finish:
+        klarm.finish(timeout=0.1)
+    folder = Path("klarm_runs") / name
+    for path in folder.rglob("*"):
+        os.utime(path, (time.time() - days_ago * DAY,) * 2)
+    return folder
+
+
+def prune(*arguments: str, answer: str | None = None) -> Result:
+    return CliRunner().invoke(command, ["prune", *arguments], input=answer)
+
+
+def test_old_runs_are_deleted_once_somebody_says_yes() -> None:
+    """Newer ones stay."""
+    old, new = record("old", days_ago=40), record("new", days_ago=2)
+    done = prune(answer="y\n")
+    assert done.exit_code == 0, done.output
+    assert "old  last written 40 d ago, " in done.stdout
+    assert "Delete 1 run, " in done.output
+    assert "deleted 1 run" in done.stdout
+    assert not old.exists()
+    assert (new / "journal.jsonl").is_file()
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n"])
+def test_nothing_is_deleted_unless_somebody_says_so(answer: str) -> None:
+    """No, or nothing, is no."""
+    old = record("old", days_ago=40)
+    done = prune(answer=answer)
+    assert "nothing was deleted" in done.stdout
+    assert (old / "journal.jsonl").is_file()
+
+
+def test_without_anybody_to_ask_nothing_is_deleted() -> None:
+    """As from a cron job without --yes."""
+    old = record("old", days_ago=40)
+    assert prune(answer="").exit_code != 0
+    assert (old / "journal.jsonl").is_file()
+
+
+def test_yes_asks_nobody_and_the_span_can_be_given() -> None:
+    """For a cron job."""
+    record("a", days_ago=3)
+    record("b", days_ago=1)
+    done = prune("--older-than", "2d", "--yes")
+    assert "Delete" not in done.output
+    assert [path.name for path in Path("klarm_runs").iterdir() if path.is_dir()] == ["b"]
+    assert "no run in klarm_runs is older than 2d" in prune("--older-than", "2d").stdout
+
+
+def test_a_live_run_is_never_deleted() -> None:
+    """Even if it has not logged for long, as one that waits for a GPU."""
+    live = record("live", days_ago=40, finish=False)
+    done = prune("--yes")
+    assert done.exit_code == 1
+    assert "live is kept: a process may be using it" in done.stderr
+    assert (live / "journal.jsonl").is_file()
+    klarm.log({"kl": 0.2})
+    klarm.finish(timeout=0.1)
+    assert '"kl":0.2' in (live / "journal.jsonl").read_text()
+
+
+def test_what_is_not_klarms_stays() -> None:
+    """Such as a checkpoint that somebody put there, and what a link points to."""
+    old = record("old", days_ago=40)
+    (old / "model.pt").write_text("weights")
+    elsewhere = record("moved", days_ago=40).rename("elsewhere")
+    Path("klarm_runs/moved").symlink_to(elsewhere.absolute())
+    done = prune("--yes")
+    assert "klarm_runs/old stays, with files that are not klarm's: model.pt" in done.stderr
+    assert [path.name for path in old.iterdir()] == ["model.pt"]
+    assert (elsewhere / "journal.jsonl").is_file()
+
+
+def test_a_wrong_span_is_answered_in_one_line() -> None:
+    """Steps are no time."""
+    for span in ("soon", "200steps"):
+        done = prune("--older-than", span)
+        assert done.exit_code == 2
+        assert f"--older-than '{span}' is no span of time; try 12h or 30d" in done.output
+
+
+def test_what_the_page_recorded_goes_too() -> None:
+    """Nothing of klarm's is left."""
+    assert FALSE_ALARMS in _FILES
+    old = record("old", days_ago=40)
+    (old / FALSE_ALARMS).touch()
+    os.utime(old / FALSE_ALARMS, (0.0, 0.0))
+    assert prune("--yes").exit_code == 0
+    assert not old.exists()

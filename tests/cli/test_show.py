@@ -1,0 +1,126 @@
+"""`klarm show`: all that is known of a run, and of one incident.
+
+Covers show_incident.py too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import klarm
+from klarm.cli.demo import read_recording
+from klarm.cli.group import klarm as command
+
+
+@pytest.fixture
+def exploding() -> None:
+    """Record the exploding run, with checkpoints."""
+    monitor = klarm.init("grpo", console=False)
+    for row in read_recording("exploding"):
+        step = row["step"]
+        klarm.log({key: value for key, value in row.items() if key != "step"}, step)
+        if step % 50 == 0:
+            Path(f"step-{step}").touch()
+            monitor.checkpoint(step, f"step-{step}")
+    klarm.finish()
+
+
+def show(*arguments: str, columns: int = 80) -> Result:
+    return CliRunner().invoke(command, ["show", *arguments], env={"COLUMNS": str(columns)})
+
+
+def one_line(done: Result) -> str:
+    assert done.exit_code == 0, done.output
+    return " ".join(done.stdout.split())
+
+
+@pytest.mark.usefixtures("exploding")
+def test_a_run_is_shown_with_its_curve_and_incidents() -> None:
+    """Where it lies, how far it came, what it logs, and what is open."""
+    shown = one_line(show())
+    assert shown.startswith("run grpo: finished, critical folder klarm_runs/grpo started 20")
+    assert "steps 300 (1 to 300), last seen" in shown
+    assert "checkpoint step 300: step-300 (the last of 6)" in shown
+    assert "length 9.75 ← completions/mean_length" in shown
+    assert "KL over the run" in shown
+    assert "kl critical since step 158 (ended with the run)" in shown
+    assert "All of one: klarm show grpo 1" in shown
+
+
+@pytest.mark.usefixtures("exploding")
+def test_an_incident_is_shown_with_all_that_is_known_of_it() -> None:
+    """What happened, what to do first, the curve, the cause, where to go back to, who knows."""
+    shown = one_line(show("grpo", "2"))
+    assert "kl critical since step 158 (ended with the run)" in shown
+    assert "→ Go back to a checkpoint from before the change, and lower the learning rate." in shown
+    assert "kl, steps of the incident marked" in shown
+    assert "━" in shown
+    assert "step 158 opened, warning." in shown
+    assert "step 159 escalated, critical. Now critical." in shown
+    assert "cause learning rate raised: " in shown
+    assert "moved learning_rate ×100 from 152" in shown
+    assert "peak 16.2 (0.00752 before the incident)" in shown
+    assert "go back to step-150" in shown
+    assert "(kl_explosion 12, kl_runaway 26, kl_budget 15)" in shown
+    assert "nobody was notified" in shown
+
+
+@pytest.mark.usefixtures("exploding")
+def test_an_id_names_the_incident_too() -> None:
+    """As `klarm incidents` lists it."""
+    by_number = one_line(show("grpo", "2"))
+    id_ = by_number.partition("incident 2 (")[2].partition(")")[0]
+    assert one_line(show("grpo", id_)) == by_number
+
+
+@pytest.mark.usefixtures("exploding")
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_it_fits_the_terminal(columns: int) -> None:
+    """No line is wider, and what goes on below stays beside its label."""
+    for arguments in ([], ["grpo", "2"]):
+        lines = show(*arguments, columns=columns).stdout.splitlines()
+        assert max(map(len, lines)) <= columns
+    moved = [line for line in lines if "learning_rate ×100" in line]
+    below = lines[lines.index(moved[0]) + 1]
+    assert below.startswith(" " * 14)
+
+
+def test_a_nan_and_a_run_without_kl_are_shown() -> None:
+    """What cannot be drawn is said."""
+    klarm.init("a", console=False)
+    for step in range(30):
+        klarm.log({"loss": 0.5 if step < 29 else math.nan}, step)
+    klarm.finish()
+    assert "KL over the run" not in show("a").stdout
+    shown = one_line(show("a", "1"))
+    assert "loss critical since step 29" in shown
+    assert "×" in shown
+
+
+def test_what_only_a_foreign_journal_holds_is_left_out() -> None:
+    """A journal of klarm 0.1 has no checksums, so anything may stand there."""
+    folder = Path("klarm_runs/a")
+    folder.mkdir(parents=True)
+    head = {"type": "run", "run": "a", "started": 1e300, "klarm": "0.1", "host": "", "config": {}}
+    step = {"type": "step", "step": 1, "time": 1e300, "metrics": {"kl": [1], "loss": None, "x": 2}}
+    lines = [json.dumps(line) + "\n" for line in (head, step)]
+    (folder / "journal.jsonl").write_text("".join(lines))
+    shown = one_line(show("a"))
+    assert "started unknown" in shown
+    assert "metrics x 2" in shown
+
+
+@pytest.mark.usefixtures("exploding")
+def test_mistakes_are_answered_in_one_line() -> None:
+    """With what would be right."""
+    done = show("grop")
+    assert done.exit_code == 1
+    assert "there is no run grop in klarm_runs; did you mean grpo?" in done.output
+    done = show("grpo", "9")
+    assert done.exit_code == 1
+    assert "run grpo has no incident 9; it has 1, 2, 3, 4, 5" in done.output
