@@ -73,7 +73,7 @@ class Detector(ABC):
     recommendations: ClassVar[Mapping[Severity, str]]
     # Values that must come first however short the warm-up is set.
     fewest_values: ClassVar[int] = 0
-    # The setting, if any, whose default is a limit in nats a token: none for sums of them.
+    # The setting, if any, whose default is a limit in nats per token: none for sums of them.
     limit_per_token: ClassVar[str] = ""
     # Which of two values of the metric is the worse one.
     worse: ClassVar[Worse] = "higher"

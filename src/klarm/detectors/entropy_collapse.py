@@ -60,7 +60,7 @@ class EntropyCollapseDetector(LazyScoreDetector):
     }
 
     floor_nats: float = setting(
-        0.05, "nearly deterministic below this entropy, nats a token", at_least=0
+        0.05, "nearly deterministic below this entropy, nats per token", at_least=0
     )
     consecutive_steps: int = setting(
         50, "values below the floor in a row that are critical; half of them warn", at_least=2

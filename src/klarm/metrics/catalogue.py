@@ -84,7 +84,7 @@ METRICS: dict[str, Metric] = {
         ),
         Metric(
             "entropy",
-            "entropy of the policy, nats a token",
+            "entropy of the policy, nats per token",
             keys=(
                 "entropy/mean",
                 "actor/entropy",
