@@ -214,7 +214,8 @@ def test_a_run_in_which_nothing_is_watched_does_not_look_healthy(
             watched.log({"my/kl": 0.1, "learning_rate": 1e-6, "tokens": step}, step)
     nothing = "nothing that is logged is known to a detector; it holds learning_rate, my/kl, tokens"
     _, warning, hint, end = capsys.readouterr().err.splitlines()
-    assert warning.startswith(f"klarm: WARNING: nothing is watched: {nothing} (docs/metrics.md")
+    said = f"klarm: WARNING: nothing is watched: {nothing} (`klarm docs metrics`"
+    assert warning.startswith(said)
     assert hint.endswith("no my/lk in what is logged, which metrics.kl names; did you mean my/kl?")
     assert end == f"klarm: run a ends after 30 steps: NOTHING WAS WATCHED: {nothing}"
 
