@@ -379,7 +379,7 @@ class Tracker:
         went: Direction = "up" if event.worse == "higher" else "down"
         own = {d.measures: went for d in self._detectors if d.name in event.detectors}
         movements = self.recent.movements()
-        left = [m.began for m in movements if m.metric in own and m.direction in (went, "broken")]
+        left = [m.step for m in movements if m.metric in own and m.direction in (went, "broken")]
         known = [] if incident.onset is None else [incident.onset]
         incident.onset = min([event.started, *known, *left])
         event = replace(event, onset=incident.onset)

@@ -49,7 +49,7 @@ class Movement(NamedTuple):
 
     metric: str
     direction: Direction
-    step: int  # when it was far from normal, a quarter of its way; the last step if it never was
+    step: int  # when it left what was normal; the last step if it did not
     # What it is over what was normal, or was at its furthest; NaN if that is no measure.
     factor: float
     level: float = math.nan  # what it is now
@@ -58,13 +58,6 @@ class Movement(NamedTuple):
     now: float = math.nan
     # How far away from normal the median was of the values up to a step, step by step.
     path: tuple[tuple[int, float], ...] = ()
-    # When it left what was normal, which people are told; the same step if nothing is given.
-    set_out: int | None = None
-
-    @property
-    def began(self) -> int:
-        """When it left what was normal."""
-        return self.step if self.set_out is None else self.set_out
 
     @property
     def lately(self) -> Direction:
@@ -82,7 +75,7 @@ class Movement(NamedTuple):
             return f"{self.metric} flat"
         if self.direction == "broken":
             return f"{self.metric} not finite at {self.step}"
-        text = f"{self.metric} {_times(self.factor) or self.direction} from {self.began}"
+        text = f"{self.metric} {_times(self.factor) or self.direction} from {self.step}"
         return text if self.ended is None else f"{text}, now {_times(self.now) or self.ended}"
 
 
@@ -233,12 +226,10 @@ def summary(movements: Iterable[Movement]) -> str:
     ...          Movement("reward", "flat", 630, 1.0)])
     'grad_norm ×4 from 612, then kl ×8 from 618; reward flat'
     """
-    movements = sorted(movements, key=lambda movement: movement.began)
+    movements = list(movements)
     moved = ", then ".join(str(m) for m in movements if m.direction != "flat")
     still = ", ".join(m.metric for m in movements if m.direction == "flat")
-    if not still:
-        return moved
-    return f"{moved or 'nothing'}; {still} flat"
+    return f"{moved or 'nothing'}; {still} flat" if still else moved
 
 
 def _raised_rate(series: list[tuple[int, float]]) -> Movement | None:
@@ -286,15 +277,13 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
     direction = _direction(furthest, least)
     if direction == "flat":
         return Movement(metric, "flat", series[-1][0], math.nan, level=normal + now)
-    # Slow growth before is no part of it. A median is out when most are: the change came with the
-    # middle one.
+    # It set out where it was last within a quarter of the way, and slow growth before is no part of
+    # it. A median is out when most are: the change came with the middle one.
     side = math.copysign(1.0, furthest)
+    near = max(least, abs(furthest) / 4.0)
     first = away.index(furthest) if turned else len(away) - 1
-    while first > 0 and side * away[first - 1] > max(least, abs(furthest) / 4.0):
+    while first > 0 and side * away[first - 1] > near:
         first -= 1
-    set_out = first
-    while set_out > 0 and side * away[set_out - 1] > max(least, _set_out(normal, furthest)):
-        set_out -= 1
     # A level that noise drowns is nothing to measure by.
     unit = normal if abs(normal) > spread else math.nan
     return Movement(
@@ -306,23 +295,7 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
         ended=ended if turned else None,
         now=(normal + now) / unit,
         path=tuple((series[split + i + at_once - 1][0], far) for i, far in enumerate(away)),
-        set_out=series[split + set_out + at_once // 2][0],
     )
-
-
-def _set_out(normal: float, away: float) -> float:
-    """Return how far from normal something was that had a quarter of its way behind it.
-
-    What grows by a factor per step, as an explosion does, has so long before it is a quarter of the
-    distance away.
-
-    >>> _set_out(1.0, -0.4), round(_set_out(1.0, 9999.0), 1)
-    (0.1, 9.0)
-    """
-    quarter = abs(away) / 4.0
-    if normal <= 0.0 or away <= 0.0:
-        return quarter
-    return min(quarter, normal * (math.sqrt(math.sqrt(1.0 + away / normal)) - 1.0))
 
 
 def _direction(away: float, least: float) -> Direction:
