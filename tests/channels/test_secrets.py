@@ -165,7 +165,7 @@ def test_plain_text_in_the_file_is_allowed_and_remarked_on_once(
     )
     klarm.init("a")
     told = capfd.readouterr().err
-    assert told.count("klarm.yaml: channels.slack.webhook_url stands there as plain text") == 1
+    assert told.count("klarm.yaml: channels.slack.webhook_url is a secret in plain text") == 1
     assert "{env: NAME}" in told
     assert found_in(told) == []
     Path("klarm.yaml").unlink()
@@ -315,7 +315,9 @@ def test_a_token_that_no_header_takes_is_refused_at_the_start(
     kind: type[Channel], settings: dict[str, Any], told: str
 ) -> None:
     """A header is ASCII."""
-    with pytest.raises(ConfigError, match=f"channels.mine.{told} may hold ASCII only") as refusal:
+    with pytest.raises(
+        ConfigError, match=f"channels.mine.{told} may contain only ASCII"
+    ) as refusal:
         kind(name="mine", **settings, **{told: Secret("xyzzy-ü")})
     assert "xyzzy" not in str(refusal.value)
 

@@ -1,4 +1,4 @@
-"""The catalogue: every kind of channel klarm has. A new one is one file and one line here."""
+"""The catalogue of all channel types. A new type is one file and one line here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 
 from klarm.channels.base import Channel
 
-# The class by the type, which is the name of its file; loaded when a channel of it is set up.
+# Maps each type, which is also the name of its file, to its class. It is imported when needed.
 CHANNELS: dict[str, str] = {
     "slack": "SlackChannel",
     "discord": "DiscordChannel",

@@ -1,4 +1,4 @@
-"""Which message goes to which channel, and the section `channels` of the configuration."""
+"""The section `channels` of the configuration, and which messages go to which channel."""
 
 from __future__ import annotations
 
@@ -26,31 +26,34 @@ from klarm.types import SEVERITIES, Severity
 
 SECTION = "channels"
 _TYPE = "type"
-_WILD = set("*?[")
+_WILDCARDS = set("*?[")
 
-_SHORT = 12  # with its quotes
+_MAX_SHOWN = 12  # characters of an invalid value, including quotes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """A channel, and what is sent there."""
+    """A channel, and which messages are sent to it."""
 
     channel: Channel
     enabled: bool = setting(True, "false switches the channel off")
-    severity: str = setting("warning", "the least that is sent there", choices=SEVERITIES)
-    signals: Names = setting(Names(), "signals that are sent there (empty: all); `*` is a wildcard")
-    runs: Names = setting(Names(), "runs whose incidents are (empty: all); `*` is a wildcard")
+    severity: str = setting("warning", "the lowest severity that is sent", choices=SEVERITIES)
+    signals: Names = setting(
+        Names(), "signals whose incidents are sent (empty: all); `*` is a wildcard"
+    )
+    runs: Names = setting(Names(), "runs whose incidents are sent (empty: all); `*` is a wildcard")
     repeat_after: float = setting(
-        4.0, "hours after which what nobody has acknowledged is sent again (0: never)", at_least=0
+        4.0, "hours after which an unacknowledged incident is sent again (0: never)", at_least=0
     )
     repeat_severity: Severity = setting(
-        "critical", "the least that is sent again", choices=SEVERITIES
+        "critical", "the lowest severity that is sent again", choices=SEVERITIES
     )
 
     def takes(self, message: Message) -> bool:
-        """Tell whether a message is for this channel.
+        """Return whether a message goes to this channel.
 
-        An incident's severity is its worst so far: who was told of it is told that it is over.
+        The severity of an incident is its highest so far, so the channel that was notified of an
+        incident is also notified of its end.
         """
         if not self.enabled or message.test:
             return self.enabled
@@ -62,7 +65,7 @@ class Route:
 
 
 def route_of(name: str, values: Mapping[str, object]) -> Route:
-    """Make a channel with its route, reading its secrets; raise ConfigError if one is not there."""
+    """Create a channel and its route, reading its secrets; raise ConfigError if one is missing."""
     kind = channel_kind(str(values[_TYPE]))
     own = {key: value for key, value in values.items() if key in settings_of(kind)}
     rest = {key: value for key, value in values.items() if key in settings_of(Route)}
@@ -70,7 +73,7 @@ def route_of(name: str, values: Mapping[str, object]) -> Route:
 
 
 def recorded_channel(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the settings of a channel as a journal may hold them."""
+    """Return the settings of a channel for the journal, without secrets."""
     declared = settings_of(channel_kind(str(values[_TYPE])))
     recorded = {}
     for key, value in values.items():
@@ -81,21 +84,22 @@ def recorded_channel(values: Mapping[str, object]) -> dict[str, object]:
 
 
 class ChannelSettings:
-    """The section `channels`, taken in layer by layer and checked when all are in.
+    """Collects the section `channels` layer by layer, and checks it when all layers are there.
 
-    Only then is it known what a channel is: the file may name the type and the environment the
+    It cannot be checked earlier: the file may name the type of a channel and the environment its
     secret.
     """
 
     def __init__(self) -> None:
         self.remarks: list[str] = []
-        # What was given, and by which layer: channel -> setting -> (value, source).
         self._file = ""
+        # channel -> setting -> (value, the layer that set it)
         self._given: dict[str, dict[str, tuple[object, str]]] = {}
-        self._sources: dict[str, list[str]] = {}  # of a channel: it may have no setting at all
+        # channel -> the layers that mention it; the channel may have no setting at all
+        self._sources: dict[str, list[str]] = {}
 
     def add(self, content: object, source: str, *, in_file: bool = False) -> None:
-        """Take in the section of a file or of keywords. Values are never told: some are secret."""
+        """Add the section of a file or of keywords. Messages show no values: some are secret."""
         if content is None:
             return
         if in_file:
@@ -104,11 +108,13 @@ class ChannelSettings:
             raise ConfigError(f"{source}: {SECTION} must be a section: a name, and its settings")
         for name, settings in content.items():
             if not isinstance(name, str) or not name or not name.isprintable():
-                raise ConfigError(f"{source}: {SECTION}: {name!r:.80} cannot be a channel's name")
+                raise ConfigError(
+                    f"{source}: {SECTION}: {name!r:.80} cannot be the name of a channel"
+                )
             if "://" in name:
                 raise ConfigError(
-                    f"{source}: {SECTION}: {shown_name(name)} cannot be a channel's name; as in "
-                    "`slack: {webhook_url: {env: SLACK_WEBHOOK}}`"
+                    f"{source}: {SECTION}: {shown_name(name)} cannot be the name of a channel; "
+                    "write `slack: {webhook_url: {env: SLACK_WEBHOOK}}`"
                 )
             if settings is not None and not isinstance(settings, Mapping):
                 raise ConfigError(
@@ -119,7 +125,7 @@ class ChannelSettings:
             given.update({key: (value, source) for key, value in (settings or {}).items()})
 
     def add_variable(self, variable: str, place: str, text: str) -> None:
-        """Take in KLARM_CHANNELS__<NAME>__<SETTING>; `place` is what follows the section."""
+        """Add KLARM_CHANNELS__<NAME>__<SETTING>; `place` is the part after the section."""
         name, divider, key = place.rpartition("__")
         if not divider or not name or not key:
             raise ConfigError(
@@ -136,7 +142,7 @@ class ChannelSettings:
         return self._given.setdefault(name, {})
 
     def sources(self) -> dict[str, str]:
-        """Return by channel which layers speak of it."""
+        """Return for each channel the layers that mention it."""
         return {name: ", ".join(sources) for name, sources in self._sources.items()}
 
     def checked(self) -> dict[str, dict[str, object]]:
@@ -158,23 +164,23 @@ class ChannelSettings:
             try:
                 values[key] = _read(known[key], value)
             except ConfigError as error:
-                # What stands in a channel's section, unless it is short, may be a misplaced secret.
-                told = _without_value(str(error))
-                raise ConfigError(f"{source}: {where}.{key} {told}") from None
+                # A value in the section of a channel may be a misplaced secret, unless it is short.
+                safe = _without_value(str(error))
+                raise ConfigError(f"{source}: {where}.{key} {safe}") from None
             self._remark(values[key], f"{where}.{key}", source)
         return values
 
     def _remark(self, value: object, what: str, source: str) -> None:
         if isinstance(value, Secret) and value.plain and source == self._file:
             self.remarks.append(
-                f"{source}: {what} stands there as plain text; better {{env: NAME}} or "
-                "{file: PATH}, which a copy of the file does not give away"
+                f"{source}: {what} is a secret in plain text; use {{env: NAME}} or {{file: PATH}} "
+                "instead, so that a copy of this file does not reveal it"
             )
 
 
 @dataclass(frozen=True)
 class _FromEnvironment:
-    """A value that is text because the environment holds nothing else."""
+    """A value from the environment, which is always text."""
 
     text: str
     variable: str
@@ -195,20 +201,20 @@ def _type_of(name: str, given: Mapping[str, tuple[object, str]], first: str) -> 
         raise ConfigError(f"{source}: {SECTION}.{name} needs a type{hint or f'; {known}'}")
     if not isinstance(type_, str) or type_ not in CHANNELS:
         hint = did_you_mean(type_, CHANNELS) or f"; {known}"
-        told = as_given(shown_name(type_))
-        raise ConfigError(f"{source}: {SECTION}.{name}.type {told} is unknown{hint}")
+        safe = as_given(shown_name(type_))
+        raise ConfigError(f"{source}: {SECTION}.{name}.type {safe} is unknown{hint}")
     return str(type_)
 
 
-def _without_value(told: str) -> str:
-    """Leave a wrong value out of what is said of it, unless it is too short for a secret.
+def _without_value(message: str) -> str:
+    """Return an error message without the invalid value, unless it is too short for a secret.
 
     >>> _without_value("must be 'a' or 'b', got 'my-secret-token'; did you mean a?")
     "must be 'a' or 'b'; did you mean a?"
     """
-    head, _, rest = told.partition(", got ")
+    head, _, rest = message.partition(", got ")
     value, divider, hint = rest.partition("; did you mean")
-    return told if len(value) <= _SHORT else f"{head}{divider}{hint}"
+    return message if len(value) <= _MAX_SHOWN else f"{head}{divider}{hint}"
 
 
 def _read(declared: Setting, value: object) -> object:
@@ -220,7 +226,7 @@ def _read(declared: Setting, value: object) -> object:
     if declared.name == "signals" and isinstance(read, Names):
         signals = sorted({kind.signal for kind in CATALOGUE})
         for name in read:
-            if name not in signals and not _WILD & set(name):
+            if name not in signals and not _WILDCARDS & set(name):
                 hint = did_you_mean(name, signals) or f"; known are {', '.join(signals)}"
                 raise ConfigError(f"{as_given(name)} is unknown{hint}")
     return read

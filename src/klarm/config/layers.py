@@ -1,7 +1,7 @@
 """klarm.yaml, environment and keyword overrides, merged into one checked configuration.
 
-Later layers win, setting by setting: defaults, the file, the environment, the keywords of
-`klarm.init`. Whatever is wrong is said at once, with its source, its key and its value.
+Later layers override earlier ones, setting by setting: defaults, the file, the environment, the
+keywords of `klarm.init`. An error is raised immediately, with its source, its key and its value.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from klarm.settings import (
 from klarm.text import clean
 
 _PREFIX = "KLARM_"
-# One underscore is part of a name; two stand between a section and its setting.
+# A single underscore is part of a name; two separate a section from its setting.
 _DIVIDER = "__"
 
 # A setting's place: ("kl_explosion", "rolling_window"), or ("", "run") at the top level.
@@ -47,41 +47,41 @@ class Config:
     run: str = setting(
         "", "name of the run; the same name again resumes it (empty: made from the time)"
     )
-    dir: str = setting("klarm_runs", "where each run keeps its journal, in a folder of its own")
-    console: bool = setting(True, "say what happens on stderr")
+    dir: str = setting("klarm_runs", "folder that holds one folder per run, with its journal")
+    console: bool = setting(True, "report what happens on stderr")
     console_alerts: bool = setting(
-        False, "show every single alert there too, in a line each; else incidents only"
+        False, "also report every single alert on stderr; otherwise only incidents"
     )
     framework: str = setting(
-        "", "what logs, where a key means different things: sb3, trl/RLOO (integrations say it)"
+        "", "which framework logs, such as sb3 or trl/RLOO (integrations set it)"
     )
     url: str = setting("", "link to a page about the run, put into messages")
     gpus: int = setting(
-        0, "GPUs the run uses; with gpu_hour_price, messages say the cost", at_least=0
+        0, "GPUs the run uses; with gpu_hour_price, messages show the cost", at_least=0
     )
-    gpu_hour_price: float = setting(0.0, "what an hour of one GPU costs, in dollars", at_least=0)
+    gpu_hour_price: float = setting(0.0, "cost per GPU hour, in dollars", at_least=0)
     deliver: str = setting(
         "here",
-        "where channels are told: by this process, or elsewhere by `klarm deliver`",
+        "who sends messages: this process (here) or `klarm deliver` (elsewhere)",
         choices=("here", "elsewhere"),
     )
     metrics: Mapping[str, UserKey] = field(default_factory=dict)
     sections: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     channel_settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     channel_sources: Mapping[str, str] = field(default_factory=dict, compare=False)
-    # What is allowed but would better be otherwise, to be said once.
+    # Warnings about settings that are valid but not recommended.
     remarks: tuple[str, ...] = field(default=(), compare=False)
 
     def detectors(self) -> list[Detector]:
-        """Make the detectors that are in the catalogue, each with its settings."""
+        """Create the detectors of the catalogue, each with its settings."""
         return [kind(**self.sections.get(kind.name, {})) for kind in CATALOGUE]  # type: ignore[arg-type]
 
     def incident_rules(self) -> IncidentRules:
-        """Return when incidents open and when they are resolved."""
+        """Return the rules for opening and resolving incidents."""
         return IncidentRules(**self.sections.get("incidents", {}))  # type: ignore[arg-type]
 
     def channels(self) -> list[Route]:
-        """Make the channels that are on; raise ConfigError for a secret that is not there."""
+        """Create the enabled channels; raise ConfigError if a secret is missing."""
         return [
             self._route(name, values)
             for name, values in self.channel_settings.items()
@@ -89,11 +89,11 @@ class Config:
         ]
 
     def only(self, channel: str) -> Config:
-        """Return the same with one of its channels, so that no other's secret is needed."""
+        """Return the configuration with one channel only, so that no other secret is needed."""
         return replace(self, channel_settings={channel: self.channel_settings[channel]})
 
     def lost_secrets(self) -> list[str]:
-        """Return which settings of channels were plain text before they came to this process."""
+        """Return the channel settings whose plain-text secret did not reach this process."""
         return [
             f"{CHANNELS}.{name}.{key}"
             for name, values in self.channel_settings.items()
@@ -102,7 +102,7 @@ class Config:
         ]
 
     def without_channels(self, names: Collection[str]) -> Config:
-        """Return the same without some of its channels."""
+        """Return the configuration without some of its channels."""
         kept = {name: v for name, v in self.channel_settings.items() if name not in names}
         return replace(self, channel_settings=kept)
 
@@ -113,7 +113,7 @@ class Config:
             raise ConfigError(f"{self.channel_sources[name]}: {error}") from None
 
     def as_dict(self) -> dict[str, object]:
-        """Return every setting as klarm.yaml would hold it, but no secret."""
+        """Return every setting as klarm.yaml would contain it, without secrets."""
         top = {name: getattr(self, name) for name in TOP_LEVEL}
         top[METRICS_SECTION] = {name: said.as_dict() for name, said in self.metrics.items()}
         channels = {name: recorded_channel(v) for name, v in self.channel_settings.items()}
@@ -123,7 +123,7 @@ class Config:
 
 
 def _cleaned(value: Any) -> Any:
-    """Return settings with their texts as they can be written: a folder may have any bytes."""
+    """Return settings with text that can be encoded: the name of a folder may be any bytes."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
@@ -146,10 +146,11 @@ def load(
     overrides_from: str = "klarm.init()",
     recorded: Mapping[str, object] | None = None,
 ) -> Config:
-    """Return the configuration from all its layers; raise ConfigError where one is wrong.
+    """Return the configuration from all its layers; raise ConfigError if one is invalid.
 
-    Without `file`, the file is what KLARM_CONFIG names, or klarm.yaml here if there is one.
-    `recorded` is what a run was watched with: it stands in for those two and the environment.
+    Without `file`, the file is the one that KLARM_CONFIG names, or klarm.yaml in the current
+    directory if it exists. `recorded` is the configuration of an earlier run: it replaces the
+    default file and the environment.
     """
     environment = os.environ if environment is None else environment
     merged: dict[Place, object] = {
@@ -180,7 +181,7 @@ def load(
     remarks = [*channels.remarks]
     top["url"], login = _without_login(str(top["url"]))
     if login:
-        remarks.append("url holds a login (name:password@host): it is left out of messages")
+        remarks.append("url contains a login (name:password@host): messages leave it out")
     return Config(
         **top,  # type: ignore[arg-type]
         metrics=metrics,
@@ -192,7 +193,7 @@ def load(
 
 
 def _without_login(url: str) -> tuple[str, bool]:
-    """Return the address of a run without a login, and whether there was one.
+    """Return the URL of a run without a login, and whether there was one.
 
     >>> _without_login("https://me:pw@wandb.example.org/7b")
     ('https://wandb.example.org/7b', True)
@@ -204,7 +205,7 @@ def _without_login(url: str) -> tuple[str, bool]:
 
 
 def _merge(merged: dict[Place, object], layer: Mapping[Place, object]) -> None:
-    """Put a layer over others; a kind alone says of which kind the key is that they name."""
+    """Merge a layer over earlier ones; a kind without a key applies to the key named earlier."""
     for place, value in layer.items():
         below = merged.get(place)
         if isinstance(value, UserKey) and isinstance(below, UserKey) and not value.key:
@@ -217,7 +218,7 @@ def _read_mapping(content: Mapping[str, object], source: str) -> dict[Place, obj
     read: dict[Place, object] = {}
     for key, value in content.items():
         if key in SECTIONS or key == METRICS_SECTION:
-            if value is None:  # a section with nothing in it
+            if value is None:  # an empty section
                 continue
             if isinstance(value, bool) and key in SECTIONS and "enabled" in SECTIONS[key]:
                 meant = f"{key}: {{enabled: {str(value).lower()}}}"
@@ -229,13 +230,13 @@ def _read_mapping(content: Mapping[str, object], source: str) -> dict[Place, obj
                 )
             for name, inner in value.items():
                 read[key, name] = _read_one(key, name, inner, source)
-        elif key != CHANNELS:  # which names sections of its own
+        elif key != CHANNELS:  # ChannelSettings reads that section
             read["", key] = _read_one("", key, value, source)
     return read
 
 
 def _known_part(recorded: Mapping[str, object]) -> dict[str, object]:
-    """Return what this version knows of a configuration that another may have written."""
+    """Return the settings of a recorded configuration that this version of klarm knows."""
     known: dict[str, object] = {name: recorded[name] for name in TOP_LEVEL if name in recorded}
     for section, settings in SECTIONS.items():
         values = recorded.get(section)
@@ -248,7 +249,7 @@ def _known_part(recorded: Mapping[str, object]) -> dict[str, object]:
 
 
 def _check_framework(name: str) -> None:
-    """Refuse a slip of the pen; a framework that klarm knows nothing of is no mistake.
+    """Raise ConfigError for a typo; a framework that klarm does not know is not an error.
 
     >>> _check_framework("my-own-trainer")
     """
@@ -282,7 +283,7 @@ def _read_one(section: str, name: str, value: object, source: str) -> object:
         if spelt == "dir" and not checked:
             raise ConfigError("must name a folder, got ''")
         if spelt == "dir" and "\0" in str(checked):
-            raise ConfigError("must name a folder, and no name has a NUL character")
+            raise ConfigError("must name a folder, and a name cannot contain a NUL character")
         return checked
     except ConfigError as error:
         raise ConfigError(f"{source}: {spelt} {error}") from None
@@ -298,12 +299,12 @@ def _read_environment(
 ) -> dict[Place, object]:
     """Read KLARM_RUN, KLARM_DIR ..., KLARM_<SECTION>__<SETTING> and KLARM_METRICS__<METRIC>__KIND.
 
-    A name with the divider is meant for us and must be right. One without it may belong to
-    somebody else (Kubernetes sets KLARM_PORT for a service called klarm): only a near miss of a
-    name of ours is refused.
+    A name with the divider is meant for klarm and must be valid. A name without it may belong to
+    another program (Kubernetes sets KLARM_PORT for a service called klarm), so it is an error only
+    if it looks like a typo of a name that klarm knows.
     """
     read: dict[Place, object] = {}
-    said: dict[str, dict[str, str]] = {}  # of metrics: key and kind come one by one
+    said: dict[str, dict[str, str]] = {}  # per metric: key and kind are separate variables
     plain = {_PREFIX + name.upper(): name for name in TOP_LEVEL}
     sections = [METRICS_SECTION, *SECTIONS]
     nested = [
@@ -321,7 +322,7 @@ def _read_environment(
                 continue
             if section in CHANNEL_TYPES:
                 meant = f"{_PREFIX}{CHANNELS}{_DIVIDER}{section}{_DIVIDER}{name}".upper()
-                raise ConfigError(f"environment: {variable}: {section} is a channel: say {meant}")
+                raise ConfigError(f"environment: {variable}: {section} is a channel: use {meant}")
             if section not in sections:
                 known = [CHANNELS, *sections]
                 hint = did_you_mean(section, known) or f"; known are {', '.join(known)}"
@@ -337,7 +338,7 @@ def _read_environment(
                 "", plain[variable], text, f"environment: {variable}"
             )
         elif variable.startswith(f"{_PREFIX}{CHANNELS.upper()}_"):
-            channels.add_variable(variable, "", text)  # which says how it is spelt
+            channels.add_variable(variable, "", text)  # raises an error that shows the spelling
         elif hint := did_you_mean(
             variable.removeprefix(_PREFIX), nested, cutoff=0.95
         ) or did_you_mean(variable, [*plain, FILE_VARIABLE, *nested], cutoff=0.88):

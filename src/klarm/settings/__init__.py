@@ -1,4 +1,4 @@
-"""Settings: what a setting is, secrets that are never shown, and texts without them."""
+"""Settings: how they are declared, secrets that are never shown, and removing them from text."""
 
 from __future__ import annotations
 
