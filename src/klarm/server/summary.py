@@ -1,4 +1,4 @@
-"""What the overview says of a run."""
+"""The summary of a run in the overview."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from klarm.types import SEVERITIES
 
 Health = Literal["critical", "warning", "unreadable", "ok", "empty"]
 Activity = Literal["training", "finished", "stopped"]
-Number = float | str  # NaN and the infinities are text
+Number = float | str  # NaN and infinity are text
 
 SHOWN_METRICS = ("kl", "reward", "entropy")
 _SPARKLINE_PIXELS = 24
-# The worst first: of a run that cannot be read, nobody knows how it is.
+# The order in the overview. An unreadable run may be bad, so it comes before good ones.
 _RANKS: dict[Health, int] = {"critical": 0, "warning": 1, "unreadable": 2, "ok": 3, "empty": 4}
 
 
 class Worst(msgspec.Struct):
-    """The worst incident of a run that is open."""
+    """The worst open incident of a run."""
 
     id: str
     number: int
@@ -41,7 +41,7 @@ class Worst(msgspec.Struct):
 
 
 class Counts(msgspec.Struct):
-    """How many incidents a run has; critical ones and warnings are those that are open."""
+    """How many incidents a run has; `critical` and `warning` count only open ones."""
 
     total: int = 0
     open: int = 0
@@ -73,7 +73,7 @@ class RunSummary(msgspec.Struct, kw_only=True):
 
 
 def spelt(value: float) -> Number:
-    """Return a number as JSON can hold it.
+    """Return a number for JSON, as text if it is not finite.
 
     >>> spelt(0.5), spelt(float("nan")), spelt(float("-inf"))
     (0.5, 'NaN', '-Infinity')
@@ -84,12 +84,12 @@ def spelt(value: float) -> Number:
 
 
 def rank_of(health: Health) -> int:
-    """Return the place of a run in the overview: the worst first."""
+    """Return the rank of a run in the overview; the worst comes first."""
     return _RANKS[health]
 
 
 def health_of(fold: Fold, incidents: Iterable[IncidentRecord], *, is_damaged: bool) -> Health:
-    """Return how bad a run is: its worst open incident, if anything of it can be read."""
+    """Return the health of a run: the severity of its worst open incident, if it is readable."""
     worst = worst_of(incidents)
     if worst is not None:
         return worst.severity
@@ -99,7 +99,7 @@ def health_of(fold: Fold, incidents: Iterable[IncidentRecord], *, is_damaged: bo
 
 
 def worst_of(incidents: Iterable[IncidentRecord]) -> IncidentRecord | None:
-    """Return the worst incident that is open; of equals, the first."""
+    """Return the worst open incident; the first one if several are equally bad."""
     still_open = [known for known in incidents if known.is_open]
     return max(still_open, key=lambda known: SEVERITIES.index(known.severity), default=None)
 
@@ -116,7 +116,7 @@ def summary_of(
     is_cut_off: bool,
     latest: dict[str, Number],
 ) -> RunSummary:
-    """Return what the overview says, given what a journal amounts to."""
+    """Return the summary of a run, given the fold of its journal."""
     head, worst = fold.head, worst_of(incidents)
     counted = [known for known in incidents if not known.was_rolled_back]
     still_open = [known for known in counted if known.is_open]
@@ -177,7 +177,7 @@ def latest_values(database: sqlite3.Connection, run: int) -> dict[str, Number]:
 
 
 def sparklines(database: sqlite3.Connection, run: int) -> dict[str, list[float | None]]:
-    """Return the curves of the overview: extremes of a few parts, None where nothing is finite."""
+    """Return the curves of the overview; None marks a part without any finite value."""
     blocks = RunBlocks(database, run, "step")
     span = blocks.range()
     if span is None:
