@@ -19,7 +19,7 @@ from klarm.channels.curve import FILE_NAME, curve_png
 from klarm.channels.http import why
 from klarm.channels.message import Message, one_line
 from klarm.channels.sockets import NotResolvedError, connector, end_by, tls_context
-from klarm.settings import SHORTEST_PIECE, ConfigError, Names, Secret, as_given, hide, setting
+from klarm.settings import MIN_PIECE, ConfigError, Names, Secret, as_given, hide, setting
 
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}
 _MAX_SUBJECT = 200
@@ -126,7 +126,7 @@ class EmailChannel(Channel):
 
     def _refusal(self, what: str, code: int, said: bytes | str) -> NotDelivered:
         text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
-        if len(self.username) >= SHORTEST_PIECE:  # not a secret, but private
+        if len(self.username) >= MIN_PIECE:  # not a secret, but private
             text = hide({self.username}, text)
         # 4xx is temporary, 5xx permanent (RFC 5321); other codes are not from a mail server.
         return self.not_delivered(

@@ -111,7 +111,7 @@ class Past:
         self._keeper.forget_from(step)
 
     def close(self, timeout: float) -> None:
-        """Write no more snapshots."""
+        """Write the newest snapshot, and stop."""
         self._keeper.close(timeout)
 
     def before(self, step: int, kept: Rows | None, evaluator: Evaluator) -> Before | None:

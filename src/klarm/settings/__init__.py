@@ -12,12 +12,12 @@ from klarm.settings.fields import (
     setting,
     settings_of,
 )
-from klarm.settings.redact import HIDDEN, SHORTEST_PIECE, hide
+from klarm.settings.redact import HIDDEN, MIN_PIECE, hide
 from klarm.settings.secret import Secret, shown, shown_name
 
 __all__ = [
     "HIDDEN",
-    "SHORTEST_PIECE",
+    "MIN_PIECE",
     "ConfigError",
     "Names",
     "Secret",

@@ -14,7 +14,7 @@ from urllib.parse import quote, quote_plus, unquote, unquote_plus, urlsplit
 
 HIDDEN = "…"
 # A shorter piece of a URL reveals little, and occurs in harmless text as well.
-SHORTEST_PIECE = 4
+MIN_PIECE = 4
 # Words that occur in many URLs and in the error messages of services.
 _WORDS = re.compile(
     "(alert|channel|event|hook|integration|message|path|room|service|token|trigger|webhook|workflow)s?"
@@ -60,7 +60,7 @@ def parts_of(secret: str) -> set[str]:
         host = ""
         found += address.netloc.replace("@", ":").split(":")
     pieces = {*found, *map(unquote, found), *map(unquote_plus, found)}
-    pieces = {piece for piece in pieces if len(piece) >= SHORTEST_PIECE}
+    pieces = {piece for piece in pieces if len(piece) >= MIN_PIECE}
     pieces = {p for p in pieces if not _WORDS.fullmatch(p.lower()) and p.lower() not in host}
     return whole | pieces | ({password, unquote(password)} - {""})
 
@@ -89,7 +89,7 @@ def hide(parts: Iterable[str], text: str, fragments: Iterable[str] = ()) -> str:
     parts = set(parts)
     if not parts:
         return text
-    revealing = {part for part in parts if len(part) >= SHORTEST_PIECE}
+    revealing = {part for part in parts if len(part) >= MIN_PIECE}
     revealing |= {
         f[i : i + _MIN_FRAGMENT] for f in fragments for i in range(len(f) - _MIN_FRAGMENT + 1)
     }

@@ -44,7 +44,7 @@ class SlidingMedian:
         self._ordered: list[float] = []
 
     def update(self, value: float) -> None:
-        """Take in one value; the oldest leaves when the window is full."""
+        """Add one value; the oldest leaves when the window is full."""
         values, ordered = self.values, self._ordered
         if len(values) == values.maxlen:
             del ordered[bisect_left(ordered, values[0])]
@@ -112,7 +112,7 @@ class MedianWithin:
         self._above = sum(value > self._limit for value in self.values)
 
     def update(self, value: float) -> None:
-        """Take in one value; the oldest leaves when the window is full."""
+        """Add one value; the oldest leaves when the window is full."""
         values, limit = self.values, self._limit
         if self._above and len(values) == values.maxlen and values[0] > limit:
             self._above -= 1
@@ -183,7 +183,7 @@ class SlidingMoments:
         return 0.0 if self.variance <= 0.0 else sqrt(self.variance)
 
     def update(self, value: float) -> None:
-        """Take in one finite value; the oldest leaves when the window is full."""
+        """Add one finite value; the oldest leaves when the window is full."""
         deviation = value - self._anchor
         self._block.append(value)
         total = self._sum = self._sum + deviation
@@ -249,7 +249,7 @@ class SlidingMean:
         self._older: list[float] = []  # the sums of the ends of the previous block, longest last
 
     def update(self, value: float) -> None:
-        """Take in one finite value; the oldest leaves when the window is full."""
+        """Add one finite value; the oldest leaves when the window is full."""
         block, anchor = self._block, self._anchor
         block.append(value)
         total = self._sum = self._sum + (value - anchor)
