@@ -112,6 +112,6 @@ def test_a_replay_says_what_it_could_not_see() -> None:
     """A log without KL is not a healthy run."""
     Path("log.csv").write_text("step,epoch\n1,0.5\n2,0.5\n")
     found = replay(read_log(Path("log.csv"), quiet), as_recorded)
-    assert "no kl in what is logged" in found.idle["kl_explosion"]
+    assert "no kl is logged" in found.idle["kl_explosion"]
     assert found.watched == []
     assert found.names == ["epoch"]

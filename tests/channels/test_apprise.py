@@ -67,6 +67,6 @@ def test_nothing_secret_is_logged(
 
 def test_an_address_apprise_does_not_know_is_refused_at_the_start() -> None:
     """Without showing it."""
-    with pytest.raises(ConfigError, match=r"channels.other.url is no address") as refusal:
+    with pytest.raises(ConfigError, match=r"channels.other.url is not a URL") as refusal:
         AppriseChannel(name="other", url=Secret(f"nosuch://{TOKEN}"))
     assert TOKEN not in str(refusal.value)

@@ -115,7 +115,7 @@ def test_a_webhook_that_was_deleted_is_not_tried_again(service: Any, message: Me
     """Discord answers 404 to it, for good."""
     service.always(404, {"message": "Unknown Webhook", "code": 10015})
     for earlier in ({}, {"id": "99"}):
-        with pytest.raises(NotDelivered, match="no such webhook") as failed:
+        with pytest.raises(NotDelivered, match="does not know this webhook") as failed:
             channel(service).send(message, earlier)
         assert failed.value.retry is False
 
@@ -179,15 +179,15 @@ def test_a_payload_keeps_within_the_limits(
         )
     )
     (embed,) = payload["embeds"]
-    assert width(embed["title"]) <= discord.MOST_TITLE
-    assert width(embed["description"]) <= discord.MOST_DESCRIPTION
-    assert len(embed["fields"]) <= discord.MOST_FIELDS
+    assert width(embed["title"]) <= discord.MAX_TITLE
+    assert width(embed["description"]) <= discord.MAX_DESCRIPTION
+    assert len(embed["fields"]) <= discord.MAX_FIELDS
     total = width(embed["title"]) + width(embed["description"])
     for field in embed["fields"]:
-        assert 1 <= width(field["name"]) <= discord.MOST_NAME
-        assert 1 <= width(field["value"]) <= discord.MOST_VALUE
+        assert 1 <= width(field["name"]) <= discord.MAX_NAME
+        assert 1 <= width(field["value"]) <= discord.MAX_VALUE
         total += width(field["name"]) + width(field["value"])
-    assert total <= discord.MOST_IN_ALL
+    assert total <= discord.MAX_TOTAL
 
 
 def test_without_an_address_there_is_no_channel() -> None:

@@ -177,7 +177,7 @@ def test_a_server_without_starttls_gets_nothing(start: Start, message: Message) 
     mailbox, settings = start("none", **AUTH)
     failed = failure({**settings, **LOGIN, "security": "starttls"}, message)
     assert failed.retry is False
-    assert "no STARTTLS, so nothing is sent (security: none would send in the" in failed.reason
+    assert "not offer STARTTLS, so nothing is sent (security: none would send" in failed.reason
     assert mailbox.mails == []
 
 
@@ -334,11 +334,11 @@ ENOUGH = {"host": "h", "sender": "a@b", "recipients": Names(["a@b"])}
         ({"host": "h", "sender": "a@b"}, "channels.mail.recipients must be set"),
         (
             {"host": "h", "sender": "a@b", "recipients": Names(["bob"])},
-            "channels.mail: 'bob' is no mail address",
+            "channels.mail: 'bob' is not a mail address",
         ),
         (
             {"host": "h", "sender": "a@b\r\nBcc: c@d", "recipients": Names(["a@b"])},
-            "is no mail address",
+            "is not a mail address",
         ),
         (
             {**ENOUGH, "username": "u"},
@@ -346,11 +346,11 @@ ENOUGH = {"host": "h", "sender": "a@b", "recipients": Names(["a@b"])}
         ),
         (
             {**ENOUGH, "username": "u", "password": Secret("pässword")},
-            "channels.mail.password may hold ASCII only",
+            "channels.mail.password may contain only ASCII",
         ),
         (
             {**ENOUGH, "ca_file": "/none"},
-            "channels.mail.ca_file '/none' holds no certificates",
+            "channels.mail.ca_file '/none' contains no certificates",
         ),
     ],
 )

@@ -50,7 +50,7 @@ def extreme(event: Event, context: Context) -> Message:
 def test_a_title_says_what_it_is_about_however_long_the_name(extreme: Message) -> None:
     """Every channel cuts it at its end."""
     assert "kl critical since step 148" in extreme.title
-    assert width(extreme.title) < slack.MOST_HEADER
+    assert width(extreme.title) < slack.MAX_HEADER
     assert extreme.run.startswith("<!channel> @everyone")  # routes and keys see the name
 
 
@@ -70,13 +70,13 @@ def test_slack(service: Any, extreme: Message) -> None:
     SlackChannel(webhook_url=Secret(f"{service.url}/x")).send(extreme, {})
     sent = service.calls[0].json
     assert sent["mrkdwn"] is False
-    assert width(sent["text"]) <= slack.MOST_TEXT
+    assert width(sent["text"]) <= slack.MAX_TEXT
     assert len(sent["blocks"]) <= 50
     assert "kl critical since step 148" in sent["blocks"][0]["text"]["text"]
-    assert width(sent["blocks"][0]["text"]["text"]) <= slack.MOST_HEADER
+    assert width(sent["blocks"][0]["text"]["text"]) <= slack.MAX_HEADER
     for block in sent["blocks"]:
-        assert len(block.get("fields", [])) <= slack.MOST_FIELDS
-        assert all(1 <= width(f["text"]) <= slack.MOST_FIELD for f in block.get("fields", []))
+        assert len(block.get("fields", [])) <= slack.MAX_FIELDS
+        assert all(1 <= width(f["text"]) <= slack.MAX_FIELD for f in block.get("fields", []))
     raw = [sent["text"], *(text["text"] for text in texts_of(sent["blocks"]))]
     for text in raw:
         assert "<" not in text
@@ -115,12 +115,12 @@ def test_discord(service: Any, extreme: Message) -> None:
     assert len(drawn) == 1
     for text in (*told, described, line["content"]):
         assert re.search(r"(?<!\\)[*_~`|<>#\[\]]", re.sub(r"\\\\", "", text)) is None
-    assert width(line["content"]) <= discord.MOST_CONTENT
-    assert width(embed["title"]) <= discord.MOST_TITLE
-    assert width(embed["description"]) <= discord.MOST_DESCRIPTION
-    assert all(width(field["value"]) <= discord.MOST_VALUE for field in embed["fields"])
+    assert width(line["content"]) <= discord.MAX_CONTENT
+    assert width(embed["title"]) <= discord.MAX_TITLE
+    assert width(embed["description"]) <= discord.MAX_DESCRIPTION
+    assert all(width(field["value"]) <= discord.MAX_VALUE for field in embed["fields"])
     in_all = sum(width(field["name"] + field["value"]) for field in embed["fields"])
-    assert in_all + width(embed["title"] + embed["description"]) <= discord.MOST_IN_ALL
+    assert in_all + width(embed["title"] + embed["description"]) <= discord.MAX_TOTAL
 
 
 @pytest.mark.parametrize(
@@ -144,8 +144,8 @@ def test_pagerduty(service: Any, extreme: Message) -> None:
     channel = PagerDutyChannel(routing_key=Secret("k" * 32), api_url=service.url)
     channel.send(msgspec.structs.replace(extreme, link="javascript:alert(1)"), {})
     sent = service.calls[0].json
-    assert width(sent["dedup_key"]) <= pagerduty.MOST_KEY
-    assert width(sent["payload"]["summary"]) <= pagerduty.MOST_SUMMARY
+    assert width(sent["dedup_key"]) <= pagerduty.MAX_KEY
+    assert width(sent["payload"]["summary"]) <= pagerduty.MAX_SUMMARY
     assert "kl critical since step 148" in sent["payload"]["summary"]
     assert sent["payload"]["severity"] in ("critical", "error", "warning", "info")
     assert len(service.calls[0].body) < 512_000

@@ -32,5 +32,5 @@ def test_it_needs_an_address_that_can_be_called() -> None:
     """Said before training starts."""
     with pytest.raises(ConfigError, match=r"alive.url must be set"):
         HeartbeatChannel(name="alive")
-    with pytest.raises(ConfigError, match=r"alive.url must be an address"):
+    with pytest.raises(ConfigError, match=r"alive.url must be a URL"):
         HeartbeatChannel(name="alive", url=Secret("hc-ping.com/5f0c"))

@@ -289,14 +289,14 @@ def test_a_proxy_that_refuses_is_told(
 )
 def test_what_is_no_address_is_refused_at_the_start(address: str) -> None:
     """Without showing it: the rest of it may be right, and secret."""
-    with pytest.raises(ConfigError, match="must be an address") as refusal:
+    with pytest.raises(ConfigError, match="must be a URL") as refusal:
         check_url(address, "url")
     assert "very-secret-token" not in str(refusal.value)
 
 
 def test_what_an_address_may_begin_with_is_said_as_it_is() -> None:
     """Both are called, as far away as it may be."""
-    with pytest.raises(ConfigError, match=r"must be an address that begins with https:// or http:"):
+    with pytest.raises(ConfigError, match=r"must be a URL that begins with https:// or http:"):
         check_url("hooks.slack.com/x", "url")
     check_url("http://alerts.example.org/x", "url")
 
@@ -307,7 +307,7 @@ def test_a_login_in_an_address_is_refused_at_the_start(login: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         WebhookChannel(name="mine", url=Secret(f"https://{login}alerts.example.org/in"))
     told = str(refusal.value)
-    assert told.startswith("channels.mine.url holds a login (name:password@host), which is not")
+    assert told.startswith("channels.mine.url contains a login (name:password@host), which is not")
     assert "bearer_token" in told
     assert "very-secret-token" not in told
     assert "example.org" not in told

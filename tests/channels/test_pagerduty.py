@@ -184,8 +184,8 @@ def test_an_event_keeps_within_the_limits(run: str, summary: str, fields: dict[s
         fields=fields,
     )
     event = pagerduty_event(message, "warning", dedup_key(message))
-    assert 1 <= width(event["dedup_key"]) <= pagerduty.MOST_KEY
-    assert 1 <= width(event["payload"]["summary"]) <= pagerduty.MOST_SUMMARY
+    assert 1 <= width(event["dedup_key"]) <= pagerduty.MAX_KEY
+    assert 1 <= width(event["payload"]["summary"]) <= pagerduty.MAX_SUMMARY
     assert event["payload"]["source"]
     assert len(msgspec.json.encode(event)) < 512_000
 

@@ -315,7 +315,9 @@ def test_a_token_that_no_header_takes_is_refused_at_the_start(
     kind: type[Channel], settings: dict[str, Any], told: str
 ) -> None:
     """A header is ASCII."""
-    with pytest.raises(ConfigError, match=f"channels.mine.{told} may hold ASCII only") as refusal:
+    with pytest.raises(
+        ConfigError, match=f"channels.mine.{told} may contain only ASCII"
+    ) as refusal:
         kind(name="mine", **settings, **{told: Secret("xyzzy-ü")})
     assert "xyzzy" not in str(refusal.value)
 

@@ -256,16 +256,16 @@ def test_a_payload_keeps_within_the_limits(
             metric="kl",
         )
     )
-    assert width(payload["text"]) <= slack.MOST_TEXT
+    assert width(payload["text"]) <= slack.MAX_TEXT
     assert len(payload["blocks"]) <= 50
     header, *others = payload["blocks"]
-    assert 1 <= width(header["text"]["text"]) <= slack.MOST_HEADER
+    assert 1 <= width(header["text"]["text"]) <= slack.MAX_HEADER
     for block in others:
         if "text" in block:
-            assert 1 <= width(block["text"]["text"]) <= slack.MOST_SECTION
+            assert 1 <= width(block["text"]["text"]) <= slack.MAX_SECTION
         else:
-            assert 1 <= len(block["fields"]) <= slack.MOST_FIELDS
-            assert all(width(field["text"]) <= slack.MOST_FIELD for field in block["fields"])
+            assert 1 <= len(block["fields"]) <= slack.MAX_FIELDS
+            assert all(width(field["text"]) <= slack.MAX_FIELD for field in block["fields"])
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_a_payload_keeps_within_the_limits(
             "needs either webhook_url or bot_token",
         ),
         ({"bot_token": Secret("x")}, "channels.team.channel must be set"),
-        ({"webhook_url": Secret("hooks.slack.com/x")}, "channels.team.webhook_url must be an addr"),
+        ({"webhook_url": Secret("hooks.slack.com/x")}, "channels.team.webhook_url must be a URL"),
     ],
 )
 def test_what_does_not_go_together_is_refused(settings: dict[str, Any], told: str) -> None:
@@ -318,4 +318,4 @@ def test_the_curve_is_sent_to_slack_and_to_nobody_else(service: Any, message: Me
 def test_which_addresses_are_slacks(address: str, ours: bool) -> None:
     """Its own host and those below it, encrypted."""
     channel = SlackChannel(name="team", bot_token=Secret("xoxb-1"), channel="C1")
-    assert channel._is_slacks(address) is ours
+    assert channel._belongs_to_slack(address) is ours

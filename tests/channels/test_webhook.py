@@ -133,9 +133,15 @@ def test_a_template_is_filled_in(service: Any, message: Message) -> None:
         ("{", "template is not valid JSON"),
         ('{"a": "$titel x"}', "template: .titel is unknown; did you mean title"),
         ('{"a": "${xyz}"}', "template: .xyz is unknown; known are version, klarm, message_id, key"),
-        ('{"a": ["$fields"]}', "template: .fields is no text or number; known are version, klarm"),
-        ('{"a": {"b": "at ${curve}"}}', "template: .curve is no text or number; known are version"),
-        ('{"a": "5 $ x"}', "is no placeholder"),
+        (
+            '{"a": ["$fields"]}',
+            "template: .fields is neither text nor a number; known are version, klarm",
+        ),
+        (
+            '{"a": {"b": "at ${curve}"}}',
+            "template: .curve is neither text nor a number; known are version",
+        ),
+        ('{"a": "5 $ x"}', "is not a placeholder"),
     ],
 )
 def test_a_wrong_template_is_refused_at_the_start(template: str, told: str) -> None:

@@ -82,7 +82,7 @@ def test_once_reads_what_is_there_and_goes_on_the_next_time() -> None:
     )
     assert JOURNAL.stat().st_size == size
     write([0.5, 0.5], first=101)
-    assert "run log goes on at step 101\n" in run(str(LOG), "--once").stderr
+    assert "run log continues at step 101\n" in run(str(LOG), "--once").stderr
     assert recorded_steps() == list(range(103))
     assert len([r for r in read_journal(JOURNAL) if isinstance(r, Alert)]) == 1
 
@@ -138,7 +138,7 @@ def test_a_log_that_is_truncated_while_it_is_followed_is_a_restart() -> None:
         LOG.write_text("")
         until(process, "log.jsonl was truncated or replaced")
         write([0.51, 0.52], first=80)
-        until(process, "run log goes on at step 80; steps 80 to 99 are rolled back")
+        until(process, "run log continues at step 80; steps 80 to 99 are rolled back")
 
 
 @pytest.mark.parametrize(("values", "code"), [(QUIET, 0), ([*QUIET, math.nan], 1)])

@@ -125,7 +125,7 @@ def test_with_a_token_it_may_be_reached() -> None:
 
 def test_what_cannot_be_served_says_why() -> None:
     """A folder that is not there, a short token, a port that is taken."""
-    assert "is no folder" in refused("serve", "nothing")
+    assert "is not a folder" in refused("serve", "nothing")
     Path("runs").mkdir()
     assert "at least 16 characters" in refused("serve", "runs", "--token", "short")
     with socket.socket() as taken:

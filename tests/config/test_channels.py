@@ -141,7 +141,7 @@ def test_the_environment_alone_is_enough() -> None:
         ("channels: {team: }", "klarm.yaml: channels.team needs a type; known are slack,"),
         ("channels: {slack: secret-x}", "klarm.yaml: channels.slack must be a section, as in"),
         ("channels: secret-x", "klarm.yaml: channels must be a section"),
-        ("channels: {7: {type: slack}}", "klarm.yaml: channels: 7 cannot be a channel's name"),
+        ("channels: {7: {type: slack}}", "klarm.yaml: channels: 7 cannot be the name of a channel"),
         (
             "channels: {slack: {webhook_url: 123123}}",
             "klarm.yaml: channels.slack.webhook_url must be {env: NAME}, {file: PATH} or text",
@@ -199,7 +199,7 @@ def test_a_wrong_variable_is_refused(variable: str, message: str) -> None:
             "{file: empty}",
             "klarm.yaml: channels.slack.webhook_url is in the file empty, which is empty; put it",
         ),
-        ("{file: binary}", "is in the file binary, which cannot be read: it is no text"),
+        ("{file: binary}", "is in the file binary, which cannot be read: it is not text"),
     ],
 )
 def test_a_secret_that_is_not_there_is_told_at_the_start(source: str, message: str) -> None:

@@ -31,9 +31,9 @@ def test_a_misspelt_file_is_answered_with_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("kl: 1\nkl: 2\n", "line 2: not valid YAML: kl is there twice"),
+        ("kl: 1\nkl: 2\n", "line 2: not valid YAML: kl is given twice"),
         ("a: [1\n", "line 2: not valid YAML"),
-        ("- a\n", "must hold `key: value` lines, got a list"),
+        ("- a\n", "must contain `key: value` lines, got a list"),
         ("a: *x9Yz\n", "line 1: not valid YAML: an unknown alias"),
     ],
 )

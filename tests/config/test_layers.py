@@ -155,14 +155,14 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
         ),
         ('dir: ""', "klarm.yaml: dir must name a folder, got ''"),
         ("run: 7", "klarm.yaml: run must be text (put it in quotes), got 7"),
-        ("- a\n- b", "klarm.yaml: must hold `key: value` lines, got a list"),
+        ("- a\n- b", "klarm.yaml: must contain `key: value` lines, got a list"),
         ("run: [broken", "klarm.yaml: line 1: not valid YAML"),
         ("run: a\n\tdir: b", "klarm.yaml: line 2: not valid YAML"),
-        ("stage: a\nstage: b", "klarm.yaml: line 2: not valid YAML: stage is there twice"),
-        ("run: a\nrun: b", "klarm.yaml: line 2: not valid YAML: run is there twice"),
+        ("stage: a\nstage: b", "klarm.yaml: line 2: not valid YAML: stage is given twice"),
+        ("run: a\nrun: b", "klarm.yaml: line 2: not valid YAML: run is given twice"),
         (
             "kl_explosion:\n  min_std: 1\n  min_std: 2",
-            "klarm.yaml: line 3: not valid YAML: min_std is there twice",
+            "klarm.yaml: line 3: not valid YAML: min_std is given twice",
         ),
         ("framework: trll", "klarm.yaml: framework 'trll' is unknown; did you mean trl?"),
         ("metrics: my/kl", "klarm.yaml: metrics must be a section (kl, kl_old, kl_rollout,"),
@@ -197,7 +197,10 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
             "metrics.kl and metrics.kl_old are both read from 'my/kl'",
         ),
         ("run: \x00", "klarm.yaml: not valid YAML"),
-        ("run: 2024-13-45", "klarm.yaml: line 1: not valid YAML: a value that is no number, date"),
+        (
+            "run: 2024-13-45",
+            "klarm.yaml: line 1: not valid YAML: a value that is not a valid number, date",
+        ),
         (
             "run: a: b",
             "klarm.yaml: line 1: not valid YAML: mapping values are not allowed here",
@@ -222,15 +225,15 @@ def test_a_wrong_file_is_refused_by_name_key_and_value(text: str, message: str) 
         ("password: !xyzzy88 x", "an unknown tag (!...); text that begins with one of"),
         ("password: !xyzzy!88 x", "an unknown tag (!...)"),
         ("password: !<xyzzy x", "expected '>', but found ' '; text that begins with one of ! *"),
-        ("password: !!int xyzzy", "a value that is no number, date"),
-        ("password: !!bool xyzzy", "a value that is no number, date"),
-        ("password: !!timestamp xyzzy", "a value that is no number, date"),
+        ("password: !!int xyzzy", "a value that is not a valid number, date"),
+        ("password: !!bool xyzzy", "a value that is not a valid number, date"),
+        ("password: !!timestamp xyzzy", "a value that is not a valid number, date"),
         ("webhook_url: *xyzzy99", "an unknown alias (*...); text that begins with one of"),
         ("webhook_url: *xyzzy.99", "text that begins with one of ! * & @ % ` must be in quotes"),
         ("password: @xyzzy", "found character '@' that cannot start any token; text that begins"),
         ("password: %xyzzy", "found character '%' that cannot start any token; text that begins"),
         ("password: `xyzzy", "found character '`' that cannot start any token; text that begins"),
-        ("https://xyzzy.org/a: 1\nhttps://xyzzy.org/a: 2", "a key is there twice"),
+        ("https://xyzzy.org/a: 1\nhttps://xyzzy.org/a: 2", "a key is given twice"),
     ],
 )
 def test_a_mistake_in_yaml_is_told_without_the_text_there(text: str, told: str) -> None:
@@ -269,7 +272,7 @@ def test_an_address_in_the_wrong_place_is_not_shown(text: str) -> None:
         (
             "KLARM_SLACK__WEBHOOK_URL",
             "x",
-            "environment: KLARM_SLACK__WEBHOOK_URL: slack is a channel: say "
+            "environment: KLARM_SLACK__WEBHOOK_URL: slack is a channel: use "
             "KLARM_CHANNELS__SLACK__WEBHOOK_URL",
         ),
         (

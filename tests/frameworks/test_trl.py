@@ -472,7 +472,7 @@ def test_a_run_that_was_killed_goes_on_from_its_checkpoint(reference: Path, tmp_
     assert killed.returncode == -signal.SIGKILL
     resumed = run_script(**options, resume=True)
     assert resumed.returncode == 0, resumed.stderr
-    assert "run run goes on at step 6; steps 6 to 8 are rolled back" in resumed.stderr
+    assert "run run continues at step 6; steps 6 to 8 are rolled back" in resumed.stderr
     assert "internal error" not in killed.stderr + resumed.stderr
     lines = records(tmp_path / "klarm_runs" / "run", "step", "resume", "checkpoint")
     told = [(line["type"], line["step"]) for line in lines]

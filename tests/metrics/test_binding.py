@@ -190,7 +190,7 @@ def test_what_is_watched_is_said_at_once_and_what_is_missing_with_the_next_step(
         assert report.step(step, binding.read({"entropy": 0.5}))
     assert said[2:] == [
         "idle, not logged: kl_explosion (kl)",
-        "no kl in what is logged (approx_kl is another quantity: "
+        "no kl is logged (approx_kl is another quantity: "
         "KL of the new policy to the one before the update)",
     ]
     report.step(20, binding.read({"train/kl": 0.1}))
@@ -211,10 +211,10 @@ def test_a_run_of_one_step_says_what_is_missing_at_its_end() -> None:
 def test_many_unknown_keys_are_named_in_part() -> None:
     """The warning stays a line."""
     binding = Binding()
-    assert nothing_known(binding).endswith("; it holds no numbers")
+    assert nothing_known(binding).endswith(": no numbers")
     binding.read({f"my/{letter}": 1 for letter in "abcdefghijklm"})
     assert nothing_known(binding).endswith(
-        "it holds " + ", ".join(f"my/{c}" for c in "abcdefghij") + ", ..."
+        "that are logged: " + ", ".join(f"my/{c}" for c in "abcdefghij") + ", ..."
     )
 
 
@@ -296,8 +296,8 @@ def test_an_ambiguous_key_is_bound_only_when_the_framework_is_known() -> None:
     binding = Binding()
     assert binding.read({"train/entropy_loss": -0.7}) == {"train/entropy_loss": -0.7}
     assert hints([EntropyCollapseDetector()], binding) == [
-        "no entropy in what is logged (train/entropy_loss is entropy in "
-        "openrlhf, slime, sb3: say which by framework=...)"
+        "no entropy is logged (train/entropy_loss is entropy in "
+        "openrlhf, slime, sb3: set framework=...)"
     ]
 
 
@@ -352,8 +352,8 @@ def test_a_users_key_that_never_comes_is_said() -> None:
     binding = Binding(user_keys=said)
     binding.read({"my/kll": 0.1})
     assert hints([KLExplosionDetector()], binding) == [
-        "no my/kl in what is logged, which metrics.kl names; did you mean my/kll?",
-        "no beta in what is logged, which metrics.kl_coef names",
+        "metrics.kl names my/kl, which is not logged; did you mean my/kll?",
+        "metrics.kl_coef names beta, which is not logged",
     ]
 
 

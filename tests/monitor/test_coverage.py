@@ -21,7 +21,7 @@ def bound(**metrics: float) -> Binding:
 def test_a_detector_is_idle_without_its_metric_and_says_why() -> None:
     """One that is off says that."""
     detectors = [*DETECTORS, KLExplosionDetector(enabled=False)]
-    assert idle(detectors[:3], bound(kl=0.1)) == {"loss_nan": "idle: no loss in what is logged"}
+    assert idle(detectors[:3], bound(kl=0.1)) == {"loss_nan": "idle: no loss is logged"}
     assert idle(detectors[3:], bound(kl=0.1)) == {"kl_explosion": "off (enabled: false)"}
 
 

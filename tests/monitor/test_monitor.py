@@ -172,7 +172,7 @@ def test_a_rollback_is_recorded_and_said(capsys: pytest.CaptureFixture[str]) -> 
     klarm.finish()
     assert [line["step"] for line in logged("a") if line["type"] == "resume"] == [12]
     said = capsys.readouterr().err
-    assert "run a goes on at step 12; steps 12 to 19 are rolled back" in said
+    assert "run a continues at step 12; steps 12 to 19 are rolled back" in said
 
 
 def test_a_run_that_starts_over_is_told_that_a_new_run_needs_a_new_name(
@@ -182,12 +182,15 @@ def test_a_run_that_starts_over_is_told_that_a_new_run_needs_a_new_name(
     with klarm.init("a") as first:
         for step in range(5, 20):
             first.log({"kl": 0.1}, step)
-    for step, said in ((20, "run a goes on at step 20\n"), (5, "run a starts over: steps 5 to 20")):
+    for step, said in (
+        (20, "run a continues at step 20\n"),
+        (5, "run a starts over: steps 5 to 20"),
+    ):
         capsys.readouterr()
         with klarm.init("a") as again:
             again.log({"kl": 0.1}, step)
         shown = capsys.readouterr().err
-        assert "run a is known: its journal ends at step" in shown
+        assert "run a exists: its journal ends at step" in shown
         assert said in shown
         assert ("a new run needs a new name" in shown) == (step == 5)
         assert "run a ends after 1 step in this process" in shown
@@ -212,7 +215,7 @@ def test_a_run_in_which_nothing_is_watched_does_not_look_healthy(
     with klarm.init("a", metrics={"kl": "my/lk"}) as watched:
         for step in range(30):
             watched.log({"my/kl": 0.1, "learning_rate": 1e-6, "tokens": step}, step)
-    nothing = "nothing that is logged is known to a detector; it holds learning_rate, my/kl, tokens"
+    nothing = "no detector knows any of the metrics that are logged: learning_rate, my/kl, tokens"
     _, warning, hint, end = capsys.readouterr().err.splitlines()
     said = f"klarm: WARNING: nothing is watched: {nothing} (`klarm docs metrics`"
     assert warning.startswith(said)

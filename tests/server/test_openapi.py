@@ -90,7 +90,7 @@ def test_parameters_in_the_path_are_declared() -> None:
         (Parameter("a", "", "number"), "1e400"),
         (Parameter("a", "", "number"), "\u0661"),
         (Parameter("a", "", "flag"), "yes"),
-        (Parameter("a", "", "names", most=1), "a,b"),
+        (Parameter("a", "", "names", max_names=1), "a,b"),
         (Parameter("a", "", choices=("b",)), "c"),
         (Parameter("a", ""), "x" * 20_000),
         (Parameter("a", ""), "\0"),

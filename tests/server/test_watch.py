@@ -226,7 +226,7 @@ def test_an_index_of_a_later_klarm_is_built_again() -> None:
     watched.database.close()
     again = Watched()
     again.look()
-    assert "written by a later klarm: from_the_future" in again.said[0][1]
+    assert "written by a later version of klarm: from_the_future" in again.said[0][1]
     assert again.steps() == {"a": 1}
     again.database.close()
 
@@ -245,7 +245,7 @@ def test_a_full_disk_loses_nothing() -> None:
         watched.watch.look()
     assert watched.steps() == {"a": 1}
     assert [text for _, text in watched.said] == [
-        "the index cannot be written (database or disk is full): what is new is not shown"
+        "the index cannot be written (database or disk is full): new data is not shown"
     ]
     writer.execute("PRAGMA max_page_count = 1000000")
     watched.look()
@@ -273,7 +273,7 @@ def test_a_server_that_may_not_write_more_says_so_and_the_next_one_shows_all() -
             assert line, said
             said += line
             port = int(line.split()[1]) if line.startswith("port ") else port
-        assert "what is new is not shown" in said
+        assert "new data is not shown" in said
         client = Client(port)
         texts = [notice["text"] for notice in client.get("/status")["notices"]]
         assert any("the index cannot be written" in text for text in texts)

@@ -12,7 +12,7 @@ from klarm.plugins import CHANNELS as GROUP
 from klarm.plugins import PluginError, not_a_kind_of, plugins
 from klarm.settings import ConfigError
 
-# The class by the type, which is the name of its file; loaded when a channel of it is set up.
+# Maps each type, which is also the name of its file, to its class. It is imported when needed.
 CHANNELS: dict[str, str] = {
     "slack": "SlackChannel",
     "discord": "DiscordChannel",

@@ -1,4 +1,4 @@
-"""Everything else, through the apprise package (`klarm[apprise]`): one address, many services."""
+"""Many other services, through the apprise package (`klarm[apprise]`), which addresses by URL."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from klarm.channels.base import Channel, Receipt
 from klarm.channels.message import Message
 from klarm.settings import ConfigError, Secret, setting
 
-# Both write addresses to the log, tokens included.
-_TALKATIVE = ("apprise", "urllib3.connectionpool")
+# Both log URLs, including tokens.
+_LEAKING_LOGGERS = ("apprise", "urllib3.connectionpool")
 
-_RINGS = re.compile(r"(?<!\w)@(?=\w)|<(?=[!@#])")
+_MENTION = re.compile(r"(?<!\w)@(?=\w)|<(?=[!@#])")
 
 
 @dataclass(kw_only=True, repr=False)
 class AppriseChannel(Channel):
-    """Hands the message to apprise, which knows Teams, Telegram, Matrix, ntfy and many more."""
+    """Sends through apprise, which supports Teams, Telegram, Matrix, ntfy and many more."""
 
     type: ClassVar[str] = "apprise"
 
@@ -36,18 +36,20 @@ class AppriseChannel(Channel):
         import apprise
 
         self._service: Any = apprise.Apprise()
-        with _hushed(self):
+        with _secrets_hidden(self):
             understood = self._service.add(self._limited(apprise))
         if not understood:
-            raise ConfigError(".url is no address apprise understands (it is not shown)")
+            raise ConfigError(".url is not a URL that apprise understands (it is not shown)")
 
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:  # noqa: ARG002
-        """Have apprise send the message. It says only whether that worked."""
+        """Send the message. apprise only returns whether that worked."""
         kind = {"warning": "warning", "critical": "failure", "good": "success"}[message.mood]
         title = f"{'Test: ' if message.test else ''}{message.title}"
-        with _hushed(self) as said:
+        with _secrets_hidden(self) as said:
             done = self._service.notify(
-                body=_tamed(message.body), title=_tamed(title), notify_type=kind
+                body=_without_mentions(message.body),
+                title=_without_mentions(title),
+                notify_type=kind,
             )
         if not done:
             why = said[-1] if said else "apprise does not say why"
@@ -55,35 +57,35 @@ class AppriseChannel(Channel):
         return {}
 
     def _limited(self, apprise: Any) -> Any:
-        """Return the service with our timeouts, which apprise takes a connection and a read."""
+        """Return the service with klarm's timeout, applied to connecting and to reading."""
         service = apprise.Apprise.instantiate(self.url.reveal(), suppress_exceptions=True)
         if service is not None:
             service.socket_connect_timeout = service.socket_read_timeout = self.timeout_seconds
         return service or ""
 
 
-def _tamed(text: str) -> str:
-    """Return a text in which no name is rung: apprise passes them on, and services look for them.
+def _without_mentions(text: str) -> str:
+    """Return a text in which services find no mentions such as @here, which would notify people.
 
-    >>> _tamed("@here <!channel> a@b.org") == "@\u200bhere <\u200b!channel> a@b.org"
+    >>> _without_mentions("@here <!channel> a@b.org") == "@\u200bhere <\u200b!channel> a@b.org"
     True
     """
-    return _RINGS.sub("\\g<0>\u200b", text)
+    return _MENTION.sub("\\g<0>\u200b", text)
 
 
 @contextlib.contextmanager
-def _hushed(channel: Channel) -> Iterator[list[str]]:
-    """Keep the channel's secrets out of what is logged meanwhile, and collect the warnings."""
+def _secrets_hidden(channel: Channel) -> Iterator[list[str]]:
+    """Hide the channel's secrets in log messages during the block, and collect the warnings."""
     said: list[str] = []
 
     def clean(record: logging.LogRecord) -> bool:
         record.msg, record.args = channel.hide_secrets(record.getMessage()), ()
-        record.exc_info = record.exc_text = None  # their texts hold addresses too
+        record.exc_info = record.exc_text = None  # the text of exceptions contains URLs, too
         if record.levelno >= logging.WARNING:
             said.append(str(record.msg))
         return True
 
-    loggers = [logging.getLogger(name) for name in _TALKATIVE]
+    loggers = [logging.getLogger(name) for name in _LEAKING_LOGGERS]
     for logger in loggers:
         logger.addFilter(clean)
     try:

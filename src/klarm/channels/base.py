@@ -1,4 +1,4 @@
-"""What every channel is: settings as fields, and one method that sends."""
+"""The base class of channels: settings as fields, and one method that sends."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from klarm.settings import ConfigError, Secret, check_settings, setting, setting
 _MAX_REASON, _MAX_READ = 300, 8_192
 _ID = re.compile(r"[\w.:-]{1,100}", re.ASCII)
 
-# What a service gave back that is needed to change or follow up what was sent: a thread, an id.
+# What a service returned that is needed to edit or follow up a message, such as a thread or an id.
 Receipt = dict[str, str]
-# What a channel does with events that ring nobody (settled, reopened, ended): it does nothing, it
-# edits what it sent before, or it posts them like any other.
+# What a channel does with events that notify nobody (settled, reopened, ended): nothing, edit the
+# message it sent before, or post them like any other event.
 Updates = Literal["none", "edits", "posts"]
 
 
 class NotDelivered(Exception):  # noqa: N818
-    """A message did not get through. Says why, and whether another try may help."""
+    """A message was not delivered. It says why, and whether a retry may help."""
 
     def __init__(self, reason: str, *, retry: bool, after_seconds: float | None = None) -> None:
         super().__init__(reason)
-        self.reason = reason  # never with a secret in it
+        self.reason = reason  # without any secret
         self.retry = retry
-        self.after_seconds = after_seconds  # what the service asked for
+        self.after_seconds = after_seconds  # the pause that the service asked for
 
 
 @dataclass(kw_only=True, repr=False)
 class Channel(ABC):
-    """Somewhere people are told. Subclasses are keyword-only dataclasses: fields are settings.
+    """A way to notify people. Subclasses are keyword-only dataclasses whose fields are settings.
 
-    `send` is called on the delivery thread, one message at a time. Retries, order and what was
-    sent already are not a channel's business.
+    `send` is called on the delivery thread, one message at a time. Delivery handles retries, order
+    and deduplication.
     """
 
-    type: ClassVar[str]  # = file name = docs page: "slack"
+    type: ClassVar[str]  # such as "slack"; also the name of the file and of the docs page
 
-    name: str = ""  # what the user calls it in klarm.yaml
+    name: str = ""  # the user's name for it in klarm.yaml
     timeout_seconds: float = setting(10.0, "how long a service may take to answer", above=0)
 
     def __post_init__(self) -> None:
@@ -64,32 +64,34 @@ class Channel(ABC):
         except ConfigError as error:
             raise ConfigError(f"{where}{error}") from None
 
-    def _check(self) -> None:  # noqa: B027  # most have nothing to add
-        """Raise ConfigError, as `.setting what is wrong`, where settings do not go together."""
+    def _check(self) -> None:  # noqa: B027  # optional
+        """Raise ConfigError, as `.setting what is wrong`, if settings contradict each other."""
 
     def _check_ascii(self, *names: str) -> None:
-        """Raise ConfigError for a login or token with characters that no protocol takes there."""
+        """Raise ConfigError for a login or token with characters that no protocol accepts."""
         for name in names:
             value = getattr(self, name)
             if not (value.reveal() if isinstance(value, Secret) else value).isascii():
-                raise ConfigError(f".{name} may hold ASCII only (what was given is not shown)")
+                raise ConfigError(
+                    f".{name} may contain only ASCII characters (what was given is not shown)"
+                )
 
     @abstractmethod
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:
         """Deliver a message, or raise NotDelivered.
 
-        `earlier` is what was returned for the incident's earlier messages here, the latest on top;
-        empty if there was none.
+        `earlier` merges the receipts of the incident's earlier messages on this channel, later ones
+        overriding earlier ones. It is empty if there were none.
         """
 
     @property
     def updates(self) -> Updates:
-        """What it does with events that ring nobody."""
+        """What the channel does with events that notify nobody."""
         return "none"
 
     @property
     def to_check(self) -> str:
-        """Which settings to look at if a service does not let us in: its address, its token."""
+        """The settings to check if a service denies access, such as its URL or token."""
         return ", ".join(
             name
             for name, declared in settings_of(type(self)).items()
@@ -98,7 +100,7 @@ class Channel(ABC):
         )
 
     def hide_secrets(self, text: str) -> str:
-        """Return a text that may come from anywhere without the secrets of this channel."""
+        """Return a text without the secrets of this channel."""
         for name in settings_of(type(self)):
             value = getattr(self, name)
             if isinstance(value, Secret):
@@ -108,13 +110,13 @@ class Channel(ABC):
         return text
 
     def _private_texts(self) -> Iterable[str]:
-        """Return what may be a secret in a setting that holds more than one text."""
+        """Return the possible secrets in settings that contain more than one text."""
         return ()
 
     def answered_id(self, answer: object) -> str:
-        """Return an id that a service gave; nothing if it is no plain id, or gives a secret away.
+        """Return an id from a service's answer, or "" if it is malformed or reveals a secret.
 
-        It is recorded, and printed by `klarm test-alert`.
+        The id is recorded, and `klarm test-alert` prints it.
         """
         text = str(answer) if isinstance(answer, str) or type(answer) is int else ""
         return text if _ID.fullmatch(text) and self.hide_secrets(text) == text else ""
@@ -129,4 +131,4 @@ class Channel(ABC):
         return NotDelivered(line[:_MAX_REASON], retry=retry, after_seconds=after_seconds)
 
     def __repr__(self) -> str:
-        return f"<{self.type} channel {self.name}>"  # no setting: some are secrets
+        return f"<{self.type} channel {self.name}>"  # without settings: some are secret

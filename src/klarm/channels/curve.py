@@ -1,4 +1,4 @@
-"""The curve of an incident as a picture, where matplotlib (`klarm[report]`) is installed."""
+"""Draws the curve of an incident as a picture, if matplotlib (`klarm[report]`) is installed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ FILE_NAME = "curve.png"
 _COLOURS = {"warning": "#d98e04", "critical": "#c62828"}
 _MIN_VALUES = 3
 _MAX_NAME = 80
-_WIDE = 30.0  # so many times the usual hides it on a linear scale
+_LOG_SCALE_RATIO = 30.0  # if the peak exceeds the median this much, a linear scale hides the rest
 
 
 def curve_png(message: Message) -> bytes | None:
-    """Return the metric's last values as a PNG; nothing where it cannot be drawn.
+    """Return the last values of the metric as a PNG; None if it cannot be drawn.
 
-    A picture is a courtesy: whatever fails here must not keep the message from being sent.
+    The picture is optional: no failure here may prevent the message from being sent.
     """
     points = [(step, value) for step, value in message.curve if math.isfinite(value)]
     if len(points) < _MIN_VALUES:
@@ -30,7 +30,7 @@ def curve_png(message: Message) -> bytes | None:
 
 
 def _draw(message: Message, points: list[tuple[int, float]]) -> bytes:
-    # Without pyplot, which keeps global state and is not for threads.
+    # pyplot is avoided, because it has global state and is not thread-safe.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -58,10 +58,10 @@ def _draw(message: Message, points: list[tuple[int, float]]) -> bytes:
     for step, value in message.curve:
         if not math.isfinite(value):
             axes.axvline(step, color=colour, linewidth=0.8, linestyle=":")
-    if min(values) > 0 and max(values) > _WIDE * median(values):
+    if min(values) > 0 and max(values) > _LOG_SCALE_RATIO * median(values):
         axes.set_yscale("log")
     axes.set_xlabel("step", fontsize=8)
-    # A dollar sign would begin a formula, and the font has not every letter.
+    # A dollar sign would begin a formula, and the font does not have every letter.
     title = f"{message.metric}, {one_line(message.run, _MAX_NAME)}".replace("$", r"\$")
     known = title.encode("latin-1", "replace").decode("latin-1")
     axes.set_title(known, loc="left", fontsize=9)

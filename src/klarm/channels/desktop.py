@@ -1,4 +1,4 @@
-"""The desktop of whoever runs klarm: a notification, or else the terminal and its bell."""
+"""The desktop of the user who runs klarm: a notification, or else a line and a bell on stderr."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from klarm.channels.message import Message, one_line
 from klarm.terminal import write_stderr
 
 _MAX_TEXT = 300
-# The text comes as arguments, so that nothing in it is taken for a script.
+# The text is passed as arguments, so that none of it is executed as a script.
 _SCRIPT = (
     "on run argv",
     "display notification (item 2 of argv) with title (item 1 of argv)",
@@ -55,14 +55,14 @@ class DesktopChannel(Channel):
             )
         except (OSError, subprocess.SubprocessError):
             return False
-        return done.returncode == 0  # not so on a machine without a session
+        return done.returncode == 0  # it fails on a machine without a desktop session
 
 
 def _commands(title: str, text: str, urgent: bool) -> list[list[str]]:
     urgency = "critical" if urgent else "normal"
     script = [part for line in _SCRIPT for part in ("-e", line)]
     return [
-        # Its body, not its title, may hold markup.
+        # notify-send interprets markup in the body, but not in the title.
         ["notify-send", "-a", "klarm", "-u", urgency, "--", title, html.escape(text, quote=False)],
         ["osascript", *script, title, text],
     ]

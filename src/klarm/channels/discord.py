@@ -1,4 +1,4 @@
-"""Discord: a webhook whose first message of an incident is kept up to date."""
+"""Discord: a webhook that keeps the first message of an incident up to date."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from klarm.settings import ConfigError, Secret, setting
 from klarm.types import RINGING
 
 # https://discord.com/developers/docs/resources/message#embed-object-embed-limits
-MOST_CONTENT, MOST_TITLE, MOST_DESCRIPTION = 2_000, 256, 4_096
-MOST_FIELDS, MOST_NAME, MOST_VALUE, MOST_IN_ALL = 25, 256, 1_024, 6_000
-_MEANS_SOMETHING = set("\\*_~`|<>#[]")
+MAX_CONTENT, MAX_TITLE, MAX_DESCRIPTION = 2_000, 256, 4_096
+MAX_FIELDS, MAX_NAME, MAX_VALUE, MAX_TOTAL = 25, 256, 1_024, 6_000
+_MARKUP = set("\\*_~`|<>#[]")
 _COLOURS = {"warning": 0xD98E04, "critical": 0xC62828, "good": 0x2E7D32}
-# No name in a message rings anybody, whatever it is.
-_NOBODY: dict[str, list[str]] = {"parse": []}
+# No mention in a message notifies anybody.
+_NO_MENTIONS: dict[str, list[str]] = {"parse": []}
 _BOUNDARY = "klarm-4d2b8f0c7a1e"
 
 
@@ -31,12 +31,12 @@ _BOUNDARY = "klarm-4d2b8f0c7a1e"
 class DiscordChannel(Channel):
     """Posts an embed, and edits it whenever the incident changes.
 
-    An edit makes no sound, so what needs somebody is also posted as one new line.
+    An edit notifies nobody, so events that need attention are also posted as one new line.
     """
 
     type: ClassVar[str] = "discord"
 
-    webhook_url: Secret = setting(Secret(), "address of the channel's webhook")
+    webhook_url: Secret = setting(Secret(), "URL of the channel's webhook")
 
     def _check(self) -> None:
         if not self.webhook_url:
@@ -53,7 +53,7 @@ class DiscordChannel(Channel):
         payload, image = discord_payload(message), curve_png(message)
         if image is not None:
             payload["embeds"][0]["image"] = {"url": f"attachment://{FILE_NAME}"}
-        # On an edit, this also takes away the picture there was.
+        # On an edit, this also removes the previous picture.
         payload["attachments"] = [] if image is None else [{"id": 0, "filename": FILE_NAME}]
         known = earlier.get("id", "")
         if known:
@@ -61,14 +61,14 @@ class DiscordChannel(Channel):
             if answer.status != 404:
                 stays_bad = message.event == "resolved" and not message.over
                 if message.event == "escalated" or stays_bad or message.repeat:
-                    line = fit(message.title, MOST_CONTENT, _escape)
-                    self._call("POST", "", {"content": line, "allowed_mentions": _NOBODY})
+                    line = fit(message.title, MAX_CONTENT, _escape)
+                    self._call("POST", "", {"content": line, "allowed_mentions": _NO_MENTIONS})
                 return {"id": known}
         if message.event not in RINGING:
-            return dict(earlier)  # a new message would ring
+            return dict(earlier)  # a new message would notify people
         answer = self._call("POST", "", payload, image)
         if answer.status == 404:
-            reason = f"Discord knows no such webhook (404, check {self.to_check})"
+            reason = f"Discord does not know this webhook (404, check {self.to_check})"
             raise self.not_delivered(reason, retry=False)
         return {"id": self.answered_id(answer.json(self).get("id"))}
 
@@ -88,39 +88,39 @@ class DiscordChannel(Channel):
 def discord_payload(message: Message) -> dict[str, Any]:
     """Return a message as one embed."""
     title = f"{'Test: ' if message.test else ''}{message.title}"
-    description = fit(message.summary or message.body, MOST_DESCRIPTION - 200, _escape)
+    description = fit(message.summary or message.body, MAX_DESCRIPTION - 200, _escape)
     if message.sparkline:
         drawn = message.drawn.replace("`", "'")
         description += f"\n```\n{fit(drawn, 150)}\n```"
     embed: dict[str, Any] = {
-        "title": fit(title, MOST_TITLE, _escape),
+        "title": fit(title, MAX_TITLE, _escape),
         "description": description,
         "color": _COLOURS[message.mood],
         "fields": [],
     }
     fields = dict(message.fields)
-    # For the address of a host without a dot, such as localhost, it refuses the whole message.
+    # Discord rejects the whole message if the host of the URL has no dot, such as localhost.
     if is_link(message.link) and "." in str(urlsplit(message.link).hostname).strip("."):
         embed["url"] = message.link
     else:
         fields["Link"] = message.link
-    left = MOST_IN_ALL - width(embed["title"]) - width(description)
-    told = [(n, v) for n, v in fields.items() if n.strip() and v.strip()]
-    for name, value in told[:MOST_FIELDS]:
+    left = MAX_TOTAL - width(embed["title"]) - width(description)
+    shown = [(n, v) for n, v in fields.items() if n.strip() and v.strip()]
+    for name, value in shown[:MAX_FIELDS]:
         field = {
-            "name": fit(name, MOST_NAME, _escape),
-            "value": fit(value, MOST_VALUE, _escape),
+            "name": fit(name, MAX_NAME, _escape),
+            "value": fit(value, MAX_VALUE, _escape),
             "inline": False,
         }
         left -= width(field["name"]) + width(field["value"])  # type: ignore[arg-type]
         if left < 0:
             break
         embed["fields"].append(field)
-    return {"embeds": [embed], "allowed_mentions": _NOBODY}
+    return {"embeds": [embed], "allowed_mentions": _NO_MENTIONS}
 
 
 def _escape(character: str) -> str:
-    return f"\\{character}" if character in _MEANS_SOMETHING else character
+    return f"\\{character}" if character in _MARKUP else character
 
 
 def _multipart(payload: bytes, image: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""E-mail over SMTP: plain text and HTML, the curve in it, one thread an incident."""
+"""E-mail over SMTP: plain text and HTML with the curve, one thread per incident."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from klarm.channels.curve import FILE_NAME, curve_png
 from klarm.channels.http import why
 from klarm.channels.message import Message, one_line
 from klarm.channels.sockets import NotResolvedError, connector, end_by, tls_context
-from klarm.settings import SHORTEST_PIECE, ConfigError, Names, Secret, as_given, hide, setting
+from klarm.settings import MIN_PIECE, ConfigError, Names, Secret, as_given, hide, setting
 
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}
 _MAX_SUBJECT = 200
@@ -28,12 +28,12 @@ _COLOURS = {"warning": "#d98e04", "critical": "#c62828", "good": "#2e7d32"}
 
 @dataclass(kw_only=True, repr=False)
 class EmailChannel(Channel):
-    """Sends mail through a server. Later mails about an incident are answers to its first."""
+    """Sends mail through a server. Later mails about an incident are replies to the first."""
 
     type: ClassVar[str] = "email"
 
     host: str = setting("", "the mail server")
-    port: int = setting(0, "its port (0: 587, 465 or 25, as security is)", at_least=0)
+    port: int = setting(0, "port (0: 587, 465 or 25, depending on security)", at_least=0)
     security: str = setting(
         "starttls", "how the connection is encrypted", choices=("starttls", "tls", "none")
     )
@@ -49,7 +49,7 @@ class EmailChannel(Channel):
                 raise ConfigError(f".{name} must be set")
         for address in (self.sender, *self.recipients):
             if "@" not in parseaddr(address)[1] or not address.isprintable():
-                raise ConfigError(f": {as_given(address)} is no mail address")
+                raise ConfigError(f": {as_given(address)} is not a mail address")
         if bool(self.username) != bool(self.password):
             raise ConfigError(" needs username and password, or neither")
         self._check_ascii("username", "password")
@@ -58,18 +58,18 @@ class EmailChannel(Channel):
                 tls_context(self.ca_file)
             except (OSError, ssl.SSLError):
                 raise ConfigError(
-                    f".ca_file {as_given(self.ca_file)} holds no certificates"
+                    f".ca_file {as_given(self.ca_file)} contains no certificates"
                 ) from None
 
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:
-        """Send the message, as an answer to the earlier one."""
+        """Send the message, as a reply to the earlier one if there is one."""
         mail = compose(message, self.sender, self.recipients, earlier.get("message_id", ""))
         failure = None
         try:
             refused = self._hand_over(mail)
         except (OSError, ValueError, smtplib.SMTPException) as error:
             failure = self._failure(error)
-        if failure is not None:  # raised here, so that nothing of smtplib's hangs on to it
+        if failure is not None:  # raised here, so that it does not refer to errors of smtplib
             raise failure
         receipt = {"message_id": earlier.get("message_id") or str(mail["Message-ID"])}
         if refused:
@@ -85,8 +85,8 @@ class EmailChannel(Channel):
                 server.ehlo_or_helo_if_needed()
                 if not server.has_extn("starttls"):
                     raise smtplib.SMTPNotSupportedError(
-                        "it offers no STARTTLS, so nothing is sent (security: none would send in "
-                        "the clear)"
+                        "it does not offer STARTTLS, so nothing is sent (security: none would send "
+                        "unencrypted)"
                     )
                 server.starttls(context=context)
                 end_by(server.sock, ends)
@@ -111,37 +111,37 @@ class EmailChannel(Channel):
             return self._refusal(what, error.smtp_code, error.smtp_error)
         if isinstance(error, smtplib.SMTPNotSupportedError):
             return self.not_delivered(f"{self._where}: {error}{self._remedy()}", retry=False)
-        # smtplib says of everything else that the server disconnected.
+        # smtplib reports every other error as a disconnect of the server.
         cause = error.__context__ if isinstance(error, smtplib.SMTPException) else error
         said = why(cause) if isinstance(cause, Exception) else "the connection broke"
         return self.not_delivered(f"{self._where}: {said}{self._remedy(cause)}", retry=True)
 
     def _remedy(self, cause: object = None) -> str:
-        """Say what to look at: ports and encryption are often mixed up."""
+        """Return what to check: ports and encryption are often mixed up."""
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return "; ca_file names an authority of your own"
+            return "; for a certificate authority of your own, set ca_file"
         if isinstance(cause, socket.gaierror | NotResolvedError):
             return "; check host"
         return f"; with security {self.security}: port 587 goes with starttls, 465 with tls"
 
     def _refusal(self, what: str, code: int, said: bytes | str) -> NotDelivered:
         text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
-        if len(self.username) >= SHORTEST_PIECE:  # no secret, but nobody else's business either
+        if len(self.username) >= MIN_PIECE:  # not a secret, but private
             text = hide({self.username}, text)
-        # 4xx passes, 5xx does not (RFC 5321); below is no answer of a mail server at all.
+        # 4xx is temporary, 5xx permanent (RFC 5321); other codes are not from a mail server.
         return self.not_delivered(
             f"{self._where} refused {what}: {code} {text}", retry=not 500 <= code < 600
         )
 
 
 class _Conversation(smtplib.SMTP):
-    """Talks to a server until a last moment, encrypted from the start if there is a context."""
+    """An SMTP session with a deadline, encrypted from the start if there is a context."""
 
     def __init__(
         self, address: tuple[str, int], ends: float, context: ssl.SSLContext | None
     ) -> None:
         self._ends, self._context = ends, context
-        # Named here: smtplib would ask the resolver, which may take its time.
+        # Without a name, smtplib would ask the resolver, which may take long.
         name = socket.gethostname()
         plain = name.isascii() and name.replace("-", "").replace(".", "").isalnum()
         super().__init__(*address, local_hostname=name if plain else "localhost")
@@ -154,19 +154,19 @@ class _Conversation(smtplib.SMTP):
         return sock
 
     def __exit__(self, *_: object) -> None:
-        """Leave without waiting for a farewell: the mail is taken or it is not."""
+        """Close without QUIT: the server has accepted the mail by now, or has not."""
         self.close()
 
 
 def worst(refused: Mapping[str, tuple[int, bytes]]) -> tuple[int, bytes]:
-    """Return the refusal that another try may change, if there is one, else any."""
+    """Return a refusal that a retry may change, if there is one, else any."""
     return min(refused.values(), key=lambda refusal: refusal[0])
 
 
 def compose(
     message: Message, sender: str, recipients: tuple[str, ...], answer_to: str = ""
 ) -> EmailMessage:
-    """Return a message as a mail, with nothing of it in a header but one line."""
+    """Return a message as a mail. Text in headers is limited to one line."""
     mail = EmailMessage(policy=SMTP)
     test = "Test: " if message.test else ""
     mail["Subject"] = one_line(f"[klarm] {test}{message.title}", _MAX_SUBJECT)
@@ -175,9 +175,9 @@ def compose(
     mail["Date"] = formatdate()
     domain = parseaddr(sender)[1].rpartition("@")[2]
     mail["Message-ID"] = make_msgid("klarm", domain=domain)
-    if message.message_id:  # what is sent again because an answer was lost is shown once
+    if message.message_id:  # mail programs show a mail once even if it was sent twice
         mail.replace_header("Message-ID", f"<{message.message_id}.klarm@{domain}>")
-    mail["Auto-Submitted"] = "auto-generated"  # no answers from people on holiday (RFC 3834)
+    mail["Auto-Submitted"] = "auto-generated"  # prevents out-of-office replies (RFC 3834)
     if answer_to:
         mail["In-Reply-To"] = mail["References"] = one_line(answer_to)
     mail.set_content(f"{message.title}\n\n{message.body}\n")

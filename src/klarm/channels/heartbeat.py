@@ -1,6 +1,6 @@
-"""A heartbeat: an address that is called while a run makes progress, so that silence is noticed.
+"""A heartbeat: a URL that is called while a run makes progress; if calls stop, an alarm is raised.
 
-As Healthchecks, Dead Man's Snitch, Cronitor and Uptime Kuma want it: a plain GET.
+It is a plain GET, as Healthchecks, Dead Man's Snitch, Cronitor and Uptime Kuma expect it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from klarm.settings import ConfigError, Secret, setting
 
 @dataclass(kw_only=True, repr=False)
 class HeartbeatChannel(Channel):
-    """Calls an address. It is told of no incident; `delivery/heartbeat` calls it."""
+    """Calls a URL. It gets no incidents; `delivery/heartbeat` uses it."""
 
     type: ClassVar[str] = "heartbeat"
 
-    url: Secret = setting(Secret(), "address to call")
-    every_minutes: float = setting(5.0, "how often, if steps were logged since", above=0)
+    url: Secret = setting(Secret(), "URL to call")
+    every_minutes: float = setting(5.0, "minutes between calls, while steps are logged", above=0)
 
     def _check(self) -> None:
         if not self.url:
@@ -30,10 +30,10 @@ class HeartbeatChannel(Channel):
         check_url(self.url.reveal(), "url")
 
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:  # noqa: ARG002
-        """Call the address, whatever the message says: `klarm test-alert` tries it so."""
+        """Call the URL, whatever the message says. `klarm test-alert` uses this."""
         self.beat()
         return {}
 
     def beat(self) -> None:
-        """Call the address, or raise NotDelivered."""
+        """Call the URL, or raise NotDelivered."""
         request(self, "GET", self.url.reveal(), b"", {})

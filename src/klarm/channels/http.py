@@ -1,6 +1,6 @@
-"""One HTTP request of a channel: bounded in time and size, verified, never redirected.
+"""One HTTP request of a channel: limited in time and size, verified, without redirects.
 
-By the standard library: klarm brings no HTTP client into other people's environments.
+It uses the standard library, so that klarm adds no HTTP client to the user's environment.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from klarm.channels.sockets import NotResolvedError, connector, end_by, seconds_
 from klarm.settings import ConfigError, shown
 from klarm.version import __version__
 
-_LARGEST_ANSWER = 64 * 1024
-_LARGEST_READ, _LARGEST_TOLD = 4_096, 200
-# That the service is busy or broken, and may not be later.
-_WORTH_A_RETRY = {408, 425, 429}
-# That nobody is let in, or that there is nothing at the address.
-_NOT_LET_IN = {401, 403, 404, 410}
+_MAX_ANSWER = 64 * 1024
+_MAX_SEARCHED, _MAX_SHOWN = 4_096, 200  # of an error answer
+# The service is busy; so it is worth a retry.
+_RETRY_STATUSES = {408, 425, 429}
+# Access is denied, or there is nothing at the URL.
+_ACCESS_STATUSES = {401, 403, 404, 410}
 _MAX_WAIT = 24 * 3600.0
 
 
 class Answer(NamedTuple):
-    """What a service answered."""
+    """The answer of a service."""
 
     status: int
     headers: Mapping[str, str]
-    body: bytes  # its beginning, if it is very long
+    body: bytes  # only the beginning, if it is very long
 
     def json(self, channel: Channel) -> dict[str, Any]:
-        """Return the object in it; not to find one means that somebody else answered."""
+        """Return the JSON object in the body. Without one, something else than the API answered."""
         try:
             found = msgspec.json.decode(self.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -62,9 +62,9 @@ def request(
     *,
     accept: tuple[int, ...] = (),
 ) -> Answer:
-    """Return the answer of a service that took the request; raise NotDelivered otherwise.
+    """Return the answer of a service that accepted the request; raise NotDelivered otherwise.
 
-    Statuses in `accept` are answers too. Whatever is raised holds no secret of the channel.
+    Statuses in `accept` are returned as well. Exceptions contain no secret of the channel.
     """
     ends = time.monotonic() + channel.timeout_seconds
     where = shown(url)
@@ -73,21 +73,21 @@ def request(
         answer = _exchange(method, url, body, headers, ends)
     except (OSError, http.client.HTTPException, ValueError) as error:
         failed = why(error)
-    if answer is None:  # raised here, so that nothing of urllib's hangs on to it, nor a socket
+    if answer is None:  # raised here, so that it does not refer to errors or sockets of urllib
         raise channel.not_delivered(f"{where}: {failed}", retry=True)
     if 200 <= answer.status < 300 or answer.status in accept:
         return answer
     if 300 <= answer.status < 400:
         reason = f"{where} answered {answer.status}, a redirect, which is not followed"
         raise channel.not_delivered(reason, retry=False)
-    beginning = answer.body[:_LARGEST_READ].decode("utf-8", "replace")
-    said = channel.hide_secrets(beginning)[:_LARGEST_TOLD]
-    told = f"{answer.status}"
-    if answer.status in _NOT_LET_IN and channel.to_check:  # first: what follows may be cut
-        told += f" (check {channel.to_check})"
+    beginning = answer.body[:_MAX_SEARCHED].decode("utf-8", "replace")
+    said = channel.hide_secrets(beginning)[:_MAX_SHOWN]
+    status = f"{answer.status}"
+    if answer.status in _ACCESS_STATUSES and channel.to_check:  # first: the rest may be cut off
+        status += f" (check {channel.to_check})"
     raise channel.not_delivered(
-        f"{where} answered {told}: {said or http.client.responses.get(answer.status)}",
-        retry=answer.status in _WORTH_A_RETRY or answer.status >= 500,
+        f"{where} answered {status}: {said or http.client.responses.get(answer.status)}",
+        retry=answer.status in _RETRY_STATUSES or answer.status >= 500,
         after_seconds=retry_after(answer.headers.get("Retry-After"), time.time()),
     )
 
@@ -101,9 +101,10 @@ def post_json(
 
 
 def check_url(value: str, name: str, *, login_goes: str = "") -> None:
-    """Raise ConfigError, without the value, unless it is an address that can be called.
+    """Raise ConfigError, without showing the value, unless it is a valid HTTP URL.
 
-    A login in it would be taken for a part of the host. `login_goes` says where one belongs.
+    A login in the URL would be mistaken for a part of the host. `login_goes` says where a login
+    belongs instead.
     """
     try:
         parts = urlsplit(value)
@@ -113,18 +114,18 @@ def check_url(value: str, name: str, *, login_goes: str = "") -> None:
         good = login = False
     if login:
         raise ConfigError(
-            f".{name} holds a login (name:password@host), which is not supported"
+            f".{name} contains a login (name:password@host), which is not supported"
             f"{login_goes} (what was given is not shown)"
         )
     if not good or not value.isascii() or not value.isprintable() or " " in value:
         raise ConfigError(
-            f".{name} must be an address that begins with https:// or http:// "
+            f".{name} must be a URL that begins with https:// or http:// "
             "(what was given is not shown)"
         )
 
 
 def retry_after(value: str | None, now: float) -> float | None:
-    """Return the seconds a service asks to wait, given as such or as a date.
+    """Return the seconds that a service asks to wait, from a Retry-After number or date.
 
     >>> retry_after("30", 0), retry_after("Thu, 01 Jan 1970 00:01:00 GMT", 0)
     (30.0, 60.0)
@@ -148,19 +149,19 @@ def _exchange(
 ) -> Answer:
     sent = {"User-Agent": f"klarm/{__version__}", "Connection": "close", **headers}
     call = urllib.request.Request(url, data=body, headers=sent, method=method)
-    # Nothing else: no redirects, no files, and a status is no exception.
+    # Only these handlers: no redirects, no files, and error statuses raise no exception.
     opener = urllib.request.OpenerDirector()
     for handler in (urllib.request.ProxyHandler(), _Handler(ends)):
         opener.add_handler(handler)
     response = opener.open(call, timeout=seconds_until(ends))
     if response is None:
-        raise ValueError("not an http or https address")
+        raise ValueError("not an http or https URL")
     with response:
-        return Answer(response.status, response.headers, response.read(_LARGEST_ANSWER))
+        return Answer(response.status, response.headers, response.read(_MAX_ANSWER))
 
 
 class _Handler(urllib.request.AbstractHTTPHandler):
-    """Opens connections that end in time."""
+    """Opens connections that end before a deadline."""
 
     def __init__(self, ends: float) -> None:
         super().__init__()
@@ -195,7 +196,7 @@ class _Secured(http.client.HTTPSConnection):
 
 
 def why(error: Exception) -> str:
-    """Say what went wrong in words of ours: texts of urllib quote addresses."""
+    """Describe an error in klarm's own words, because messages of urllib quote URLs."""
     cause = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(cause, NotResolvedError):
         return "its name was not resolved in time"
@@ -210,7 +211,7 @@ def why(error: Exception) -> str:
     if isinstance(cause, ConnectionRefusedError):
         return "it refused the connection"
     if isinstance(cause, http.client.InvalidURL | ValueError):
-        return "the address cannot be called"
+        return "the URL is invalid"
     if isinstance(cause, ConnectionError | http.client.HTTPException):
         return f"the connection broke ({type(cause).__name__})"
     if str(cause).startswith("Tunnel connection failed"):

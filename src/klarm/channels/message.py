@@ -1,4 +1,4 @@
-"""The message: what people are told of one event, the same on every channel."""
+"""The message about one event, with the same content on every channel."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from klarm.channels.sparkline import sparkline
 from klarm.incidents import advice, headline, is_alarm, is_undone, metric_of, number, title, why
 from klarm.types import Event, EventKind, Reason, Severity
 
-_MAX_LINE = 1000  # of what others wrote: a run's name, a path, a detector's sentence
-_MAX_NAME = 80  # of a run in a title, where the rest must be seen too
-MOST_POINTS = 200  # of a curve
+_MAX_LINE = 1000  # characters of text from elsewhere: the name of a run, a path, an alert
+_MAX_NAME = 80  # characters of the run's name in a title, which must leave room for the rest
+MAX_POINTS = 200  # of a curve
 
-# How an incident is resolved since journal format 2; before, one could end without recovery.
+# The reasons for which incidents are resolved since journal format 2.
 ENDINGS: tuple[Reason, ...] = ("recovered", "accepted", "closed", "superseded", "rolled_back")
 
 _LATE = "Sent late"
@@ -24,10 +24,10 @@ Mood = Literal["warning", "critical", "good"]
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """What one event has to say, ready to be laid out by a channel.
+    """The content of a message about one event, which a channel formats.
 
     Everything is plain text and safe to show; what is not known is empty. A channel decides how
-    it looks, never what it says.
+    the message looks, never what it says.
     """
 
     run: str
@@ -36,71 +36,71 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     signal: str
     severity: Severity
     step: int
-    title: str  # one line: which run, how bad, on what, what became of it, since when
+    title: str  # one line: run, severity, signal, what happened, since when
     body: str  # a few lines: since when, numbers, what else moved, what to do
-    # The parts of the body, for services that show fields: name -> value, in order.
+    # The parts of the body as name -> value, in order, for services that show fields.
     fields: dict[str, str] = {}
-    sparkline: str = ""  # the metric's last values, as characters
-    curve: list[tuple[int, float]] = []  # the same as step and value, for those that can draw
-    metric: str = ""  # what the peak and the curve are of
+    sparkline: str = ""  # the last values of the metric, as characters
+    curve: list[tuple[int, float]] = []  # the same as (step, value), for channels that can draw
+    metric: str = ""  # the metric of the peak and of the curve
     link: str = ""  # to the page of the run
     test: bool = False  # sent by `klarm test-alert`
-    summary: str = ""  # the body's first line: the numbers, or what became of it
+    summary: str = ""  # the first line of the body: the numbers, or how the incident ended
     started: int = 0  # the step of the incident's first alert
-    time: float = 0.0  # of the event; Unix time
-    recovered: bool = True  # false if it is over but its metric stays near its worst
-    id: str = ""  # of the incident, unique for good
-    ending: str = ""  # how it was resolved, one of ENDINGS; empty in runs of format 1
+    time: float = 0.0  # Unix time of the event
+    recovered: bool = True  # False if the incident ended but its metric stays near its worst
+    id: str = ""  # of the incident, unique across runs
+    ending: str = ""  # why it was resolved, one of ENDINGS; empty in runs of format 1
     reason: str = ""  # why it changed: a Reason, or a sentence from a journal of format 1
-    why: str = ""  # the same as a sentence
-    repeat: int = 0  # which reminder it is; 0: none
-    message_id: str = ""  # the same whenever this message is tried; another for every other one
+    why: str = ""  # the reason as a sentence
+    repeat: int = 0  # the number of the reminder; 0 if it is not a reminder
+    message_id: str = ""  # unique per message, and the same for every attempt to send it
 
     @property
     def drawn(self) -> str:
-        """The sparkline with what it shows: from which value to which, over which steps."""
+        """The sparkline with its metric, its first and last value and its steps."""
         if not self.sparkline:
             return ""
         return f"{self.metric} {self.sparkline}  {_span(self.curve)}".rstrip()
 
     @property
     def mood(self) -> Mood:
-        """How it should look: good only if the trouble is over and gone."""
+        """How the message should look: good only if the incident ended well."""
         if self.event != "resolved":
             return self.severity
         return "good" if self.over else "warning"
 
     @property
     def over(self) -> bool:
-        """Whether it is resolved for good: a pager may close it."""
+        """Whether the incident is resolved for good, so that a pager may close it."""
         return self.event == "resolved" and (self.recovered or self.ending != "")
 
     @property
     def key(self) -> str:
-        """What is the same for all events of one incident, and for no other."""
+        """A key that identifies the incident of the message."""
         return self.id or f"{self.run}/{self.signal}/{self.incident}"
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """What a message needs besides its event. What is not known stays as it is here."""
+    """What a message needs besides its event. Unknown values keep their defaults."""
 
     run: str
     now: float  # Unix time of the event
-    sent: float = 0.0  # when the message is written, which may be much later
+    sent: float = 0.0  # Unix time of the message, which may be much later
     run_started: float = 0.0
     incident_started: float = 0.0  # when the step of its first alert was logged
-    values: list[tuple[int, float]] = []  # of `metric_of(event)`, the latest last
-    opening: Event | None = None  # which says what else moved; later events do not
+    values: list[tuple[int, float]] = []  # (step, value) of `metric_of(event)`, oldest first
+    opening: Event | None = None  # the event that opened the incident: it names what else moved
     gpus: int = 0
     gpu_hour_price: float = 0.0
     url: str = ""
     acknowledged_by: str = ""
-    history: str = ""  # what happened, if one message stands for several events
+    history: str = ""  # what happened, if one message combines several events
 
 
 def message_of(event: Event, context: Context) -> Message:
     """Write the message of an event."""
-    curve = context.values[-MOST_POINTS:]
+    curve = context.values[-MAX_POINTS:]
     metric = one_line(metric_of(event), _MAX_NAME)
     line = sparkline([value for _, value in curve])
     fields = {name: one_line(value) for name, value in _fields(event, context).items()}
@@ -151,7 +151,7 @@ def reminder_of(message: Message, repeat: int, now: float) -> Message:
 
 
 def one_line(text: str, limit: int = _MAX_LINE) -> str:
-    """Return a text without line breaks and control characters, not too long.
+    """Return a text without line breaks and control characters, cut at a limit.
 
     >>> one_line("a run\\r\\nBcc: everybody")
     'a run Bcc: everybody'
@@ -205,15 +205,17 @@ def _delay(context: Context) -> str:
 
 
 def _cost(context: Context) -> str:
-    a_second = context.gpus * context.gpu_hour_price / 3600.0
-    if not a_second:
+    per_second = context.gpus * context.gpu_hour_price / 3600.0
+    if not per_second:
         return ""
-    told = []
+    costs = []
     if context.incident_started:
-        told.append(f"{_money((context.now - context.incident_started) * a_second)} since it began")
+        cost = (context.now - context.incident_started) * per_second
+        costs.append(f"{_money(cost)} since it began")
     if context.run_started:
-        told.append(f"{_money((context.now - context.run_started) * a_second)} for the run so far")
-    return ", ".join(told)
+        cost = (context.now - context.run_started) * per_second
+        costs.append(f"{_money(cost)} for the run so far")
+    return ", ".join(costs)
 
 
 def _money(amount: float) -> str:

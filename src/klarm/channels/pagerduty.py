@@ -1,4 +1,4 @@
-"""PagerDuty: alerts that are triggered and resolved through the Events API v2."""
+"""PagerDuty: triggers and resolves alerts through the Events API v2."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from klarm.channels.message import Message
 from klarm.channels.text import fit, is_link, width
 from klarm.settings import ConfigError, Secret, setting
 
-# https://developer.pagerduty.com/docs/send-alert-event; the whole may have 512 KB.
-MOST_SUMMARY, MOST_KEY = 1_024, 255
+# https://developer.pagerduty.com/docs/send-alert-event; an event may have up to 512 KB.
+MAX_SUMMARY, MAX_KEY = 1_024, 255
 _MAX_DETAIL, _MAX_DETAILS = 4_096, 40
 _SEVERITIES = ("critical", "error", "warning", "info")
 
@@ -24,16 +24,20 @@ _SEVERITIES = ("critical", "error", "warning", "info")
 class PagerDutyChannel(Channel):
     """Triggers an alert for each incident, another when it becomes critical, and resolves both.
 
-    What rings nobody leaves PagerDuty as it is.
+    Events that notify nobody are not sent to PagerDuty.
     """
 
     type: ClassVar[str] = "pagerduty"
 
     routing_key: Secret = setting(Secret(), "integration key of the service (Events API v2)")
-    warning_severity: str = setting("warning", "what a warning is there", choices=_SEVERITIES)
-    critical_severity: str = setting("critical", "what a critical is there", choices=_SEVERITIES)
+    warning_severity: str = setting(
+        "warning", "PagerDuty severity of a warning", choices=_SEVERITIES
+    )
+    critical_severity: str = setting(
+        "critical", "PagerDuty severity of a critical incident", choices=_SEVERITIES
+    )
     api_url: str = setting(
-        "https://events.pagerduty.com", "where it is (https://events.eu.pagerduty.com in the EU)"
+        "https://events.pagerduty.com", "URL (https://events.eu.pagerduty.com in the EU)"
     )
 
     def _check(self) -> None:
@@ -42,10 +46,10 @@ class PagerDutyChannel(Channel):
         check_url(self.api_url, "api_url")
 
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:
-        """Trigger the alert, or resolve it, or both: what is unknown there cannot be resolved.
+        """Trigger the alert, or resolve it, or both: PagerDuty cannot resolve an unknown alert.
 
-        A rise to critical is an alert of its own: a second trigger pages nobody if the first alert
-        was acknowledged.
+        An escalation to critical is a separate alert, because a second trigger of an acknowledged
+        alert pages nobody.
         """
         known = earlier.get("dedup_key", "")
         receipt = {"dedup_key": known or dedup_key(message)}
@@ -55,7 +59,7 @@ class PagerDutyChannel(Channel):
             receipt["critical_key"] = receipt["dedup_key"]
         elif message.severity == "critical" and message.event == "escalated":
             receipt["critical_key"] = f"{dedup_key(message)}-critical"
-        # Without recovery it stays open, for a person to close.
+        # Without recovery, the alert stays open until a person closes it.
         over = message.test or message.over
         if not (over and known):
             self._trigger(message, receipt)
@@ -77,18 +81,18 @@ class PagerDutyChannel(Channel):
 
 
 def pagerduty_event(message: Message, severity: str, key: str) -> dict[str, Any]:
-    """Return a message as an event that triggers, without the key of the service."""
+    """Return a message as a trigger event, without the routing key."""
     test = "Test: " if message.test else ""
     event: dict[str, Any] = {
         "event_action": "trigger",
         "dedup_key": key,
         "client": "klarm",
         "payload": {
-            "summary": fit(f"{test}{message.title}. {message.summary}".strip(), MOST_SUMMARY),
-            "source": fit(message.run, MOST_KEY) or "klarm",
+            "summary": fit(f"{test}{message.title}. {message.summary}".strip(), MAX_SUMMARY),
+            "source": fit(message.run, MAX_KEY) or "klarm",
             "severity": severity,
             "component": message.signal,
-            "group": fit(message.run, MOST_KEY),
+            "group": fit(message.run, MAX_KEY),
             "custom_details": {
                 fit(name, 256): fit(value, _MAX_DETAIL)
                 for name, value in list(message.fields.items())[:_MAX_DETAILS]
@@ -107,10 +111,10 @@ def pagerduty_event(message: Message, severity: str, key: str) -> dict[str, Any]
 
 
 def dedup_key(message: Message) -> str:
-    """Return what stands for an incident: its id, which is the same in every event about it."""
+    """Return the deduplication key of an incident: its id, the same in all of its events."""
     if message.id and not message.test:
         return message.id
     key = f"klarm/{'test/' if message.test else ''}{message.key}"
-    if width(key) <= MOST_KEY:
+    if width(key) <= MAX_KEY:
         return key
     return f"klarm/{hashlib.sha256(key.encode()).hexdigest()}"

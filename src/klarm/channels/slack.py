@@ -17,13 +17,13 @@ from klarm.settings import ConfigError, Secret, setting
 from klarm.types import RINGING
 
 # https://docs.slack.dev/reference/block-kit/blocks and /reference/methods/chat.postMessage
-MOST_TEXT, MOST_HEADER, MOST_SECTION = 40_000, 150, 3_000
-MOST_FIELDS, MOST_FIELD, MOST_LINK = 10, 2_000, 3_000
-_MAX_TOLD = 20
+MAX_TEXT, MAX_HEADER, MAX_SECTION = 40_000, 150, 3_000
+MAX_FIELDS, MAX_FIELD, MAX_LINK = 10, 2_000, 3_000
+_MAX_SHOWN = 20  # fields
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _MARKS = {"warning": "🟠", "critical": "🔴", "good": "✅"}
-# Errors of the service's own; all others are mistakes that stay.
-_PASSING = {
+# Temporary errors of Slack; all others need to be fixed by the user.
+_TEMPORARY = {
     "fatal_error",
     "internal_error",
     "rate_limited",
@@ -31,7 +31,7 @@ _PASSING = {
     "request_timeout",
     "service_unavailable",
 }
-# A first message that was deleted, or that the workspace does not let bots edit any more.
+# The first message was deleted, or the workspace no longer lets bots edit it.
 _CANNOT_EDIT = {"cant_update_message", "edit_window_closed", "message_not_found"}
 _HINTS = {
     **dict.fromkeys(
@@ -48,21 +48,21 @@ _HINTS = {
 class SlackChannel(Channel):
     """Posts to Slack.
 
-    A bot replies in the thread of the incident's first message, and keeps that one up to date.
+    A bot replies in the thread of the incident's first message, and keeps that message up to date.
     """
 
     type: ClassVar[str] = "slack"
 
-    webhook_url: Secret = setting(Secret(), "address of an incoming webhook")
+    webhook_url: Secret = setting(Secret(), "URL of an incoming webhook")
     bot_token: Secret = setting(Secret(), "token of a bot (xoxb-...), in place of a webhook")
     channel: str = setting("", "with a bot: id of the channel to post to")
-    api_url: str = setting("https://slack.com/api", "where Slack's Web API is")
+    api_url: str = setting("https://slack.com/api", "URL of Slack's Web API")
 
     def _check(self) -> None:
         if bool(self.webhook_url) == bool(self.bot_token):
-            raise ConfigError(" needs either webhook_url or bot_token, and not both")
+            raise ConfigError(" needs either webhook_url or bot_token, not both")
         if self.bot_token and not self.channel:
-            raise ConfigError(".channel must be set where there is a bot_token")
+            raise ConfigError(".channel must be set if there is a bot_token")
         if self.webhook_url:
             check_url(self.webhook_url.reveal(), "webhook_url")
         self._check_ascii("bot_token")
@@ -74,7 +74,7 @@ class SlackChannel(Channel):
         return "edits" if self.bot_token else "none"
 
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:
-        """Post the message; as a bot into the thread of the earlier one, or as an edit of it."""
+        """Post the message. A bot replies in the thread of the first message, or edits that."""
         payload = slack_payload(message)
         if self.webhook_url:
             answer = post_json(self, self.webhook_url.reveal(), payload)
@@ -87,20 +87,20 @@ class SlackChannel(Channel):
             self._edit(payload, thread)
             return dict(earlier)
         if thread:
-            # Shown in the channel as well: a thread that nobody opens tells nobody.
+            # Also shown in the channel, because people may not open the thread.
             payload |= {"thread_ts": thread, "reply_broadcast": True}
         posted = self._call("chat.postMessage", payload)
         receipt = {
             "ts": thread or self.answered_id(posted.get("ts")),
             "channel": self.answered_id(posted.get("channel")) or str(payload["channel"]),
         }
-        with contextlib.suppress(NotDelivered):  # the message is there; the rest is a courtesy
+        with contextlib.suppress(NotDelivered):  # the message was posted; the rest is optional
             self._edit(slack_payload(message) | {"channel": receipt["channel"]}, thread)
             self._upload_curve(message, receipt)
         return receipt
 
     def _edit(self, payload: Mapping[str, Any], first: str) -> None:
-        """Make the incident's first message say this, if it is still there."""
+        """Replace the content of the incident's first message, if it still exists."""
         if first:
             content = {"channel": payload["channel"], "ts": first}
             content |= {"text": payload["text"], "blocks": payload["blocks"]}
@@ -112,10 +112,10 @@ class SlackChannel(Channel):
             return
         form = {"filename": FILE_NAME, "length": str(len(image))}
         ticket = self._call("files.getUploadURLExternal", form)
-        there = str(ticket.get("upload_url", ""))
-        if not self._is_slacks(there):
-            raise self.not_delivered("Slack named an upload address elsewhere", retry=False)
-        request(self, "POST", there, image, {"Content-Type": "application/octet-stream"})
+        upload_url = str(ticket.get("upload_url", ""))
+        if not self._belongs_to_slack(upload_url):
+            raise self.not_delivered("the upload URL does not belong to Slack", retry=False)
+        request(self, "POST", upload_url, image, {"Content-Type": "application/octet-stream"})
         self._call(
             "files.completeUploadExternal",
             {
@@ -125,8 +125,8 @@ class SlackChannel(Channel):
             },
         )
 
-    def _is_slacks(self, address: str) -> bool:
-        """Tell whether an address is at the API's own host, or below it: files.slack.com is."""
+    def _belongs_to_slack(self, address: str) -> bool:
+        """Return whether a URL is on the host of the API or a subdomain, as files.slack.com is."""
         try:
             api, there = urlsplit(self.api_url), urlsplit(address)
             same = (there.scheme, there.hostname, there.port) == (
@@ -142,10 +142,10 @@ class SlackChannel(Channel):
     def _call(
         self, method: str, content: Mapping[str, Any], *, accept: Collection[str] = ()
     ) -> dict[str, Any]:
-        """Call the Web API, which answers 200 to mistakes, too. Errors in `accept` are fine."""
+        """Call the Web API, which answers 200 even to errors. Errors in `accept` are ignored."""
         url = f"{self.api_url.rstrip('/')}/{method}"
         access = {"Authorization": f"Bearer {self.bot_token.reveal()}"}
-        if method == "files.getUploadURLExternal":  # takes no JSON
+        if method == "files.getUploadURLExternal":  # it does not accept JSON
             kind = {"Content-Type": "application/x-www-form-urlencoded"}
             answer = request(self, "POST", url, urlencode(content).encode(), {**kind, **access})
         else:
@@ -155,41 +155,41 @@ class SlackChannel(Channel):
         if said.get("ok") is not True and error not in accept:
             hint = f" ({_HINTS[error]})" if error in _HINTS else ""
             raise self.not_delivered(
-                f"Slack refused {method}: {error}{hint}", retry=error in _PASSING
+                f"Slack refused {method}: {error}{hint}", retry=error in _TEMPORARY
             )
         return said
 
 
 def slack_payload(message: Message) -> dict[str, Any]:
-    """Return a message as blocks, and as the text that notifications show."""
+    """Return a message as blocks, with the text that notifications show."""
     title = f"{_MARKS[message.mood]} {'Test: ' if message.test else ''}{message.title}"
-    blocks: list[dict[str, Any]] = [{"type": "header", "text": _plain(_fit(title, MOST_HEADER))}]
+    blocks: list[dict[str, Any]] = [{"type": "header", "text": _plain(_fit(title, MAX_HEADER))}]
     if message.summary or not message.fields:
-        text = _fit(message.summary or message.body, MOST_SECTION)
+        text = _fit(message.summary or message.body, MAX_SECTION)
         blocks.append({"type": "section", "text": _plain(text or "–")})
     if message.sparkline:
         drawn = message.drawn.replace("`", "'")
-        marked = f"```{_fit(drawn, MOST_SECTION - 6)}```"
+        marked = f"```{_fit(drawn, MAX_SECTION - 6)}```"
         blocks.append({"type": "section", "text": _marked(marked)})
-    told = [(name, value) for name, value in message.fields.items() if name and value]
-    for at in range(0, min(len(told), _MAX_TOLD), MOST_FIELDS // 2):
-        # Two columns: only what others wrote must not be taken for markup.
+    shown = [(name, value) for name, value in message.fields.items() if name and value]
+    for at in range(0, min(len(shown), _MAX_SHOWN), MAX_FIELDS // 2):
+        # Two columns: names are bold, and values are plain text, so that no markup in them works.
         columns = [
             column
-            for name, value in told[at : at + MOST_FIELDS // 2]
+            for name, value in shown[at : at + MAX_FIELDS // 2]
             for column in (
-                _marked(f"*{_fit(name.replace('*', ' '), MOST_FIELD - 2)}*"),
-                _plain(_fit(value, MOST_FIELD)),
+                _marked(f"*{_fit(name.replace('*', ' '), MAX_FIELD - 2)}*"),
+                _plain(_fit(value, MAX_FIELD)),
             )
         ]
         blocks.append({"type": "section", "fields": columns})
     if message.link:
-        text = _fit(message.link, MOST_LINK)
-        # As mere text, which Slack makes a link of and which cannot be anything else.
+        text = _fit(message.link, MAX_LINK)
+        # Slack turns a bare URL into a link, and nothing else can be hidden in it.
         link = {"type": "mrkdwn", "text": text} if is_link(message.link) else _plain(text)
         blocks.append({"type": "section", "text": link})
     return {
-        "text": _fit(f"{title}\n{message.summary}", MOST_TEXT),
+        "text": _fit(f"{title}\n{message.summary}", MAX_TEXT),
         "mrkdwn": False,
         "blocks": blocks,
         "unfurl_links": False,
@@ -202,7 +202,7 @@ def _plain(text: str) -> dict[str, Any]:
 
 
 def _marked(text: str) -> dict[str, Any]:
-    # Else Slack would look for names to link, and ring those it finds.
+    # Without "verbatim", Slack would look for mentions and notify those people.
     return {"type": "mrkdwn", "text": text, "verbatim": True}
 
 

@@ -1,13 +1,13 @@
-"""Sockets with a last moment: whoever is on the other end, a conversation is over by then.
+"""Sockets with a deadline for the whole conversation.
 
-A timeout of a socket counts anew with every byte. A server that sends one a second would hold the
-delivery thread for good.
+The timeout of a socket starts again with every byte. A server that sends one byte per second would
+otherwise block the delivery thread forever.
 """
 
 from __future__ import annotations
 
 import contextlib
-import encodings.idna  # noqa: F401  # or looking up a host imports it, amid the training
+import encodings.idna  # noqa: F401  # else the first lookup of a host imports it during training
 import math
 import socket
 import ssl
@@ -20,39 +20,39 @@ from klarm.descriptors import above_standard
 
 
 class NotResolvedError(TimeoutError):
-    """The resolver took longer than there was time."""
+    """The resolver did not answer before the deadline."""
 
 
-class _LastMoment:
-    """Makes every operation of a socket wait for what is left of the time, and no longer."""
+class _WithDeadline:
+    """Limits every operation of a socket to the time left until the deadline."""
 
-    ends = math.inf  # by time.monotonic
+    ends = math.inf  # the deadline, by time.monotonic
 
-    def _allow_what_is_left(self) -> None:
+    def _set_time_left(self) -> None:
         if self.ends < math.inf:
             self.settimeout(seconds_until(self.ends))  # type: ignore[attr-defined]
 
     def recv_into(self, *args: Any, **kwargs: Any) -> int:
-        self._allow_what_is_left()
+        self._set_time_left()
         received: int = super().recv_into(*args, **kwargs)  # type: ignore[misc]
         return received
 
-    def send(self, *args: Any, **kwargs: Any) -> int:  # also what a TLS sendall is made of
-        self._allow_what_is_left()
+    def send(self, *args: Any, **kwargs: Any) -> int:  # `sendall` of a TLS socket calls it, too
+        self._set_time_left()
         sent: int = super().send(*args, **kwargs)  # type: ignore[misc]
         return sent
 
 
-class _PlainSocket(_LastMoment, socket.socket):
+class _PlainSocket(_WithDeadline, socket.socket):
     pass
 
 
-class _TLSSocket(_LastMoment, ssl.SSLSocket):
+class _TLSSocket(_WithDeadline, ssl.SSLSocket):
     pass
 
 
 def seconds_until(moment: float) -> float:
-    """Return the time left, or raise TimeoutError when there is none."""
+    """Return the seconds left, or raise TimeoutError if there are none."""
     left = moment - time.monotonic()
     if left <= 0.0:
         raise TimeoutError("the time was up")
@@ -60,7 +60,7 @@ def seconds_until(moment: float) -> float:
 
 
 def connector(ends: float) -> Callable[..., socket.socket]:
-    """Return what connects to a host and port as `socket.create_connection` does, until then."""
+    """Return a function like `socket.create_connection`, but with a deadline."""
 
     def connect(address: tuple[str, int], *_: object) -> socket.socket:
         host, port = address
@@ -71,7 +71,7 @@ def connector(ends: float) -> Callable[..., socket.socket]:
             if sock.fileno() <= 2:  # stderr is closed, and must not be replaced by this
                 sock = _PlainSocket(family, kind, protocol, above_standard(sock.detach()))
             try:
-                # A share for each: the first may be one that never answers.
+                # Each address gets a share of the time: the first may never answer.
                 sock.settimeout(seconds_until(ends) / (len(found_all) - tried))
                 sock.connect(found)
                 sock.ends = ends
@@ -85,7 +85,7 @@ def connector(ends: float) -> Callable[..., socket.socket]:
 
 
 class _Lookup(threading.Thread):
-    """One question to the system's resolver, which cannot be told how long it may take."""
+    """A lookup by the system's resolver on a thread, because it has no timeout."""
 
     def __init__(self, host: str, port: int) -> None:
         super().__init__(name=f"klarm-resolve-{host}", daemon=True)
@@ -105,18 +105,19 @@ class _Lookup(threading.Thread):
         return self.found
 
 
-# What is under way, by host and port: nobody asks again meanwhile.
+# The lookups in progress, by host and port, so that each is made only once at a time.
 _lookups: dict[tuple[str, int], _Lookup] = {}
 
 
 def _resolved(host: str, port: int, ends: float) -> list[Any]:
     lookup = _lookups.get((host, port))
-    # Without a lock, which a fork might find held: two at the same moment both ask, no harm done.
+    # No lock is used, because a fork might copy it while it is held. If two threads look up the
+    # same host at the same moment, that does no harm.
     if lookup is None or not lookup.is_alive():
         lookup = _lookups[host, port] = _Lookup(host, port)
         try:
             lookup.start()
-        except RuntimeError:  # no thread to be had: at the end of a script, on some Pythons
+        except RuntimeError:  # no thread can be started, as at the end of a script
             lookup.run()
             _lookups.pop((host, port), None)
             return lookup.result()
@@ -128,13 +129,13 @@ def _resolved(host: str, port: int, ends: float) -> list[Any]:
 
 
 def end_by(sock: Any, ends: float) -> None:
-    """Give a socket that was wrapped for TLS its last moment too."""
+    """Set the deadline of a socket that was wrapped for TLS."""
     with contextlib.suppress(AttributeError):
         sock.ends = ends
 
 
 def tls_context(ca_file: str = "") -> ssl.SSLContext:
-    """Return what verifies certificates and names: by the system's authorities, or by a file's."""
+    """Return a context that verifies certificates and host names, by the system's CAs or a file."""
     context = ssl.create_default_context(cafile=ca_file or None)
     context.sslsocket_class = _TLSSocket
     return context

@@ -1,4 +1,4 @@
-"""A series drawn in one line of characters."""
+"""Draws a series as one line of characters."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _BROKEN = "×"
 
 
 def sparkline(values: Sequence[float], width: int = 40) -> str:
-    """Return the values as characters, low to high; one that is not finite is a cross.
+    """Return the values as characters from low to high; values that are not finite are crosses.
 
-    Where several share a character, the one farthest from the middle is shown: no spike is lost.
+    If several values share a character, the one farthest from the median is shown, so that no spike
+    is lost.
 
     >>> sparkline([0, 1, 2, 3, 4, 5, 6, 7, float("nan")])
     '▁▂▃▄▅▆▇█×'
@@ -38,7 +39,7 @@ def _farthest(values: Sequence[float], middle: float) -> float:
 def _character(value: float, low: float, high: float) -> str:
     if not math.isfinite(value):
         return _BROKEN
-    # Halves, because the difference of the two may be larger than any float.
+    # Halves are used, because the difference may overflow.
     span = high / 2 - low / 2
     share = (value / 2 - low / 2) / span if span > 0 else 0.0
     return _LEVELS[min(int(share * len(_LEVELS)), len(_LEVELS) - 1)]

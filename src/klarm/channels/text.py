@@ -1,4 +1,4 @@
-"""Text that fits: escaped as a service wants it, and never longer than it takes."""
+"""Escapes text for a service, and cuts it to the length that the service accepts."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ _CUT = "…"
 
 
 def fit(text: str, limit: int, escape: Callable[[str], str] = str) -> str:
-    """Return a text escaped character by character and cut where the result would be too long.
+    """Return a text escaped character by character, and cut if the result would be too long.
 
-    Lengths are counted as UTF-16 does, which is the strictest of what services do.
+    Lengths are counted in UTF-16 units, the strictest way in which services count.
 
     >>> fit("a & b", 7, lambda c: "&amp;" if c == "&" else c), fit("abcdef", 4)
     ('a …', 'abc…')
     """
     pieces: list[str] = []
-    length = room = 0  # what is there, and how many of the pieces leave room for the cut
+    length = room = 0  # the length so far, and how many pieces leave room for the ellipsis
     for character in text:
         piece = escape(character)
         length += width(piece)
@@ -30,7 +30,7 @@ def fit(text: str, limit: int, escape: Callable[[str], str] = str) -> str:
 
 
 def is_link(text: str) -> bool:
-    """Tell whether a text is an address on the web, and nothing else.
+    """Return whether a text is exactly one HTTP URL.
 
     >>> is_link("https://example.org/runs/7b"), is_link("javascript:alert(1)")
     (True, False)

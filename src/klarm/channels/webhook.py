@@ -1,4 +1,4 @@
-"""A webhook of your own: versioned JSON, or a template, signed if there is a key."""
+"""A generic webhook: versioned JSON or a template, signed if there is a key."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from klarm.channels.message import Message
 from klarm.settings import ConfigError, Secret, did_you_mean, setting
 from klarm.version import __version__
 
-VERSION = 1  # of the JSON; a new field does not change it, a changed one does
-_NO_TEXT = ("fields", "curve")
+VERSION = 1  # of the JSON; changed fields increase it, new fields do not
+_NOT_TEXT = ("fields", "curve")
 _SPELLING = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 @dataclass(kw_only=True, repr=False)
 class WebhookChannel(Channel):
-    """Posts each message as JSON to an address."""
+    """Posts each message as JSON to a URL."""
 
     type: ClassVar[str] = "webhook"
 
-    url: Secret = setting(Secret(), "address to post to")
+    url: Secret = setting(Secret(), "URL to post to")
     signing_key: Secret = setting(Secret(), "key of the HMAC-SHA256 signature; empty: unsigned")
     bearer_token: Secret = setting(Secret(), "sent as `Authorization: Bearer`; empty: not sent")
     template: str = setting(
@@ -50,16 +50,16 @@ class WebhookChannel(Channel):
             _fill(self._template, dict.fromkeys(_PLACEHOLDERS, ""))
 
     def _private_texts(self) -> Iterable[str]:
-        """Return the texts of the template: a receiver's token may be among them."""
+        """Return the texts of the template, which may contain a token of the receiver."""
         return [text for text in _texts(self._template) if "$" not in text and len(text) >= 8]
 
     @property
     def updates(self) -> Updates:
-        """Every event is posted: the receiver decides what rings."""
+        """Every event is posted: the receiver decides which ones notify people."""
         return "posts"
 
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:  # noqa: ARG002
-        """Post the message. Every event is posted; the receiver knows incidents by their key."""
+        """Post the message. The receiver identifies incidents by their key."""
         content: object = webhook_payload(message)
         if self.template:
             content = _fill(self._template, webhook_payload(message))
@@ -128,12 +128,12 @@ _PLACEHOLDERS = [
             body="",
         )
     )
-    if name not in _NO_TEXT
+    if name not in _NOT_TEXT
 ]
 
 
 def _texts(part: Any) -> Iterator[str]:
-    """Yield the texts that a template holds, but no keys."""
+    """Yield the texts of a template, without its keys."""
     if isinstance(part, str):
         yield part
     elif isinstance(part, dict | list):
@@ -142,7 +142,7 @@ def _texts(part: Any) -> Iterator[str]:
 
 
 def _fill(part: Any, values: Mapping[str, Any]) -> Any:
-    """Return a template with its placeholders filled in, after it was parsed: always good JSON."""
+    """Fill the placeholders of a parsed template, so that the result is always valid JSON."""
     if isinstance(part, dict):
         return {key: _fill(inner, values) for key, inner in part.items()}
     if isinstance(part, list):
@@ -150,16 +150,16 @@ def _fill(part: Any, values: Mapping[str, Any]) -> Any:
     if not isinstance(part, str):
         return part
     if part[:1] == "$" and part[1:] in values:
-        return values[part[1:]]  # a number stays one
+        return values[part[1:]]  # a number stays a number
     try:
         return string.Template(part).substitute(values)
     except KeyError as error:
         name, known = str(error.args[0]), f"; known are {', '.join(_PLACEHOLDERS)}"
-        if name in _NO_TEXT:
-            raise ConfigError(f".template: ${name} is no text or number{known}") from None
+        if name in _NOT_TEXT:
+            raise ConfigError(f".template: ${name} is neither text nor a number{known}") from None
         hint = did_you_mean(name, _PLACEHOLDERS) or known
         raise ConfigError(f".template: ${name} is unknown{hint}") from None
     except ValueError:
         raise ConfigError(
-            f".template: a $ that is no placeholder is written $$: {part!r}"
+            f".template: write $$ for a $ that is not a placeholder: {part!r}"
         ) from None

@@ -1,4 +1,4 @@
-"""Which message goes to which channel, and the section `channels` of the configuration."""
+"""The section `channels` of the configuration, and which messages go to which channel."""
 
 from __future__ import annotations
 
@@ -26,31 +26,34 @@ from klarm.types import SEVERITIES, Severity
 
 SECTION = "channels"
 _TYPE = "type"
-_WILD = set("*?[")
+_WILDCARDS = set("*?[")
 
-_SHORT = 12  # with its quotes
+_MAX_SHOWN = 12  # characters of an invalid value, including quotes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """A channel, and what is sent there."""
+    """A channel, and which messages are sent to it."""
 
     channel: Channel
     enabled: bool = setting(True, "false switches the channel off")
-    severity: str = setting("warning", "the least that is sent there", choices=SEVERITIES)
-    signals: Names = setting(Names(), "signals that are sent there (empty: all); `*` is a wildcard")
-    runs: Names = setting(Names(), "runs whose incidents are (empty: all); `*` is a wildcard")
+    severity: str = setting("warning", "the lowest severity that is sent", choices=SEVERITIES)
+    signals: Names = setting(
+        Names(), "signals whose incidents are sent (empty: all); `*` is a wildcard"
+    )
+    runs: Names = setting(Names(), "runs whose incidents are sent (empty: all); `*` is a wildcard")
     repeat_after: float = setting(
-        4.0, "hours after which what nobody has acknowledged is sent again (0: never)", at_least=0
+        4.0, "hours after which an unacknowledged incident is sent again (0: never)", at_least=0
     )
     repeat_severity: Severity = setting(
-        "critical", "the least that is sent again", choices=SEVERITIES
+        "critical", "the lowest severity that is sent again", choices=SEVERITIES
     )
 
     def takes(self, message: Message) -> bool:
-        """Tell whether a message is for this channel.
+        """Return whether a message goes to this channel.
 
-        An incident's severity is its worst so far: who was told of it is told that it is over.
+        The severity of an incident is its highest so far, so the channel that was notified of an
+        incident is also notified of its end.
         """
         if not self.enabled or message.test:
             return self.enabled
@@ -88,9 +91,9 @@ def recorded_channel(
 
 
 class ChannelSettings:
-    """The section `channels`, taken in layer by layer and checked when all are in.
+    """Collects the section `channels` layer by layer, and checks it when all layers are there.
 
-    Only then is it known what a channel is: the file may name the type and the environment the
+    It cannot be checked earlier: the file may name the type of a channel and the environment its
     secret.
     """
 
@@ -105,11 +108,13 @@ class ChannelSettings:
         self._lenient = lenient
         # What was given, and by which layer: channel -> setting -> (value, source).
         self._file = ""
+        # channel -> setting -> (value, the layer that set it)
         self._given: dict[str, dict[str, tuple[object, str]]] = {}
-        self._sources: dict[str, list[str]] = {}  # of a channel: it may have no setting at all
+        # channel -> the layers that mention it; the channel may have no setting at all
+        self._sources: dict[str, list[str]] = {}
 
     def add(self, content: object, source: str, *, in_file: bool = False) -> None:
-        """Take in the section of a file or of keywords. Values are never told: some are secret."""
+        """Add the section of a file or of keywords. Messages show no values: some are secret."""
         if content is None:
             return
         if in_file:
@@ -120,11 +125,13 @@ class ChannelSettings:
             raise ConfigError(f"{source}: {SECTION} must be a section: a name, and its settings")
         for name, settings in content.items():
             if not isinstance(name, str) or not name or not name.isprintable():
-                raise ConfigError(f"{source}: {SECTION}: {name!r:.80} cannot be a channel's name")
+                raise ConfigError(
+                    f"{source}: {SECTION}: {name!r:.80} cannot be the name of a channel"
+                )
             if "://" in name:
                 raise ConfigError(
-                    f"{source}: {SECTION}: {shown_name(name)} cannot be a channel's name; as in "
-                    "`slack: {webhook_url: {env: SLACK_WEBHOOK}}`"
+                    f"{source}: {SECTION}: {shown_name(name)} cannot be the name of a channel; "
+                    "write `slack: {webhook_url: {env: SLACK_WEBHOOK}}`"
                 )
             if isinstance(settings, Channel):
                 self.given[name] = channel = given_channel(settings, source)
@@ -140,7 +147,7 @@ class ChannelSettings:
             given.update({key: (value, source) for key, value in (settings or {}).items()})
 
     def add_variable(self, variable: str, place: str, text: str) -> None:
-        """Take in KLARM_CHANNELS__<NAME>__<SETTING>; `place` is what follows the section."""
+        """Add KLARM_CHANNELS__<NAME>__<SETTING>; `place` is the part after the section."""
         name, divider, key = place.rpartition("__")
         if not divider or not name or not key:
             raise ConfigError(
@@ -157,7 +164,7 @@ class ChannelSettings:
         return self._given.setdefault(name, {})
 
     def sources(self) -> dict[str, str]:
-        """Return by channel which layers speak of it."""
+        """Return for each channel the layers that mention it."""
         return {name: ", ".join(sources) for name, sources in self._sources.items()}
 
     def checked(self) -> dict[str, dict[str, object]]:
@@ -192,9 +199,9 @@ class ChannelSettings:
             try:
                 values[key] = self._read(known[key], value)
             except ConfigError as error:
-                # What stands in a channel's section, unless it is short, may be a misplaced secret.
-                told = _without_value(str(error))
-                raise ConfigError(f"{source}: {where}.{key} {told}") from None
+                # A value in the section of a channel may be a misplaced secret, unless it is short.
+                safe = _without_value(str(error))
+                raise ConfigError(f"{source}: {where}.{key} {safe}") from None
             self._remark(values[key], f"{where}.{key}", source)
         return values
 
@@ -225,7 +232,7 @@ class ChannelSettings:
 
 @dataclass(frozen=True)
 class _FromEnvironment:
-    """A value that is text because the environment holds nothing else."""
+    """A value from the environment, which is always text."""
 
     text: str
     variable: str
@@ -252,15 +259,15 @@ def _type_of(name: str, given: Mapping[str, tuple[object, str]], first: str) -> 
     return str(type_)
 
 
-def _without_value(told: str) -> str:
-    """Leave a wrong value out of what is said of it, unless it is too short for a secret.
+def _without_value(message: str) -> str:
+    """Return an error message without the invalid value, unless it is too short for a secret.
 
     >>> _without_value("must be 'a' or 'b', got 'my-secret-token'; did you mean a?")
     "must be 'a' or 'b'; did you mean a?"
     """
-    head, _, rest = told.partition(", got ")
+    head, _, rest = message.partition(", got ")
     value, divider, hint = rest.partition("; did you mean")
-    return told if len(value) <= _SHORT else f"{head}{divider}{hint}"
+    return message if len(value) <= _MAX_SHOWN else f"{head}{divider}{hint}"
 
 
 def _kind_of(type_: str, where: str) -> type[Channel]:

@@ -1,4 +1,4 @@
-"""The file of settings: which one is read, and what its YAML holds."""
+"""The configuration file: finds it and parses its YAML."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ DEFAULT_FILE = "klarm.yaml"
 FILE_VARIABLE = "KLARM_CONFIG"
 
 _IN_QUOTES = "text that begins with one of ! * & @ % ` must be in quotes"
-# What YAML's own sentences may quote: a single character, or the name of a part of the language.
+# What messages of the YAML parser may quote: a single character, or the name of a YAML element.
 _HARMLESS = re.compile(r"'(\\?.|\\\w+|<[a-z ]+>)'")
-# Far more than klarm has settings.
-_MAX_MERGED = 5_000
+_MAX_MERGED = 5_000  # keys, far more than klarm has settings
 _MAX_BYTES = 2**20
 _PLAIN_KEY = re.compile(r"[\w .-]{1,60}")
 
@@ -28,7 +27,7 @@ _PLAIN_KEY = re.compile(r"[\w .-]{1,60}")
 def find_file(
     named: str | os.PathLike[str] | None, environment: Mapping[str, str], look_here: bool
 ) -> Path | None:
-    """Return the file that is named, or klarm.yaml if there is one here; None without any."""
+    """Return the named file, or klarm.yaml in the current directory; None if there is none."""
     who = "config file"
     if isinstance(named, Mapping):
         raise ConfigError(
@@ -51,17 +50,17 @@ def find_file(
 
 
 def parse_file(path: Path) -> Mapping[str, object]:
-    """Return what a file holds; raise ConfigError, with the line, where it is no YAML of ours."""
-    # yaml is imported where a file is read: many runs have none.
+    """Return the content of a file; raise ConfigError with the line if it is not valid."""
+    # Many runs have no file, so yaml is imported only here.
     import yaml
 
     try:
         if path.stat().st_size > _MAX_BYTES:
-            raise ConfigError(f"{path}: larger than 1 MiB, which no configuration is")
+            raise ConfigError(f"{path}: larger than 1 MiB, so it cannot be a configuration file")
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_unique_key_loader())
     except yaml.MarkedYAMLError as error:
         where = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
-        raise ConfigError(f"{path}:{where} not valid YAML: {_told(error)}") from None
+        raise ConfigError(f"{path}:{where} not valid YAML: {_safe_message(error)}") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid YAML: {error!s:.200}") from None
     except OSError as error:
@@ -70,25 +69,25 @@ def parse_file(path: Path) -> Mapping[str, object]:
         return {}
     if not isinstance(content, Mapping):
         what = "a list" if isinstance(content, list) else "a single value"
-        raise ConfigError(f"{path}: must hold `key: value` lines, got {what}")
+        raise ConfigError(f"{path}: must contain `key: value` lines, got {what}")
     return content
 
 
-def _told(error: yaml.MarkedYAMLError) -> str:
-    """Say what is wrong without the text that is there, which may be a secret."""
+def _safe_message(error: yaml.MarkedYAMLError) -> str:
+    """Return what is wrong, without quoting text of the file, which may be a secret."""
     problem, context = error.problem or "", error.context or ""
     if re.match("could not determine a constructor for the tag|.*tag handle", problem):
         return f"an unknown tag (!...); {_IN_QUOTES}"
     if problem.startswith("found undefined alias"):
         return f"an unknown alias (*...); {_IN_QUOTES}"
     if not {"'", '"'}.isdisjoint(_HARMLESS.sub("", problem)):
-        problem = "a mistake (what stands there is not shown)"
+        problem = "a syntax error (the text is not shown)"
     begins = "cannot start any token" in problem or re.search("alias|anchor|tag|direct", context)
     return f"{problem}; {_IN_QUOTES}" if begins else problem
 
 
 def _unique_key_loader() -> type:
-    """Return a safe YAML loader that refuses a key given twice, where plain YAML takes the last."""
+    """Return a safe YAML loader that rejects duplicate keys, of which YAML would take the last."""
     import yaml
 
     class UniqueKeyLoader(yaml.SafeLoader):
@@ -96,18 +95,18 @@ def _unique_key_loader() -> type:
             try:
                 return super().construct_object(node, deep)
             except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError):
-                # Not as it is raised, by Python: it quotes the value.
+                # The message of the original error would quote the value.
                 raise yaml.MarkedYAMLError(
-                    problem="a value that is no number, date or whatever it is marked as; "
-                    "text must be in quotes",
+                    problem="a value that is not a valid number, date or other type it is marked "
+                    "as; text must be in quotes",
                     problem_mark=node.start_mark,
                 ) from None
 
         def flatten_mapping(self, node: yaml.MappingNode) -> None:
             super().flatten_mapping(node)
-            if len(node.value) > _MAX_MERGED:  # merges of merges double with every line
+            if len(node.value) > _MAX_MERGED:  # nested merges grow exponentially
                 raise yaml.MarkedYAMLError(
-                    problem=f"merge keys (<<) that bring more than {_MAX_MERGED} keys",
+                    problem=f"merge keys (<<) that add more than {_MAX_MERGED} keys",
                     problem_mark=node.start_mark,
                 )
 
@@ -121,7 +120,7 @@ def _unique_key_loader() -> type:
                 if key_node.value in seen:
                     key = key_node.value if _PLAIN_KEY.fullmatch(key_node.value) else "a key"
                     raise yaml.MarkedYAMLError(
-                        problem=f"{key} is there twice", problem_mark=key_node.start_mark
+                        problem=f"{key} is given twice", problem_mark=key_node.start_mark
                     )
                 seen.add(key_node.value)
             return super().construct_mapping(node, deep)

@@ -1,7 +1,7 @@
 """klarm.yaml, environment and keyword overrides, merged into one checked configuration.
 
-Later layers win, setting by setting: defaults, the file, the environment, the keywords of
-`klarm.init`. Whatever is wrong is said at once, with its source, its key and its value.
+Later layers override earlier ones, setting by setting: defaults, the file, the environment, the
+keywords of `klarm.init`. An error is raised immediately, with its source, its key and its value.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def load(
     recorded: Mapping[str, object] | None = None,
     lenient: bool = False,
 ) -> Config:
-    """Return the configuration from all its layers; raise ConfigError where one is wrong.
+    """Return the configuration from all its layers; raise ConfigError if one is invalid.
 
     Without `file`, the file is what KLARM_CONFIG names, or klarm.yaml here if there is one. A
     configuration in its place stands for everything but the overrides. `recorded` is what a run was
@@ -89,7 +89,7 @@ def load(
     remarks = [*(base.remarks if base else ()), *channels.remarks, *reader.remarks]
     top["url"], login = _without_login(str(top["url"]))
     if login:
-        remarks.append("url holds a login (name:password@host): it is left out of messages")
+        remarks.append("url contains a login (name:password@host): messages leave it out")
     return Config(
         **top,  # type: ignore[arg-type]
         metrics=metrics,
@@ -111,7 +111,7 @@ def _of_config(config: Config) -> dict[str, object]:
 
 
 def _without_login(url: str) -> tuple[str, bool]:
-    """Return the address of a run without a login, and whether there was one.
+    """Return the URL of a run without a login, and whether there was one.
 
     >>> _without_login("https://me:pw@wandb.example.org/7b")
     ('https://wandb.example.org/7b', True)
@@ -123,7 +123,7 @@ def _without_login(url: str) -> tuple[str, bool]:
 
 
 def _merge(merged: dict[Place, object], layer: Mapping[Place, object]) -> None:
-    """Put a layer over others; a kind alone says of which kind the key is that they name."""
+    """Merge a layer over earlier ones; a kind without a key applies to the key named earlier."""
     for place, value in layer.items():
         below = merged.get(place)
         if isinstance(value, UserKey) and isinstance(below, UserKey) and not value.key:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from klarm.channels.message import MOST_POINTS, Context, Message, message_of
+from klarm.channels.message import MAX_POINTS, Context, Message, message_of
 from klarm.delivery.routes import Run
 from klarm.incidents import metric_of
 from klarm.journal import FILE_NAME, head_of, opening_of, place_of, steps_back
@@ -81,6 +81,6 @@ def _values(journal: Path, event: Event, end: int | None) -> list[tuple[int, flo
         value = to_number(step.metrics.get(metric))
         if value is not None and step.step <= event.step:
             values.append((step.step, value))
-            if len(values) == MOST_POINTS:
+            if len(values) == MAX_POINTS:
                 break
     return values[::-1]

@@ -167,7 +167,7 @@ class Appender:
             self._is_failing = True
             self._say(
                 f"cannot write {self._path} ({error.strerror}); training continues, and new lines "
-                "are kept in memory until the file can be written again"
+                "are kept in memory until the disk accepts them"
             )
 
     def _note_slow_write(self, start: float, end: float) -> None:

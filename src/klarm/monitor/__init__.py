@@ -1,4 +1,4 @@
-"""The monitor: the way of a step from the trainer to detectors, journal and listeners."""
+"""The monitor: passes each step from the trainer to detectors, journal and listeners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands on their way to a live run: a thread finds them, and `log` applies them at a step."""
+"""Passes commands to a live run: a thread reads them, and `log` applies them with the next step."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _INTERVAL_SECONDS = 1.0
 
 
 class CommandWatch(ReportsFailures):
-    """Looks at the file of commands beside a journal once a second, on a thread of its own.
+    """Checks the file of commands beside a journal once per second, on a thread of its own.
 
-    Training never waits for it: a file system that hangs holds up this thread alone.
+    Training never waits for it: a file system that hangs blocks only this thread.
     """
 
     def __init__(
@@ -30,38 +30,38 @@ class CommandWatch(ReportsFailures):
         applied: Collection[str] = (),
         interval_seconds: float = _INTERVAL_SECONDS,
     ) -> None:
-        """Prepare to hand over commands, except those whose keys are in `applied`."""
+        """Prepare to call `hand_over` with commands, except those whose keys are in `applied`."""
         self._folder = folder.absolute()  # the script may change its directory
         self._hand_over = hand_over
         self.notices = notices
         self._known = set(applied)
         self._interval = interval_seconds
-        self._read_to = 0  # behind the last command that could be read
-        self._size = 0  # of the file when it was read last
+        self._read_to = 0  # the offset after the last command that was read
+        self._size = 0  # the size of the file when it was last read
         self._has_damage = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._work, name="klarm-commands", daemon=True)
 
     def start(self) -> None:
-        """Hand over what is there, then go on in the background."""
+        """Hand over the commands that exist, then continue on a thread."""
         self.look()
         try:
             self._thread.start()
-        except RuntimeError:  # no more threads to be had, or Python is about to end
+        except RuntimeError:  # no thread can be started, or Python is shutting down
             self.notices.warn("no thread can be started: `klarm close` does not reach this run")
 
     def stop(self, timeout: float) -> None:
-        """Look once more, then end."""
+        """Check once more, then stop."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(timeout)
 
     @never_raises(lambda: None)
     def look(self) -> None:
-        """Hand over what was written since the last look."""
+        """Hand over the commands written since the last call."""
         try:
             size = os.path.getsize(self._folder / COMMANDS_FILE)  # noqa: PTH202
-        except OSError:  # there is none yet, or the disk does not answer
+        except OSError:  # the file does not exist yet, or the disk does not respond
             return
         if size == self._size:
             return
@@ -70,7 +70,7 @@ class CommandWatch(ReportsFailures):
             if command.key not in self._known:
                 self._known.add(command.key)
                 self._hand_over(command)
-        self._size = size  # only now: what could not be read is tried again
+        self._size = size  # set last, so that a failed read is retried
 
     def _on_damage(self, offset: int) -> None:
         if not self._has_damage:

@@ -1,4 +1,4 @@
-"""The lines that say what of this run is watched, from which key, and what is not and why."""
+"""Reports which metrics of a run are watched, from which keys, and what is not watched and why."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ _MAX_METRICS_NAMED = 4
 
 
 class BindingReport:
-    """Says with the first step what is read, with the next what is missing, later what is new.
+    """Reports watched metrics at the first step, missing ones at the next, and new ones later.
 
-    Also says, once, when a KL has been exactly 0 for so long that it seems not to be measured.
+    It also reports, once, a KL that has been exactly 0 for so long that it seems not to be
+    measured.
     """
 
-    # Several dicts may make up the first step, and some trainers have not learnt by then: what is
-    # missing is said with the second.
+    # Missing metrics are reported at the second step: the first may be logged in several calls, and
+    # some trainers have made no update by then.
     _MISSING_AT_STEP = 2
-    # Real runs begin with up to six zeros, for the policy is its own reference there.
-    _ZEROS = 20
+    # Real runs begin with up to six zeros, because the policy still equals its reference.
+    _MAX_ZEROS = 20
 
     def __init__(
         self, detectors: Iterable[Detector], binding: Binding, say: Callable[[str], None]
@@ -40,19 +41,19 @@ class BindingReport:
         self._say = say
         self._waiting = [d for d in self._detectors if d.enabled]
         watched = {name for d in self._waiting if not d.watches_all for name in d.reads}
-        # How often each KL was there and 0, until it is anything else.
+        # How often each KL has been 0; metrics are removed once they have another value.
         self._zeros = {name: 0 for name in METRICS if METRICS[name].target and name in watched}
         self._steps = 0
-        self._step: int | None = None  # the last one: several dicts may make up one
-        self._bound = 0  # metrics bound when it last looked
+        self._step: int | None = None  # the last step: it may be logged in several calls
+        self._bound = 0  # how many metrics were bound at the last check
         self._said: set[str] = set()
         self._missing_said = False
         self._settled = False
 
     def step(self, step: int, values: Mapping[str, float]) -> bool:
-        """Look at what one more dict brought; return whether there is anything left to wait for."""
+        """Check one more call of `log`; return whether there may be more to report later."""
         if self._settled and len(self._binding.keys) == self._bound:
-            return True  # nearly every step: nothing new, and what is waited for may never come
+            return True  # nearly every step: nothing is new
         if step != self._step:
             self._steps += 1
             self._step = step
@@ -70,12 +71,12 @@ class BindingReport:
         if new if self._missing_said else self._steps >= self._MISSING_AT_STEP:
             self._say_missing()
         left = bool(self._waiting or self._zeros or not self._missing_said)
-        # Once that is said, only a metric that is new has anything to say.
+        # From here on, only a new metric can change anything.
         self._settled = left and self._missing_said and bound.keys().isdisjoint(self._zeros)
         return left
 
     def finish(self) -> None:
-        """Say now what has not been said, if there was anything to look at."""
+        """Report missing metrics now, if they were not reported and anything was logged."""
         if self._steps and not self._missing_said:
             self._say_missing()
 
@@ -87,7 +88,7 @@ class BindingReport:
             self._say("\n  ".join(["watching", *lines]))
 
     def _say_missing(self) -> None:
-        """Say what is idle, in full the first time and then only what is new of the hints."""
+        """Report idle detectors, in full the first time and later only new hints."""
         again, self._missing_said = self._missing_said, True
         if not watched(self._detectors, self._binding):
             if any(detector.enabled for detector in self._detectors):
@@ -111,12 +112,12 @@ class BindingReport:
                 del self._zeros[name]
                 continue
             self._zeros[name] += 1
-            if self._zeros[name] == self._ZEROS:
+            if self._zeros[name] == self._MAX_ZEROS:
                 del self._zeros[name]
                 source = self._binding.source(name)
                 reason = (
-                    f"{source} has been exactly 0 for its first {self._ZEROS} rows, as if KL were "
-                    f"not measured: {remedy}"
+                    f"{source} has been exactly 0 for its first {self._MAX_ZEROS} rows, as if KL "
+                    f"were not measured: {remedy}"
                 )
                 self._binding.not_measured[name] = reason
                 for line in self._unsaid([reason]):
@@ -124,7 +125,7 @@ class BindingReport:
 
 
 def idle(detectors: Iterable[Detector], binding: Binding) -> dict[str, str]:
-    """Return the detectors that have nothing to read, and why."""
+    """Return the detectors that are off or have nothing to read, and why."""
     reasons = {}
     for detector in detectors:
         if not detector.enabled:
@@ -133,21 +134,21 @@ def idle(detectors: Iterable[Detector], binding: Binding) -> dict[str, str]:
             reasons[detector.name] = f"idle: {detector.idle_because}"
         elif detector.watches_all:
             if not binding.keys:
-                reasons[detector.name] = "idle: nothing that is logged is known to klarm"
+                reasons[detector.name] = "idle: klarm does not know any metric that is logged"
         elif binding.keys.keys().isdisjoint(detector.reads):
             reasons[detector.name] = f"idle: {_why_missing(detector.watches[0], binding)}"
     return reasons
 
 
 def watched(detectors: Iterable[Detector], binding: Binding) -> list[str]:
-    """Return the detectors that judge a metric here: to notice that one vanishes is not enough."""
+    """Return the detectors that judge a metric. Noticing missing metrics is not judging."""
     detectors = list(detectors)
     resting = idle(detectors, binding)
     return [d.name for d in detectors if d.name not in resting and not d.watches_all]
 
 
 def watched_lines(detectors: Iterable[Detector], binding: Binding) -> list[str]:
-    """Return a line for every metric that is watched: its key, its kind and its detectors."""
+    """Return one line per watched metric: its key, its kind and its detectors."""
     detectors = list(detectors)
     resting = idle(detectors, binding)
     readers: dict[str, list[str]] = {}
@@ -160,13 +161,13 @@ def watched_lines(detectors: Iterable[Detector], binding: Binding) -> list[str]:
 
 
 def watched_in_short(detectors: Iterable[Detector], binding: Binding) -> str:
-    """Return the metrics that are watched, with key and kind, in one line."""
+    """Return the watched metrics, with key and kind, in one line."""
     read = [line.rpartition(": ")[0] for line in watched_lines(detectors, binding)]
     return f"watching {', '.join(what for what in read if what != 'all of them') or 'nothing'}"
 
 
 def idle_lines(detectors: Iterable[Detector], binding: Binding) -> list[str]:
-    """Return in a line which detectors wait for a metric, and in another which are off."""
+    """Return one line with the detectors that lack a metric, and one with those that are off."""
     missing: dict[str, list[str]] = {}
     off = []
     for detector in detectors:
@@ -187,7 +188,7 @@ def idle_lines(detectors: Iterable[Detector], binding: Binding) -> list[str]:
 
 
 def hints(detectors: Iterable[Detector], binding: Binding) -> list[str]:
-    """Return what a user can do about what is not watched, a line each."""
+    """Return what the user can do about metrics that are not watched, one line each."""
     found = []
     missing = {name: None for name, said in binding.user_keys.items() if said.key}
     for detector in detectors:
@@ -206,11 +207,11 @@ def hints(detectors: Iterable[Detector], binding: Binding) -> list[str]:
 
 
 def nothing_known(binding: Binding) -> str:
-    """Say that a run logs nothing that any detector reads, and what it does log."""
+    """Return the message that no detector reads what a run logs, with the keys it logs."""
     names = binding.names()
     held = ", ".join(names[:_MAX_KEYS_NAMED]) or "no numbers"
     more = ", ..." if len(names) > _MAX_KEYS_NAMED else ""
-    return f"nothing that is logged is known to a detector; it holds {held}{more}"
+    return f"no detector knows any of the metrics that are logged: {held}{more}"
 
 
 def unknown_columns(binding: Binding) -> str:
@@ -234,7 +235,7 @@ def _is_alike(metric: str, name: str) -> bool:
 
 
 def _source(metric: str, binding: Binding) -> str:
-    """Return a metric with its key, and its kind if that is known."""
+    """Return a metric with its key, and with its kind if it is known."""
     key, kind = binding.source(metric), binding.kind(metric)
     if kind is not None:
         return f"{metric} ← {key} ({kind})"
@@ -247,7 +248,7 @@ def _why_missing(metric: str, binding: Binding) -> str:
     said = binding.user_keys.get(metric)
     if said is not None and said.key:
         near = did_you_mean(said.key, binding.names())
-        return f"no {said.key} in what is logged, which {SECTION}.{metric} names{near}"
+        return f"{SECTION}.{metric} names {said.key}, which is not logged{near}"
     reason = _missing(metric)
     for name in binding.names():
         if name not in METRICS and (frameworks := frameworks_with(name, metric)):
@@ -269,4 +270,4 @@ def _why_missing(metric: str, binding: Binding) -> str:
 
 
 def _missing(metric: str) -> str:
-    return f"no {metric} in what is logged"
+    return f"no {metric} is logged"

@@ -1,4 +1,4 @@
-"""The evaluator: the detectors of a run and what their alerts amount to, and how to go back."""
+"""The evaluator: runs the detectors and the incident tracker, and rebuilds them on a rollback."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Update = Callable[[int, Mapping[str, float]], Alert | None]
 
 
 class Evaluator:
-    """Looks at one step after the other; knows nothing of journals, consoles and trainers."""
+    """Evaluates one step after another. It does not depend on journal, console or trainer."""
 
     def __init__(
         self,
@@ -36,22 +36,23 @@ class Evaluator:
         ids: NewId = new_id,
         on_failure: Callable[[str, Exception], object] = lambda *_: None,
     ) -> None:
-        """Prepare to look. `on_failure` is told which detector raised; others go on."""
+        """Prepare the detectors. If one raises, `on_failure` gets its name; the others go on."""
         self.detectors = list(detectors)
         self._on_failure = on_failure
         self._rules = rules
         self.tracker = Tracker(self.detectors, rules, ids=ids)
-        self._origins: dict[str, Origin] = {}  # by canonical name, as detectors were told
-        self._active: list[Detector] = []  # on, and able to judge what this run logs
-        self._asked: list[Detector] = []  # of them, those for which anything is logged at all
-        self._updates: list[_Update] = []  # theirs
+        self._origins: dict[str, Origin] = {}  # by metric name, as passed to detectors
+        self._active: list[Detector] = []  # enabled, and able to judge what this run logs
+        self._running: list[Detector] = []  # the active ones for which any metric is logged
+        self._updates: list[_Update] = []  # the `update` methods of the running ones
         self._held = HeldValues()
         self.bind({})
 
     def bind(self, origins: Mapping[str, Origin]) -> dict[str, Origin]:
-        """Tell detectors where each metric is read; return what is worth recording.
+        """Tell detectors from which key each metric is read; return what to record of that.
 
-        That a key is the metric's own name, of no known kind, is so only where it was not before.
+        A key that equals the metric's name, without a known kind, is the default. It is recorded
+        only if it was different before.
         """
         known = self._origins
         new = {name: origin for name, origin in origins.items() if known.get(name) != origin}
@@ -61,28 +62,28 @@ class Evaluator:
             if detector.watches[0] in new:
                 detector.bound(*new[detector.watches[0]])
         self._active = [d for d in self.detectors if d.enabled and not d.idle_because]
-        self._ask(
+        self._set_running(
             d for d in self._active if d.watches_all or not origins.keys().isdisjoint(d.watches)
         )
         return recording
 
     @property
     def judged(self) -> set[str]:
-        """The metrics that detectors judge: to notice that one vanishes is not to judge it."""
+        """The metrics that detectors judge. Noticing that a metric is missing is not judging."""
         return {name for d in self._active if not d.watches_all for name in d.watches}
 
     def look(self, step: int, values: Mapping[str, float]) -> tuple[list[Alert], Sequence[Change]]:
-        """Return what the detectors say of a step, and what that changes."""
+        """Return the alerts of a step, and the changes of incidents that follow."""
         news = self._held.news(values)
         if news is values:
-            alerts = self._said_of(step, values)
+            alerts = self._alerts(step, values)
         else:
-            alerts = self._said_of_held(step, values, news)
+            alerts = self._alerts_with_held(step, values, news)
         if alerts:
-            alerts = _once([_plain(alert) for alert in alerts])
+            alerts = _deduplicated([_plain(alert) for alert in alerts])
         counting = alerts
         if alerts and news is not values:
-            known = {detector.name: detector for detector in self._asked}
+            known = {detector.name: detector for detector in self._running}
             counting = [alert for alert in alerts if known[alert.detector].looks_at(news)]
         same_batch = self._held.same_batch
         return alerts, self.tracker.update(step, news, counting, same_batch=same_batch)
@@ -96,18 +97,19 @@ class Evaluator:
         undone: bool = True,
         restored: bool = False,
     ) -> list[Event]:
-        """Go back to just before a step; return what makes true again what was told.
+        """Roll back to just before a step; return events that correct what was reported earlier.
 
-        `undone` says whether there were rows from that step on, which no longer count. `restored`
-        says that the history begins behind a snapshot that was restored.
+        `told` are the incidents as reported so far. `undone` says whether rows at or after the
+        step are rolled back. `restored` says that a snapshot was restored, and that the history
+        begins after it.
         """
         tracker = self.tracker
         if not restored:
             self._reset()
         tracker.recall(told)
-        asked = self._asked
-        self._ask(self._active)  # the rows may hold what was not logged since
-        ends = tracker.ends  # of those that were over in the snapshot
+        running = self._running
+        self._set_running(self._active)  # earlier rows may have metrics that were not logged since
+        ends = tracker.ends  # the last events of incidents that the snapshot has as resolved
         changes: Sequence[Change]
         for entry in history:
             if isinstance(entry, Resume):
@@ -116,23 +118,23 @@ class Evaluator:
             elif isinstance(entry, Command):
                 changes = tracker.apply(entry, entry.step or 0)
             else:
-                at, values = entry[:2]  # one that came late belongs to the step under way
+                at, values = entry[:2]  # a late row belongs to the step during which it arrived
                 if at >= step:
                     continue
                 _, changes = self.look(at, values)
             _note_ends(changes, ends)
-        self._ask(asked)
-        _note_ends(tracker.end_step(), ends)  # the last step is over too
+        self._set_running(running)
+        _note_ends(tracker.end_step(), ends)  # the last step is complete as well
         return tracker.reconcile(step, told, ends, undone=undone)
 
     @property
     def active(self) -> list[str]:
-        """The detectors that judge, by name."""
+        """The names of the active detectors."""
         return [detector.name for detector in self._active]
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of what decides what is made of rows: settings, and the code that reads them."""
+        """A hash of everything but the rows that determines the state: settings and code."""
         detectors = [
             (class_name(type(d)), type(d).state_version, vars(type(d)).get("constants"), settings)
             for d in self.detectors
@@ -142,14 +144,14 @@ class Evaluator:
         return hashlib.sha256(repr(depends).encode("utf-8", "replace")).hexdigest()
 
     def capture(self) -> dict[str, Any]:
-        """Return what detectors have learnt and what became of it; raise UnfitError if it cannot.
+        """Return the state of detectors and incidents; raise UnfitError if it cannot be captured.
 
-        It goes with `restore`, in this process or another.
+        `restore` accepts it, in this process or in another.
         """
         return Capture(self._parts).data
 
     def restore(self, data: Mapping[str, Any]) -> None:
-        """Take up what was captured, or raise UnfitError and forget everything."""
+        """Restore captured state, or raise UnfitError and reset everything."""
         self._reset()
         try:
             with self.tracker.keeping_what_stays():
@@ -168,13 +170,13 @@ class Evaluator:
         self.tracker.reset()
         self._held.reset()
 
-    def _ask(self, detectors: Iterable[Detector]) -> None:
-        """Have these see every step from now on."""
-        self._asked = list(detectors)
-        self._updates = [detector.update for detector in self._asked]
+    def _set_running(self, detectors: Iterable[Detector]) -> None:
+        """Pass every step to these detectors from now on."""
+        self._running = list(detectors)
+        self._updates = [detector.update for detector in self._running]
 
-    def _said_of(self, step: int, values: Mapping[str, float]) -> list[Alert]:
-        """Return what is said of a row in which all is new. A detector that fails fails alone."""
+    def _alerts(self, step: int, values: Mapping[str, float]) -> list[Alert]:
+        """Return the alerts of a row without held values. A failing detector affects no other."""
         alerts: list[Alert] = []
         updates = iter(self._updates)
         while True:
@@ -188,12 +190,12 @@ class Evaluator:
                     raise
                 self._on_failure(update.__self__.name, error)  # type: ignore[attr-defined]
 
-    def _said_of_held(
+    def _alerts_with_held(
         self, step: int, values: Mapping[str, float], news: Mapping[str, float]
     ) -> list[Alert]:
-        """Return what is said of a row in which values are held: most see only what is new."""
+        """Return the alerts of a row with held values. Most detectors see only the new values."""
         alerts: list[Alert] = []
-        for detector in self._asked:
+        for detector in self._running:
             seen = values if detector.counts_held_values else news
             try:
                 if (alert := detector.update(step, seen)) is not None:
@@ -211,11 +213,11 @@ def _note_ends(changes: Iterable[Change], ends: dict[str, Event]) -> None:
             if change.event == "resolved":
                 ends[change.id] = change
             else:
-                ends.pop(change.id, None)  # it has reopened
+                ends.pop(change.id, None)  # the incident has reopened
 
 
-def _once(alerts: list[Alert]) -> list[Alert]:
-    """Every detector of a metric says that it is not finite; once is enough."""
+def _deduplicated(alerts: list[Alert]) -> list[Alert]:
+    """Drop duplicates: every detector of a metric reports a value that is not finite."""
     if len(alerts) == 1:
         return alerts
     return list({alert.message: alert for alert in reversed(alerts)}.values())[::-1]
@@ -224,8 +226,8 @@ def _once(alerts: list[Alert]) -> list[Alert]:
 def _plain(alert: Alert) -> Alert:
     """Return an alert of floats and safe text, whatever a detector put into it.
 
-    A detector of the user's own may compute with numpy or torch, and an int is a number, too. What
-    is neither a number nor text is left out.
+    A detector written by the user may compute with ints, numpy or torch. Values that are neither
+    numbers nor text are left out.
     """
     if not (alert.message.isprintable() and alert.recommendation.isprintable()):
         alert = replace(

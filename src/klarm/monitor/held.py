@@ -1,18 +1,18 @@
-"""Held values: logs that fill a metric forward until it is measured again.
+"""Held values: some trainers repeat the last value of a metric until it is measured again.
 
-Ten rows with one value are one observation: neither ten confirmations nor a metric that stands
-still. So are the rows of a batch that several updates are made from.
+Ten rows with the same held value are one observation. They are neither ten confirmations nor a
+metric that is stuck. The same applies to rows of several updates made from one batch of samples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# Which metrics are held is learnt from the first rows.
+# The first rows decide which metrics are held.
 _LEARNING_ROWS = 60
-# A metric is held if so many of its values repeat the one before, and it changes at all.
-_MIN_ROWS, _REPEATED_SHARE, _MIN_CHANGES = 12, 0.6, 3
-# Shares and settings stay the same without being held.
+# A metric is held if this share of its values repeats the previous one, and it changes at all.
+_MIN_ROWS, _MIN_REPEATED_SHARE, _MIN_CHANGES = 12, 0.6, 3
+# Fractions and settings often stay the same without being held.
 _OFTEN_THE_SAME = frozenset(
     (
         "clip_fraction",
@@ -23,12 +23,12 @@ _OFTEN_THE_SAME = frozenset(
         "reward_dip_p",
     )
 )
-# What a batch of samples brings: where it is held, several rows are of one batch.
+# Each batch of samples has its reward: if that is held, several rows belong to one batch.
 _OF_THE_BATCH = "reward"
 
 
 class HeldValues:
-    """Takes out of each row what only repeats a value that is held.
+    """Removes from each row the held values that only repeat the previous row.
 
     >>> held = HeldValues()
     >>> rows = [held.news({"kl": 1.0 + row // 5}) for row in range(30)]
@@ -40,16 +40,16 @@ class HeldValues:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Reset to the initial state."""
         self._rows = 0
         self._last: dict[str, float] = {}
         self._counts: dict[str, tuple[int, int]] = {}  # rows and repeats of each metric
         self._held: set[str] = set()
-        # Whether the last row is of the same batch of samples as the one before.
+        # Whether the last row belongs to the same batch of samples as the one before.
         self.same_batch = False
 
     def news(self, values: Mapping[str, float]) -> Mapping[str, float]:
-        """Return a row without what is held in it."""
+        """Return a row without the held values that repeat."""
         self._rows += 1
         if self._rows <= _LEARNING_ROWS:
             self._learn(values)
@@ -71,11 +71,11 @@ class HeldValues:
             rows, repeats = self._counts.get(name, (0, 0))
             rows, repeats = rows + 1, repeats + (value == self._last.get(name))
             self._counts[name] = rows, repeats
-            if name not in self._held:  # of those that are, `news` keeps the last value
+            if name not in self._held:  # for held metrics, `news` keeps the last value
                 self._last[name] = value
                 if rows >= _MIN_ROWS and _is_held(rows, repeats):
                     self._held.add(name)
 
 
 def _is_held(rows: int, repeats: int) -> bool:
-    return repeats >= _REPEATED_SHARE * rows and rows - repeats > _MIN_CHANGES
+    return repeats >= _MIN_REPEATED_SHARE * rows and rows - repeats > _MIN_CHANGES

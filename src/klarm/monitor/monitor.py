@@ -1,4 +1,4 @@
-"""The monitor: the way of a step from the trainer to detectors, journal and console."""
+"""The monitor: passes each step from the trainer to detectors, journal and console."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ from klarm.types import Alert, Command, Event, Incident
 
 _News = TypeVar("_News")
 
-_AFTER_FINISH = "log was called after finish: nothing is watched any more"
+_AFTER_FINISH = "log was called after finish: the run is no longer watched"
 _AFTER_FORK = (
-    "this process was forked from the one that watches the run, and stays silent; "
+    "this process was forked from the one that watches the run, so its calls are ignored; "
     "to watch here, call klarm.init in this process"
 )
 
 
 class Monitor(ReportsFailures):
-    """Watches one run. `klarm.init` makes it.
+    """Watches one run. `klarm.init` creates it.
 
-    No method raises: what fails inside is said once and training goes on. `log` does what it does
-    on the caller's thread, in microseconds, and waits for nothing but the disk.
-    Monitors know nothing of each other; in a forked process a monitor stays silent.
+    No method raises: an internal error is reported once and training continues. `log` works on the
+    caller's thread, takes microseconds, and waits for nothing but the disk. Monitors are
+    independent of each other. In a forked child, a monitor ignores all calls.
     """
 
     def __init__(
@@ -96,9 +96,10 @@ class Monitor(ReportsFailures):
         )
         self._metrics = metrics
         self.alert_counts = {"warning": 0, "critical": 0}
-        # Told of every event once the journal has it, on the training thread: they must not wait.
+        # Called with every event after the journal has it, on the training thread, so these
+        # functions must not block.
         self.on_event: list[Callable[[Event], object]] = []
-        # Called at the end with the seconds that are left.
+        # Called at the end of the run with the seconds that are left.
         self.on_finish: list[Callable[[float], object]] = []
         self._console = console or Console(enabled=False)
         self.notices = self._console.notices
@@ -121,8 +122,8 @@ class Monitor(ReportsFailures):
         self._inside = False
         self._postponed: list[tuple[Mapping[str, object], object]] = []
         self._silent_because = ""
-        self._since = ""  # where a number of steps is not that of the whole run
-        self._commands: deque[Command] = deque()  # handed over, and not applied yet
+        self._since = ""  # qualifies the number of steps if an earlier process logged some, too
+        self._commands: deque[Command] = deque()  # handed over, but not applied yet
         self._command_watch: CommandWatch | None = None
         if earlier is not None:
             self._tracker.checkpoints.recall(earlier.checkpoints)
@@ -130,14 +131,14 @@ class Monitor(ReportsFailures):
             self._timeline.continue_after(earlier.last_step)
             self._since = " in this process"
             self._evaluator.bind(earlier.origins)
-            self._console.say(f"run {run} is known: its journal ends at step {earlier.last_step}")
+            self._console.say(f"run {run} exists: its journal ends at step {earlier.last_step}")
         if self._past.damage:
             self._console.say(self._past.damage)
         _monitors.add(self)
 
     @never_raises(list)
     def log(self, metrics: Mapping[str, object], step: object = None) -> list[Alert]:
-        """Take in what the trainer logged at a step: the previous plus one if none is given."""
+        """Watch what the trainer logged at a step; by default, the one after the previous."""
         if self._silent_because:
             self._say_once(self._silent_because)
             return []
@@ -147,7 +148,7 @@ class Monitor(ReportsFailures):
         with self._lock:
             if self._silent_because:  # another thread has finished meanwhile
                 return []
-            if self._inside:  # a signal handler logs while a call is under way
+            if self._inside:  # a signal handler logs during another call of `log`
                 self._postponed.append((metrics, step))
                 return []
             self._inside = True
@@ -161,19 +162,19 @@ class Monitor(ReportsFailures):
 
     @never_raises(list)
     def log_late(self, metrics: Mapping[str, object], step: object, late: int) -> list[Alert]:
-        """Take in a row of a journal that came at a step and is of an earlier one: for a replay."""
+        """Replay a row of a journal that was logged late: during `step`, for the step `late`."""
         with self._lock:
             return [] if self._silent_because else self._step(metrics, step, late)
 
     @never_raises(lambda: None)
     def checkpoint(self, step: int, path: str | os.PathLike[str]) -> None:
-        """Note that the trainer saved its state, a place to go back to."""
+        """Note that the trainer saved a checkpoint, to which training can be rolled back."""
         if self._silent_because:
             return
         at, where = whole_step(step), _path_text(path)
         if at is None or where is None:
             wrong = f"step {described(step)}" if at is None else f"path {described(path)}"
-            self._say_once(f"checkpoint was called with {wrong}: it is not noted", "a checkpoint")
+            self._say_once(f"checkpoint was called with {wrong}: it is ignored", "a checkpoint")
             return
         with self._lock:
             problem = self._tracker.checkpoints.add(at, where)
@@ -200,11 +201,11 @@ class Monitor(ReportsFailures):
     def resume(
         self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None = None
     ) -> None:
-        """Note that training goes on at this step from an earlier state.
+        """Note that training continues at this step from an earlier state.
 
-        Steps from it on count as rolled back, and detectors know only what came before: the
-        trainer's own record of it if `rows` holds that, else the journal. `log` does this by itself
-        for a step that it knows already, if the values are others.
+        This step and later ones are rolled back. Detectors are rebuilt from what came before: from
+        `rows`, the trainer's own record, if given, else from the journal. `log` does this
+        automatically if a step is logged again with other values.
         """
         if self._silent_because:
             return
@@ -217,28 +218,28 @@ class Monitor(ReportsFailures):
                 self._resume(at, rows)
 
     def take_commands(self, watch: CommandWatch) -> None:
-        """Have commands applied that a thread finds; it ends with the run."""
+        """Stop the thread that reads commands when the run ends."""
         self._command_watch = watch
 
     def hand_over(self, command: Command) -> None:
-        """Have a command applied with the next step. For another thread than that of `log`."""
+        """Queue a command to be applied with the next step. Any thread may call this."""
         self._commands.append(command)
 
     @never_raises(lambda: None)
     def apply(self, command: Command) -> None:
-        """Do now what a command of a journal says: for a replay, which knows the moment."""
+        """Apply a command of a journal now. For replays, which know the right moment."""
         with self._lock:
             if not self._silent_because:
                 self._apply(command, command.step or 0)
 
     @property
     def applied_commands(self) -> Collection[str]:
-        """The keys of those that earlier processes of the run have applied."""
+        """The keys of the commands that earlier processes of the run have applied."""
         return () if self._past.recorded is None else self._past.recorded.commands
 
     @never_raises(lambda: None)
     def say(self, message: str, about: str = "") -> None:
-        """Tell whoever reads the terminal, once per message or per topic."""
+        """Print a message to the terminal, once per message or per topic."""
         self.notices.say_once(message, about)
 
     @never_raises(lambda: None)
@@ -257,12 +258,12 @@ class Monitor(ReportsFailures):
 
     @never_raises(lambda: None)
     def finish(self, timeout: float = 5.0) -> None:
-        """End the run: have everything written, in at most so many seconds, and sum up."""
+        """End the run: write everything, within `timeout` seconds, and print a summary."""
         ends_at = time.monotonic() + timeout
         if self._command_watch is not None:
             self._command_watch.stop(min(timeout, 0.5))
         if self._silent_because or not self._lock.acquire(timeout=timeout):
-            return  # over already, or a call hangs on a disk that does not answer
+            return  # the run has ended already, or a call hangs on a disk that does not respond
         try:
             if self._silent_because:
                 return
@@ -279,12 +280,14 @@ class Monitor(ReportsFailures):
             self._journal.close(max(0.0, ends_at - time.monotonic()))
             for closing in self.on_finish:
                 self._inform(closing, max(0.0, ends_at - time.monotonic()))
-            self._past.close(max(0.0, ends_at - time.monotonic()))  # last: it only saves time
+            # Snapshots come last: without them, only resuming takes longer.
+            self._past.close(max(0.0, ends_at - time.monotonic()))
             self.notices.finish()
             if any(self.alert_counts.values()):
                 self._console.say(self._alerts_in_sum())
             self._console.say(
-                f"run {self.run} ends after {counted(steps, 'step')}{self._since}: {self._in_sum()}"
+                f"run {self.run} ends after {counted(steps, 'step')}{self._since}: "
+                f"{self._summary()}"
             )
         finally:
             self._lock.release()
@@ -313,17 +316,17 @@ class Monitor(ReportsFailures):
 
     @property
     def incidents(self) -> list[Incident]:
-        """The incidents of the run: those that are over, then those that are not."""
+        """The incidents of the run: first the resolved ones, then the others."""
         return self._tracker.incidents
 
     @property
     def recorded(self) -> bool:
-        """Whether there is a journal that the run is recorded in."""
+        """Whether the run is recorded in a journal."""
         return not isinstance(self._journal, RecentJournal)
 
     @property
     def taken_up(self) -> bool:
-        """Whether the run is that of an earlier process, and where it goes on is not known yet."""
+        """Whether an earlier process began the run, and this one has not logged a step yet."""
         return self._timeline.from_earlier_process
 
     @property
@@ -333,29 +336,29 @@ class Monitor(ReportsFailures):
 
     @property
     def critical(self) -> list[Incident]:
-        """The incidents that are open and critical now: what an integration acts upon."""
+        """The incidents that are open and critical now. Integrations react to them."""
         return self._tracker.critical
 
     def _step(
         self, metrics: Mapping[str, object], step: object, late: int | None = None
     ) -> list[Alert]:
-        """Take a step all the way: names, place in the run, detectors, incidents, journal."""
+        """Process one call of `log`: names, position, detectors, incidents, journal."""
         values: Mapping[str, float] = self.binding.read(metrics)
         if self.binding.remarks:
             self._say_remarks()
         given = whole_step(step)
         if given is None and step is not None:
             self._say_once(
-                f"step {described(step)} is not a whole number from 0 on: klarm takes such a step "
-                "as the one after the previous",
+                f"step {described(step)} is not a whole number from 0 on: klarm uses the step "
+                "after the previous one instead",
                 about="a step that is not a whole number",
             )
-        at, goes_on = self._timeline.place(given)
+        at, is_back = self._timeline.place(given)
         row: LateRow | None = None
         repeats: Mapping[str, float] = {}
         if late is not None:
             row = self._late_again(at, values, late)
-        elif goes_on:
+        elif is_back:
             row, repeats = self._late(at, values)
             if row is None:
                 self._resume(at)
@@ -373,7 +376,7 @@ class Monitor(ReportsFailures):
         changes: Sequence[Change] = ()
         try:
             alerts, changes = self._evaluator.look(at, new)
-        finally:  # a detector that fails does not cost the row
+        finally:  # the row is recorded even if something fails
             also = (*alerts, *changes) if alerts or changes else ()
             if row is None:
                 self._record_step(at, values, also)
@@ -396,10 +399,10 @@ class Monitor(ReportsFailures):
     def _late(
         self, step: int, values: Mapping[str, float]
     ) -> tuple[LateRow | None, Mapping[str, float]]:
-        """Return what came late of a row of an earlier step, and what only repeats its record.
+        """Return the late row of an earlier step, and the values that only repeat its record.
 
-        It is no late row if training went back to that step: then a metric that is judged comes
-        again, with another value, though it was logged there or later.
+        The row is None if training was rolled back to that step. In that case, a metric that is
+        judged was logged at that step or later already, and now has another value.
         """
         timeline, had = self._timeline, self._tracker.recent.had
         if timeline.from_earlier_process:
@@ -415,32 +418,32 @@ class Monitor(ReportsFailures):
         return LateRow(timeline.step or 0, new, step), repeats
 
     def _late_again(self, step: int, values: Mapping[str, float], late: int) -> LateRow:
-        """Return a row that a journal says came late, when its step is under way."""
+        """Return a late row of a journal, in a replay."""
         timeline = self._timeline
         if timeline.from_earlier_process or step < (timeline.step or 0):
             self._resume(step)
-        if step != timeline.step:  # its line is lost
+        if step != timeline.step:  # the line of the step is lost
             timeline.new_at(step, {})
         timeline.note_late(late, values)
         return LateRow(step, values, late)
 
     def _bind(self) -> None:
-        """Tell detectors, and the journal, where their metrics are read and of which kind."""
+        """Tell detectors and the journal from which key each metric is read, and its kind."""
         self._bindings = len(self.binding.keys)
         recording = self._evaluator.bind(self.binding.origins())
         if recording:
             self._journal.record(Bound.of(recording))
 
     def _end(self) -> Sequence[Change]:
-        """Return what the end of the run changes."""
+        """Return the changes that the end of the run causes."""
         recorded = self._past.recorded
         self._apply_commands((self._timeline.step or 0) + 1)
         if self._timeline.from_earlier_process and recorded is not None:
-            return ended_by_crash(recorded)  # this process never learnt where the run goes on
+            return ended_by_crash(recorded)  # this process has not logged a single step
         return self._tracker.finish()
 
     def _apply_commands(self, step: int) -> None:
-        """Do what people asked for since the last step, and record it."""
+        """Apply and record the commands given since the last step."""
         while self._commands:
             command = msgspec.structs.replace(self._commands.popleft(), step=step)
             self._apply(command, step)
@@ -449,13 +452,13 @@ class Monitor(ReportsFailures):
         recorded = self._past.recorded
         changes: Sequence[Change]
         if self._timeline.from_earlier_process and recorded is not None:
-            changes = close_at_rest(recorded, command)  # no detector is rebuilt yet
+            changes = close_at_rest(recorded, command)  # the detectors are not rebuilt yet
         else:
             changes = self._tracker.apply(command, step)
         self._record(command, changes)
         self._publish(changes)
 
-    # Guarded on their own: what cannot be recorded is told all the same.
+    # These methods have their own guard, so that people are notified even if recording fails.
     @never_raises(lambda: None)
     def _record_step(self, step: int, values: Mapping[str, float], also: Sequence[Record]) -> None:
         self._journal.step(step, self._clock(), values, also)
@@ -476,26 +479,26 @@ class Monitor(ReportsFailures):
         self._journal.record(record, also)
 
     def _publish(self, changes: Sequence[Change]) -> None:
-        """Tell console and listeners what the journal has by now."""
+        """Pass changes to the console and to listeners, after the journal has them."""
         for change in changes:
             if isinstance(change, Event):
                 for listener in (self._console.event, *self.on_event):
                     self._inform(listener, change)
 
-    @never_raises(lambda: None)  # each on its own: one that fails keeps nothing from the others
+    @never_raises(lambda: None)  # guarded one by one, so that a failing listener affects no other
     def _inform(self, listener: Callable[[_News], object], news: _News) -> None:
         listener(news)
 
-    def _in_sum(self) -> str:
-        """Say what came of the run: that it was quiet means nothing if nothing was watched."""
+    def _summary(self) -> str:
+        """Return a summary of the run. No incident means nothing if nothing was watched."""
         steps, on = self._timeline.steps_logged, any(d.enabled for d in self.detectors)
         if steps and on and not watched(self.detectors, self.binding):
             return f"NOTHING WAS WATCHED: {nothing_known(self.binding)}"
-        told = incidents_in_sum(self.incidents)
+        summary = incidents_in_sum(self.incidents)
         path = self._journal.path
         if path is None or not any(incident.number for incident in self.incidents):
-            return told
-        return f"{told}; see klarm incidents {shlex.quote(str(path.parent))}"
+            return summary
+        return f"{summary}; see klarm incidents {shlex.quote(str(path.parent))}"
 
     def _alerts_in_sum(self) -> str:
         """Say how many alerts there were, and how to see those that were not shown."""
@@ -508,20 +511,26 @@ class Monitor(ReportsFailures):
     def _resume(
         self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None = None
     ) -> None:
-        if self._past.is_no_past():
-            self._say_once("steps keep going back: from now on they are taken as they come")
+        if self._past.has_too_many_rollbacks():
+            self._say_once(
+                "steps keep going back: from now on klarm takes them in the order they are logged"
+            )
             return
         with self._past.lock:
-            self._go_back(step, rows)
+            self._roll_back(step, rows)
 
-    def _go_back(self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None) -> None:
+    def _roll_back(
+        self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None
+    ) -> None:
         kept = None
         if rows is not None:
             kept = [(at, self.binding.read(metrics)) for at, metrics in rows if at < step]
             self._bind()
         before = self._past.before(step, kept, self._evaluator)
         if before is None:
-            self._say_once("steps went back, but there is no record to rebuild the baselines from")
+            self._say_once(
+                "training was rolled back, but there is no record to rebuild the baselines from"
+            )
             return
         self._tracker.checkpoints.go_back_to(step)
         snapshot = before.snapshot
@@ -535,7 +544,7 @@ class Monitor(ReportsFailures):
         self._past.forget_from(step)
         recorded = self._past.recorded
         if snapshot is None and (recorded is None or recorded.steps >= self._snapshot_rows):
-            self._until_snapshot = 1  # it took long: have one soon
+            self._until_snapshot = 1  # rebuilding took long, so take a snapshot soon
         self._record(Resume(step, self._clock()), changes)
         self._console.say(f"run {self.run} {before.how}")
         self._publish(changes)
@@ -557,10 +566,10 @@ class Monitor(ReportsFailures):
 
 
 def _path_text(path: object) -> str | None:
-    """Return a path as text; None if it is none, or longer than any path is."""
+    """Return a path as text; None if it is not a path, or too long for one."""
     try:
         where = os.fsdecode(path)  # type: ignore[arg-type]
-    except Exception:  # noqa: BLE001  # a foreign object may fail in any way of its own
+    except Exception:  # noqa: BLE001  # the object of a user may raise anything
         return None
     return where if len(where) <= MAX_LINE else None
 
@@ -573,5 +582,5 @@ def _silence_after_fork() -> None:
         monitor._fall_silent()
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_silence_after_fork)

@@ -1,4 +1,4 @@
-"""The past of a run: what it logged before the step at which it goes on."""
+"""The past of a run: what was logged before the step from which training continues."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from klarm.monitor.steps import Timeline
 from klarm.notices import Notices
 from klarm.snapshots import Keeper, SharedFold, Snapshot, UnfitError, pack_state, unpack_state
 
-# A log whose steps keep going back is not that of one run; its rows are then taken as they come.
+# If steps go back more often, the log mixes several runs. Its rows are then taken in order.
 _MAX_RESUMES = 100
 
 Rows = Sequence[tuple[int, Mapping[str, float]]]
 
 
 class Before(NamedTuple):
-    """What counts of a run when it goes on at a step, and in words what becomes of the rest."""
+    """What remains of a run when it continues at a step."""
 
-    rows: Iterable[History]  # to be read once
-    told: Sequence[IncidentRecord]  # the incidents of the journal, as it tells them
-    undone: bool  # whether there are rows that no longer count
-    how: str
-    snapshot: Snapshot | None  # that is restored; the rows are those behind it
+    rows: Iterable[History]  # can be read only once
+    told: Sequence[IncidentRecord]  # the incidents as recorded in the journal
+    undone: bool  # whether rows are rolled back
+    how: str  # what happens, in words
+    snapshot: Snapshot | None  # the snapshot that was restored; the rows begin after it
 
 
 class Past:
-    """Reads it from the run's journal, or takes over the record that the trainer has kept."""
+    """Reads the past from the journal of the run, or uses the trainer's own record of it."""
 
     def __init__(
         self,
@@ -58,19 +58,19 @@ class Past:
         self._stored: Stored | None = None
         self._keeper = Keeper(self.journal.path, notices, snapshot_rows)
         self._shared = SharedFold()
-        # Whoever goes back holds it: a thread keeps the fold up to date meanwhile.
+        # Must be held during a rollback, because the snapshot thread updates the fold as well.
         self.lock = self._shared.lock
-        self._rows = 0  # that were logged when the last snapshot was taken
-        self._is_in_order = True  # no step was taken as it came
-        # What the journal amounts to, as of the last look; None if it does not hold the run.
+        self._rows = 0  # how many rows were logged up to the last snapshot
+        self._is_in_order = True  # False once a step back was not treated as a rollback
+        # The fold of the journal when it was last read; None if the journal is incomplete.
         self.recorded: Fold | None = None
         self._read(complete=False)
-        # Until this process has logged something, that is all there is.
+        # The fold is up to date until this process logs something.
         self._is_current = self.recorded is not None and self.recorded.steps > 0
 
     @property
     def damage(self) -> str:
-        """What is wrong with the journal, for people; empty if nothing is."""
+        """A message about damaged lines of the journal; empty if there are none."""
         count, first = self._shared.damaged
         if not count:
             return ""
@@ -79,21 +79,21 @@ class Past:
             which = f"{count} lines of {self.journal.path}, the first of them line {first}, are"
         return f"{which} damaged or not written by klarm, and ignored"
 
-    def is_no_past(self) -> bool:
-        """Count a step back; return whether there were too many for it to mean anything."""
+    def has_too_many_rollbacks(self) -> bool:
+        """Count a rollback; return whether there were too many to be rollbacks of one run."""
         self._resumes += 1
         self._is_in_order = self._resumes <= _MAX_RESUMES
         return not self._is_in_order
 
     def keep(self, evaluator: Evaluator, timeline: Timeline, rows: int) -> None:
-        """Keep a snapshot of the run as it is, so many rows after the last one."""
+        """Take a snapshot of the current state, `rows` rows after the last one."""
         self._rows += rows
         end = self.journal.end
         if end is None or timeline.step is None or not self._is_in_order:
             return
         try:
             state = pack_state(evaluator.capture())
-        except UnfitError:  # a detector of the user's own, whose state nobody knows
+        except UnfitError:  # a detector written by the user, without get_state
             return
         snapshot = Snapshot(
             step=timeline.step,
@@ -110,17 +110,17 @@ class Past:
             self.journal.forget_before(self._keeper.oldest)
 
     def forget_from(self, step: int) -> None:
-        """Let snapshots go that are of a step or later: training goes on there."""
+        """Discard the snapshots at or after a step: training was rolled back to it."""
         self._keeper.forget_from(step)
 
     def close(self, timeout: float) -> None:
-        """Write no more snapshots."""
+        """Write the newest snapshot, and stop."""
         self._keeper.close(timeout)
 
     def before(self, step: int, kept: Rows | None, evaluator: Evaluator) -> Before | None:
-        """Return what came before a step: what the trainer has kept, else the journal.
+        """Return what came before a step, from the trainer's record `kept` or from the journal.
 
-        None if there is neither. Where there is a snapshot, the evaluator is brought there.
+        Returns None if there is neither. The evaluator is restored from a snapshot if possible.
         """
         snapshot: Snapshot | None = None
         if not self._is_current:
@@ -136,7 +136,7 @@ class Past:
         if kept is not None:
             rows = self._taken_over(kept, recorded)
             if isinstance(self.journal, RecentJournal):
-                self.journal.forget_before(self.journal.end)  # the trainer knows better
+                self.journal.forget_before(self.journal.end)  # the trainer's record replaces it
         elif self._stored is not None and recorded is not None:
             snapshot = self._restored(step, evaluator)
             after = None if snapshot is None else (snapshot.offset, snapshot.step, snapshot.seen)
@@ -159,18 +159,18 @@ class Past:
         if undone and kept is None and first is not None and step <= first:
             how = f"starts over: {undone}; a new run needs a new name"
         else:
-            how = f"goes on at step {step}{'; ' if undone else ''}{undone}"
+            how = f"continues at step {step}{'; ' if undone else ''}{undone}"
         return Before(rows, told, bool(undone), how, snapshot)
 
     def _restored(self, step: int, evaluator: Evaluator, since: int = 0) -> Snapshot | None:
-        """Bring the evaluator to the newest snapshot before a step; None if no snapshot fits."""
+        """Restore the evaluator from the newest snapshot before a step; None if none fits."""
         reported = False
         for snapshot in self._keeper.before(step):
             if snapshot.offset < since:
                 break
             try:
                 if snapshot.settings != evaluator.fingerprint:
-                    raise UnfitError("settings have changed, or klarm has")
+                    raise UnfitError("the settings or the version of klarm have changed")
                 if snapshot.active != evaluator.active:
                     raise UnfitError("other detectors are active")
                 evaluator.restore(unpack_state(snapshot.state))
@@ -183,7 +183,7 @@ class Past:
         return None
 
     def _read(self, *, complete: bool = True) -> None:
-        """Take in what the journal holds by now."""
+        """Read the current journal."""
         self._stored = self.journal.stored(complete=complete)
         if self._stored is None:
             self.recorded = None
@@ -202,9 +202,9 @@ class Past:
         self._shared.damaged = count + 1, first or number
 
     def _taken_over(self, kept: Rows, recorded: Fold | None) -> Iterable[History]:
-        """Return the trainer's record and what people told the run, which only the journal has.
+        """Return the trainer's record, with the commands, which only the journal has.
 
-        A journal without any step takes the record in.
+        If the journal does not have any step, the record is written to it.
         """
         if recorded is not None and not recorded.steps:
             for at, values in kept:

@@ -1,4 +1,4 @@
-"""Where a run is: which step a call to `log` is about, and what of that step is new."""
+"""The position of a run: which step a call of `log` belongs to, and which of its values are new."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from klarm.journal import History, LateRow, Resume
 from klarm.metrics import METRICS, to_number
 from klarm.types import Command
 
-# Beyond this a float cannot count steps any more.
-_LARGEST_STEP = 2**53
+# Beyond this, a float cannot represent every whole number.
+_MAX_STEP = 2**53
 
 
 def whole_step(step: object) -> int | None:
-    """Return the step that something means, or None: a step is a whole number, from 0 on.
+    """Return a value as a step, or None if it is not a whole number from 0 on.
 
     >>> whole_step(5), whole_step(5.0), whole_step("5"), whole_step(-5.0), whole_step(0.5)
     (5, 5, 5, None, None)
     """
     if type(step) is int:  # nearly always
-        return step if 0 <= step < _LARGEST_STEP else None
+        return step if 0 <= step < _MAX_STEP else None
     number = to_number(step)
-    if number is None or not 0 <= number < _LARGEST_STEP or number != int(number):
+    if number is None or not 0 <= number < _MAX_STEP or number != int(number):
         return None
     return int(number)
 
@@ -41,38 +41,38 @@ class Timeline:
         self._known = known
         self.step: int | None = None  # the last one logged
         self.steps_logged = 0
-        self._values: Mapping[str, float] = {}  # what it held
-        self._logged: dict[str, int] = {}  # metrics that it did not hold: their last step
-        self._goes_on_at: int | None = None  # nothing before this counts any more
-        self.from_earlier_process = False  # and nothing was logged since
+        self._values: Mapping[str, float] = {}  # the values of the last step
+        self._logged: dict[str, int] = {}  # the last step of metrics that are not in `_values`
+        self._resumed_at: int | None = None  # the step of a resume after which nothing was logged
+        self.from_earlier_process = False  # whether this process has not logged anything yet
 
     def place(self, at: int | None) -> tuple[int, bool]:
-        """Return the step meant, and whether the run goes on there from an earlier state.
+        """Return the step, and whether it is earlier than expected, as after a rollback.
 
-        No step means the previous plus one.
+        None means the step after the previous one.
         """
         if at is None:
             at = 0 if self.step is None else self.step + 1
         if self.from_earlier_process:
             return at, True
-        earliest = self.step if self._goes_on_at is None else self._goes_on_at
+        earliest = self.step if self._resumed_at is None else self._resumed_at
         return at, earliest is not None and at < earliest
 
     def new_at(self, step: int, values: Mapping[str, float]) -> Mapping[str, float]:
-        """Return what detectors have yet to see of a step: several dicts may make up one.
+        """Return the values that are new at a step, which may be logged in several calls.
 
         A value that is not finite is always new.
         """
-        if step == self.step and self._goes_on_at is None:
+        if step == self.step and self._resumed_at is None:
             seen = self._values
             self._values = {**values, **seen}
             return {n: v for n, v in values.items() if n not in seen or v - v != 0.0}
-        if [*values] != [*self._values]:  # not often: rows mostly hold the same metrics
+        if [*values] != [*self._values]:  # rare: rows mostly have the same metrics
             self._note(self._values, self.step)
         self.step = step
         self.steps_logged += 1
         self._values = values
-        self._goes_on_at = None
+        self._resumed_at = None
         return values
 
     def logged_since(self, step: int, names: Iterable[str]) -> set[str]:
@@ -80,18 +80,18 @@ class Timeline:
         return {name for name in names if self._last_step_of(name) >= step}
 
     def note_late(self, step: int, names: Iterable[str]) -> None:
-        """Note that metrics were logged for an earlier step than the one under way."""
+        """Note that metrics were logged late, for a step before the current one."""
         self._note((name for name in names if self._last_step_of(name) < step), step)
 
     def continue_after(self, step: int) -> None:
-        """Take up a run that an earlier process brought to this step."""
+        """Continue a run of an earlier process, which ended at this step."""
         self.step = step
         self.from_earlier_process = True
 
     def go_on_at(self, step: int) -> None:
-        """Set the run to just before a step."""
+        """Set the position to just before a step."""
         self.step = step - 1
-        self._goes_on_at = step
+        self._resumed_at = step
         self._values = {}
         self.from_earlier_process = False
 
@@ -102,26 +102,26 @@ class Timeline:
 
     @property
     def seen(self) -> Mapping[str, float]:
-        """What the step under way has had."""
+        """The values that the current step has so far."""
         return self._values
 
     def following(
         self, history: Iterable[History], logged: Mapping[str, int] | None = None
     ) -> Iterator[History]:
-        """Yield what a run is rebuilt from, and learn when each metric was logged last.
+        """Yield the history from which a run is rebuilt, noting the last step of each metric.
 
-        `logged` is what was known of that before.
+        `logged` is the last step of each metric before the history.
         """
         self._values, self._logged = {}, dict(logged or {})
-        at: int | None = None  # of the last row, and what it held
-        names: Collection[str] = ()
+        at: int | None = None  # the step of the last row
+        names: Collection[str] = ()  # the metrics of the last row
         for entry in history:
             if isinstance(entry, LateRow):
                 self._note(names, at)
                 at = None
                 self._note(entry.values, entry.late)
             elif not isinstance(entry, Command | Resume):
-                if entry[1].keys() != names:  # not often: rows mostly hold the same metrics
+                if entry[1].keys() != names:  # rare: rows mostly have the same metrics
                     self._note(names, at)
                 at, names = entry[0], entry[1].keys()
             yield entry

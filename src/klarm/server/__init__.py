@@ -1,4 +1,4 @@
-"""The page of all runs: an index of journals, an API over it, and the built page."""
+"""The web page of all runs: an index of journals, an API over it, and the built page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Levels that people have accepted as normal: from there on, a detector measures by them."""
+"""Levels that people have accepted as normal: from then on, detectors use them as the baseline."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from klarm.types import Alert, Command
 
 
 class Accepted(NamedTuple):
-    """Somebody said at a step that what was logged since an earlier one is normal."""
+    """At `step`, somebody accepted the values logged since the step `since` as normal."""
 
     since: int
     step: int
 
 
 def accepted_levels(run: RunView, signal: str) -> list[Accepted]:
-    """Return what was accepted on a signal, in order, as `incidents.Tracker.apply` takes it."""
+    """Return the accepted levels of a signal in order, as `incidents.Tracker.apply` sees them."""
     found = []
     for stored in run.records("command"):
         command = msgspec.json.decode(stored.line, type=Command)
@@ -37,7 +37,7 @@ def accepted_levels(run: RunView, signal: str) -> list[Accepted]:
 
 
 def _last_alert(run: RunView, detectors: list[str], before: int) -> int:
-    """Return the step of the last alert of some detectors before a step."""
+    """Return the step of the last alert of the detectors before a step; -1 if there is none."""
     latest = run.records("alert", "AND step < ? AND counts ORDER BY number DESC", before)
     alerts = (msgspec.json.decode(stored.line, type=Alert) for stored in latest)
     return next((alert.step for alert in alerts if alert.detector in detectors), -1)

@@ -1,4 +1,4 @@
-"""Who may ask: the token, sessions after a login, and which hosts and origins are ours."""
+"""Access control: the token, sessions after a login, and which hosts and origins are ours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a server bound to a host can be reached from this machine alone.
+    """Return whether a server bound to a host can be reached only from this machine.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -34,7 +34,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Access:
-    """Decides who may ask what."""
+    """Decides which requests are allowed."""
 
     def __init__(
         self,
@@ -43,10 +43,10 @@ class Access:
         allowed_hosts: Iterable[str] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Know what the server is bound to, its token, and further names that it goes by."""
+        """Take the host that the server is bound to, its token, and further names of the server."""
         self._token = token.encode() if token else None
         self._clock = clock
-        self._sessions: dict[str, float] = {}  # until when
+        self._sessions: dict[str, float] = {}  # the time at which each session ends
         self._lock = threading.Lock()
         self._names = {name.lower() for name in (*_LOOPBACK_NAMES, host, *allowed_hosts)}
         self._any_address = not is_loopback(host)
@@ -55,15 +55,15 @@ class Access:
 
     @property
     def login_needed(self) -> bool:
-        """Whether there is a token at all."""
+        """Whether the server requires a token."""
         return self._token is not None
 
     def knows_token(self, token: str) -> bool:
-        """Compare a token in a time that tells nothing about it."""
+        """Return whether a token is right, comparing in constant time."""
         return self._token is not None and hmac.compare_digest(token.encode(), self._token)
 
     def is_allowed(self, authorization: str, cookies: str) -> bool:
-        """Tell whether a request comes from somebody who knows the token."""
+        """Return whether a request has the token or a session."""
         if self._token is None:
             return True
         scheme, _, token = authorization.partition(" ")
@@ -74,7 +74,7 @@ class Access:
             return self._sessions.get(session, 0.0) > self._clock()
 
     def open_session(self) -> str:
-        """Return a new session for somebody who has shown the token."""
+        """Return a new session for a user who has given the token."""
         now = self._clock()
         with self._lock:
             self._sessions = {key: end for key, end in self._sessions.items() if end > now}
@@ -90,9 +90,10 @@ class Access:
             self._sessions.pop(session_in(cookies), None)
 
     def is_our_host(self, host: str) -> bool:
-        """Tell whether a Host header names this server: another name may be a rebound one.
+        """Return whether a Host header names this server, to prevent DNS rebinding.
 
-        Behind a token, any address will do: a page that is rebound to it has no cookie of ours.
+        If a token is required, any IP address is accepted, because a rebound page does not have a
+        session cookie.
         """
         name = _name_in(host)
         if name in self._names:
@@ -107,7 +108,7 @@ class Access:
 
     @staticmethod
     def is_our_origin(origin: str, host: str, site: str) -> bool:
-        """Tell whether a request that changes something comes from our own page, or from none."""
+        """Return whether a request comes from our own page or from no page at all (CSRF check)."""
         if site not in ("", "same-origin", "none"):
             return False
         if not origin:
@@ -119,7 +120,7 @@ class Access:
 
 
 def session_in(cookies: str) -> str:
-    """Return the session that a Cookie header holds; empty if it holds none."""
+    """Return the session in a Cookie header, or an empty string."""
     try:
         found = SimpleCookie(cookies).get(COOKIE)
     except CookieError:

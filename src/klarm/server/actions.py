@@ -1,7 +1,7 @@
-"""What people may do on the page, in the same way as with the commands of the terminal.
+"""Actions that people can take on the page, equivalent to the commands of the terminal.
 
-A run that trains finds a command in `commands.jsonl` and applies it with its next step. Where no
-process trains, what ends an incident is recorded at once, as `klarm close` does it.
+A run that is training finds a command in `commands.jsonl` and applies it with its next step. If no
+process is training the run, closing an incident is recorded immediately, as by `klarm close`.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _MAX_NAME, _MAX_NOTE = 200, 2000
 
 
 class Acknowledge(msgspec.Struct, forbid_unknown_fields=True):
-    """Somebody knows of an incident."""
+    """Acknowledge an incident."""
 
     by: str = ""
 
 
 class Close(msgspec.Struct, forbid_unknown_fields=True):
-    """Somebody ends an incident."""
+    """Close an incident, or accept its level as normal."""
 
     by: str = ""
     accept: bool = False
 
 
 class SilenceSignal(msgspec.Struct, forbid_unknown_fields=True, rename={"span": "for"}):
-    """Nobody is to be notified of a signal for a while."""
+    """Hold back notifications of a signal for a while."""
 
     signal: str
     span: str
@@ -49,21 +49,21 @@ class SilenceSignal(msgspec.Struct, forbid_unknown_fields=True, rename={"span": 
 
 
 class MarkFalseAlarm(msgspec.Struct, forbid_unknown_fields=True):
-    """Somebody says that an incident was none."""
+    """Mark an incident as a false alarm."""
 
     by: str = ""
     note: str = ""
 
 
 class Done(msgspec.Struct):
-    """What was done, in a sentence."""
+    """What was done, as a sentence."""
 
     applied: Literal["now", "next_step"]
     text: str
 
 
 def acknowledge(run: RunView, id_: str, asked: Acknowledge) -> Done:
-    """Record that somebody knows of an incident, as `klarm ack` does."""
+    """Acknowledge an incident, as `klarm ack` does."""
     incident = run.incident(id_)
     who = _who(asked.by)
     _tell(
@@ -89,7 +89,8 @@ def close(run: RunView, id_: str, asked: Close) -> Done:
         incident=incident.id,
     )
     done = "accepted" if asked.accept else "closed"
-    # The index shows what is asked for before it has read what is recorded; the key is the same.
+    # The command is also written to the file, so that the index shows it before it has read the
+    # journal. Both have the same key.
     _tell(run.folder, command)
     problems: list[str] = []
     try:
@@ -144,7 +145,7 @@ def mark_false_alarm(run: RunView, id_: str, asked: MarkFalseAlarm) -> Done:
 
 
 def unmark_false_alarm(run: RunView, id_: str) -> Done:
-    """Take back that an incident was a false alarm."""
+    """Remove the mark that an incident was a false alarm."""
     incident = run.incident(id_)
     if incident.id not in marked(run.folder):
         raise conflict(f"{_named(incident)} is not marked as a false alarm")

@@ -1,4 +1,4 @@
-"""The application: routes, guard and page put together."""
+"""The application: connects routes, guard and page."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def make_app(index: Index, access: Access, say: Callable[[str], None], page: Page) -> Starlette:
-    """Return the application. `say` is told what goes wrong in it."""
+    """Return the application. `say` is called with internal errors."""
     answering = _Answering(index, say)
     login, stream = LoginPages(access), EventStream(index.changes)
     health = _encode(openapi.Health("ok", __version__))
@@ -75,7 +75,7 @@ def make_app(index: Index, access: Access, say: Callable[[str], None], page: Pag
 
 
 class _Answering:
-    """Answers requests. The one place of the server that catches whatever goes wrong."""
+    """Answers requests. This is the one place of the server that catches every exception."""
 
     def __init__(self, index: Index, say: Callable[[str], None]) -> None:
         self._index, self._say = index, say
@@ -93,7 +93,7 @@ class _Answering:
         ]
 
     def guarded(self, endpoint: _Endpoint) -> _Endpoint:
-        """Return an endpoint that answers in JSON whatever goes wrong."""
+        """Return an endpoint that turns every exception into a JSON answer."""
 
         async def guarded(request: Request) -> Response:
             try:
@@ -105,7 +105,7 @@ class _Answering:
                 return _problem(unavailable(f"the index cannot be read ({error}); try again"))
             except Exception as error:  # noqa: BLE001
                 self._say(f"{request.method} {request.url.path}: {type(error).__name__}: {error}")
-                text = "klarm has failed; its terminal says more"
+                text = "internal error; see the terminal of klarm serve"
                 return _problem(ApiError(500, "internal", text))
 
         return guarded

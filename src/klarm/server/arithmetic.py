@@ -15,7 +15,7 @@ _CRITICAL_FACTOR = 1.5
 
 
 class Arithmetic(msgspec.Struct, kw_only=True):
-    """Why an alert was raised, in numbers. Without a z-score, most of them are None."""
+    """The numbers behind an alert. Most are None for detectors without a z-score."""
 
     detector: str
     severity: str
@@ -33,7 +33,7 @@ class Arithmetic(msgspec.Struct, kw_only=True):
 
 
 def arithmetic_of(alarm: Event, alerts: Sequence[Alert]) -> Arithmetic | None:
-    """Return the arithmetic of the alert whose message an event has; None if it is not found."""
+    """Return the arithmetic of the alert behind an event; None if the alert is not found."""
     same = [alert for alert in alerts if alert.message == alarm.message]
     by_detector = [alert for alert in alerts if alert.detector == alarm.detector]
     found = (same or by_detector or list(alerts))[-1:]
@@ -43,7 +43,7 @@ def arithmetic_of(alarm: Event, alerts: Sequence[Alert]) -> Arithmetic | None:
 
 
 def arithmetic_of_others(alarm: Event, alerts: Sequence[Alert], known: str) -> list[Arithmetic]:
-    """Return that of the other detectors of an incident: the latest alert of each by then."""
+    """Return the arithmetic of the latest alert of each other detector of an incident."""
     latest = {alert.detector: alert for alert in alerts if alert.step <= alarm.step}
     metric = metric_of(alarm)
     return [_of_alert(alert, metric) for alert in latest.values() if alert.detector != known]
@@ -64,7 +64,7 @@ def _of_alert(alert: Alert, metric: str) -> Arithmetic:
 
 
 def _with_z(found: Arithmetic) -> Arithmetic:
-    """Add what is known of a z-score."""
+    """Add the numbers of a z-score, if there is one."""
     value, z = found.value, found.numbers.get("z_score")
     mean, threshold = found.numbers.get("baseline_mean"), found.numbers.get("threshold")
     if not (
@@ -75,7 +75,7 @@ def _with_z(found: Arithmetic) -> Arithmetic:
     ):
         return found
     found.mean, found.z, found.threshold = mean, z, threshold
-    # The spread that was divided by: not less than a share of the mean, unlike `baseline_std`.
+    # The divisor of the z-score. Unlike `baseline_std`, it is at least a fraction of the mean.
     std = (value - mean) / z if z else math.nan
     if math.isfinite(std) and std > 0.0:
         sigma = threshold / (_CRITICAL_FACTOR if found.severity == "critical" else 1.0)

@@ -1,4 +1,4 @@
-"""Reading the blocks of a run: its axis, and the values of a metric along it."""
+"""Reads the blocks of a run: its axis, and the values of a metric along it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from klarm.server.packing import Floats, Steps, has_value, unpack_floats, unpack
 from klarm.server.rows import STEPS, TIMES
 
 Axis = Literal["step", "time"]
-# Above this share of a run's blocks, reading all of them is quicker than picking some.
-_PICKED_SHARE = 0.25
+# Above this share of a run's blocks, reading all of them is faster than selecting some.
+_MAX_SELECTED_SHARE = 0.25
 
 
 class Block(NamedTuple):
-    """Some rows of a run, and what part of the axis they cover."""
+    """Consecutive rows of a run, and the part of the axis that they cover."""
 
     first_row: int
     rows: int
@@ -26,7 +26,7 @@ class Block(NamedTuple):
 
 
 class Points(NamedTuple):
-    """Values along the axis, in its order. Rows without a value are left out."""
+    """Values in the order of the axis. Rows without a value are left out."""
 
     x: Floats
     y: Floats
@@ -36,10 +36,10 @@ class RunBlocks:
     """The blocks of one run along one axis, within one view of the index."""
 
     def __init__(self, database: sqlite3.Connection, run: int, axis: Axis) -> None:
-        """Read which blocks there are."""
+        """Read the list of blocks."""
         self.database, self.run, self.axis = database, run, axis
         ordered = database.execute("SELECT ordered FROM runs WHERE run = ?", (run,)).fetchone()
-        # Whether x never falls: else, the order of the rows is not that of the axis.
+        # Whether x never decreases. If it does, the rows are not in the order of the axis.
         self.rises = bool(ordered is not None and ordered[0] & (1 if axis == "step" else 2))
         low, high = ("low_step", "high_step") if axis == "step" else ("low_time", "high_time")
         self.blocks = [
@@ -53,20 +53,20 @@ class RunBlocks:
         self._x: dict[int, Floats] = {}
 
     def range(self) -> tuple[float, float] | None:
-        """Return the lowest and the highest x; None of a run without rows."""
+        """Return the lowest and the highest x; None if the run has no rows."""
         if not self.blocks:
             return None
         return min(block.low for block in self.blocks), max(block.high for block in self.blocks)
 
     def metric_number(self, name: str) -> int | None:
-        """Return the number of a metric in the index; None if the run has none of the name."""
+        """Return the number of a metric in the index; None if the run does not have it."""
         found = self.database.execute(
             "SELECT metric FROM metrics WHERE run = ? AND name = ?", (self.run, name)
         ).fetchone()
         return None if found is None else int(found[0])
 
     def values(self, metric: int, first_rows: Collection[int]) -> dict[int, Floats]:
-        """Return the values of a metric in some blocks; a block that has none is left out."""
+        """Return the values of a metric in some blocks; blocks without any are left out."""
         return {
             first_row: unpack_floats(data) for first_row, data in self._packs(metric, first_rows)
         }
@@ -80,7 +80,7 @@ class RunBlocks:
         return unpack_floats(self._packs(TIMES, [first_row])[0][1])
 
     def points(self, metric: int, first_rows: Collection[int]) -> Points:
-        """Return the values of a metric in some blocks, not finite ones included."""
+        """Return the values of a metric in some blocks, including those that are not finite."""
         values = self.values(metric, first_rows)
         if not values:
             return Points(np.zeros(0), np.zeros(0))
@@ -107,7 +107,7 @@ class RunBlocks:
     def _packs(self, metric: int, first_rows: Collection[int]) -> list[tuple[int, bytes]]:
         if not first_rows:
             return []
-        if len(first_rows) < _PICKED_SHARE * len(self.blocks):
+        if len(first_rows) < _MAX_SELECTED_SHARE * len(self.blocks):
             found = (
                 self.database.execute(
                     "SELECT first_row, data FROM packs "

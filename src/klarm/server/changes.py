@@ -1,4 +1,4 @@
-"""What has changed, for those who look on: a cursor, and the last changes behind it."""
+"""Recent changes of runs, for clients that follow them with a cursor."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import msgspec
 from klarm.journal import Activity, RunHealth
 from klarm.server.summary import Counts, Number
 
-_MAX_KEPT = 2000  # rounds: some minutes of busy runs
+_MAX_ROUNDS = 2000  # a few minutes of busy runs
 
 
 class RunChange(msgspec.Struct, omit_defaults=True):
-    """What has changed of one run, and what the overview says of it now."""
+    """What has changed in one run, and its current state in the overview."""
 
     run: str
     what: list[str]
@@ -31,32 +31,32 @@ class RunChange(msgspec.Struct, omit_defaults=True):
 
 
 class Round(NamedTuple):
-    """Changes that were noticed at once."""
+    """Changes that were noticed together."""
 
     cursor: int
     runs: Sequence[RunChange]
 
 
 class Changes:
-    """Hands on what has changed. One thread publishes, any number of others ask."""
+    """Passes changes on. One thread publishes, any number of threads read."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        """Begin with a cursor beyond those that an earlier server has given."""
+        """Begin with a cursor that is higher than those of an earlier server process."""
         self.cursor = int(clock() * 1000)
         self.server = f"{self.cursor:x}"[-8:]  # changes when the server restarts
-        self._rounds: deque[Round] = deque(maxlen=_MAX_KEPT)
-        self._first = self.cursor  # what came after this cursor is known
+        self._rounds: deque[Round] = deque(maxlen=_MAX_ROUNDS)
+        self._first = self.cursor  # all changes after this cursor are kept
         self._lock = threading.Lock()
-        self.is_over = False  # the server ends: nothing will change any more
+        self.is_over = False  # whether the server is stopping
         self._listeners: list[Callable[[], object]] = []
 
     def publish(self, runs: Sequence[RunChange]) -> None:
-        """Tell everybody."""
+        """Add a round of changes and call all listeners."""
         if not runs:
             return
         with self._lock:
             self.cursor += 1
-            if len(self._rounds) == _MAX_KEPT:
+            if len(self._rounds) == _MAX_ROUNDS:
                 self._first = self._rounds[0].cursor
             self._rounds.append(Round(self.cursor, runs))
             listeners = list(self._listeners)
@@ -64,7 +64,7 @@ class Changes:
             listener()
 
     def end(self) -> None:
-        """Tell everybody that there is no more to come."""
+        """Call all listeners for the last time: the server is stopping."""
         self.is_over = True
         with self._lock:
             listeners = list(self._listeners)
@@ -72,14 +72,14 @@ class Changes:
             listener()
 
     def since(self, cursor: int) -> list[Round] | None:
-        """Return what came after a cursor; None if that is not known any more."""
+        """Return the rounds after a cursor; None if they are no longer kept."""
         with self._lock:
             if not self._first <= cursor <= self.cursor:
                 return None
             return [found for found in self._rounds if found.cursor > cursor]
 
     def listen(self, listener: Callable[[], object]) -> Callable[[], None]:
-        """Have a listener called, on the publishing thread, at every change; return how to end."""
+        """Call a listener on the publishing thread at every change; return a function to stop."""
         with self._lock:
             self._listeners.append(listener)
 

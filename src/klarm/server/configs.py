@@ -1,4 +1,4 @@
-"""Settings: those of a run, how runs differ, and what there is to set."""
+"""Settings: those of a run, how runs differ, and which settings exist."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from klarm.server.run_view import RunView
 from klarm.settings import settings_of
 
 _MISSING = object()
-# Which run it is, not how it is watched.
+# Settings that identify a run and do not affect how it is watched.
 _NAMES = ("run", "dir", "url")
 
 
 class ChangedSetting(msgspec.Struct):
-    """A setting that is not as klarm has it."""
+    """A setting that differs from its default."""
 
     setting: str
     value: Any
@@ -44,7 +44,7 @@ class IncidentToAlignBy(msgspec.Struct):
 
 
 class ComparedRun(msgspec.Struct):
-    """A run, and what to align it with others by."""
+    """A run, with the positions by which it can be aligned with others."""
 
     id: str
     name: str
@@ -71,7 +71,7 @@ class Comparison(msgspec.Struct):
 
 
 class SettingInSection(msgspec.Struct):
-    """Something that can be set."""
+    """One setting."""
 
     name: str
     kind: str
@@ -83,7 +83,7 @@ class SettingInSection(msgspec.Struct):
 
 
 class Section(msgspec.Struct):
-    """A detector, or the rules of incidents, and what can be set of it."""
+    """A detector, or the rules of incidents, with its settings."""
 
     name: str
     signal: str
@@ -93,7 +93,7 @@ class Section(msgspec.Struct):
 
 
 class SettingsCatalogue(msgspec.Struct):
-    """All that can be tried."""
+    """All settings that can be tried."""
 
     sections: list[Section]
 
@@ -109,8 +109,8 @@ def config_of(run: RunView) -> RunConfig:
 
 
 def compare(runs: list[RunView]) -> Comparison:
-    """Return how runs differ in their settings, and what to align them by."""
-    # Of a run that cannot be read, no setting is known: it differs in none.
+    """Return how runs differ in their settings, and how to align them."""
+    # The settings of an unreadable run are not known, so it is left out of the comparison.
     settings = {run.id: dict(_flat(run.settings)) for run in runs if run.settings}
     names = sorted({name for values in settings.values() for name in values} - set(_NAMES))
     differences = []

@@ -1,4 +1,4 @@
-"""Curves to draw: metrics along an axis, and what a detector measures them by."""
+"""Curves to draw: metrics along an axis, and the baselines of detectors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BASELINE_DETECTORS = {kind.name: kind for kind in CATALOGUE if issubclass(kind, 
 
 
 class Range(msgspec.Struct, frozen=True):
-    """A part of an axis, drawn so many pixels wide."""
+    """A part of an axis, and its width in pixels."""
 
     axis: Axis
     low: float | None
@@ -29,7 +29,7 @@ class Range(msgspec.Struct, frozen=True):
     width: int
 
     def within(self, whole: tuple[float, float] | None) -> tuple[float, float]:
-        """Return where it begins and ends, given where the run does."""
+        """Return where the range begins and ends, given where the run does."""
         first, last = whole or (0.0, 0.0)
         low = first if self.low is None else self.low
         high = last if self.high is None else self.high
@@ -51,7 +51,7 @@ class Series(msgspec.Struct, rename={"low": "from", "high": "to"}):
 
 
 class FixedLimit(msgspec.Struct):
-    """A limit that does not move."""
+    """A constant limit."""
 
     detector: str
     severity: str
@@ -59,7 +59,7 @@ class FixedLimit(msgspec.Struct):
 
 
 class Baseline(msgspec.Struct):
-    """What a detector measures a metric by."""
+    """The baseline of a detector for a metric."""
 
     run: str
     detector: str
@@ -78,7 +78,7 @@ class Baseline(msgspec.Struct):
 
 
 def series(run: RunView, cursor: int, metrics: list[str], range_: Range) -> Series:
-    """Return metrics of a run with the extremes of every pixel."""
+    """Return metrics of a run, with the minimum and maximum of every pixel."""
     blocks = run.blocks(range_.axis)
     low, high = range_.within(blocks.range())
     sampled = {name: sample(blocks, name, low, high, range_.width) for name in metrics}
@@ -86,9 +86,9 @@ def series(run: RunView, cursor: int, metrics: list[str], range_: Range) -> Seri
 
 
 def baseline(run: RunView, name: str, range_: Range) -> Baseline:
-    """Return what a z-score detector measures by, with the settings of the run.
+    """Return the baseline of a z-score detector, with the settings of the run.
 
-    Where people have accepted a level, it has learnt that level afresh.
+    After a person accepted a level, the detector has learnt the baseline again from that level.
     """
     detector = _detector(run, BASELINE_DETECTORS[name])
     metric = detector.watches[0]
@@ -126,7 +126,7 @@ def baseline(run: RunView, name: str, range_: Range) -> Baseline:
 def _learnt(
     run: RunView, detector: ZScoreDetector, points: Points, axis: Axis
 ) -> tuple[Floats, Floats]:
-    """Return the mean and the spread at each point, NaN where it only learns."""
+    """Return the mean and the spread at each point; NaN while the detector only learns."""
     mean, spread = detector.baselines(points.y)
     for level in accepted_levels(run, detector.signal):
         places = [
@@ -157,7 +157,7 @@ def _settings_of(run: RunView, kind: type[Detector]) -> dict[str, object]:
 def _last_of_each_pixel(
     x: Floats, low: float, high: float, width: int, silent: int
 ) -> NDArray[np.int64]:
-    """Return which points are the last of their pixel, once the detector speaks."""
+    """Return the last point of each pixel, without the first `silent` points."""
     rows = np.flatnonzero((x >= low) & (x <= high))
     rows = rows[rows >= silent]
     if not len(rows):

@@ -1,6 +1,6 @@
-"""The file of the index: where it lies, how it is opened, and what happens when it is damaged.
+"""The file of the index: where it is, how it is opened, and what happens if it is damaged.
 
-Nothing in it is the only copy: it is made from the journals, and made again when it is deleted.
+The index is a cache: it is built from the journals, and rebuilt if it is deleted.
 """
 
 from __future__ import annotations
@@ -21,31 +21,28 @@ from klarm.server.migrations import migrate
 FILE_NAME = ".klarm-index.sqlite"
 _LOCK_NAME = ".klarm-index.lock"
 _BUSY_SECONDS = 10.0
-# How a transaction begins, how it is stored, and how it is taken back.
+# The statements that begin, commit and roll back.
 _TRANSACTION = "BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",)
-_WITHIN = "SAVEPOINT part", "RELEASE part", ("ROLLBACK TO part", "RELEASE part")
-_BESIDE_FILES = ("", "-wal", "-shm", "-journal")
+_NESTED = "SAVEPOINT part", "RELEASE part", ("ROLLBACK TO part", "RELEASE part")
+_FILE_SUFFIXES = ("", "-wal", "-shm", "-journal")
 
 
 class Database:
     """One SQLite file: one thread writes, any number of threads read meanwhile."""
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
-        """Open the index of a folder, or make one. `say` is told what a person should know."""
+        """Open or create the index of a folder. `say` is called with messages for the user."""
         self._say = say
         self._readers = threading.local()
-        self._opened: list[sqlite3.Connection] = []  # for reading, by any thread
-        self._generation = 0  # counts the files: a connection to an earlier one is of no use
+        self._opened: list[sqlite3.Connection] = []  # the connections of all reading threads
+        self._generation = 0  # counts rebuilds: connections to an earlier file are stale
         self.path, self.place, self._claim = _find_place(folder, say)
         self.writer = self._open_or_rebuild()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Give the writer a transaction: all of it is stored, or nothing.
-
-        Within another one, it is stored together with that.
-        """
-        begin, commit, roll_back = _TRANSACTION if not self.writer.in_transaction else _WITHIN
+        """Run a transaction of the writer. A nested one is committed with the outer one."""
+        begin, commit, roll_back = _TRANSACTION if not self.writer.in_transaction else _NESTED
         self.writer.execute(begin)
         try:
             yield self.writer
@@ -58,7 +55,7 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Give any thread a view of the index that does not change while it is used."""
+        """Provide a consistent view of the index for the current thread."""
         known = getattr(self._readers, "connection", None)
         if known is None or known[0] != self._generation:
             known = self._generation, self._connect(self.path)
@@ -74,7 +71,7 @@ class Database:
 
     @contextlib.contextmanager
     def reading_alone(self) -> Iterator[sqlite3.Connection]:
-        """Give a view that may be passed from thread to thread, for as long as it takes."""
+        """Provide a consistent view with its own connection, which any thread may use."""
         connection = self._connect(self.path)
         try:
             connection.execute("BEGIN")
@@ -83,21 +80,21 @@ class Database:
             connection.close()
 
     def check(self) -> None:
-        """Raise sqlite3.DatabaseError if the file is damaged. It reads all of it."""
-        with self.reading_alone() as connection:  # another one has pages in its memory
+        """Read the whole file, and raise sqlite3.DatabaseError if it is damaged."""
+        with self.reading_alone() as connection:  # existing connections have cached pages
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)
 
     def rebuild(self, why: str) -> None:
-        """Throw the file away and begin again. Only the thread that writes may do that."""
+        """Delete the file and create a new one. Only the writing thread may call this."""
         with contextlib.suppress(sqlite3.Error):
             self.writer.close()
         self._discard(why)
         self.writer = self._open()
 
     def close(self) -> None:
-        """Let go of the file, once no thread reads any more."""
+        """Close all connections, when no thread reads any more."""
         for connection in (*self._opened, self.writer):
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
@@ -109,7 +106,7 @@ class Database:
             shutil.rmtree(self.path.parent, ignore_errors=True)  # a temporary folder
 
     def is_gone(self) -> bool:
-        """Tell whether somebody has deleted the file: what is written to it then, nobody reads."""
+        """Return whether the file was deleted or replaced, so that new readers miss changes."""
         try:
             return self.path.stat().st_ino != self._inode
         except OSError:
@@ -126,7 +123,7 @@ class Database:
         try:
             return self._open()
         except sqlite3.OperationalError:
-            raise  # no room or no access: a new file would fare no better
+            raise  # the disk is full or access is denied: a new file would not help
         except sqlite3.DatabaseError as error:
             self._discard(str(error))
             return self._open()
@@ -139,8 +136,8 @@ class Database:
 
     def _discard(self, why: str) -> None:
         self._say(f"the index {self.path.name} cannot be used ({why}): building it again")
-        for end in _BESIDE_FILES:
-            self.path.with_name(self.path.name + end).unlink(missing_ok=True)
+        for suffix in _FILE_SUFFIXES:
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
         self._generation += 1
 
     @staticmethod
@@ -149,7 +146,7 @@ class Database:
             path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
         try:
-            connection.execute("PRAGMA page_size = 16384")  # a packed column lies in one piece
+            connection.execute("PRAGMA page_size = 16384")  # so that a packed column fits a page
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA cache_size = -65536")
@@ -160,7 +157,7 @@ class Database:
 
 
 def _find_place(folder: Path, say: Callable[[str], None]) -> tuple[Path, str, int | None]:
-    """Return where the index goes, how to call the place, and the lock that is held on it."""
+    """Return the path of the index, where that is in words, and the lock that is held on it."""
     beside, cache = folder.absolute(), _cache_folder()
     digest = hashlib.sha256(os.fsencode(beside)).hexdigest()[:16]
     for place, name, directory in (
@@ -180,7 +177,7 @@ def _find_place(folder: Path, say: Callable[[str], None]) -> tuple[Path, str, in
         if claim(lock):
             return directory / name, place, lock
         os.close(lock)
-        say("another klarm serve uses the index of this folder: building one of its own")
+        say("another klarm serve uses the index of this folder: building a separate one")
         break
     return (
         Path(tempfile.mkdtemp(prefix="klarm-index-")) / "index.sqlite",
@@ -191,6 +188,6 @@ def _find_place(folder: Path, say: Callable[[str], None]) -> tuple[Path, str, in
 
 def _cache_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    with contextlib.suppress(RuntimeError):  # nobody is at home
+    with contextlib.suppress(RuntimeError):  # the user has no home folder
         return Path(base).expanduser() / "klarm"
     return Path(tempfile.gettempdir()) / "klarm"

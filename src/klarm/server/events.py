@@ -1,4 +1,4 @@
-"""Live: what changes, as server-sent events behind a cursor."""
+"""Live updates: changes of runs as server-sent events, with a cursor."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Told(msgspec.Struct):
 
 
 class EventStream:
-    """Tells everybody who listens what has changed."""
+    """Streams changes to all connected clients."""
 
     def __init__(self, changes: Changes) -> None:
         self._changes = changes
 
     async def answer(self, request: Request) -> Response:
-        """Begin a stream of events."""
+        """Answer with a stream of events."""
         arguments = Arguments.read(PARAMETERS, {}, request.query_params)
         cursor = arguments.optional_integer("cursor")
         last = request.headers.get("last-event-id", "")
@@ -71,7 +71,7 @@ class EventStream:
 
 
 def merged(rounds: Sequence[Round]) -> list[RunChange]:
-    """Return one change per run: the latest state, and all that has changed on the way."""
+    """Return one change per run: the latest state, and everything that has changed."""
     found: dict[str, RunChange] = {}
     for change in (change for round_ in rounds for change in round_.runs):
         earlier = found.get(change.run)

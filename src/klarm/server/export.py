@@ -1,4 +1,4 @@
-"""Export: the rows of a run as CSV or Parquet, a row per step that counts."""
+"""Export: the rows of a run as CSV or Parquet, one row per step that was not rolled back."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from klarm.server.problems import not_found, unavailable
 from klarm.server.run_view import RunView
 
 CSV, PARQUET = "text/csv; charset=utf-8", "application/vnd.apache.parquet"
-_LINES = 1000  # sent at a time
-# What a spreadsheet takes for the beginning of a formula.
+_LINES = 1000  # per chunk of the answer
+# Characters with which a formula begins in a spreadsheet.
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 # A step, its time, and the values of the metrics asked for.
@@ -21,7 +21,7 @@ _ExportedRow = tuple[int, float, list[float | None]]
 
 
 def columns_of(run: RunView, wanted: Sequence[str]) -> list[str]:
-    """Return the metrics to export: all of the run, or those asked for; or raise ApiError."""
+    """Return the metrics to export: the wanted ones, or all of the run; or raise ApiError."""
     names = run.metric_names()
     for name in wanted:
         if name not in names:
@@ -32,7 +32,7 @@ def columns_of(run: RunView, wanted: Sequence[str]) -> list[str]:
 def exported_rows(
     run: RunView, names: Sequence[str], first: int | None, last: int | None
 ) -> Iterator[_ExportedRow]:
-    """Yield a row per step: several dicts of one step are one row, the first value counts."""
+    """Yield one row per step. If a step was logged in several calls, the first value wins."""
     blocks = run.blocks()
     numbers = run.metric_names()
     current: _ExportedRow | None = None
@@ -65,7 +65,7 @@ def exported_rows(
 
 
 def as_csv(names: Sequence[str], rows: Iterator[_ExportedRow]) -> Iterator[bytes]:
-    """Yield a CSV file in pieces."""
+    """Yield a CSV file in chunks."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["step", "time", *(_harmless(name) for name in names)])
@@ -79,7 +79,7 @@ def as_csv(names: Sequence[str], rows: Iterator[_ExportedRow]) -> Iterator[bytes
 
 
 def as_parquet(names: Sequence[str], rows: Iterator[_ExportedRow]) -> bytes:
-    """Return a Parquet file, or raise ApiError where pyarrow is missing."""
+    """Return a Parquet file, or raise ApiError if pyarrow is not installed."""
     pyarrow, parquet = _pyarrow()
     steps: list[int] = []
     times: list[float] = []
@@ -111,5 +111,5 @@ def _pyarrow() -> tuple[Any, Any]:
 
 
 def _harmless(name: str) -> str:
-    """Return a metric's name that no spreadsheet takes for a formula."""
+    """Return the name of a metric so that no spreadsheet reads it as a formula."""
     return f"'{name}" if name.startswith(_FORMULAS) else name

@@ -1,4 +1,4 @@
-"""False alarms: what people have marked as none, kept beside the run for tuning later."""
+"""False alarms: incidents that people have marked as such, stored beside the run for tuning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FILE_NAME = "false_alarms.jsonl"
 
 
 class FalseAlarm(msgspec.Struct, tag_field="type", tag="false_alarm"):
-    """Somebody says that an incident was none, or takes it back."""
+    """The mark that an incident was a false alarm, or its removal."""
 
     incident: str
     time: float
@@ -32,7 +32,7 @@ def mark(folder: Path, false_alarm: FalseAlarm) -> None:
 
 
 def marked(folder: Path) -> dict[str, FalseAlarm]:
-    """Return the marks that stand, by the id of the incident. A damaged line is skipped."""
+    """Return the current marks by the id of the incident. Damaged lines are skipped."""
     found: dict[str, FalseAlarm] = {}
     for _, line in read_lines(folder / FILE_NAME):
         if checked(line) != "good":

@@ -1,4 +1,4 @@
-"""Which runs lie below a folder, and what addresses call them."""
+"""Finds the runs below a folder, and derives their ids for URLs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _PLAIN = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 def find_runs(root: bytes) -> Iterator[bytes]:
-    """Yield the folders of runs, as paths below a folder; empty if it is one itself.
+    """Yield the folders of runs as paths relative to `root`; empty if `root` itself is a run.
 
-    Links are not followed, so nothing outside the folder is ever read. Hidden folders are left out,
-    and nothing is sought within a run.
+    Symbolic links are not followed, so nothing outside the folder is ever read. Hidden folders and
+    folders within a run are left out.
     """
     yield from _below(root, b"", 0)
 
@@ -34,7 +34,7 @@ def _below(root: bytes, relative: bytes, depth: int) -> Iterator[bytes]:
                     return
                 if not entry.name.startswith(b".") and entry.is_dir(follow_symlinks=False):
                     folders.append(entry.name)
-    except OSError:  # gone by now, or not ours to read
+    except OSError:  # the folder was deleted, or may not be read
         return
     if depth < _MAX_DEPTH:
         for name in sorted(folders):
@@ -42,7 +42,7 @@ def _below(root: bytes, relative: bytes, depth: int) -> Iterator[bytes]:
 
 
 def id_of(relative: bytes) -> str:
-    """Return what addresses call a run: the name of its folder if it is plain, else a hash.
+    """Return the id of a run in URLs: the name of its folder if it is simple, else a hash.
 
     >>> id_of(b"grpo-7b"), id_of(b"team/grpo-7b"), id_of(b"../../etc")
     ('grpo-7b', '~2c7wfc3dka7j', '~otgphrnuygni')
@@ -54,5 +54,5 @@ def id_of(relative: bytes) -> str:
 
 
 def shown(relative: bytes) -> str:
-    """Return a path as text; bytes that are none are replaced."""
+    """Return a path as text; bytes that are not UTF-8 are replaced."""
     return relative.decode(errors="replace")

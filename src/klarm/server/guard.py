@@ -1,4 +1,4 @@
-"""The guard: what every request passes first, and the headers that every answer has."""
+"""The guard: checks every request first, and adds security headers to every answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from klarm.server.access import Access
 from klarm.server.problems import ApiError
 from klarm.server.routes import PREFIX
 
-# Answered to anybody: they tell nothing about runs.
+# These need no login, because they reveal nothing about runs.
 OPEN_PATHS = tuple(f"{PREFIX}/{name}" for name in ("health", "session", "openapi.json"))
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _HEADERS = {
@@ -20,7 +20,7 @@ _HEADERS = {
     ),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # Not "no-referrer": the login form would be sent without an origin.
+    # With "no-referrer", the login form would be sent without an origin.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -29,13 +29,13 @@ _HEADERS = {
 
 
 class Guard:
-    """Turns away foreign hosts, foreign origins and strangers before anything else is done."""
+    """Rejects requests with a foreign host, from a foreign origin, or without a login."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app, self._access = app, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it."""
+        """Pass a request on, or reject it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -63,8 +63,8 @@ class Guard:
             return ApiError(
                 403,
                 "forbidden",
-                f"this server does not go by the name {host!r:.80}; start klarm serve with "
-                "--allow-host if it should",
+                f"{host!r:.80} is not a name of this server; to allow it, start klarm serve with "
+                "--allow-host",
             )
         if scope["method"] not in _SAFE_METHODS and not self._access.is_our_origin(
             headers.get("origin", ""), host, headers.get("sec-fetch-site", "")
@@ -74,4 +74,6 @@ class Guard:
             return None
         if self._access.is_allowed(headers.get("authorization", ""), headers.get("cookie", "")):
             return None
-        return ApiError(401, "login_needed", "log in at /login, or send the token as a bearer")
+        return ApiError(
+            401, "login_needed", "log in at /login, or send the token as a bearer token"
+        )

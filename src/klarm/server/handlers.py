@@ -1,4 +1,4 @@
-"""What answers each request: finds the run, and asks the part that knows."""
+"""The handlers of requests: each finds the run and calls the part that answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class File:
 
     name: str
     kind: str
-    content: bytes | Callable[[], Any]  # or what yields it in pieces
+    content: bytes | Callable[[], Any]  # or a function that yields it in chunks
 
 
 def of_run(answer: Callable[[RunView, Arguments], object]) -> Handler:
@@ -43,7 +43,7 @@ def of_run(answer: Callable[[RunView, Arguments], object]) -> Handler:
 
 
 def acting(answer: Callable[[RunView, Arguments], object]) -> Handler:
-    """Return a handler that has the index look at once at what was written."""
+    """Return a handler after which the index reads at once what was written."""
     answering = of_run(answer)
 
     def handler(index: Index, arguments: Arguments) -> object:

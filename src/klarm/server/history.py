@@ -1,4 +1,4 @@
-"""What a journal holds besides steps and incidents: alerts, checkpoints, rollbacks."""
+"""The alerts, checkpoints and rollbacks of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from klarm.types import Alert
 
 
 class AlertInRun(msgspec.Struct):
-    """What one detector said at one step."""
+    """The alert of one detector at one step."""
 
     detector: str
     signal: str
@@ -29,7 +29,7 @@ class AlertInRun(msgspec.Struct):
 
 
 class Alerts(msgspec.Struct):
-    """The alerts of a run, the latest if there are very many."""
+    """The alerts of a run; only the latest if there are very many."""
 
     run: str
     total: int
@@ -55,7 +55,7 @@ class Checkpoints(msgspec.Struct):
 
 
 class RollbackInRun(msgspec.Struct):
-    """Training went back to a step; the steps from it to the last one no longer count."""
+    """Training went back to `step`: the steps from there to `last` are rolled back."""
 
     step: int
     last: int
@@ -129,8 +129,8 @@ def _alert(stored: StoredRecord) -> AlertInRun:
 
 
 def checkpoints(run: RunView) -> Checkpoints:
-    """Return the checkpoints of a run, and which of them not to go back to."""
-    unsafe = [_unsafe_span(known) for known in run.incidents.values() if _is_grave(known)]
+    """Return the checkpoints of a run, and which of them are unsafe to resume from."""
+    unsafe = [_unsafe_span(known) for known in run.incidents.values() if _is_critical(known)]
     found = []
     for stored in run.records("checkpoint"):
         saved = msgspec.json.decode(stored.line, type=Checkpoint)
@@ -144,17 +144,17 @@ def checkpoints(run: RunView) -> Checkpoints:
 
 
 def rollbacks(run: RunView) -> Rollbacks:
-    """Return where training went back."""
+    """Return the rollbacks of a run."""
     decode = msgspec.json.Decoder(RollbackInRun).decode
     return Rollbacks(run.id, [decode(stored.line) for stored in run.records("rollback")])
 
 
-def _is_grave(incident: IncidentRecord) -> bool:
+def _is_critical(incident: IncidentRecord) -> bool:
     return incident.severity == "critical" and not incident.was_rolled_back
 
 
 def _unsafe_span(incident: IncidentRecord) -> tuple[int, int | None]:
-    """Return from where to where a critical incident makes checkpoints unsafe."""
+    """Return the range of steps in which a critical incident makes checkpoints unsafe."""
     onset = incident.opened.onset
     first = incident.last.started if onset is None else onset
     over = incident.recovered or incident.reason == "accepted"

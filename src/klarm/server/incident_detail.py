@@ -1,4 +1,4 @@
-"""All there is to say of one incident."""
+"""Everything about one incident, for its page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RunOfIncident(msgspec.Struct):
 
 
 class AlertCounts(msgspec.Struct):
-    """How many alerts an incident has, and of whom."""
+    """How many alerts an incident has, in total and by detector."""
 
     total: int
     by_detector: dict[str, int]
@@ -57,7 +57,7 @@ class Diagnosis(msgspec.Struct):
 
 
 class GoodCheckpoint(msgspec.Struct):
-    """Where to go back to."""
+    """The checkpoint to go back to."""
 
     step: int | None
     path: str
@@ -77,7 +77,7 @@ class DeliveryOfIncident(msgspec.Struct):
 
 
 class IncidentDetail(IncidentInRun, kw_only=True):
-    """All there is to say of one incident."""
+    """Everything about one incident."""
 
     run: RunOfIncident
     timeline: list[Moment]
@@ -92,7 +92,7 @@ class IncidentDetail(IncidentInRun, kw_only=True):
 
 
 def incident_detail(run: RunView, id_: str) -> IncidentDetail:
-    """Return all there is to say of an incident, or raise ApiError."""
+    """Return everything about an incident, or raise ApiError."""
     known = run.incident(id_)
     shown = ShownIncidents(run).of(known)
     events = [event for _, event in run.events(known.id)] or [known.opened]
@@ -122,7 +122,7 @@ def incident_detail(run: RunView, id_: str) -> IncidentDetail:
 
 
 def _alerts_of(run: RunView, incident: IncidentRecord) -> list[Alert]:
-    """Return the alerts that an incident is made of, as far as their step and detector tell."""
+    """Return the alerts of an incident, matched by step and detector."""
     last = incident.last.step if incident.state == "resolved" else run.summary.last_step
     found = run.records(
         "alert",

@@ -1,4 +1,4 @@
-"""The incidents of a run, and all there is to say of one."""
+"""The incidents of a run, as the page lists them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from klarm.types import Blip, Reason
 
 
 class Mark(msgspec.Struct):
-    """Somebody says that an incident was none."""
+    """The mark that an incident was a false alarm."""
 
     by: str
     time: float
@@ -24,7 +24,7 @@ class Mark(msgspec.Struct):
 
 
 class WaitingCommand(msgspec.Struct):
-    """What somebody asked for, and the run has not applied yet."""
+    """A command that the run has not applied yet."""
 
     command: str
     by: str
@@ -32,7 +32,7 @@ class WaitingCommand(msgspec.Struct):
 
 
 class IncidentInRun(msgspec.Struct, kw_only=True):
-    """One incident, as it stands."""
+    """One incident in its current state."""
 
     id: str
     number: int
@@ -69,7 +69,7 @@ class IncidentInRun(msgspec.Struct, kw_only=True):
 
 
 class BlipInRun(msgspec.Struct):
-    """An incident that never opened."""
+    """Alerts that were too few to open an incident."""
 
     signal: str
     severity: str
@@ -106,7 +106,7 @@ def incidents(run: RunView) -> Incidents:
 
 
 class ShownIncidents:
-    """Shows the incidents of one run: what is beside its journal is read once."""
+    """Makes the shown form of a run's incidents; files beside the journal are read only once."""
 
     def __init__(self, run: RunView) -> None:
         self._run = run
@@ -114,7 +114,7 @@ class ShownIncidents:
         self._silent = {(known.signal, known.even_critical) for known in silences_in_force(run)}
 
     def of(self, incident: IncidentRecord) -> IncidentInRun:
-        """Return one incident as it stands."""
+        """Return one incident in its current state."""
         last, opened = incident.last, incident.opened
         ended = self._end_of(incident)
         mark = self._marks.get(incident.id)
@@ -146,7 +146,7 @@ class ShownIncidents:
             opened=opened.step,
             opened_time=self._run.time_of(opened.step),
             ended=ended,
-            # When steps were logged that no longer count, nobody knows.
+            # The index does not have the times of steps that were rolled back.
             ended_time=(
                 None if ended is None or incident.was_rolled_back else self._run.time_of(ended)
             ),
@@ -169,7 +169,7 @@ class ShownIncidents:
         )
 
     def _end_of(self, incident: IncidentRecord) -> int | None:
-        """Return the last step of an incident: of one that is undone, the last that was undone."""
+        """Return the last step of an incident; if it was rolled back, the last such step."""
         if incident.state != "resolved":
             return None
         if not incident.was_rolled_back:
@@ -183,7 +183,7 @@ class ShownIncidents:
 
 
 def _state_text(incident: IncidentRecord, trains: bool) -> str:
-    """Say where an incident is, or how it was resolved."""
+    """Return the state of an incident in words, or how it was resolved."""
     if incident.state != "resolved":
         return incident.state if trains else "ended"
     if incident.was_rolled_back:

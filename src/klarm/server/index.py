@@ -1,4 +1,4 @@
-"""The index of a folder of runs: kept up to date by a thread, asked by any number of others."""
+"""The index of a folder of runs: one thread keeps it up to date, any number of threads read it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_NOTICES = 200
 
 
 class Notice(msgspec.Struct):
-    """Something that a person should know of a run, or of the server."""
+    """A message for the user about a run or about the server."""
 
     time: float
     run: str
@@ -32,7 +32,7 @@ class Index:
     """Answers questions about the runs below a folder."""
 
     def __init__(self, root: Path, say: Callable[[str], None] = lambda _: None) -> None:
-        """Open the index, or make one; `start` begins to read. `say` is told what is wrong."""
+        """Open or create the index; `start` begins to read. `say` is called with problems."""
         self.root = root
         self.notices: deque[Notice] = deque(maxlen=_MAX_NOTICES)
         self.changes = Changes()
@@ -43,7 +43,7 @@ class Index:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Read the journals, and go on reading as they grow, on a thread."""
+        """Start the thread that reads the journals and keeps reading as they grow."""
         self._thread = threading.Thread(
             target=self.watch.run, args=(self._stopped,), name="klarm-index", daemon=True
         )
@@ -58,17 +58,17 @@ class Index:
         self.database.close()
 
     def reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
-        """Give a view of the index that does not change while it is used."""
+        """Provide a consistent view of the index for the current thread."""
         return self.database.reading()
 
     @contextlib.contextmanager
     def run(self, id_: str) -> Iterator[RunView]:
-        """Give a view of one run, or raise ApiError."""
+        """Provide a consistent view of one run, or raise ApiError."""
         with self.reading() as database:
             yield RunView.find(self.root, database, id_)
 
     def indexing(self) -> tuple[int, int] | None:
-        """Return how far the first reading is; None once every run is read to its end."""
+        """Return the progress of the first reading; None once every run was read to its end."""
         done, total = self.watch.progress
         return (done, total) if done < total or not self.watch.has_looked else None
 

@@ -1,4 +1,4 @@
-"""Logging in: a form for people, a request for pages and programs."""
+"""Login: a form for people, and a request for pages and programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from klarm.server.parameters import read_body
 from klarm.server.problems import ApiError
 from klarm.server.requests import body_of
 
-_WRONG_TOKEN_SECONDS = 0.5  # so that nobody tries many
+_WRONG_TOKEN_SECONDS = 0.5  # a delay that slows down guessing
 _FORM = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>klarm: log in</title>
 <meta name="viewport" content="width=device-width"></head><body>
@@ -24,19 +24,19 @@ _FORM = """<!doctype html>
 autofocus></label>
 <button>Log in</button>
 </form>
-<p>It is the token that <code>klarm serve</code> was started with.</p>
+<p>Use the token with which <code>klarm serve</code> was started.</p>
 </body></html>
 """
 
 
 class Login(msgspec.Struct, forbid_unknown_fields=True):
-    """Somebody shows the token."""
+    """A login with the token."""
 
     token: str
 
 
 class Session(msgspec.Struct):
-    """Whether a login is needed, and whether there was one."""
+    """Whether a login is needed, and whether the client is logged in."""
 
     login_needed: bool
     logged_in: bool
@@ -49,7 +49,7 @@ class LoginPages:
         self._access = access
 
     async def form(self, request: Request) -> Response:
-        """Show the form, or take the token from it."""
+        """Show the form, or check the token that was entered."""
         address = _own_address(request.query_params.get("next", "/"))
         if not self._access.login_needed:
             return RedirectResponse(address, status_code=303)
@@ -58,19 +58,19 @@ class LoginPages:
         fields = parse_qs((await body_of(request)).decode(errors="replace"))
         if not self._access.knows_token(fields.get("token", [""])[0].strip()):
             await asyncio.sleep(_WRONG_TOKEN_SECONDS)
-            said = "<p role=alert>This is not the token.</p>"
+            said = "<p role=alert>Wrong token.</p>"
             return HTMLResponse(_FORM.format(said=said, address=quote(address)), status_code=401)
         answer = RedirectResponse(address, status_code=303)
         self._open(answer, request)
         return answer
 
     async def session(self, request: Request) -> Response:
-        """Say whether there is a session; open or close one."""
+        """Return whether there is a session, or open or close one."""
         if request.method == "POST":
             asked = read_body(Login, await body_of(request))
             if not self._access.knows_token(asked.token.strip()):
                 await asyncio.sleep(_WRONG_TOKEN_SECONDS)
-                raise ApiError(401, "login_needed", "this is not the token", "token")
+                raise ApiError(401, "login_needed", "wrong token", "token")
             answer = self._said(logged_in=True)
             self._open(answer, request)
             return answer
@@ -101,7 +101,7 @@ class LoginPages:
 
 
 def _own_address(address: str) -> str:
-    """Return where to go after the login: a path of this server.
+    """Return the path to open after the login, which must be on this server.
 
     >>> _own_address("/runs/a?x=1"), _own_address("//evil.example"), _own_address("https://evil")
     ('/runs/a?x=1', '/', '/')

@@ -1,4 +1,4 @@
-"""The tables of the index, as named migrations: each runs once, in a transaction of its own."""
+"""The tables of the index as named migrations, each of which runs once in its own transaction."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ _Migration = Callable[[sqlite3.Connection], None]
 
 
 def migrate(database: sqlite3.Connection) -> list[str]:
-    """Bring an index up to date; return the names of what was done.
+    """Apply the missing migrations to an index; return their names.
 
-    Raises sqlite3.DatabaseError for an index of a later klarm: it is rebuilt then.
+    Raises sqlite3.DatabaseError for an index of a later version of klarm, which is then rebuilt.
     """
     database.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY)")
     done = {name for (name,) in database.execute("SELECT name FROM migrations")}
     known = {migration.__name__ for migration in MIGRATIONS}
     if done - known:
-        raise sqlite3.DatabaseError(f"written by a later klarm: {', '.join(sorted(done - known))}")
+        later = ", ".join(sorted(done - known))
+        raise sqlite3.DatabaseError(f"written by a later version of klarm: {later}")
     applied = []
     for migration in MIGRATIONS:
         if migration.__name__ not in done:
@@ -34,7 +35,7 @@ def migrate(database: sqlite3.Connection) -> list[str]:
 
 
 def create_runs(database: sqlite3.Connection) -> None:
-    """Make the table of runs: what each amounts to, and how far its journal is read."""
+    """Create the table of runs: a summary of each, and how far its journal was read."""
     database.execute(
         """
         CREATE TABLE runs (
@@ -58,7 +59,7 @@ def create_runs(database: sqlite3.Connection) -> None:
 
 
 def create_blocks(database: sqlite3.Connection) -> None:
-    """Make the tables of steps: about a thousand a block, and extremes of every block."""
+    """Create the tables of steps: blocks of about a thousand, and the extremes of every block."""
     database.execute(
         """
         CREATE TABLE blocks (
@@ -93,7 +94,7 @@ def create_blocks(database: sqlite3.Connection) -> None:
 
 
 def create_records(database: sqlite3.Connection) -> None:
-    """Make the table of what a journal holds besides steps, each as its line."""
+    """Create the table of all records of a journal except steps, each with its line."""
     database.execute(
         """
         CREATE TABLE records (

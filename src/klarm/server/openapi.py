@@ -1,4 +1,4 @@
-"""The description of the API, made from the table of routes."""
+"""The OpenAPI description, generated from the table of routes."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from klarm.server.routes import PREFIX, ROUTES, Route
 from klarm.version import __version__
 
 _CODES = {
-    400: "the request is wrong",
+    400: "the request is invalid",
     401: "a login is needed",
     403: "the host or the origin is foreign",
-    404: "there is no such thing",
-    409: "it is not in a state for this",
+    404: "not found",
+    409: "the current state does not allow this",
     413: "the body is too large",
-    500: "klarm has failed",
-    501: "something is not installed",
-    503: "not possible for now",
+    500: "internal error",
+    501: "an optional package is not installed",
+    503: "temporarily unavailable",
 }
 
 
 class Health(msgspec.Struct):
-    """That the server answers."""
+    """The server is running."""
 
     status: str
     klarm: str
@@ -64,7 +64,7 @@ def description() -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         paths.setdefault(f"{PREFIX}{route.path}", {})[route.method.lower()] = _described(route)
-    paths |= _beside_the_table()
+    paths |= _other_paths()
     return {
         "openapi": "3.1.0",
         "info": {
@@ -86,7 +86,7 @@ def _described(route: Route) -> dict[str, Any]:
     problems = {400, 401, 403, 500, *route.problems}
     if route.parameters and (any(p.in_path for p in route.parameters) or is_file):
         problems.add(404)
-    if any(parameter.name == "runs" and parameter.least for parameter in route.parameters):
+    if any(parameter.name == "runs" and parameter.min_names for parameter in route.parameters):
         problems.add(404)
     if route.body is not None:
         problems.add(413)
@@ -107,7 +107,7 @@ def _operation(
         "summary": about,
         "parameters": [parameter.described() for parameter in parameters],
         "responses": {
-            "200": {"description": "as asked for", "content": good},
+            "200": {"description": "success", "content": good},
             **{
                 str(status): {"description": _CODES[status], "content": _json(Failure)}
                 for status in problems
@@ -124,18 +124,18 @@ def _json(kind: type[Any]) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": f"#/components/schemas/{kind.__name__}"}}}
 
 
-def _beside_the_table() -> dict[str, dict[str, Any]]:
-    """Return what is not asked of the index: health, session, events, this description."""
+def _other_paths() -> dict[str, dict[str, Any]]:
+    """Return the paths that do not use the index: health, session, events, this description."""
     anything = {"application/json": {"schema": {"type": "object"}}}
     stream = {"text/event-stream": {"schema": {"type": "string"}}}
     session = _json(Session)
     return {
         f"{PREFIX}/health": {
-            "get": _operation("That the server answers", (), _json(Health), (403,))
+            "get": _operation("Whether the server is running", (), _json(Health), (403,))
         },
         f"{PREFIX}/openapi.json": {"get": _operation("This description", (), anything, (403,))},
         f"{PREFIX}/events": {
-            "get": _operation("What changes, live", events.PARAMETERS, stream, (400, 401, 403))
+            "get": _operation("Live updates", events.PARAMETERS, stream, (400, 401, 403))
         },
         f"{PREFIX}/session": {
             "get": _operation("Whether a login is needed", (), session, (403,)),

@@ -1,4 +1,4 @@
-"""The overview of all runs, and what there is to say of one."""
+"""The overview of all runs, and the details of one run."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from klarm.version import __version__
 
 
 class Progress(msgspec.Struct):
-    """How far the first reading is."""
+    """The progress of the first reading."""
 
     done: int
     total: int
 
 
 class RunInOverview(RunSummary, kw_only=True):
-    """One run, with the curves of its most telling metrics."""
+    """One run, with sparklines of its main metrics."""
 
     sparklines: dict[str, list[float | None]] = msgspec.field(default_factory=dict)
 
@@ -60,7 +60,7 @@ class MetricInRun(msgspec.Struct):
 
 
 class Process(msgspec.Struct):
-    """A process that took the run up."""
+    """A process that started or resumed the run."""
 
     started: float
     klarm: str
@@ -70,7 +70,7 @@ class Process(msgspec.Struct):
 
 
 class SilenceInForce(msgspec.Struct):
-    """A signal of which nobody is notified for now."""
+    """A signal whose notifications are held back for now."""
 
     signal: str
     by: str
@@ -81,7 +81,7 @@ class SilenceInForce(msgspec.Struct):
 
 
 class RunDetail(RunSummary, kw_only=True):
-    """All there is to say of a run, but for its curves and incidents."""
+    """Everything about a run, except its curves and incidents."""
 
     cursor: int
     metrics: list[MetricInRun]
@@ -91,14 +91,14 @@ class RunDetail(RunSummary, kw_only=True):
 
 
 class IndexFile(msgspec.Struct):
-    """Where the index lies."""
+    """Where the index is stored."""
 
     place: str
     bytes: int
 
 
 class Status(msgspec.Struct):
-    """How the server is."""
+    """The state of the server."""
 
     klarm: str
     folder: str
@@ -113,7 +113,7 @@ _SIGNALS = {kind.watches[0]: kind.signal for kind in reversed(CATALOGUE) if not 
 
 
 def overview(index: Index, ids: list[str], *, with_sparklines: bool) -> Overview:
-    """Return all runs, or those of some ids."""
+    """Return all runs, or those with the given ids."""
     cursor, progress = index.changes.cursor, index.indexing()
     query = "SELECT summary, sparklines FROM runs WHERE summary IS NOT NULL "
     if ids:
@@ -131,14 +131,14 @@ def overview(index: Index, ids: list[str], *, with_sparklines: bool) -> Overview
 
 
 def run_detail(index: Index, run: RunView) -> RunDetail:
-    """Return what there is to say of one run."""
+    """Return the details of one run."""
     return RunDetail(
         **{name: getattr(run.summary, name) for name in RunSummary.__struct_fields__},
         cursor=index.changes.cursor,
         metrics=metrics_of(run),
         processes=_processes(run),
         silences=[_shown(silence) for silence in silences_in_force(run)],
-        # A damaged line is known by the index, and was said when it was found.
+        # Damaged lines are both in the index and among the notices.
         notices=list(
             dict.fromkeys(
                 [
@@ -151,7 +151,7 @@ def run_detail(index: Index, run: RunView) -> RunDetail:
 
 
 def silences_in_force(run: RunView) -> list[Silence]:
-    """Return the silences of a run that are not over."""
+    """Return the silences of a run that are in force."""
     try:
         outbox = Outbox(run.folder)
         outbox.refresh()
@@ -161,7 +161,7 @@ def silences_in_force(run: RunView) -> list[Silence]:
 
 
 def metrics_of(run: RunView) -> list[MetricInRun]:
-    """Return the metrics of a run: those that klarm knows first, in its order."""
+    """Return the metrics of a run; those that klarm knows come first."""
     names = run.metric_names()
     found = {
         metric: rest
@@ -176,7 +176,7 @@ def metrics_of(run: RunView) -> list[MetricInRun]:
     origins = run.index.fold.origins
     listed = []
     for name, number in names.items():
-        if number not in found:  # all of it was rolled back
+        if number not in found:  # all of its values were rolled back
             continue
         finite, broken, low, high, first, last = found[number]
         listed.append(
@@ -198,7 +198,7 @@ def metrics_of(run: RunView) -> list[MetricInRun]:
 
 
 def status(index: Index) -> Status:
-    """Return how the server is."""
+    """Return the state of the server."""
     with index.reading() as database:
         (runs,) = database.execute("SELECT count(*) FROM runs").fetchone()
     return Status(

@@ -1,4 +1,4 @@
-"""Columns of numbers as they lie in the index: packed, little-endian, with marks for no value."""
+"""Columns of numbers as stored in the index: packed, little-endian, with a mark for no value."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from klarm.metrics import to_number
 Floats = NDArray[np.float64]
 Steps = NDArray[np.int64]
 
-# A NaN that no calculation makes: the row has no value of the metric. A logged NaN differs in bits.
+# A NaN with bits that no calculation produces: it marks that a row has no value of the metric.
 _NO_VALUE_BITS = np.uint64(0x7FF8_0000_006B_6C61)
 NO_VALUE = float(np.array([_NO_VALUE_BITS], dtype=np.uint64).view(np.float64)[0])
-# Steps beyond what 64 bits hold are kept at the limit.
-LARGEST_STEP = 2**63 - 1
+# Steps that do not fit into 64 bits are clipped.
+MAX_STEP = 2**63 - 1
 
 
 def pack_steps(steps: Sequence[int]) -> bytes:
@@ -25,8 +25,8 @@ def pack_steps(steps: Sequence[int]) -> bytes:
     try:
         return np.array(steps, dtype="<i8").tobytes()
     except OverflowError:
-        held = [max(-LARGEST_STEP, min(step, LARGEST_STEP)) for step in steps]
-        return np.array(held, dtype="<i8").tobytes()
+        clipped = [max(-MAX_STEP, min(step, MAX_STEP)) for step in steps]
+        return np.array(clipped, dtype="<i8").tobytes()
 
 
 def unpack_steps(data: bytes) -> Steps:
@@ -35,7 +35,7 @@ def unpack_steps(data: bytes) -> Steps:
 
 
 def pack_floats(values: Floats) -> bytes:
-    """Return numbers as bytes, each with its very bits."""
+    """Return numbers as bytes, preserving the bits of each."""
     return values.astype("<f8", copy=False).tobytes()
 
 
@@ -45,9 +45,9 @@ def unpack_floats(data: bytes) -> Floats:
 
 
 def columns(rows: Sequence[Mapping[str, object]]) -> tuple[list[str], Floats]:
-    """Return the metrics of some rows by name, and a line of numbers for each.
+    """Return the names of the metrics in some rows, and an array with one line per metric.
 
-    What is missing or is no number is NO_VALUE.
+    Values that are missing or not numbers are NO_VALUE.
 
     >>> names, table = columns([{"kl": 0.5, "loss": "NaN"}, {"loss": 2.0}])
     >>> names, table[1].tolist(), has_value(table).tolist()
@@ -64,7 +64,7 @@ def columns(rows: Sequence[Mapping[str, object]]) -> tuple[list[str], Floats]:
 
 
 def _are_alike(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> bool:
-    """Tell whether all rows have the same metrics in the same order, as trainers log them."""
+    """Return whether all rows have the same metrics in the same order, as is usual."""
     first = tuple(rows[0])
     return len(first) == len(names) and set(map(tuple, rows)) == {first}
 
@@ -75,7 +75,7 @@ def _number(value: object) -> float:
 
 
 def extremes_of(table: Floats, steps: Steps, times: Floats) -> Iterator[tuple[object, ...] | None]:
-    """Yield what is known of each metric without reading its values; None if it has none."""
+    """Yield counts, sum and extremes of each metric; None if it has no values."""
     if not table.size:
         return
     finite = np.isfinite(table)
@@ -99,6 +99,6 @@ def extremes_of(table: Floats, steps: Steps, times: Floats) -> Iterator[tuple[ob
 
 
 def has_value(values: Floats) -> NDArray[np.bool_]:
-    """Tell for each row whether the metric was logged there."""
+    """Return for each row whether the metric was logged."""
     present: NDArray[np.bool_] = values.view(np.uint64) != _NO_VALUE_BITS
     return present

@@ -1,4 +1,4 @@
-"""The built page: read once, served from memory, so that no path leads anywhere else."""
+"""The built page: read once and served from memory, so that no path can reach other files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WITHOUT_PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>klarm</title></head><body>
 <h1>klarm serve is running, but its page is not built</h1>
 <p>In a checkout of klarm, build it with <code>make page</code>, then start <code>klarm serve</code>
-again. A klarm that was installed from a package brings the page along.</p>
+again. If klarm was installed from a package, the page is included.</p>
 <p>The API works without it: <a href="/api/v1/runs">all runs</a>,
 <a href="/api/v1/openapi.json">its description</a>.</p>
 </body></html>
@@ -35,10 +35,10 @@ class _File(NamedTuple):
 
 
 class Page:
-    """The files of the page by their address."""
+    """The files of the page by their path."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
-        """Read all of them; there may be none."""
+        """Read all files; there may be none."""
         self._files = {
             f"/{path.relative_to(folder).as_posix()}": _read(path)
             for path in sorted(folder.rglob("*") if folder.is_dir() else ())
@@ -47,17 +47,17 @@ class Page:
 
     @property
     def is_built(self) -> bool:
-        """Whether there is a page."""
+        """Whether the page was built."""
         return _INDEX in self._files
 
     async def answer(self, request: Request) -> Response:
-        """Return a file; the page itself for an address that is none; or how to build it."""
+        """Return a file, or the page for any other path, or how to build the page."""
         file = self._files.get(request.url.path) or self._files.get(_INDEX)
         if file is None:
             return HTMLResponse(_WITHOUT_PAGE)
-        lasting = request.url.path.startswith(_ASSETS) and request.url.path in self._files
+        is_immutable = request.url.path.startswith(_ASSETS) and request.url.path in self._files
         headers = {
-            "Cache-Control": "public, max-age=31536000, immutable" if lasting else "no-cache",
+            "Cache-Control": "public, max-age=31536000, immutable" if is_immutable else "no-cache",
             "ETag": file.tag,
             "Vary": "Accept-Encoding",
         }
@@ -72,7 +72,7 @@ class Page:
 def _read(path: Path) -> _File:
     content = path.read_bytes()
     kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    if path.suffix == ".js":  # what Windows says of it is up to its registry
+    if path.suffix == ".js":  # on Windows, the registry may say anything
         kind = "text/javascript"
     is_text = kind.startswith("text/") or kind.endswith(("json", "xml"))
     compressed = gzip.compress(content) if is_text and len(content) >= _MIN_COMPRESSED else None

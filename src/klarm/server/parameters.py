@@ -1,4 +1,4 @@
-"""Parameters of a request: declared once, for checking them and for the description of the API."""
+"""Parameters of a request: declared once, used for validation and for the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from klarm.server.problems import bad_request
 
 _Body = TypeVar("_Body")
 _MAX_TEXT = 10_000
-_LARGEST = 2**53
+_MAX_NUMBER = 2**53
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """Something that a request may say in its address."""
+    """A parameter in the path or the query of a request."""
 
     name: str
     meaning: str
@@ -28,18 +28,18 @@ class Parameter:
     low: int | None = None
     high: int | None = None
     choices: tuple[str, ...] = ()
-    most: int = 0  # names
-    least: int = 0
+    max_names: int = 0  # 0: no limit
+    min_names: int = 0
     in_path: bool = False
 
     def read(self, text: str | None) -> object:
-        """Return the value that a text stands for, or raise ApiError."""
+        """Return the value of a text, or raise ApiError."""
         if text is None or (text == "" and not self.in_path):
-            if self.least:
+            if self.min_names:
                 raise bad_request(f"{self.name} is missing", self.name)
             return [] if self.kind == "names" and self.default is None else self.default
         if len(text) > _MAX_TEXT or "\0" in text:
-            raise bad_request(f"{self.name} is too long or holds a NUL", self.name)
+            raise bad_request(f"{self.name} is too long or contains a NUL character", self.name)
         if self.kind == "names":
             return self._names(text)
         if self.kind == "flag":
@@ -55,10 +55,10 @@ class Parameter:
 
     def _names(self, text: str) -> list[str]:
         names = list(dict.fromkeys(unquote(part) for part in text.split(",") if part))
-        if self.most and len(names) > self.most:
-            raise bad_request(f"{self.name} may name at most {self.most}", self.name)
-        if len(names) < self.least:
-            raise bad_request(f"{self.name} must name at least {self.least}", self.name)
+        if self.max_names and len(names) > self.max_names:
+            raise bad_request(f"{self.name} may name at most {self.max_names}", self.name)
+        if len(names) < self.min_names:
+            raise bad_request(f"{self.name} must name at least {self.min_names}", self.name)
         return names
 
     def _number(self, text: str) -> float | int:
@@ -67,8 +67,8 @@ class Parameter:
             value: float | int = int(text) if self.kind == "integer" else float(text)
         except ValueError:
             value = math.nan
-        # Where a step is a number like others, NaN and beyond 2**53 there is none.
-        if not abs(value) <= _LARGEST or not text.isascii():
+        # NaN, and numbers beyond the exact integers of a float, are invalid.
+        if not abs(value) <= _MAX_NUMBER or not text.isascii():
             raise bad_request(f"{self.name} must be {what}, got {text!r:.80}", self.name)
         if (self.low is not None and value < self.low) or (
             self.high is not None and value > self.high
@@ -80,7 +80,7 @@ class Parameter:
         return value
 
     def described(self) -> dict[str, Any]:
-        """Return it as OpenAPI has it."""
+        """Return the parameter in the form of OpenAPI."""
         kinds = {"integer": "integer", "number": "number", "flag": "boolean"}
         schema: dict[str, Any] = {"type": kinds.get(self.kind, "string")}
         if self.choices:
@@ -96,14 +96,14 @@ class Parameter:
         return {
             "name": self.name,
             "in": "path" if self.in_path else "query",
-            "required": self.in_path or bool(self.least),
+            "required": self.in_path or bool(self.min_names),
             "description": self.meaning,
             "schema": schema,
         }
 
 
 class Arguments:
-    """What a request says, checked against the parameters of its route."""
+    """The arguments of a request, checked against the parameters of its route."""
 
     def __init__(self, values: Mapping[str, object], body: object = None) -> None:
         self._values, self._body = values, body
@@ -116,7 +116,7 @@ class Arguments:
         query: Mapping[str, str],
         body: object = None,
     ) -> Arguments:
-        """Check the parts of an address, or raise ApiError."""
+        """Check the path and the query of a request, or raise ApiError."""
         known = {parameter.name for parameter in parameters}
         for name in query:
             if name not in known:
@@ -133,7 +133,7 @@ class Arguments:
         )
 
     def text(self, name: str) -> str:
-        """Return a text; empty if it was left out."""
+        """Return a text; an empty one if it was left out."""
         value = self._values[name]
         return value if isinstance(value, str) else ""
 
@@ -155,11 +155,11 @@ class Arguments:
         return float(value) if isinstance(value, int | float) else None
 
     def flag(self, name: str) -> bool:
-        """Return whether something is asked for."""
+        """Return whether a flag is true."""
         return self._values[name] is True
 
     def names(self, name: str) -> list[str]:
-        """Return names; none if they were left out."""
+        """Return a list of names; an empty one if it was left out."""
         value = self._values[name]
         return list(value) if isinstance(value, list) else []
 
@@ -171,8 +171,8 @@ class Arguments:
 
 
 def read_body(kind: type[_Body], data: bytes) -> _Body:
-    """Return the body of a request, or raise ApiError saying which field is wrong."""
+    """Return the body of a request, or raise ApiError that names the invalid field."""
     try:
         return msgspec.json.decode(data or b"{}", type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise bad_request(f"the body is not what is expected: {error}") from None
+        raise bad_request(f"the body is invalid: {error}") from None

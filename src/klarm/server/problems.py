@@ -1,4 +1,4 @@
-"""What the API answers when it cannot do what it was asked."""
+"""The error answers of the API."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class ApiError(Exception):
-    """An answer of 400 or more: what is wrong, for people and for programs."""
+    """An answer with a status of 400 or more, with a code for programs and a text for people."""
 
     def __init__(self, status: int, code: str, message: str, parameter: str = "") -> None:
         super().__init__(message)
@@ -21,20 +21,20 @@ class ApiError(Exception):
 
 
 def bad_request(message: str, parameter: str = "") -> ApiError:
-    """Say that a request is wrong."""
+    """Return the error for an invalid request."""
     return ApiError(400, "bad_request", message, parameter)
 
 
 def not_found(message: str, parameter: str = "") -> ApiError:
-    """Say that there is no such thing."""
+    """Return the error for something that does not exist."""
     return ApiError(404, "not_found", message, parameter)
 
 
 def conflict(message: str) -> ApiError:
-    """Say that this cannot be done to what it is asked of, as it stands."""
+    """Return the error for an action that the current state does not allow."""
     return ApiError(409, "conflict", message)
 
 
 def unavailable(message: str, status: int = 503) -> ApiError:
-    """Say that this cannot be done here, for now."""
+    """Return the error for something that is temporarily not possible here."""
     return ApiError(status, "unavailable", message)

@@ -1,4 +1,4 @@
-"""Reading requests: their bodies, which have a limit."""
+"""Reads the bodies of requests, with a size limit."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ async def body_of(request: Request) -> bytes:
     async for piece in request.stream():
         size += len(piece)
         if size > _MAX_BODY:
-            raise ApiError(413, "too_large", f"a body may have {_MAX_BODY} bytes")
+            raise ApiError(413, "too_large", f"a body may have at most {_MAX_BODY} bytes")
         pieces.append(piece)
     return b"".join(pieces)
 
 
 def check_json(request: Request, body: bytes) -> None:
-    """Refuse a body that does not say that it is JSON: a form of another page could send it."""
+    """Reject a body that is not declared as JSON: a form on another page could send it (CSRF)."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if body and kind != "application/json":
         raise bad_request("the body must be sent with Content-Type: application/json")

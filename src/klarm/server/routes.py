@@ -1,4 +1,4 @@
-"""The routes of the API: one table that routes, checks parameters and describes itself."""
+"""The routes of the API: one table for routing, validation and the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Route:
     path: str  # below PREFIX
     about: str
     handler: Handler
-    answer: Any  # the type of what the handler returns
+    answer: Any  # the type of the handler's result
     parameters: tuple[Parameter, ...] = ()
     body: type[Any] | None = None
     problems: tuple[int, ...] = field(default=())
@@ -56,27 +56,27 @@ ROUTES: tuple[Route, ...] = (
         handlers.all_runs,
         overview.Overview,
         (
-            Parameter("runs", "ids: only these", "names", most=1000),
-            Parameter("sparklines", "whether to draw them", "flag", default=True),
+            Parameter("runs", "only the runs with these ids", "names", max_names=1000),
+            Parameter("sparklines", "whether to include sparklines", "flag", default=True),
         ),
     ),
     Route("GET", "/runs/{run}", "One run", handlers.one_run, overview.RunDetail, (_RUN,)),
     Route(
         "GET",
         "/runs/{run}/series",
-        "Metrics with the extremes of every pixel",
+        "Metrics, with the minimum and maximum of every pixel",
         handlers.series,
         curves.Series,
         (
             _RUN,
-            Parameter("metrics", "names", "names", default=["kl"], most=50),
+            Parameter("metrics", "names", "names", default=["kl"], max_names=50),
             *(_WIDTH, _FROM, _TO, _AXIS),
         ),
     ),
     Route(
         "GET",
         "/runs/{run}/baseline",
-        "What a z-score detector measures by",
+        "The baseline of a z-score detector",
         handlers.of_run(
             lambda run, a: curves.baseline(run, a.text("detector"), handlers.range_of(a))
         ),
@@ -102,13 +102,13 @@ ROUTES: tuple[Route, ...] = (
             *(_RUN, _FIRST_STEP, _LAST_STEP),
             Parameter("detector", "only of this detector"),
             Parameter("severity", "only of this severity", choices=SEVERITIES),
-            Parameter("limit", "how many at most, the latest", "integer", 1000, 1, 10_000),
+            Parameter("limit", "at most this many, the latest", "integer", 1000, 1, 10_000),
         ),
     ),
     Route(
         "GET",
         "/runs/{run}/checkpoints",
-        "What the trainer saved",
+        "The checkpoints of a run",
         handlers.of_run(lambda run, _: history.checkpoints(run)),
         history.Checkpoints,
         (_RUN,),
@@ -116,7 +116,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/runs/{run}/rollbacks",
-        "Where training went back",
+        "The rollbacks of a run",
         handlers.of_run(lambda run, _: history.rollbacks(run)),
         history.Rollbacks,
         (_RUN,),
@@ -140,7 +140,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/runs/{run}/incidents/{incident}",
-        "All there is to say of one incident",
+        "Everything about one incident",
         handlers.of_run(lambda run, a: incident_detail.incident_detail(run, a.text("incident"))),
         incident_detail.IncidentDetail,
         (_RUN, _INCIDENT),
@@ -148,7 +148,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/incidents/{incident}",
-        "The same, of any run",
+        "Everything about one incident of any run",
         handlers.any_incident,
         incident_detail.IncidentDetail,
         (_INCIDENT,),
@@ -159,19 +159,19 @@ ROUTES: tuple[Route, ...] = (
         "How runs differ",
         handlers.compare,
         configs.Comparison,
-        (Parameter("runs", "ids", "names", most=20, least=2),),
+        (Parameter("runs", "ids", "names", max_names=20, min_names=2),),
     ),
     Route(
         "GET",
         "/settings",
-        "What there is to set",
+        "All settings of detectors and incidents",
         lambda *_: configs.settings_catalogue(),
         configs.SettingsCatalogue,
     ),
     Route(
         "POST",
         "/runs/{run}/what-if",
-        "What would have been with other settings",
+        "Alerts and incidents with other settings",
         handlers.of_run(lambda run, a: what_if.what_if(run, a.body(what_if.WhatIf))),
         what_if.WhatIfAnswer,
         (_RUN,),
@@ -181,7 +181,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "POST",
         "/runs/{run}/incidents/{incident}/ack",
-        "Somebody knows of it",
+        "Acknowledge an incident",
         handlers.acting(
             lambda run, a: actions.acknowledge(run, a.text("incident"), a.body(actions.Acknowledge))
         ),
@@ -193,7 +193,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "POST",
         "/runs/{run}/incidents/{incident}/close",
-        "End it, or accept its level as normal",
+        "Close an incident, or accept its level as normal",
         handlers.acting(
             lambda run, a: actions.close(run, a.text("incident"), a.body(actions.Close))
         ),
@@ -205,7 +205,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "POST",
         "/runs/{run}/silences",
-        "Notify nobody of a signal for a while",
+        "Hold back notifications of a signal for a while",
         handlers.acting(lambda run, a: actions.silence(run, a.body(actions.SilenceSignal))),
         actions.Done,
         (_RUN,),
@@ -225,7 +225,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "PUT",
         "/runs/{run}/incidents/{incident}/false-alarm",
-        "Mark it as a false alarm",
+        "Mark an incident as a false alarm",
         handlers.acting(
             lambda run, a: actions.mark_false_alarm(
                 run, a.text("incident"), a.body(actions.MarkFalseAlarm)
@@ -239,7 +239,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "DELETE",
         "/runs/{run}/incidents/{incident}/false-alarm",
-        "Remove the mark",
+        "Remove the false-alarm mark",
         handlers.acting(lambda run, a: actions.unmark_false_alarm(run, a.text("incident"))),
         actions.Done,
         (_RUN, _INCIDENT),
@@ -255,7 +255,7 @@ ROUTES: tuple[Route, ...] = (
         (
             _RUN,
             Parameter("format", "csv or parquet", default="csv", choices=("csv", "parquet")),
-            Parameter("metrics", "names; all if left out", "names", most=1000),
+            Parameter("metrics", "names; all if left out", "names", max_names=1000),
             *(_FIRST_STEP, _LAST_STEP),
         ),
         None,
@@ -264,7 +264,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         "/status",
-        "How the server is",
+        "The state of the server",
         lambda index, _: overview.status(index),
         overview.Status,
     ),

@@ -1,8 +1,8 @@
-"""The rows of a run on their way into the index: a tail in memory, blocks behind it.
+"""Writes the rows of a run to the index: a tail in memory, and blocks in the database.
 
-A row is what one call of `log` brought, as `journal.surviving_rows` yields it: what is new at its
-step. Rows are stored as they come, in small blocks at first; when there are enough of them, these
-become one block of `BLOCK_ROWS`.
+A row has the new values of one call of `log`, as `journal.surviving_rows` yields it. New rows are
+stored in small blocks at first. When there are enough of them, they are merged into one block of
+`BLOCK_ROWS`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from klarm.journal import AnyStep, Limit
 from klarm.metrics import to_number
 from klarm.server.packing import (
-    LARGEST_STEP,
+    MAX_STEP,
     columns,
     extremes_of,
     has_value,
@@ -30,33 +30,33 @@ from klarm.server.packing import (
 
 BLOCK_ROWS = 1024
 _MAX_SMALL_BLOCKS = 32
-STEPS, TIMES = -1, -2  # places of packs that are no metric
-_LATEST = 1e300  # beyond it a time is none
+STEPS, TIMES = -1, -2  # the metric numbers under which steps and times are packed
+_MAX_TIME = 1e300  # a larger number is not a valid time
 
 
 class RunRows:
-    """Takes the steps of one journal and stores them."""
+    """Stores the steps of one journal."""
 
     def __init__(self, run: int, block_rows: int = BLOCK_ROWS) -> None:
-        """Prepare for a run that the index knows by this number. `load` reads what it has."""
+        """Prepare for the run with this number in the index. `load` reads what is stored."""
         self.run = run
-        self.count = 0  # rows, stored or not
+        self.count = 0  # of rows, stored or not
         self.steps_rise = self.times_rise = True
         self.last_time = 0.0
         self._last_step: int | None = None
         self._last_values: Mapping[str, object] = {}
-        self._seen: set[str] | None = None  # at the last step; None until it is asked for
+        self._seen: set[str] | None = None  # metrics of the last step; None until needed
         self._block_rows = block_rows
         self._begin = 0  # the row at which the tail begins
-        self._stored = 0  # rows of the tail that are stored
-        self._small_blocks = 0  # that they are stored in
+        self._stored = 0  # how many rows of the tail are stored
+        self._small_blocks = 0  # how many small blocks hold them
         self._steps: list[int] = []
         self._times: list[float] = []
         self._values: list[Mapping[str, object]] = []
-        self._numbers: dict[str, int] = {}  # of metrics
+        self._numbers: dict[str, int] = {}  # the number of each metric
 
     def add(self, steps: Sequence[AnyStep]) -> None:
-        """Take in steps of the journal."""
+        """Add steps of the journal."""
         numbers = [step.step for step in steps]
         times = [step.time for step in steps]
         values: list[Mapping[str, object]] = [step.metrics for step in steps]
@@ -67,10 +67,10 @@ class RunRows:
             self._last_step, self._last_values, self._seen = numbers[-1], values[-1], None
         if not (
             all(map(le, chain((self.last_time,), times), times))
-            and times[0] > -_LATEST
-            and times[-1] < _LATEST
+            and times[0] > -_MAX_TIME
+            and times[-1] < _MAX_TIME
         ):
-            self._mend_times(times)
+            self._repair_times(times)
         self.last_time = times[-1]
         self._steps += numbers
         self._times += times
@@ -78,7 +78,7 @@ class RunRows:
         self.count += len(numbers)
 
     def load(self, database: sqlite3.Connection) -> None:
-        """Take up what is stored: its last rows are the tail again."""
+        """Read what is stored: its last rows become the tail."""
         self._numbers = {
             name: number
             for number, name in database.execute(
@@ -96,16 +96,17 @@ class RunRows:
         self._take_up(database, min(begin, max(0, self.count - 1)))
         self._recall(database)
 
-    def go_back(self, limit: Limit, database: sqlite3.Connection) -> None:
-        """Forget the rows that training logs again."""
+    def roll_back(self, limit: Limit, database: sqlite3.Connection) -> None:
+        """Delete the rows that were rolled back."""
         self.store(database)
         (undone,) = database.execute(
             "SELECT min(first_row) FROM blocks WHERE run = ? AND high_step >= ?",
-            (self.run, min(limit.step, LARGEST_STEP)),
+            (self.run, min(limit.step, MAX_STEP)),
         ).fetchone()
         if undone is None:
             return
-        # Where steps fall without a word, rows of one step may be neighbours once others are gone.
+        # If steps went back without a resume line, deleting rows may bring together rows of the
+        # same step.
         self._take_up(database, min(undone, self._begin) if self.steps_rise else 0)
         _delete_from(database, self.run, self._begin)
         kept = [row for row, step in enumerate(self._steps) if limit.keeps_step(step)]
@@ -121,7 +122,7 @@ class RunRows:
         self._recall(database)
 
     def store(self, database: sqlite3.Connection) -> None:
-        """Write what has come since the last time."""
+        """Write the rows added since the last call."""
         size = self._block_rows
         whole = len(self._steps) // size * size
         if (whole or self._small_blocks >= _MAX_SMALL_BLOCKS) and self._stored:
@@ -139,7 +140,7 @@ class RunRows:
             self._small_blocks += 1
 
     def _merge_steps(self, numbers: list[int], values: list[Mapping[str, object]]) -> None:
-        """Leave in each row what is new at its step: some follow a row of the same step."""
+        """Reduce each row that follows a row of the same step to its new values."""
         for row, number in enumerate(numbers):
             if number == self._last_step:
                 values[row] = self._new_in(values[row])
@@ -148,18 +149,18 @@ class RunRows:
                     self.steps_rise = False
                 self._last_step, self._last_values, self._seen = number, values[row], None
 
-    def _mend_times(self, times: list[float]) -> None:
-        """Replace what is no time by the time before it, and note where times fall."""
+    def _repair_times(self, times: list[float]) -> None:
+        """Replace each invalid time by the one before it, and note whether times go back."""
         before = self.last_time
         for row, time in enumerate(times):
-            if not abs(time) < _LATEST:
+            if not abs(time) < _MAX_TIME:
                 times[row] = before
             elif time < before:
                 self.times_rise = False
             before = times[row]
 
     def _new_in(self, values: Mapping[str, object]) -> dict[str, object]:
-        """Return what a further dict of the same step adds: see `journal.surviving_rows`."""
+        """Return the new values of a further call for a step: see `journal.surviving_rows`."""
         if self._seen is None:
             self._seen = _numbers_in(self._last_values)
         new = {
@@ -172,7 +173,7 @@ class RunRows:
         return new
 
     def _take_up(self, database: sqlite3.Connection, row: int) -> None:
-        """Have the tail begin with the block that holds a row. Everything must be stored."""
+        """Extend the tail back to the block that holds a row. Everything must be stored."""
         (begin,) = database.execute(
             "SELECT max(first_row) FROM blocks WHERE run = ? AND first_row <= ?", (self.run, row)
         ).fetchone()
@@ -186,7 +187,7 @@ class RunRows:
         self._begin = begin
 
     def _recall(self, database: sqlite3.Connection) -> None:
-        """Know the last row again, and what was new at its step."""
+        """Restore the last step, its time and the metrics it has, from the tail."""
         while self._begin and len(set(self._steps)) < 2:  # the step may begin before the tail
             self._take_up(database, self._begin - 1)
         self._last_step = self._steps[-1] if self._steps else None
@@ -232,7 +233,7 @@ class RunRows:
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = len(self._numbers)
-            stored = name.encode(errors="replace").decode()  # half a character cannot be stored
+            stored = name.encode(errors="replace").decode()  # lone surrogates cannot be stored
             database.execute("INSERT INTO metrics VALUES (?, ?, ?)", (self.run, number, stored))
         return number
 
@@ -256,7 +257,7 @@ def _delete_from(database: sqlite3.Connection, run: int, row: int) -> None:
 def _stored_rows(
     database: sqlite3.Connection, run: int, begin: int, end: int, names: Mapping[int, str]
 ) -> tuple[Sequence[int], Sequence[float], list[Mapping[str, object]]]:
-    """Return the rows of the blocks from one row to another."""
+    """Return the stored rows from the row `begin` to the row `end`."""
     steps: list[int] = []
     times: list[float] = []
     values: list[dict[str, object]] = []

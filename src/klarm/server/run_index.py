@@ -1,4 +1,4 @@
-"""Taking one journal into the index, piece by piece, by the same fold as everything else."""
+"""Reads one journal into the index, chunk by chunk, with the same fold as everything else."""
 
 from __future__ import annotations
 
@@ -28,40 +28,40 @@ from klarm.journal import (
 from klarm.server.rows import BLOCK_ROWS, RunRows
 from klarm.types import Alert, Blip, Command, Event
 
-PIECE = 2**23  # bytes that are read in one transaction
-_MAX_DAMAGE = 20  # lines that are named
-_BEGINNING, _END = 1024, 128  # bytes by which a journal is known again
+CHUNK_BYTES = 2**23  # bytes that are read in one transaction
+_MAX_NAMED = 20  # damaged lines that are described
+_BEGINNING, _END = 1024, 128  # bytes by which a journal is recognized
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_fold = msgspec.msgpack.Decoder(SavedFold).decode
 
 
 class Damages(msgspec.Struct):
-    """Lines of a journal that do not count: how many, and the first of them in words."""
+    """The ignored lines of a journal: how many, and a description of the first ones."""
 
     count: int = 0
     named: list[str] = []
 
     def add(self, number: int, why: Damage) -> None:
-        """Take in one."""
+        """Add one line."""
         self.count += 1
-        if len(self.named) < _MAX_DAMAGE:
+        if len(self.named) < _MAX_NAMED:
             what = "not written by klarm" if why == "not by klarm" else why
             self.named.append(f"line {number} of the journal is {what} and ignored")
 
 
 class News(msgspec.Struct):
-    """What a piece of a journal has changed."""
+    """What a chunk of a journal has changed."""
 
     what: set[str] = msgspec.field(default_factory=set)
-    first_step: float = inf  # the lowest that was logged, or gone back to
+    first_step: float = inf  # the lowest step that was logged or rolled back to
 
 
 class RunIndex:
-    """One journal and what the index has of it. For the thread that writes."""
+    """One journal and its data in the index. Only the writing thread may use it."""
 
     def __init__(self, run: int, folder: Path, block_rows: int = BLOCK_ROWS) -> None:
-        """Prepare for a run that the index has nothing of. `load` takes up what it has."""
+        """Prepare for a run that is not in the index. `load` reads what the index has."""
         self.run = run
         self.journal = folder / FILE_NAME
         self.damages = Damages()
@@ -70,12 +70,12 @@ class RunIndex:
         self._rows = RunRows(run, block_rows)
         self._news = News()
         self._records: list[tuple[object, ...]] = []
-        self._number = 0  # of the last record
+        self._number = 0  # the number of the last record
         self._rollbacks = 0
-        self._database: sqlite3.Connection | None = None  # while a piece is read
+        self._database: sqlite3.Connection | None = None  # set while a chunk is read
 
     def load(self, database: sqlite3.Connection) -> bool:
-        """Take up what the index has; return False if it is of another journal than this."""
+        """Read what the index has; return False if it belongs to another journal."""
         if not self.load_fold(database):
             return True
         ordered, fingerprint = database.execute(
@@ -92,7 +92,7 @@ class RunIndex:
         return True
 
     def load_fold(self, database: sqlite3.Connection) -> bool:
-        """Take up what the journal amounts to, to look at it; return False if nothing is stored."""
+        """Read only the stored fold; return False if nothing is stored."""
         found = database.execute(
             "SELECT fold, damage, last_seen FROM runs WHERE run = ?", (self.run,)
         ).fetchone()
@@ -104,8 +104,8 @@ class RunIndex:
         self.damages.count, self.damages.named = stored.count, stored.named
         return True
 
-    def read(self, database: sqlite3.Connection, at_most: int = PIECE) -> News:
-        """Take in the next piece of the journal, within a transaction of the caller."""
+    def read(self, database: sqlite3.Connection, at_most: int = CHUNK_BYTES) -> News:
+        """Read the next chunk of the journal, within a transaction of the caller."""
         self._news, self._database = News(), database
         try:
             self.fold.update(at_most)
@@ -119,8 +119,8 @@ class RunIndex:
     def incidents(self, commands: list[Command], *, at_rest: bool) -> list[IncidentRecord]:
         """Return the incidents of the run.
 
-        While no process trains it, what people asked for shows at once, before the index has read
-        it from the journal.
+        If no process is training the run, commands take effect here immediately, before the index
+        has read them from the journal.
         """
         waiting = [command for command in commands if command.key not in self.fold.commands]
         if not (waiting and at_rest):
@@ -132,7 +132,7 @@ class RunIndex:
         return list(copy.incidents.values())
 
     def _fingerprint(self) -> bytes:
-        """Return what tells this journal from another that came in its place."""
+        """Return checksums that reveal whether the journal was replaced by another."""
         read_to = self.fold.read_to
         with self.journal.open("rb") as file:
             beginning = file.read(min(_BEGINNING, read_to))
@@ -176,7 +176,7 @@ class RunIndex:
             )
         elif isinstance(record, Event):
             self._news.what.add("incidents")
-            # With the id that an event of format 1 lacks.
+            # Encoded again, because events of format 1 have no id on their line.
             self._keep(
                 "event",
                 record.step,
@@ -194,21 +194,21 @@ class RunIndex:
             self._news.what.add("commands")
             self._keep("command", record.step or 0, line, incident=record.incident)
         elif isinstance(record, Resume):
-            self._go_back(record, line)
+            self._roll_back(record, line)
         elif isinstance(record, Started):
             self._news.what |= {"config", "activity"}
             seen, is_first = self.last_seen, self._number == 0
             self._keep("run", self.fold.last_step or 0, line, time=record.started)
-            if not is_first:  # somebody may only have closed an incident of a run that has ended
+            if not is_first:  # `klarm close` may have written it, long after the run ended
                 self.last_seen = seen
         elif isinstance(record, Finish):
             self._news.what.add("activity")
             if record.steps:
                 self.last_seen = max(self.last_seen, record.time)
 
-    def _go_back(self, resume: Resume, line: bytes) -> None:
+    def _roll_back(self, resume: Resume, line: bytes) -> None:
         limit = Limit(resume.step)
-        self._with_database(lambda database: self._rows.go_back(limit, database))
+        self._with_database(lambda database: self._rows.roll_back(limit, database))
         self._with_database(self._store_records)
         self._with_database(
             lambda database: database.execute(

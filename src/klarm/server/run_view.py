@@ -1,4 +1,4 @@
-"""One run as the index has it, for the length of one request."""
+"""A view of one run in the index, for the duration of one request."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from klarm.types import Command, Event
 
 
 class StoredRecord(NamedTuple):
-    """A line of the journal that is no step."""
+    """A line of the journal other than a step."""
 
     number: int
     step: int
     time: float
-    counts: bool  # False if a rollback undid it
+    counts: bool  # False if it was rolled back
     line: bytes
 
 
 class RunView:
-    """What there is to know of one run."""
+    """Everything that the index and the run's folder have about one run."""
 
     def __init__(
         self, database: sqlite3.Connection, number: int, folder: Path, summary: RunSummary
@@ -43,7 +43,7 @@ class RunView:
 
     @classmethod
     def find(cls, root: Path, database: sqlite3.Connection, id_: str) -> RunView:
-        """Return the run of an id, or raise ApiError. Only the index says where its folder is."""
+        """Return the run with an id, or raise ApiError. Its folder is taken from the index."""
         found = database.execute(
             "SELECT run, folder, summary FROM runs WHERE id = ? AND summary IS NOT NULL", (id_,)
         ).fetchone()
@@ -55,19 +55,19 @@ class RunView:
 
     @property
     def id(self) -> str:
-        """What addresses call it."""
+        """The id of the run in URLs."""
         return self.summary.id
 
     @cached_property
     def index(self) -> RunIndex:
-        """What its journal amounts to."""
+        """The stored fold of the journal."""
         known = RunIndex(self.number, self.folder)
         known.load_fold(self.database)
         return known
 
     @cached_property
     def commands(self) -> list[Command]:
-        """What people have asked of it, applied or not."""
+        """The commands for the run, applied or not."""
         try:
             return [command for _, command in read_commands(self.folder)]
         except OSError:
@@ -75,17 +75,17 @@ class RunView:
 
     @property
     def waiting_commands(self) -> list[Command]:
-        """What people have asked for, and its journal does not have."""
+        """The commands that the run has not applied yet."""
         return [command for command in self.commands if command.key not in self.index.fold.commands]
 
     @cached_property
     def incidents(self) -> dict[str, IncidentRecord]:
-        """Its incidents by id, in the order in which they opened."""
+        """The incidents by id, in the order in which they opened."""
         at_rest = self.summary.activity != "training"
         return {known.id: known for known in self.index.incidents(self.commands, at_rest=at_rest)}
 
     def incident(self, id_: str) -> IncidentRecord:
-        """Return one of its incidents, or raise ApiError."""
+        """Return one incident, or raise ApiError."""
         found = self.incidents.get(id_)
         if found is None:
             raise not_found(f"run {self.summary.name} has no incident {id_}", "incident")
@@ -93,7 +93,7 @@ class RunView:
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:
-        """The settings of its latest process."""
+        """The settings of the run's latest process."""
         latest = list(self.records("run"))[-1:]
         if not latest:
             return {}
@@ -110,18 +110,18 @@ class RunView:
             yield StoredRecord(number, step, time, bool(counts), line)
 
     def events(self, incident: str) -> list[tuple[StoredRecord, Event]]:
-        """Return the events of an incident, as the journal has them."""
+        """Return the events of an incident in the order of the journal."""
         return [
             (stored, msgspec.json.decode(stored.line, type=Event))
             for stored in self.records("event", "AND incident = ? ORDER BY number", incident)
         ]
 
     def blocks(self, axis: Axis = "step") -> RunBlocks:
-        """Return its rows along an axis."""
+        """Return the rows of the run along an axis."""
         return RunBlocks(self.database, self.number, axis)
 
     def metric_names(self) -> dict[str, int]:
-        """Return its metrics and their numbers in the index: those that klarm knows first."""
+        """Return the metrics with their numbers in the index; those klarm knows come first."""
         order = {name: place for place, name in enumerate(METRICS)}
         found = self.database.execute(
             "SELECT name, metric FROM metrics WHERE run = ? ORDER BY name", (self.number,)
@@ -129,7 +129,7 @@ class RunView:
         return dict(sorted(found, key=lambda pair: order.get(pair[0], len(order))))
 
     def time_of(self, step: int) -> float | None:
-        """Return when a step was logged; of one that was not, when the one before it was."""
+        """Return when a step was logged, or else the step before it; None if there is none."""
         found = self.database.execute(
             "SELECT first_row FROM blocks WHERE run = ? AND low_step <= ? "
             "ORDER BY first_row DESC LIMIT 1",

@@ -1,4 +1,4 @@
-"""Down-sampling: the lowest and the highest value of every pixel, so that no spike is lost."""
+"""Downsampling: the lowest and the highest value of every pixel, so that no spike is lost."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from klarm.server.blocks import Points, RunBlocks
 from klarm.server.packing import Floats
 
-MAX_NOT_FINITE = 2000  # listed
-_FEW_PER_PIXEL = 64  # places: dividing all of them is quicker than seeking
+MAX_NOT_FINITE = 2000  # how many are listed
+_MAX_PER_PIXEL = 64  # up to this many points per pixel, a division is faster than a binary search
 
 _Ints = NDArray[np.int64]
 
@@ -30,16 +30,16 @@ class Sampled(msgspec.Struct):
 
     x: list[float] = []
     y: list[float] = []
-    raw: bool = True  # every finite value is here
+    raw: bool = True  # whether every finite value is included
     mean_x: list[float] = []
     mean_y: list[float] = []
-    count: int = 0  # finite values in the range
+    count: int = 0  # of finite values in the range
     non_finite: list[NotFinite] = []
     non_finite_count: int = 0
 
 
 class _Parts(NamedTuple):
-    """Extremes of parts that lie within one pixel each: whole blocks, or rows of some."""
+    """The extremes of parts that lie within one pixel each: whole blocks, or some of their rows."""
 
     pixel: _Ints
     low: Floats
@@ -51,10 +51,10 @@ class _Parts(NamedTuple):
 
 
 def sample(blocks: RunBlocks, name: str, low: float, high: float, width: int) -> Sampled:
-    """Return a metric between two places of the axis, at most two points per pixel.
+    """Return a metric within a range of the axis, with at most two points per pixel.
 
-    What a block amounts to is known without reading it, so only those that reach over the edge of a
-    pixel, or hold values that are not finite, are read.
+    The extremes of each block are stored, so only blocks that extend over the edge of a pixel, or
+    that contain values that are not finite, are read.
     """
     metric = blocks.metric_number(name)
     if metric is None:
@@ -113,20 +113,20 @@ class _Pixels:
         self.span = (high - low) or 1.0
 
     def of_one(self, x: float) -> int:
-        """Return the pixel of a place."""
+        """Return the pixel of a value of x."""
         return min(max(math.floor((x - self.low) / self.span * self.width), 0), self.width - 1)
 
     def of(self, x: Floats) -> _Ints:
-        """Return the pixels of places."""
+        """Return the pixels of values of x."""
         pixel = np.floor((x - self.low) / self.span * self.width).astype(np.int64)
         return np.clip(pixel, 0, self.width - 1)
 
     def groups(self, x: Floats) -> tuple[_Ints, _Ints]:
-        """Return which pixels places that rise lie in, and which place is the first in each.
+        """Return the pixels that contain values of an ascending x, and the first index in each.
 
-        Of very many places, they are sought by halving, for all pixels at once.
+        If there are very many values, a binary search finds the indices, for all pixels at once.
         """
-        if len(x) <= _FEW_PER_PIXEL * self.width:
+        if len(x) <= _MAX_PER_PIXEL * self.width:
             pixel = self.of(x)
             starts = _starts(pixel)
             return pixel[starts], starts
@@ -141,13 +141,13 @@ class _Pixels:
         return taken, first[taken]
 
     def centres(self, pixel: _Ints) -> Floats:
-        """Return the middle of pixels."""
+        """Return the centres of pixels."""
         centres: Floats = self.low + (pixel + 0.5) / self.width * self.span
         return centres
 
 
 def _of_points(pixels: _Pixels, points: Points) -> _Parts:
-    """Return the extremes of the pixels that finite points lie in."""
+    """Return the extremes of the pixels that contain finite points."""
     x, y = points
     if not len(x):
         return _of_blocks([])
@@ -168,7 +168,7 @@ def _of_points(pixels: _Pixels, points: Points) -> _Parts:
 
 
 def _first_equal(y: Floats, sought: Floats, starts: _Ints, counts: _Ints) -> _Ints:
-    """Return where each group first has the value that is sought in it."""
+    """Return the first index in each group that has the group's sought value."""
     found = np.flatnonzero(y == np.repeat(sought, counts))
     groups = np.searchsorted(starts, found, side="right")
     firsts: _Ints = found[_starts(groups)]
@@ -198,7 +198,7 @@ def _of_blocks(whole: list[tuple[int, float, float, float, float, float, int]]) 
 
 
 def _merged(points: _Parts, blocks: _Parts) -> _Parts:
-    """Return one part per pixel, given one per pixel and those of blocks."""
+    """Merge the parts of points and of blocks into one part per pixel."""
     if not len(blocks.pixel):
         return points
     joined = _Parts(*(np.concatenate(columns) for columns in zip(points, blocks, strict=True)))
@@ -238,7 +238,7 @@ def _reduced(pixels: _Pixels, parts: _Parts) -> Sampled:
 
 
 def _spread(points: Points) -> list[NotFinite]:
-    """Name values that are not finite; of very many, some from everywhere."""
+    """List values that are not finite; if there are very many, an evenly spaced selection."""
     every = max(1, math.ceil(len(points.x) / MAX_NOT_FINITE))
     return [
         NotFinite(x, "NaN" if math.isnan(y) else "Infinity" if y > 0 else "-Infinity")

@@ -1,4 +1,4 @@
-"""Serving: the index of a folder and the application on a port, until told to stop."""
+"""Serves the index of a folder and the application on a port, until it is stopped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STOP_SECONDS = 1
 
 
 class CannotServeError(Exception):
-    """Why it cannot be served, and what to do."""
+    """The server cannot start. The message says why, and what to do."""
 
 
 class PageServer:
@@ -64,7 +64,7 @@ class PageServer:
 
     @property
     def url(self) -> str:
-        """Where a browser on this machine finds it."""
+        """The URL for a browser on this machine."""
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::", "") else self.host
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
@@ -74,7 +74,7 @@ class PageServer:
         return next(find_runs(os.fsencode(self.index.root)), None) is not None
 
     def run(self) -> None:
-        """Serve until a signal comes."""
+        """Serve until the process receives a signal."""
         self.index.start()
         try:
             self._server.run(sockets=[self._socket])
@@ -82,7 +82,7 @@ class PageServer:
             self._close()
 
     def start(self) -> None:
-        """Serve on a thread, until `stop`; return once requests are answered."""
+        """Serve on a thread until `stop`; return once the server accepts requests."""
         self.index.start()
         self._thread = threading.Thread(
             target=self._server.run, args=([self._socket],), name="klarm-page", daemon=True
@@ -93,7 +93,7 @@ class PageServer:
             time.sleep(0.01)
 
     def stop(self) -> None:
-        """End what `start` began."""
+        """Stop the server that `start` started."""
         self.index.changes.end()
         self._server.should_exit = True
         if self._thread is not None:
@@ -107,34 +107,34 @@ class PageServer:
 
 
 class _Server(uvicorn.Server):
-    """Ends the streams of events first: they would never end by themselves."""
+    """Ends event streams before it shuts down: they would never end on their own."""
 
     def __init__(self, end_streams: Callable[[], None], config: uvicorn.Config) -> None:
         super().__init__(config)
         self._end_streams = end_streams
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Hear of Ctrl-C."""
+        """Handle Ctrl-C."""
         self._end_streams()
         super().handle_exit(sig, frame)
 
 
 def _check(root: Path, host: str, token: str | None) -> None:
     if not root.is_dir():
-        raise CannotServeError(f"{root} is no folder; name the one that holds the runs")
+        raise CannotServeError(f"{root} is not a folder; name the folder that holds the runs")
     try:
         socket.getaddrinfo(host, None)
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise CannotServeError(
-            f"{host} is no address of this machine ({reason}); try another --host"
+            f"{host} is not an address of this machine ({reason}); try another --host"
         ) from None
     if token is not None and len(token) < MIN_TOKEN:
         raise CannotServeError(f"a token must have at least {MIN_TOKEN} characters")
     if token is None and not is_loopback(host):
         raise CannotServeError(
             f"{host} can be reached by others, so it needs a token: set KLARM_SERVE_TOKEN, or use "
-            "--token. This makes a good one: "
+            "--token. This prints a good one: "
             "python3 -c 'import secrets; print(secrets.token_urlsafe(24))'"
         )
 

@@ -1,4 +1,4 @@
-"""What the overview says of a run."""
+"""The summary of a run in the overview."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SPARKLINE_PIXELS = 24
 
 
 class Worst(msgspec.Struct):
-    """The worst incident of a run that is open."""
+    """The worst open incident of a run."""
 
     id: str
     number: int
@@ -42,7 +42,7 @@ class Worst(msgspec.Struct):
 
 
 class Counts(msgspec.Struct):
-    """How many incidents a run has; critical ones and warnings are those that are open."""
+    """How many incidents a run has; `critical` and `warning` count only open ones."""
 
     total: int = 0
     open: int = 0
@@ -74,7 +74,7 @@ class RunSummary(msgspec.Struct, kw_only=True):
 
 
 def spelt(value: float) -> Number:
-    """Return a number as JSON can hold it.
+    """Return a number for JSON, as text if it is not finite.
 
     >>> spelt(0.5), spelt(float("nan")), spelt(float("-inf"))
     (0.5, 'NaN', '-Infinity')
@@ -96,7 +96,7 @@ def summary_of(
     is_cut_off: bool,
     latest: dict[str, Number],
 ) -> RunSummary:
-    """Return what the overview says, given what a journal amounts to."""
+    """Return the summary of a run, given the fold of its journal."""
     head, worst = fold.head, worst_of(incidents)
     counted = [known for known in incidents if not known.was_rolled_back]
     still_open = [known for known in counted if known.is_open]
@@ -157,7 +157,7 @@ def latest_values(database: sqlite3.Connection, run: int) -> dict[str, Number]:
 
 
 def sparklines(database: sqlite3.Connection, run: int) -> dict[str, list[float | None]]:
-    """Return the curves of the overview: extremes of a few parts, None where nothing is finite."""
+    """Return the curves of the overview; None marks a part without any finite value."""
     blocks = RunBlocks(database, run, "step")
     span = blocks.range()
     if span is None:

@@ -1,4 +1,4 @@
-"""The time line of an incident: its first alert, its events, and what people asked for."""
+"""The timeline of an incident: its first alert, its events, and commands."""
 
 from __future__ import annotations
 

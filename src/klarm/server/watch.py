@@ -1,4 +1,4 @@
-"""Watching a folder: finds runs, has them read as they grow, says what changed."""
+"""Watches a folder: finds runs, reads them as they grow, and publishes changes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from klarm.server.watched_run import FileState, Say, WatchedRun
 _ROUND_SECONDS = 0.25
 _DISCOVER_SECONDS = 1.0
 _RETRY_SECONDS = 5.0
-_STORE_SECONDS = 0.1  # of reading: then those who look on see what was found
-# Looking for runs on a slow disk may take a tenth of the time.
-_PATIENCE = 10.0
+_STORE_SECONDS = 0.1  # the time after which a transaction is committed, so that clients see it
+# On a slow disk, searching for runs may take at most about a tenth of the time.
+_DISCOVER_PAUSE_FACTOR = 10.0
 
 
 class Watch:
-    """Keeps the index of a folder up to date. One thread calls `look`, again and again."""
+    """Keeps the index of a folder up to date. One thread calls `look` repeatedly."""
 
     def __init__(
         self,
@@ -37,28 +37,28 @@ class Watch:
         say: Say,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take up what the index has. `say` is given a run's id, or nothing, and what is wrong."""
+        """Read what the index has. `say` is called with the id of a run, or "", and a problem."""
         self._root = root
         self._database = database
         self._changes = changes
         self._say = say
         self._clock = clock
         self._discover_at = self._look_at = 0.0
-        self._runs: dict[bytes, WatchedRun] = {}  # by their folder
+        self._runs: dict[bytes, WatchedRun] = {}  # by folder
         self._said: set[tuple[str, str]] = set()
         self._nudged = threading.Event()
-        self.has_looked = False  # at least once
-        self._is_suspect = False  # a request could not read the index
+        self.has_looked = False  # whether `look` has run at least once
+        self._is_suspect = False  # whether a request failed to read the index
         self._recall()
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many runs are read to their end, and how many there are."""
+        """How many runs were read to their end, and how many runs there are."""
         runs = list(self._runs.values())
         return sum(run.is_settled for run in runs), len(runs)
 
     def run(self, stopped: threading.Event) -> None:
-        """Look until told to stop."""
+        """Call `look` repeatedly until it is stopped."""
         while not stopped.is_set():
             begin = self._clock()
             self.look()
@@ -69,18 +69,18 @@ class Watch:
                 self._nudged.clear()
 
     def nudge(self) -> None:
-        """Have it look at once, at every run: somebody has just written something."""
+        """Check every run immediately: something was just written."""
         for watched in list(self._runs.values()):
             watched.look_at = 0.0
         self._nudged.set()
 
     def suspect_damage(self) -> None:
-        """Have the index checked, and built again if it is damaged."""
+        """Have the index checked, and rebuilt if it is damaged."""
         self._is_suspect = True
         self._nudged.set()
 
     def look(self) -> None:
-        """Take in what is new in every run whose turn it is."""
+        """Read what is new in every run that is due."""
         now = self._clock()
         if now < self._look_at:
             return
@@ -96,8 +96,8 @@ class Watch:
             )
             while due:
                 found += self._look_at_some(due, now)
-        except sqlite3.OperationalError as error:  # no room, or another process has locked it
-            self._complain("", f"the index cannot be written ({error}): what is new is not shown")
+        except sqlite3.OperationalError as error:  # the disk is full, or the file is locked
+            self._report("", f"the index cannot be written ({error}): new data is not shown")
             self._recall()
             self._look_at = now + _RETRY_SECONDS
         except sqlite3.DatabaseError as error:
@@ -107,7 +107,7 @@ class Watch:
         self._changes.publish(found)
 
     def _check(self) -> None:
-        """Raise sqlite3.DatabaseError if the index has to be built again."""
+        """Raise sqlite3.DatabaseError if the index must be rebuilt."""
         if self._is_suspect:
             self._is_suspect = False
             self._database.check()
@@ -116,7 +116,7 @@ class Watch:
             raise sqlite3.DatabaseError("it was deleted")
 
     def _recall(self) -> None:
-        """Begin again from what the index has."""
+        """Reset the known runs to what the index has."""
         self._runs.clear()
         for run, relative, *state, summary in self._database.writer.execute(
             "SELECT run, folder, inode, size, modified, summary FROM runs"
@@ -132,11 +132,11 @@ class Watch:
         return watched
 
     def _discover(self) -> list[RunChange]:
-        """Take in runs that are new, and drop those that are gone."""
+        """Add new runs, and remove those that no longer exist."""
         begin = self._clock()
-        there = set(find_runs(os.fsencode(self._root)))
-        changes = [self._remove(relative) for relative in self._runs.keys() - there]
-        new = sorted(there - self._runs.keys())
+        existing = set(find_runs(os.fsencode(self._root)))
+        changes = [self._remove(relative) for relative in self._runs.keys() - existing]
+        new = sorted(existing - self._runs.keys())
         if new:
             with self._database.writing() as database:
                 numbers = [
@@ -148,18 +148,18 @@ class Watch:
             for number, relative in zip(numbers, new, strict=True):
                 self._add(number or 0, relative)
         took = self._clock() - begin
-        self._discover_at = begin + max(_DISCOVER_SECONDS, _PATIENCE * took)
+        self._discover_at = begin + max(_DISCOVER_SECONDS, _DISCOVER_PAUSE_FACTOR * took)
         return changes
 
     def _remove(self, relative: bytes) -> RunChange:
         self._runs.pop(relative).remove()
         id_ = id_of(relative)
-        self._complain(id_, "its journal is gone, so it is no longer shown")
+        self._report(id_, "its journal is gone, so it is no longer shown")
         self._said = {said for said in self._said if said[0] != id_}
         return RunChange(id_, ["removed"])
 
     def _look_at_some(self, due: deque[WatchedRun], now: float) -> list[RunChange]:
-        """Look at runs, for a short while, and store what is new of them at once."""
+        """Read due runs for a short while, in one transaction."""
         found: list[RunChange] = []
         end = self._clock() + _STORE_SECONDS
         with self._database.writing():
@@ -172,18 +172,18 @@ class Watch:
     def _look_at_run(self, watched: WatchedRun, now: float) -> list[RunChange]:
         id_ = id_of(watched.relative)
         try:
-            change = watched.look(id_, now, self._complain)
+            change = watched.look(id_, now, self._report)
         except FileNotFoundError:
             watched.give_up(now)
-            self._discover_at = 0.0  # which notices what is gone
+            self._discover_at = 0.0  # the next search removes the run
             return []
         except (OSError, OverflowError, ValueError) as error:
             watched.give_up(now + _RETRY_SECONDS)
-            self._complain(id_, f"its journal cannot be read ({error})")
+            self._report(id_, f"its journal cannot be read ({error})")
             return []
         return [] if change is None else [change]
 
-    def _complain(self, run: str, text: str) -> None:
+    def _report(self, run: str, text: str) -> None:
         if (run, text) not in self._said:
             self._said.add((run, text))
             self._say(run, text)

@@ -1,4 +1,4 @@
-"""One run as the watching thread knows it: what was read of it, and what is new."""
+"""One run in the watching thread: what was read of it, and what is new."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from klarm.server.changes import RunChange
 from klarm.server.database import Database
 from klarm.server.false_alarms import FILE_NAME as FALSE_ALARMS_FILE
 from klarm.server.folders import shown
-from klarm.server.run_index import PIECE, News, RunIndex
+from klarm.server.run_index import CHUNK_BYTES, News, RunIndex
 from klarm.server.summary import (
     RunSummary,
     latest_values,
@@ -23,22 +23,22 @@ from klarm.server.summary import (
 )
 from klarm.types import Command
 
-_IDLE_SECONDS = 2.0  # between two looks at a run that nobody trains
-_LOCK_SECONDS = 2.0  # between two looks whether a process still trains
+_IDLE_SECONDS = 2.0  # between two checks of a run that is not training
+_LOCK_SECONDS = 2.0  # between two checks whether a process is still training
 _SPARKLINE_SECONDS = 3.0
-# Files beside a journal, and what has changed if they have.
+# The files beside a journal, and what has changed if such a file has.
 _BESIDE = {
     COMMANDS_FILE: "commands",
     deliveries.FILE_NAME: "deliveries",
     FALSE_ALARMS_FILE: "incidents",
 }
 _TABLES = ("blocks", "extremes", "packs", "metrics", "records")
-# Says something about a run, by its id, or about the server.
+# Called with the id of a run, or "" for the server, and a message.
 Say = Callable[[str, str], None]
 
 
 class FileState(NamedTuple):
-    """What shows that a file has changed."""
+    """The state of a file, by which a change is noticed."""
 
     inode: int
     size: int
@@ -46,29 +46,29 @@ class FileState(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> FileState:
-        """Look at a file, or raise OSError."""
+        """Return the state of a file, or raise OSError."""
         found = path.stat()
         return cls(found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 class WatchedRun:
-    """Keeps what the index has of one run up to date. For the thread that writes."""
+    """Keeps one run up to date in the index. Only the writing thread may use it."""
 
     def __init__(self, database: Database, run: int, relative: bytes, folder: Path) -> None:
-        """Prepare for a run that nothing is known of."""
+        """Prepare for a run about which nothing is known."""
         self.run, self.relative, self.folder = run, relative, folder
-        self.state = FileState(0, -1, 0)  # of the journal, when all of it was read
+        self.state = FileState(0, -1, 0)  # the state of the journal when it was read to its end
         self.summary: RunSummary | None = None
-        self.is_behind = True  # a part of its journal is still to be read
-        self.is_settled = False  # all that is known of it is shown
-        self.look_at = 0.0  # when it is its turn again
+        self.is_behind = True  # whether a part of its journal is still to be read
+        self.is_settled = False  # whether everything known about it is shown
+        self.look_at = 0.0  # when it is due again
         self._database = database
-        self._index: RunIndex | None = None  # while it grows
+        self._index: RunIndex | None = None  # kept while the journal grows
         self._beside: dict[str, int] = {}
         self._look_at_lock = self._draw_at = 0.0
 
     def look(self, id_: str, now: float, say: Say) -> RunChange | None:
-        """Take in what is new; return it if there is any. May raise OSError and sqlite3.Error."""
+        """Read what is new; return it, or None. May raise OSError and sqlite3.Error."""
         state = FileState.of(self.folder / FILE_NAME)
         news = self._read(id_, state, say) if state != self.state or self.is_behind else News()
         self._look_beside(news)
@@ -86,12 +86,12 @@ class WatchedRun:
         return self._change(id_, news) if news.what else None
 
     def give_up(self, until: float) -> None:
-        """Leave a run alone for a while: it cannot be read."""
+        """Skip a run for a while, because it cannot be read."""
         self._index, self.is_behind, self.look_at = None, False, until
         self.is_settled = True
 
     def remove(self) -> None:
-        """Forget it in the index, too."""
+        """Delete the run from the index."""
         with self._database.writing() as database:
             for table in ("runs", *_TABLES):
                 database.execute(f"DELETE FROM {table} WHERE run = ?", (self.run,))
@@ -109,19 +109,19 @@ class WatchedRun:
         self._beside = beside
 
     def _read(self, id_: str, state: FileState, say: Say) -> News:
-        """Take in the next piece of the journal."""
+        """Read the next chunk of the journal."""
         known = self._index or self._load(id_, state, say)
-        if known is None:  # nothing has happened since it was last read
+        if known is None:  # nothing has changed since it was last read
             self.is_behind = False
             return News()
         if known.fold.read_to > state.size:
             known = self._begin_again(id_, say)
         damaged = known.damages.count
-        self._index = None  # if this fails, it is loaded again
+        self._index = None  # so that it is loaded again if reading fails
         with self._database.writing() as database:
             read_to = known.fold.read_to
             news = known.read(database)
-            self.is_behind = known.fold.read_to - read_to >= PIECE
+            self.is_behind = known.fold.read_to - read_to >= CHUNK_BYTES
             if not self.is_behind:
                 database.execute(
                     "UPDATE runs SET inode = ?, size = ?, modified = ? WHERE run = ?",
@@ -143,7 +143,7 @@ class WatchedRun:
         return known if known.load(self._database.writer) else self._begin_again(id_, say)
 
     def _begin_again(self, id_: str, say: Say) -> RunIndex:
-        """Read the journal from its first line: another one has come in its place."""
+        """Delete what was read and start over: the journal was replaced by another."""
         with self._database.writing() as database:
             for table in _TABLES:
                 database.execute(f"DELETE FROM {table} WHERE run = ?", (self.run,))
@@ -152,7 +152,7 @@ class WatchedRun:
         return RunIndex(self.run, self.folder)
 
     def _summarise(self, id_: str, news: News, now: float) -> None:
-        """Note what the overview says of the run, if that has changed."""
+        """Update the summary of the run in the overview, if it has changed."""
         known = self._index
         if known is None:
             known = RunIndex(self.run, self.folder)
@@ -190,7 +190,7 @@ class WatchedRun:
                 ),
             )
             if is_drawn:
-                # Not all runs at once: others wait for their turn meanwhile.
+                # Intervals differ between runs, so that not all are drawn at the same time.
                 self._draw_at = now + _SPARKLINE_SECONDS * (1.0 + self.run % 10 / 10.0)
                 drawn = msgspec.json.encode(sparklines(database, self.run))
                 database.execute("UPDATE runs SET sparklines = ? WHERE run = ?", (drawn, self.run))

@@ -1,4 +1,4 @@
-"""What if: the alerts and incidents that a run would have had with other settings."""
+"""What-if analysis: the alerts and incidents that a run would have had with other settings."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from klarm.types import Alert
 
 MAX_ALERTS = 5000
 _SOURCE = "settings"
-# One at a time: each keeps a processor busy.
-_alone = threading.Lock()
-_PATIENCE_SECONDS = 30.0
+# Only one analysis runs at a time, because each keeps a processor busy.
+_one_at_a_time = threading.Lock()
+_MAX_WAIT_SECONDS = 30.0
 
 
 class WhatIf(msgspec.Struct, forbid_unknown_fields=True):
-    """What to try."""
+    """The settings to try, and over how many of the last steps."""
 
     settings: dict[str, dict[str, Any]] = {}
     last_steps: int = 10_000
@@ -63,14 +63,14 @@ class WouldBeIncident(msgspec.Struct):
 
 
 class Recorded(msgspec.Struct):
-    """What the run did have in the steps that were tried."""
+    """What the run actually had in these steps."""
 
     alerts_total: int
     incidents: int
 
 
 class WhatIfAnswer(msgspec.Struct):
-    """What would have been."""
+    """The alerts and incidents with the settings that were tried."""
 
     run: str
     steps: int
@@ -85,7 +85,7 @@ class WhatIfAnswer(msgspec.Struct):
 
 
 def what_if(run: RunView, asked: WhatIf) -> WhatIfAnswer:
-    """Run the monitor over a journal again, with some settings changed. Nothing is written."""
+    """Replay a journal with some settings changed. Nothing is written."""
     if not 1 <= asked.last_steps <= 200_000:
         raise bad_request("last_steps must be between 1 and 200000", "last_steps")
     changes = _checked(asked.settings)
@@ -99,8 +99,8 @@ def what_if(run: RunView, asked: WhatIf) -> WhatIfAnswer:
     except ConfigError as error:
         raise bad_request(str(error), "settings") from None
     begin = time.perf_counter()
-    if not _alone.acquire(timeout=_PATIENCE_SECONDS):
-        raise unavailable("others are trying settings; try again in a moment")
+    if not _one_at_a_time.acquire(timeout=_MAX_WAIT_SECONDS):
+        raise unavailable("another what-if analysis is running; try again in a moment")
     try:
         truncated = run.index.fold.steps + run.index.fold.rolled_back > asked.last_steps
         log = run.folder / FILE_NAME
@@ -109,7 +109,7 @@ def what_if(run: RunView, asked: WhatIf) -> WhatIfAnswer:
     except (OSError, SourceError) as error:
         raise unavailable(f"the journal cannot be read: {error}") from None
     finally:
-        _alone.release()
+        _one_at_a_time.release()
     first = _first_tried(run, asked.last_steps) if truncated else run.summary.first_step
     (alerts,) = run.database.execute(
         "SELECT count(*) FROM records WHERE run = ? AND kind = 'alert' AND counts AND step >= ?",
@@ -145,7 +145,7 @@ def _checked(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, A
 
 
 def _last_rows(run: RunView, steps: int) -> Iterator[LogRow | Told]:
-    """Yield the last rows of a run from the index, as a log of their own."""
+    """Yield the last rows of a run from the index, in the form of a log."""
     fold = run.index.fold
     yield Started(fold.run, fold.began, "", "", dict(run.settings))
     blocks = run.blocks()
@@ -162,7 +162,7 @@ def _last_rows(run: RunView, steps: int) -> Iterator[LogRow | Told]:
 
 
 def _last_blocks(run: RunView, steps: int) -> list[Block]:
-    """Return the blocks that hold the last steps, in order; the first may hold more."""
+    """Return the blocks with the last steps, in order; the first may have earlier ones, too."""
     wanted: list[Block] = []
     for block in reversed(run.blocks().blocks):
         if sum(known.rows for known in wanted) >= steps:

@@ -1,4 +1,4 @@
-"""Settings: what a setting is, secrets that are never shown, and texts without them."""
+"""Settings: how they are declared, secrets that are never shown, and removing them from text."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from klarm.settings.fields import (
     setting,
     settings_of,
 )
-from klarm.settings.redact import HIDDEN, SHORTEST_PIECE, hide
+from klarm.settings.redact import HIDDEN, MIN_PIECE, hide
 from klarm.settings.secret import Secret, shown, shown_name
 
 __all__ = [
     "HIDDEN",
-    "SHORTEST_PIECE",
+    "MIN_PIECE",
     "ConfigError",
     "Names",
     "Secret",

@@ -1,7 +1,8 @@
-"""A setting: its default, what it means and which values are possible, declared in one place.
+"""A setting: its default, its meaning and its possible values, declared in one place.
 
-Detectors and the configuration are dataclasses whose fields are made with `setting`. Validation,
-`klarm init`, `klarm detectors` and the test that everything is documented all read the same field.
+Detectors and the configuration are dataclasses whose fields are declared with `setting`.
+Validation, `klarm init`, `klarm detectors` and the test that everything is documented all use the
+same declaration.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _FALSE = ("false", "no", "off", "0")
 
 
 class ConfigError(ValueError):
-    """A setting that cannot be: raised before training starts, never during it."""
+    """A setting is invalid. This is raised before training starts, never during training."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,15 +30,15 @@ class Setting:
     above: float | None = None
     at_least: float | None = None
     choices: tuple[str, ...] = ()
-    private: bool = False  # it may hold a secret among other things: used, and not recorded
+    private: bool = False  # it may contain a secret, so it is not recorded
 
     @property
     def kind(self) -> type:
-        """The type of the value, as its default shows it."""
+        """The type of the value, which is that of the default."""
         return type(self.default)
 
     def check(self, value: object) -> object:
-        """Return the value in its own type, or raise ConfigError saying what it must be.
+        """Return the value converted to its type, or raise ConfigError that says what it must be.
 
         >>> Setting("sigma_multiplier", 3.0, "", above=0).check(5)
         5.0
@@ -45,7 +46,7 @@ class Setting:
         read_by_type = getattr(self.kind, "as_setting", None)
         if read_by_type is not None:
             return read_by_type(value)
-        if not isinstance(value, _FITTING[self.kind]) or (
+        if not isinstance(value, _ACCEPTED[self.kind]) or (
             isinstance(value, bool) and self.kind is not bool
         ):
             quotes = " (put it in quotes)" if self.kind is str else ""
@@ -60,9 +61,9 @@ class Setting:
         return self.kind(value)
 
     def read(self, value: object) -> object:
-        """Return the value as a file or the environment spells it, checked.
+        """Return a value from a file or from the environment, converted and checked.
 
-        Text is taken for numbers too: YAML reads `1e-4` as a string.
+        Text is accepted for numbers, too: YAML reads `1e-4` as a string.
 
         >>> Setting("min_std", 1e-4, "").read("1e-3")
         0.001
@@ -80,7 +81,7 @@ class Setting:
         return self.check(value)
 
     def _check_range(self, value: float) -> None:
-        if not abs(value) <= _LARGEST:
+        if not abs(value) <= _MAX_NUMBER:
             raise ConfigError(f"must be a finite number, got {value!r:.80}")
         if self.above is not None and not value > self.above:
             raise ConfigError(f"must be greater than {self.above:g}, got {value!r}")
@@ -89,11 +90,11 @@ class Setting:
 
 
 class Names(tuple[str, ...]):
-    """A setting that is a list of names, one alone included."""
+    """A setting that is a list of names, or a single name."""
 
     @classmethod
     def as_setting(cls, value: object) -> Names:
-        """Return a list, or text with commas, as names."""
+        """Return the names from a list, or from text separated by commas."""
         if isinstance(value, str):
             value = [part.strip() for part in value.split(",")]
         if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
@@ -101,10 +102,10 @@ class Names(tuple[str, ...]):
         return cls(name for name in value if name)
 
 
-_LARGEST = 1e300
-_MAX_SHOWN = 24  # of a wrong value
-# What may be given for a type: numpy's numbers too.
-_FITTING: dict[type, type] = {
+_MAX_NUMBER = 1e300
+_MAX_SHOWN = 24  # characters of an invalid value
+# The types that are accepted for the type of a setting, including the numbers of numpy.
+_ACCEPTED: dict[type, type] = {
     bool: bool,
     int: numbers.Integral,
     float: numbers.Real,
@@ -119,7 +120,7 @@ _ARTICLES: dict[type, str] = {
 
 
 def as_given(value: object) -> str:
-    """Return a wrong value for a message, unless it might be a secret in the wrong place.
+    """Describe an invalid value for a message; long text is not shown, as it may be a secret.
 
     >>> as_given("frozn"), as_given(["a"]), as_given("https://hooks.example.org/x")
     ("'frozn'", 'a list', 'text that is not shown')
@@ -167,7 +168,7 @@ def lacks_decorator(owner: type) -> bool:
 
 
 def check_settings(instance: Any, where: str) -> None:
-    """Put every setting of a new instance in its own type, or raise naming what is wrong."""
+    """Convert every setting of a new instance to its type, or raise ConfigError naming it."""
     for name, declared in settings_of(type(instance)).items():
         try:
             setattr(instance, name, declared.check(getattr(instance, name)))
@@ -176,7 +177,7 @@ def check_settings(instance: Any, where: str) -> None:
 
 
 def did_you_mean(wrong: object, right: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return `; did you mean X?` when something known is spelt nearly the same, else nothing."""
+    """Return `; did you mean X?` if a known name is spelt nearly the same, else an empty string."""
     import difflib
 
     known = list(right)

@@ -1,4 +1,4 @@
-"""A secret: a setting that is used, and never shown."""
+"""A secret: a setting whose value is never shown."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from klarm.settings.redact import HIDDEN, fragments_of, hide, parts_of
 
 _HOW = "must be {env: NAME}, {file: PATH} or text (what was given is not shown)"
 _OR_OFF = "or switch the channel off (enabled: false)"
-# Who mistakes {env: NAME} puts the secret there itself, so not every name may be shown. Keys and
-# tokens are long, of one piece or in lower case.
+# A user may write the secret itself in place of NAME in {env: NAME}, so not every name may be
+# shown. Keys and tokens are long, without underscores, or in lower case.
 _VARIABLE = re.compile(r"(?=.{1,60}$)([A-Z][A-Z0-9]{0,19}|[A-Z][A-Z0-9]*_[A-Z0-9_]*)")
 _ADDRESS = re.compile(r".*://|//|[\w-]+(\.[\w-]+)+[:/]")
-_MAX_FILE_NAME = 20  # without a folder
+_MAX_FILE_NAME = 20  # characters of a file name without a folder
 _MAX_KEY = 30
-# What shells and other tools take for a variable, and klarm does not.
+# Spellings that shells and other tools accept for a variable, but klarm does not.
 _REFERENCE = re.compile(r"\$\{(\w+)\}|\$([A-Z][A-Z0-9_]*)|env:\s*(\w+)")
 
 
 class Secret:
-    """A webhook's address, a token, a password. Only `reveal` gives it away.
+    """The URL of a webhook, a token or a password. Only `reveal` returns it.
 
-    It is named in klarm.yaml by where it stands, `{env: SLACK_WEBHOOK}` or
-    `{file: /run/secrets/slack}`, or given as plain text, and read when a channel is made.
+    klarm.yaml says where to find it, `{env: SLACK_WEBHOOK}` or `{file: /run/secrets/slack}`, or
+    holds it as plain text. It is read when a channel is created.
     """
 
     def __init__(
         self, text: str = "", *, env: str = "", file: str = "", lost: bool = False
     ) -> None:
         self._text = text
-        # Whether it was plain text in another process: pickles do not hold that.
+        # Whether it was plain text in another process: a pickle does not contain the text.
         self.lost = lost
         self.env = env
         self.file = file
 
     @classmethod
     def as_setting(cls, value: object) -> Secret:
-        """Return what a file, the environment or a keyword spells, unread."""
+        """Return the secret that a file, the environment or a keyword names, without reading it."""
         if isinstance(value, Secret):
             return value
         if isinstance(value, str):
@@ -57,11 +57,11 @@ class Secret:
 
     @property
     def plain(self) -> bool:
-        """Whether the text itself was given, and not where it stands."""
+        """Whether the text itself was given, rather than where to find it."""
         return bool(self._text) and not self.env and not self.file
 
     def fetched(self, environment: Mapping[str, str] = os.environ) -> Secret:
-        """Return it with its text, or raise ConfigError naming what is not there."""
+        """Return the secret with its text, or raise ConfigError naming what is missing."""
         if self._text or not self:
             return self
         text = self._in_variable(environment) if self.env else self._in_file()
@@ -87,7 +87,7 @@ class Secret:
             text = Path(self.file).expanduser().read_text(encoding="utf-8").strip()
             wrong = "" if text else "is empty"
         except (OSError, ValueError, RuntimeError) as error:
-            wrong = f"cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}"
+            wrong = f"cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}"
         if not wrong:
             return text
         if self._shown_file == HIDDEN:
@@ -109,15 +109,15 @@ class Secret:
         return self.file if likely and not _ADDRESS.match(self.file) else HIDDEN
 
     def reveal(self) -> str:
-        """Return the text. Whoever asks must not print, keep or raise it."""
+        """Return the text. The caller must not print, store or raise it."""
         return self._text
 
     def hide_in(self, text: str) -> str:
-        """Return a text without the secret, and without any telling piece if it is an address."""
+        """Return a text without the secret or, if it is a URL, any piece that reveals it."""
         return hide(parts_of(self._text), text, fragments_of(self._text))
 
     def spelt(self) -> object:
-        """Return it as klarm.yaml would hold it, without the text."""
+        """Return the secret as klarm.yaml would contain it, without its text."""
         if self.env:
             return {"env": self._shown_env}
         if self.file:
@@ -152,7 +152,7 @@ class Secret:
             self.env,
             self.file,
             self.lost or self.plain,
-        )  # a pickle holds where it stands, not what it is
+        )  # a pickle says where to find the secret and does not contain it
 
 
 def _named(env: str, file: str, lost: bool = False) -> Secret:
@@ -160,12 +160,12 @@ def _named(env: str, file: str, lost: bool = False) -> Secret:
 
 
 def _refuse_reference(text: str) -> None:
-    """Raise ConfigError for a text such as ${SLACK_WEBHOOK}, which nobody would fill in."""
+    """Raise ConfigError for a text such as ${SLACK_WEBHOOK}, which klarm does not expand."""
     found = _REFERENCE.fullmatch(text)
     if found is None:
         return
     name = next(name for name in found.groups() if name)
-    # A password may look like this too: only what is plainly a name is repeated.
+    # A password may look like this, too, so only an obvious variable name is shown.
     named = name if "_" in name and _VARIABLE.fullmatch(name) else "NAME"
     raise ConfigError(
         f"looks like a reference to an environment variable: write {{env: {named}}} "
@@ -174,7 +174,7 @@ def _refuse_reference(text: str) -> None:
 
 
 def shown(address: str) -> str:
-    """Return an address as people may see it: without path, query and password.
+    """Return a URL that is safe to show: without path, query and password.
 
     >>> shown("https://hooks.slack.com/services/T0/B0/x")
     'https://hooks.slack.com/…'
@@ -188,7 +188,7 @@ def shown(address: str) -> str:
 
 
 def shown_name(name: object) -> str:
-    """Return a key that somebody wrote as people may see it: by mistake it may be a secret.
+    """Return a key that is safe to show: a user may have written a secret there by mistake.
 
     >>> shown_name("webhook-url"), shown_name("bot_token:xoxb-12"), shown_name("k7Qz/9vXw+Lm2")
     ('webhook-url', 'bot_token…', '…')
@@ -197,5 +197,5 @@ def shown_name(name: object) -> str:
     if "://" in text and ":" not in text.partition("://")[0]:
         return shown(text)
     key = re.match(r"[A-Za-z_][\w.-]*", text)
-    told = key[0] if key is not None and len(key[0]) <= _MAX_KEY else ""
-    return told if told == text else told * text.startswith(f"{told}:") + "…"
+    safe = key[0] if key is not None and len(key[0]) <= _MAX_KEY else ""
+    return safe if safe == text else safe * text.startswith(f"{safe}:") + "…"

@@ -1,4 +1,4 @@
-"""Statistics: sliding windows and a forecast over a stream, whole series (`batch`), Hartigan's dip.
+"""Statistics: sliding windows and a forecast for streams, whole series (`batch`), Hartigan's dip.
 
 `batch` and `dip` need numpy and are imported where they are used.
 """

@@ -1,7 +1,7 @@
 """Statistics of a whole series at once, with numpy.
 
-`sliding_moments` is `klarm.stats.SlidingMoments` again: it adds the same numbers in the same order,
-so the two agree to the last bit. Change one and change the other.
+`sliding_moments` computes the same as `klarm.stats.SlidingMoments`: it adds the same numbers in the
+same order, so the two agree to the last bit. Whoever changes one must change the other.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Values worked on at a time: what fits in a processor's cache.
+# How many values are processed at a time: they fit into the cache of a processor.
 _CHUNK = 32_768
 
 
 def sliding_moments(values: Floats, size: int) -> tuple[Floats, Floats]:
-    """Return mean and variance of the `size` values before each one.
+    """Return the mean and the variance of the `size` values before each value.
 
-    Before the first value there is nothing: its two entries are 0.
+    No value comes before the first one, so its mean and variance are 0.
     """
     count = len(values)
     if count == 0:
         return np.zeros(0), np.zeros(0)
-    size = min(size, count)  # no window is longer than what there is
+    size = min(size, count)  # no window is longer than the series
     blocks = np.append(values, np.zeros(-count % size)).reshape(-1, size)
     mean, variance = np.zeros_like(blocks), np.zeros_like(blocks)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -37,7 +37,7 @@ def sliding_moments(values: Floats, size: int) -> tuple[Floats, Floats]:
 
 
 def _grow(block: Floats) -> tuple[Floats, Floats]:
-    """Return the moments before each value of the first block but its very first."""
+    """Return the moments before each value of the first block, except its first value."""
     anchor = block[0]
     deviations = block[:-1] - anchor
     counts = np.arange(1, len(block))
@@ -46,7 +46,7 @@ def _grow(block: Floats) -> tuple[Floats, Floats]:
 
 
 def _slide(previous: Floats, current: Floats) -> tuple[Floats, Floats]:
-    """Return the moments before each value of the current blocks, a row a block."""
+    """Return the moments before each value of the current blocks, one row per block."""
     size = current.shape[1]
     anchor = previous[:, -1:]
     older = previous[:, ::-1] - anchor

@@ -13,8 +13,8 @@ from math import exp, inf, log, sqrt
 
 _Corner = tuple[float, int]
 
-# By sample size, which sqrt(n) * dip is passed with which probability by uniform samples. Made with
-# the code below, 20,000 samples a size:
+# For each sample size n, the values that sqrt(n) * dip of a uniform sample exceeds with each of
+# the probabilities. Simulated with the code below, with 20,000 samples per size:
 #     draw = Random(n)
 #     found = sorted(sqrt(n) * dip([draw.random() for _ in range(n)]) for _ in range(20_000))
 #     [round(found[int(20_000 * (1 - p))], 4) for p in _PROBABILITIES]
@@ -33,8 +33,9 @@ _LIMITS = {
 def dip(values: Iterable[float]) -> float:
     """Return the distance between a sample and the nearest distribution with one peak.
 
-    The largest gap between the two distribution functions, at least 1/(2n). The modal interval is
-    narrowed from both ends until outside it the sample is as far from its hulls as inside.
+    The distance is the largest gap between the two distribution functions, at least 1/(2n). The
+    modal interval is narrowed from both ends until the sample is as far from its hulls outside the
+    interval as inside it.
 
     >>> dip([1, 2, 3, 4, 5])
     0.1
@@ -45,7 +46,7 @@ def dip(values: Iterable[float]) -> float:
     if not places:
         return 0.0
     first, last = 0, len(places) - 1
-    widest = 1.0  # in counts, twice the dip
+    widest = 1.0  # twice the dip, in counts
     while first < last:
         minorant = _hull([(places[i], below[i]) for i in range(first, last + 1)], 1)
         majorant = _hull([(places[i], upto[i]) for i in range(first, last + 1)], -1)
@@ -53,7 +54,7 @@ def dip(values: Iterable[float]) -> float:
         if gap <= widest:
             break
         new_first, new_last = bisect_left(places, left), bisect_left(places, right)
-        # Without the ends of the modal interval: the peak itself may be a pile of equal values.
+        # The ends of the modal interval are left out: the peak may consist of equal values.
         under = _heights(minorant, places[first:new_first])
         over = _heights(majorant, places[new_last + 1 : last + 1])
         widest = max(
@@ -70,10 +71,11 @@ def dip(values: Iterable[float]) -> float:
 
 
 def dip_p_value(distance: float, count: int) -> float:
-    """Return how often a uniform sample of this size has a dip as large: the least favourable case.
+    """Return the probability that a uniform sample of this size has a dip at least as large.
 
-    Interpolated in a table: between sizes on the logarithm of the size, between probabilities on
-    their own. No less than 0.001 is told apart.
+    The uniform distribution is the least favourable one with a single peak. The probability is
+    interpolated in a table, on the logarithm of the size and of the probability. The smallest value
+    returned is 0.001.
 
     >>> dip_p_value(0.02, 100) > 0.5, dip_p_value(0.09, 100) < 0.01
     (True, True)
@@ -101,7 +103,7 @@ def _limits(count: int) -> list[float]:
 
 
 def _steps(values: Iterable[float]) -> tuple[list[float], list[int], list[int]]:
-    """Return where the sample's distribution function steps, and the counts before and after."""
+    """Return where the distribution function of a sample steps, with counts before and after."""
     places, below, upto = [], [], []
     count = 0
     for place, ties in groupby(sorted(values)):
@@ -113,7 +115,7 @@ def _steps(values: Iterable[float]) -> tuple[list[float], list[int], list[int]]:
 
 
 def _hull(corners: Sequence[_Corner], bend: int) -> list[_Corner]:
-    """Return the corners of the greatest convex minorant; of the least concave majorant for -1."""
+    """Return the corners of the greatest convex minorant (1) or least concave majorant (-1)."""
     hull: list[_Corner] = []
     for x, y in corners:
         while len(hull) > 1:
@@ -126,7 +128,7 @@ def _hull(corners: Sequence[_Corner], bend: int) -> list[_Corner]:
 
 
 def _heights(hull: list[_Corner], places: Iterable[float]) -> list[float]:
-    """Return the height of a hull at places in rising order, none of them outside it."""
+    """Return the heights of a hull at ascending places, all of them within the hull."""
     heights: list[float] = []
     if len(hull) == 1:
         return [float(hull[0][1]) for _ in places]
@@ -140,10 +142,10 @@ def _heights(hull: list[_Corner], places: Iterable[float]) -> list[float]:
 
 
 def _widest_gap(minorant: list[_Corner], majorant: list[_Corner]) -> tuple[float, float, float]:
-    """Return the widest gap between the hulls and the modal interval that it leaves.
+    """Return the widest gap between the hulls, and the two ends of the resulting modal interval.
 
-    It is at a corner of one of them. The interval begins at the minorant's corner there or before
-    and ends at the majorant's there or after.
+    The widest gap is at a corner of one of the hulls. The interval begins at the minorant's corner
+    at or before the gap, and ends at the majorant's corner at or after it.
     """
     lower, upper = [x for x, _ in minorant], [x for x, _ in majorant]
     widest, left, right = -inf, lower[0], upper[-1]

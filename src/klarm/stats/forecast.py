@@ -1,4 +1,4 @@
-"""A forecast that a runaway does not teach: level, trend and noise of a series of logarithms."""
+"""A forecast of a series of logarithms, made so that it does not learn from a runaway."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from collections import deque
 from copy import copy
 from math import inf, sqrt
 
-# Noise that is next to nothing, as of rounded values, would make a surprise of any change.
-_LEAST_NOISE = 0.05
-# Deviations that all but repeat would leave nothing that is news.
+# If the noise is almost 0, as with rounded values, any change would look like a surprise.
+_MIN_NOISE = 0.05
+# If each deviation almost repeats the last one, nothing would be left that is new.
 _MAX_SHARED = 0.95
 
 
 class Forecast:
-    """What the next logarithm should be: level and trend, noise, and how much of it is shared.
+    """Predicts the next logarithm from level and trend, and estimates noise and autocorrelation.
 
-    Double exponential smoothing whose trend may not fall. It learns from a value when it is
-    `later_steps` old, or a `later_part`-th of the series if that is less: the latest values have
-    yet to prove normal. Early on a value weighs `early_weight` times its share of the series.
+    This is double exponential smoothing with a trend that is never negative. A value is learnt
+    only `later_steps` later, because the latest values may be the beginning of a runaway; in a
+    short series, 1/`later_part` of its length later. Early in the series, a value has
+    `early_weight` times the weight of an average over all values.
 
     >>> forecast = Forecast(
     ...     100, early_weight=3, later_steps=20, later_part=12, max_deviation=2.5
@@ -60,33 +61,33 @@ class Forecast:
         later_part: int,
         max_deviation: float,
     ) -> None:
-        """Look back so many steps; no value counts for more than so many noise units."""
+        """Remember about `memory_steps` steps; clip deviations at `max_deviation` noise units."""
         self._least_weight = 1.0 / memory_steps
         self._early_weight = early_weight
         self._later, self._later_part = later_steps, later_part
         self._max_deviation = max_deviation
         self._latest: deque[float] = deque()
-        self.rows = 0  # seen
-        self.learnt = 0
-        self.level = 0.0  # of the logarithms
+        self.rows = 0  # how many values were seen
+        self.learnt = 0  # how many of them were learnt
+        self.level = 0.0  # the level of the logarithms
         self._slower = 0.0  # the level, smoothed again
         self._trend = 0.0
-        self._predicted = 0.0  # of the first value that it has not learnt
+        self._predicted = 0.0  # the forecast of the first value that was not learnt yet
         self._scale = self.noise = 0.3
         self._variance = 1.0
         self._covariance = 0.0
         self._last = 0.0
-        self.next = -inf  # the next logarithm
-        self.shared = 0.0  # how much of a deviation the next value shares
-        self.unshared = 1.0  # the part of the noise that it does not share
+        self.next = -inf  # the forecast of the next logarithm
+        self.shared = 0.0  # the part of a deviation that the next value shares: autocorrelation
+        self.unshared = 1.0  # the part of the noise that is new in each value
 
     def update(self, logarithm: float) -> None:
-        """Take in the logarithm of one value."""
+        """Add the logarithm of one value."""
         self.rows += 1
         latest = self._latest
         latest.append(logarithm)
         waiting = len(latest)
-        if waiting > self._later:  # nearly always: as late as it gets
+        if waiting > self._later:  # nearly always
             self._learn(latest.popleft())
             waiting -= 1
         else:
@@ -95,7 +96,7 @@ class Forecast:
         self.next = self._predicted + self._trend * waiting
 
     def _learn_early(self) -> None:
-        """Learn while the series is short: sooner, so that there is a forecast at all."""
+        """Learn sooner while the series is short, so that there is a forecast at all."""
         latest = self._latest
         if not self.learnt:
             self.learnt = 1
@@ -104,28 +105,29 @@ class Forecast:
             self._learn(latest.popleft())
 
     def _learn(self, logarithm: float) -> None:
-        """Take a value into level, trend, noise and correlation.
+        """Update level, trend, noise and autocorrelation with a value.
 
-        Every step comes here, so each attribute is read and written once.
+        This runs at every step, so for speed each attribute is read and written only once.
         """
         learnt = self.learnt = self.learnt + 1
-        early, least = self._early_weight / (learnt + 2), self._least_weight
-        weight = early if early > least else least
-        predicted, noise, most = self._predicted, self.noise, self._max_deviation
+        early, min_weight = self._early_weight / (learnt + 2), self._least_weight
+        weight = early if early > min_weight else min_weight
+        predicted, noise, max_deviation = self._predicted, self.noise, self._max_deviation
         deviation = (logarithm - predicted) / noise
-        if deviation > most:
-            deviation = most
-        elif deviation < -most:
-            deviation = -most
+        if deviation > max_deviation:
+            deviation = max_deviation
+        elif deviation < -max_deviation:
+            deviation = -max_deviation
         variance, covariance = self._variance, self._covariance
         variance += weight * (deviation * deviation - variance)
         covariance += weight * (deviation * self._last - covariance)
         self._variance, self._covariance, self._last = variance, covariance, deviation
-        # 1.2533 turns the mean absolute deviation of a normal into its standard deviation.
+        # 1.2533 = sqrt(pi / 2) converts the mean absolute deviation of a normal distribution to its
+        # standard deviation.
         scale = self._scale
         scale += weight * (1.2533 * abs(deviation) * noise - scale)
         self._scale = scale
-        self.noise = scale if scale > _LEAST_NOISE else _LEAST_NOISE
+        self.noise = scale if scale > _MIN_NOISE else _MIN_NOISE
         level, slower = self.level, self._slower
         level += weight * (predicted + deviation * noise - level)
         slower += weight * (level - slower)
@@ -142,11 +144,11 @@ class Forecast:
         self.unshared = sqrt(1.0 - shared * shared)
 
     def without_latest(self) -> Forecast:
-        """Return a copy that will not learn from the values that have yet to prove normal."""
+        """Return a copy that does not learn from the latest values, which may not be normal."""
         kept = copy(self)
         kept._latest = deque()
         return kept
 
     def is_near(self, logarithm: float) -> bool:
-        """Tell whether a value is no higher than expected, but for noise."""
+        """Return whether a value is no higher than the forecast plus the usual noise."""
         return logarithm <= self._predicted + self._max_deviation * self.noise

@@ -1,4 +1,4 @@
-"""Statistics of a stream: small objects that learn one value at a time with `update`."""
+"""Statistics of a stream: small objects that take one value at a time with `update`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROUNDING = 1e-9
 def median(values: Iterable[float]) -> float:
     """Return the middle value, or the mean of the two middle ones.
 
-    A tenth of the time of the standard library's.
+    It takes a tenth of the time of `statistics.median`.
 
     >>> median([3.0, 1.0, 2.0]), median([1.0, 2.0])
     (2.0, 1.5)
@@ -28,7 +28,7 @@ def median(values: Iterable[float]) -> float:
 
 
 class SlidingMedian:
-    """The median of the last `size` finite values, kept in order as they come.
+    """The median of the last `size` finite values, which are kept in a sorted list.
 
     >>> window = SlidingMedian(size=3)
     >>> for value in (9.0, 1.0, 2.0, 3.0):
@@ -40,11 +40,11 @@ class SlidingMedian:
     __slots__ = ("_ordered", "values")
 
     def __init__(self, size: int) -> None:
-        self.values: deque[float] = deque(maxlen=size)  # as they came
+        self.values: deque[float] = deque(maxlen=size)  # in the order of arrival
         self._ordered: list[float] = []
 
     def update(self, value: float) -> None:
-        """Take in one value; the oldest leaves when the window is full."""
+        """Add one value; the oldest leaves when the window is full."""
         values, ordered = self.values, self._ordered
         if len(values) == values.maxlen:
             del ordered[bisect_left(ordered, values[0])]
@@ -53,17 +53,17 @@ class SlidingMedian:
 
     @property
     def median(self) -> float:
-        """The median of what is there, 0 if nothing is."""
+        """The median of the values so far; 0 if there are none."""
         ordered = self._ordered
         middle = len(ordered) // 2
         if len(ordered) % 2:
             return ordered[middle]
-        # Halves, since a sum could overflow.
+        # The halves are added, because the sum could overflow.
         return ordered[middle - 1] / 2 + ordered[middle] / 2 if ordered else 0.0
 
     @property
     def scatter(self) -> float:
-        """The median distance from the median, 0 if nothing is there."""
+        """The median absolute deviation from the median; 0 if there are no values."""
         count = len(self._ordered)
         if not count:
             return 0.0
@@ -71,9 +71,9 @@ class SlidingMedian:
         return upper if count % 2 else self._distance(count // 2) / 2 + upper / 2
 
     def _distance(self, count: int) -> float:
-        """Return how far from the median the furthest of so many nearest values is.
+        """Return the distance from the median to the nth nearest value, with n = `count`.
 
-        They are neighbours in order, so that halving finds where they begin.
+        The nearest values are neighbours in the sorted list, so a binary search finds the first.
         """
         ordered, level = self._ordered, self.median
         first, last = 0, len(ordered) - count
@@ -87,9 +87,9 @@ class SlidingMedian:
 
 
 class MedianWithin:
-    """The median of the last `size` values, and at less cost whether it may be above a limit.
+    """The median of the last `size` values, and a cheaper check whether it may exceed a limit.
 
-    It is not as long as less than half of them are.
+    The median cannot exceed the limit while fewer than half of the values do.
 
     >>> window = MedianWithin(size=3)
     >>> window.set_limit(5.0)
@@ -104,15 +104,15 @@ class MedianWithin:
     def __init__(self, size: int) -> None:
         self.values: deque[float] = deque(maxlen=size)
         self._limit = inf
-        self._above = 0  # values above the limit
+        self._above = 0  # how many values are above the limit
 
     def set_limit(self, limit: float) -> None:
-        """Count from now on what is above this, or so close to it that rounding decides."""
+        """Set the limit. Values that are closer to it than the rounding error count as above."""
         self._limit = limit - _ROUNDING * abs(limit)
         self._above = sum(value > self._limit for value in self.values)
 
     def update(self, value: float) -> None:
-        """Take in one value; the oldest leaves when the window is full."""
+        """Add one value; the oldest leaves when the window is full."""
         values, limit = self.values, self._limit
         if self._above and len(values) == values.maxlen and values[0] > limit:
             self._above -= 1
@@ -127,23 +127,23 @@ class MedianWithin:
 
     @property
     def median(self) -> float:
-        """The median of what is there, 0 if nothing is."""
+        """The median of the values so far; 0 if there are none."""
         return median(self.values) if self.values else 0.0
 
 
 class SlidingMoments:
     """Mean and population variance of the last `size` values.
 
-    The stream is cut into blocks of `size`. A window is then the end of the previous block and the
-    beginning of the current one; sums over both are at hand, so nothing is ever subtracted from a
-    sum, and a spike that has left the window has left no trace. Deviations are taken from the last
-    value of the previous block. That value lies in every window of the current block, so the sum
-    of squared deviations is at most `size + 1` times the part that matters: the variance loses at
-    most log10(size) of its 16 digits, whatever the data.
+    The stream is divided into blocks of `size`. A window consists of the end of the previous block
+    and the beginning of the current one. The sums of both parts are kept, so nothing is ever
+    subtracted from a sum, and a spike that has left the window leaves no rounding error behind.
+    Deviations are taken from the last value of the previous block. That value lies in every window
+    of the current block, so the sum of squared deviations is at most `size + 1` times the part that
+    matters: the variance loses at most log10(size) of its 16 digits, whatever the data.
 
-    A step costs the same for every size: the sums over a block's ends are made once a block.
-    Values beyond 1e150 overflow when squared: while one is in the window the variance is not
-    finite, and it is right again when the block it came in has left.
+    The cost per step does not depend on the size, because the sums of a block's ends are computed
+    once per block. Values beyond 1e150 overflow when squared: while one is in the window, the
+    variance is not finite, and it is right again when the block of that value has left the window.
 
     >>> moments = SlidingMoments(size=3)
     >>> for value in (1e12, 1.0, 2.0, 3.0):
@@ -167,14 +167,14 @@ class SlidingMoments:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.count = 0  # values in the window
+        self.count = 0  # how many values are in the window
         self.mean = 0.0
         self.variance = 0.0
         self._anchor = 0.0
-        self._block: list[float] = []  # the current block's values
+        self._block: list[float] = []  # the values of the current block
         self._sum = 0.0  # of their deviations from the anchor
         self._squares = 0.0
-        self._older_sums: list[float] = []  # over the previous block's ends, the longest last
+        self._older_sums: list[float] = []  # of the ends of the previous block, longest last
         self._older_squares: list[float] = []
 
     @property
@@ -183,7 +183,7 @@ class SlidingMoments:
         return 0.0 if self.variance <= 0.0 else sqrt(self.variance)
 
     def update(self, value: float) -> None:
-        """Take in one finite value; the oldest leaves when the window is full."""
+        """Add one finite value; the oldest leaves when the window is full."""
         deviation = value - self._anchor
         self._block.append(value)
         total = self._sum = self._sum + deviation
@@ -209,10 +209,10 @@ class SlidingMoments:
         self.variance = self._squares / count - shift * shift
 
     def _start_block(self) -> None:
-        """Make the block that is full the previous one: sum over its ends, from a new anchor."""
+        """Make the full block the previous one: sum over its ends, from a new anchor."""
         size = self.count = self.size
         anchor = self._anchor = self._block[-1]
-        # One loop: all of it falls on one step in `size`.
+        # A single loop, because one step out of `size` bears the whole cost.
         total = squares = 0.0
         sums, sums_of_squares = self._older_sums, self._older_squares  # both are used up
         for value in reversed(self._block):
@@ -229,7 +229,7 @@ class SlidingMoments:
 
 
 class SlidingMean:
-    """The mean of the last `size` values, in the way of `SlidingMoments` and to the same last bit.
+    """The mean of the last `size` values, computed like `SlidingMoments.mean` to the last bit.
 
     >>> window = SlidingMean(size=3)
     >>> for value in (1e12, 1.0, 2.0, 3.0):
@@ -244,12 +244,12 @@ class SlidingMean:
         self.size = size
         self.mean = 0.0
         self._anchor = 0.0
-        self._block: list[float] = []  # the current block's values
+        self._block: list[float] = []  # the values of the current block
         self._sum = 0.0  # of their deviations from the anchor
-        self._older: list[float] = []  # over the previous block's ends, the longest last
+        self._older: list[float] = []  # the sums of the ends of the previous block, longest last
 
     def update(self, value: float) -> None:
-        """Take in one finite value; the oldest leaves when the window is full."""
+        """Add one finite value; the oldest leaves when the window is full."""
         block, anchor = self._block, self._anchor
         block.append(value)
         total = self._sum = self._sum + (value - anchor)
