@@ -214,7 +214,7 @@ class ChannelSettings:
         if declared.name == "signals" and isinstance(read, Names):
             signals = sorted({*known_signals(), *self._signals})
             for name in read:
-                if name in signals or _WILD & set(name):
+                if name in signals or _WILDCARDS & set(name):
                     continue
                 hint = did_you_mean(name, signals)
                 if hint or not self._lenient:
