@@ -143,7 +143,7 @@ class Reader:
     def _refuse_variable(self, variable: str, section: str, name: str) -> None:
         if section in known_channels():
             meant = f"{_PREFIX}{CHANNELS}{_DIVIDER}{section}{_DIVIDER}{name}".upper()
-            raise ConfigError(f"environment: {variable}: {section} is a channel: say {meant}")
+            raise ConfigError(f"environment: {variable}: {section} is a channel: use {meant}")
         known = [CHANNELS, METRICS_SECTION, *self.sections]
         hint = did_you_mean(section, known) or f"; known are {', '.join(known)}"
         raise ConfigError(f"environment: {variable}: no section {section!r}{hint}")

@@ -253,7 +253,7 @@ def _why_missing(metric: str, binding: Binding) -> str:
     for name in binding.names():
         if name not in METRICS and (frameworks := frameworks_with(name, metric)):
             where = ", ".join(frameworks)
-            return f"{reason} ({name} is {metric} in {where}: say which by framework=...)"
+            return f"{reason} ({name} is {metric} in {where}: set framework=...)"
     known = METRICS.get(metric)
     if known is None:  # a metric of a detector of the user's own: it is read by its name
         return reason + did_you_mean(metric, binding.names())
