@@ -10,6 +10,9 @@ from klarm.detectors.gradient_norm_spike import GradientNormSpikeDetector
 from klarm.detectors.kl_budget import KLBudgetDetector
 from klarm.detectors.kl_explosion import KLExplosionDetector
 from klarm.detectors.kl_negative import KLNegativeDetector
+from klarm.detectors.kl_probe_budget import KLProbeBudgetDetector
+from klarm.detectors.kl_probe_explosion import KLProbeExplosionDetector
+from klarm.detectors.kl_probe_runaway import KLProbeRunawayDetector
 from klarm.detectors.kl_runaway import KLRunawayDetector
 from klarm.detectors.learning_rate_jump import LearningRateJumpDetector
 from klarm.detectors.length_blowup import LengthBlowupDetector
@@ -29,6 +32,9 @@ CATALOGUE: tuple[type[Detector], ...] = (
     KLRunawayDetector,
     KLBudgetDetector,
     KLNegativeDetector,
+    KLProbeExplosionDetector,
+    KLProbeRunawayDetector,
+    KLProbeBudgetDetector,
     TrustRegionDetector,
     RolloutMismatchDetector,
     RewardHackingDetector,
@@ -57,6 +63,9 @@ __all__ = [
     "KLBudgetDetector",
     "KLExplosionDetector",
     "KLNegativeDetector",
+    "KLProbeBudgetDetector",
+    "KLProbeExplosionDetector",
+    "KLProbeRunawayDetector",
     "KLRunawayDetector",
     "LearningRateJumpDetector",
     "LengthBlowupDetector",

@@ -169,6 +169,8 @@ def idle_lines(detectors: Iterable[Detector], binding: Binding) -> list[str]:
     for detector in detectors:
         if not detector.enabled:
             off.append(detector.name)
+        elif _is_of_probe(detector):
+            continue  # nobody has asked for it
         elif not detector.watches_all and binding.keys.keys().isdisjoint(detector.reads):
             missing.setdefault(detector.watches[0], []).append(detector.name)
     lines = []
@@ -185,7 +187,7 @@ def hints(detectors: Iterable[Detector], binding: Binding) -> list[str]:
     found = []
     missing = {name: None for name, said in binding.user_keys.items() if said.key}
     for detector in detectors:
-        if not detector.enabled or detector.watches_all:
+        if not detector.enabled or detector.watches_all or _is_of_probe(detector):
             continue
         if detector.idle_because:
             found.append(f"{detector.name} is idle: {detector.idle_because}")
@@ -205,6 +207,12 @@ def nothing_known(binding: Binding) -> str:
     held = ", ".join(names[:_MAX_KEYS_NAMED]) or "no numbers"
     more = ", ..." if len(names) > _MAX_KEYS_NAMED else ""
     return f"nothing that is logged is known to a detector; it holds {held}{more}"
+
+
+def _is_of_probe(detector: Detector) -> bool:
+    """Tell whether it reads what klarm's own probe measures, if somebody uses it."""
+    metric = METRICS.get(detector.watches[0])
+    return metric is not None and metric.by_probe
 
 
 def _source(metric: str, binding: Binding) -> str:
