@@ -203,11 +203,9 @@ def cost() -> list[tuple[str, object]]:
     probe = Probe(model, texts, max_share=None)
     probe.read(0)
     times = [_timed(lambda step=step: probe.read(step)) for step in (1, 2, 3)]
-    tokens, pieces = 0, 0.0
     batch = torch.randint(0, shape.vocab_size, (4, 512))
-    for _ in range(1):  # micro-batches of one step; generating the completions comes on top
-        pieces = _timed(lambda: _train(model, batch))  # the first one warms up
-        tokens = batch.numel()
+    tokens = batch.numel()
+    pieces = _timed(lambda: _train(model, batch))  # generating the completions comes on top
     pieces += _timed(optimizer.step)
     once = median(times)
     dear_below = once / pieces * tokens * 100
