@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo page test test-browser screenshots test-frameworks chromium lint format faults bench bench-against bench-long bench-page bench-frameworks framework-runs quality quality-grid recordings docs dist clean
+.PHONY: help demo page test test-browser screenshots test-frameworks chromium lint format faults bench bench-against bench-long bench-page bench-frameworks bench-probe framework-runs quality quality-grid recordings docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 25
@@ -52,6 +52,9 @@ bench-page: page .venv-bench-page/.installed chromium ## measure `klarm serve`, 
 
 bench-frameworks: .venv-frameworks/.installed ## measure klarm's share of a training step; writes bench/results/framework_share.json
 	@PYTHONPATH=recordings:tests/frameworks .venv-frameworks/bin/python bench/framework_share.py
+
+bench-probe: .venv-frameworks/.installed ## measure how good the probe is and what it costs; writes bench/results/probe.json
+	@PYTHONPATH=bench:recordings OMP_NUM_THREADS=1 .venv-frameworks/bin/python bench/probe.py $(OPTIONS)
 
 framework-runs: .venv-frameworks/.installed ## train 304 tiny runs in TRL, SB3 and RLlib; writes bench/results/framework_runs (one quiet CPU core, some 90 minutes by estimate)
 	@PYTHONPATH=bench:recordings OMP_NUM_THREADS=1 .venv-frameworks/bin/python -m framework_runs $(OPTIONS)

@@ -40,6 +40,7 @@ LAYERS = [
     "delivery",
     "api",
     "testing",
+    "probe",
     "integrations",
     "sources",
     "analysis",
@@ -154,7 +155,7 @@ def names(test_file: Path, module: Path) -> bool:
 def test_every_module_has_its_tests(path: Path) -> None:
     """`tests/` mirrors `src/klarm`: a file of its own, or one of its package that names it."""
     folders = [TESTS if path.parent == SOURCE else TESTS / part_of(path)]
-    if part_of(path) == "integrations":
+    if part_of(path) in ("integrations", "probe"):
         folders.append(TESTS / "frameworks")  # where the real ones are installed
     own = [folder / f"test_{path.stem}.py" for folder in folders]
     others = [found for folder in folders for found in sorted(folder.glob("test_*.py"))]

@@ -131,6 +131,11 @@ def log(metrics: Mapping[str, object], step: object = None) -> list[Alert]:
     return _current.log(metrics, step)
 
 
+def current_monitor() -> Monitor | None:
+    """Return the monitor that `klarm.init` made last, if any."""
+    return _current
+
+
 def finish(timeout: float = 5.0) -> None:
     """End the run that `klarm.init` started. Done by itself when the process exits."""
     if _current is not None:

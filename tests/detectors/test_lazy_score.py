@@ -13,6 +13,7 @@ from klarm.detectors.lazy_score import LazyScoreDetector
 # From which score on each of them has an alert.
 _ALERTS: dict[str, Callable[[float], bool]] = {
     "kl_budget": lambda score: score > 1.0,
+    "kl_probe_budget": lambda score: score > 1.0,
     "clip_saturation": lambda score: score > 0.2,
     "entropy_collapse": lambda score: score >= 1.0,
     "length_blowup": lambda score: score > 1.0,
@@ -30,7 +31,7 @@ def _series(detector: Detector, seed: int) -> list[float]:
     noisy = [_level(row) * draw.uniform(0.8, 1.2) for row in range(300)]
     if detector.worse == "lower":
         return [2.0 / value for value in noisy]
-    scale = {"kl": 0.1, "clip_fraction": 0.1}.get(detector.watches[0], 10.0)
+    scale = {"kl": 0.1, "kl_probe": 0.1, "clip_fraction": 0.1}.get(detector.watches[0], 10.0)
     return [scale * value for value in noisy]
 
 

@@ -1,8 +1,8 @@
 """A tiny GRPO run with klarm's callback, in this process or, as a script, in one of its own.
 
-The script takes one JSON object: the arguments of `make_trainer`, those of `Learning`, and `broken`
-for a rank on which klarm cannot start to record. It writes what came of it to
-`<folder>/rank<n>.json`.
+The script takes one JSON object: the arguments of `make_trainer`, those of `Learning`, those of
+`Probe` as `probe`, and `broken` for a rank on which klarm cannot start to record. It
+writes what came of it to `<folder>/rank<n>.json`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from klarm import api
 from klarm.integrations.trl import KlarmCallback
+from klarm.probe import Probe
 
 
 def make_reference(folder: Path) -> Path:
@@ -112,6 +113,8 @@ def main() -> None:
     rank = os.environ.get("RANK", "0")
     if options.pop("broken", None) == rank:
         api.FileJournal = None  # what calls it fails
+    if (probe := options.pop("probe", None)) is not None:
+        klarm["probe"] = Probe(**probe)
     callbacks = [KlarmCallback(**klarm), learning]
     trainer = make_trainer(reference, folder, callbacks=callbacks, **options)
     trainer.train(resume_from_checkpoint=resume)

@@ -11,6 +11,9 @@ from klarm.detectors.installed import Installed, detector_problem, installed_det
 from klarm.detectors.kl_budget import KLBudgetDetector
 from klarm.detectors.kl_explosion import KLExplosionDetector
 from klarm.detectors.kl_negative import KLNegativeDetector
+from klarm.detectors.kl_probe_budget import KLProbeBudgetDetector
+from klarm.detectors.kl_probe_explosion import KLProbeExplosionDetector
+from klarm.detectors.kl_probe_runaway import KLProbeRunawayDetector
 from klarm.detectors.kl_runaway import KLRunawayDetector
 from klarm.detectors.learning_rate_jump import LearningRateJumpDetector
 from klarm.detectors.length_blowup import LengthBlowupDetector
@@ -30,6 +33,9 @@ CATALOGUE: tuple[type[Detector], ...] = (
     KLRunawayDetector,
     KLBudgetDetector,
     KLNegativeDetector,
+    KLProbeExplosionDetector,
+    KLProbeRunawayDetector,
+    KLProbeBudgetDetector,
     TrustRegionDetector,
     RolloutMismatchDetector,
     RewardHackingDetector,
@@ -59,6 +65,9 @@ __all__ = [
     "KLBudgetDetector",
     "KLExplosionDetector",
     "KLNegativeDetector",
+    "KLProbeBudgetDetector",
+    "KLProbeExplosionDetector",
+    "KLProbeRunawayDetector",
     "KLRunawayDetector",
     "LearningRateJumpDetector",
     "LengthBlowupDetector",

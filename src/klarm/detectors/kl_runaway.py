@@ -190,7 +190,7 @@ class KLRunawayDetector(Detector):
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
         return {
-            "kl": value,
+            self._metric: value,
             "score": score,
             "expected": self._expected(),
             "threshold": _CRITICAL if severity == "critical" else 1.0,

@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable, Mapping
 
 from klarm.detectors import Excused
-from klarm.incidents.excuse import Excuse
+from klarm.incidents.excuse import KL, PROBED, Excuse
 from klarm.incidents.measured import Measured
 from klarm.incidents.recovery import LEVEL_ROWS
 from klarm.incidents.trends import RecentRows
 
-_KL, _REWARD, _ENTROPY = "kl", "reward", "entropy"
+_REWARD = "reward"
 # Beyond this share of its budget KL is far.
 _FAR_SHARE = 0.5
 # Below this one it is near: what has become of the policy is hard to tell from what it was.
@@ -42,11 +42,15 @@ class Evidence:
     """
 
     def __init__(
-        self, recent: RecentRows, budget_nats: float, is_open: Callable[[str], bool]
+        self,
+        recent: RecentRows,
+        budget_nats: float,
+        is_open: Callable[[str], bool],
+        probe_budget_nats: float = math.inf,
     ) -> None:
-        """Judge by recent rows, the budget of KL, and which signals have an incident."""
+        """Judge by recent rows, the budgets of KL, and which signals have an incident."""
         self._recent = recent
-        self._budget = budget_nats
+        self._budgets = {KL: budget_nats, PROBED: probe_budget_nats}
         self._is_open = is_open
         self._excuses: dict[Excused, Callable[[Measured], bool]] = {
             "solved": self._is_solved,
@@ -63,7 +67,7 @@ class Evidence:
         self._level = math.nan  # of the reward, before that step
         self._best = -math.inf
         self._lowest = math.inf
-        self._paid_level = 0.0  # of KL, that the reward has paid for
+        self._paid_levels: dict[str, float] = {}  # by KL, that the reward has paid for
         self._rewards = 0  # so many so far
         self._scatter = 0.0  # their mean distance from the level before them
 
@@ -111,7 +115,7 @@ class Evidence:
 
     def _is_harmless(self, _: Measured) -> bool:
         """Much is clipped in many a healthy run; a harmful update shows elsewhere, too."""
-        return not self._is_open(_KL) and not self._has_lost_much()
+        return not self._is_open(KL) and not self._has_lost_much()
 
     def _is_paid_for(self, said: Measured) -> bool:
         """The reward pays for a KL that is far from its budget, or has paid for one as high.
@@ -119,25 +123,26 @@ class Evidence:
         Or there is next to nothing to pay for.
         A slow test speaks of a level long after it was reached.
         """
-        step = said.alert.step
-        if said.value is None or abs(said.value) > _FAR_SHARE * self._budget:
+        step, kl = said.alert.step, PROBED if said.kind[0] == PROBED else KL
+        budget, paid_level = self._budgets[kl], self._paid_levels.get(kl, 0.0)
+        if said.value is None or abs(said.value) > _FAR_SHARE * budget:
             return False  # it is far already, whatever its level of late
-        level = abs(self._recent.latest(_KL, LEVEL_ROWS, before=step))
-        if self._is_small_change(said, level):
+        level = abs(self._recent.latest(kl, LEVEL_ROWS, before=step))
+        if self._is_small_change(said, level, budget):
             return True
-        if Excuse(self._recent, step, self._budget).holds(before=step):
-            self._paid_level = max(self._paid_level, level)
+        if Excuse(self._recent, step, budget, kl).holds(before=step):
+            self._paid_levels[kl] = max(paid_level, level)
             return True
-        within = level < min(_PAID_FACTOR * self._paid_level, _FAR_SHARE * self._budget)
+        within = level < min(_PAID_FACTOR * paid_level, _FAR_SHARE * budget)
         return within and said.kind[1] == "higher"
 
-    def _is_small_change(self, said: Measured, level: float) -> bool:
+    def _is_small_change(self, said: Measured, level: float, budget: float) -> bool:
         """A KL that is next to nothing may multiply as long as the reward does not suffer."""
         if said.alert.severity == "critical" or said.kind[1] != "higher":
             return False
         # Without a budget nothing is near, and without a reward nobody can know.
-        known = math.isfinite(self._budget) and math.isfinite(self._level)
-        return known and level < _NEAR_SHARE * self._budget and not self._has_lost_much()
+        known = math.isfinite(budget) and math.isfinite(self._level)
+        return known and level < _NEAR_SHARE * budget and not self._has_lost_much()
 
     def _has_lost_much(self) -> bool:
         return self._below_best() > _LOST_SHARE and self._is_clear(
@@ -145,10 +150,12 @@ class Evidence:
         )
 
     def _kl_is_far(self) -> bool:
-        if self._is_open(_KL):
+        if self._is_open(KL):
             return True
-        level = abs(self._recent.latest(_KL, LEVEL_ROWS, before=self._before))
-        return level > _FAR_SHARE * self._budget
+        return any(
+            abs(self._recent.latest(kl, LEVEL_ROWS, before=self._before)) > _FAR_SHARE * budget
+            for kl, budget in self._budgets.items()
+        )
 
     def _has_learnt(self) -> bool:
         return self._is_clear(self._best - self._lowest, _LEARNT_NOISE_UNITS)

@@ -7,21 +7,37 @@ damage. Measured on labelled runs: without bounds this excuse hides most explosi
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
+from klarm.detectors import Detector, KLBudgetDetector
 from klarm.incidents.recovery import LEVEL_ROWS
 from klarm.incidents.trends import RecentRows
+from klarm.metrics import PROBE
 
-_KL, _REWARD, _ENTROPY = "kl", "reward", "entropy"
+KL, PROBED = "kl", PROBE[0]  # the trainer's, and that of klarm's probe
+_REWARD, _ENTROPY = "reward", "entropy"
 _NOISE_UNITS = 0.5  # by which the reward is above its level before
 _BUDGET_SHARE = 0.5  # under which KL stays
 _ENTROPY_SHARE = 0.7  # of its level before, above which entropy stays
 
 
+def kl_budgets(detectors: Iterable[Detector]) -> dict[str, float]:
+    """Return the budget in nats of either KL; infinite where none is set."""
+    found = {KL: math.inf, PROBED: math.inf}
+    for detector in detectors:
+        if isinstance(detector, KLBudgetDetector):
+            kl = detector.watches[0]
+            found[kl] = min(found.get(kl, math.inf), detector.budget_nats)
+    return found
+
+
 class Excuse:
     """Follows one settled incident, and must hold at every row."""
 
-    def __init__(self, recent: RecentRows, started: int, budget_nats: float) -> None:
+    def __init__(self, recent: RecentRows, started: int, budget_nats: float, kl: str = KL) -> None:
+        """Follow a KL, the trainer's or the probe's, from the start of its incident."""
         self._recent = recent
+        self._kl = kl
         self._budget = budget_nats
         self._reward, self._noise = recent.level_and_noise(_REWARD, started - 1)
         self._entropy = recent.level(_ENTROPY, started - 1)
@@ -36,7 +52,8 @@ class Excuse:
         # A reward that is not logged excuses nothing: comparisons with NaN are false. Many trainers
         # log no entropy; then there is none to hold.
         kl, reward, entropy = (
-            self._recent.latest(metric, LEVEL_ROWS, before) for metric in (_KL, _REWARD, _ENTROPY)
+            self._recent.latest(metric, LEVEL_ROWS, before)
+            for metric in (self._kl, _REWARD, _ENTROPY)
         )
         return (
             reward > self._reward + _NOISE_UNITS * self._noise

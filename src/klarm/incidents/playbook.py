@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from klarm.incidents.trends import Direction, Movement, summary
+from klarm.metrics import PROBE
 from klarm.types import Event
 
 # Beyond this share of its budget KL is far: no longer small change.
@@ -22,6 +23,7 @@ FAR = 0.5
 # logs a mean over the last hundred episodes: it goes on rising when the policy is long broken.
 _WITH = 0.25
 _REWARD = "reward"
+_KL, _PROBED = "kl", PROBE[0]
 
 
 class Circumstances(NamedTuple):
@@ -259,13 +261,24 @@ def diagnose(
     at: Circumstances = Circumstances(),  # noqa: B008  # it cannot be changed
     *,
     budget: float = inf,
+    probe_budget: float = inf,
 ) -> Pattern | None:
     """Return the first pattern that fits what moved and explains an incident on this signal."""
     movements = list(movements)
-    far = any(m.metric == "kl" and abs(m.level) > FAR * budget for m in movements)
-    at = at._replace(far=far)
+    budgets = {_KL: budget, _PROBED: probe_budget}
+    far = any(abs(m.level) > FAR * budgets.get(m.metric, inf) for m in movements)
+    at, movements = at._replace(far=far), _with_one_kl(movements)
     explaining = (pattern for pattern in PATTERNS if signal in pattern.explains)
     return next((pattern for pattern in explaining if pattern.fits(movements, at)), None)
+
+
+def _with_one_kl(movements: Iterable[Movement]) -> list[Movement]:
+    """Let the probe's KL stand for the trainer's where that is not logged, or shows nothing."""
+    found = {movement.metric: movement for movement in movements}
+    trainers, probes = found.get(_KL), found.get(_PROBED)
+    if probes is not None and (trainers is None or trainers.direction == "flat"):
+        found[_KL] = probes._replace(metric=_KL)
+    return list(found.values())
 
 
 def diagnosed(
@@ -274,6 +287,7 @@ def diagnosed(
     own: Mapping[str, Direction],
     budget: float = inf,
     *,
+    probe_budget: float = inf,
     early: bool = False,
 ) -> Event:
     """Return an event that also says what else moved, and what that looks like.
@@ -294,7 +308,9 @@ def diagnosed(
     if not early and all(movement.direction == "flat" for movement in seen):
         return event
     at = Circumstances(event.started, critical=critical, early=early)
-    pattern = diagnose([*seen, *believed], event.signal, at, budget=budget)
+    pattern = diagnose(
+        [*seen, *believed], event.signal, at, budget=budget, probe_budget=probe_budget
+    )
     return msgspec.structs.replace(
         event,
         moved=summary(movement for movement in seen if movement.metric not in own),

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
-from klarm.detectors import Detector, KLBudgetDetector
+from klarm.detectors import Detector
 from klarm.incidents.allowances import Allowances
 from klarm.incidents.confirmation import Believed, Confirmation, is_graver
 from klarm.incidents.episode import Episode
 from klarm.incidents.evidence import Evidence
-from klarm.incidents.excuse import Excuse
+from klarm.incidents.excuse import KL, PROBED, Excuse, kl_budgets
 from klarm.incidents.excused import ExcusedAlerts
 from klarm.incidents.measured import Measured
 from klarm.incidents.recovery import is_further, is_times_worse
@@ -52,8 +52,7 @@ class SignalTracker:
         own = self._detectors.items()
         self._confirm = {name: d.confirm_steps or rules.confirm_steps for name, d in own}
         self._resolve = {name: d.resolve_after or rules.resolve_after for name, d in own}
-        budgets = [d.budget_nats for _, d in own if isinstance(d, KLBudgetDetector)]
-        self._budget = min(budgets, default=math.inf)
+        self._budgets = kl_budgets(detector for _, detector in own)
         self.reset()
 
     def reset(self) -> None:
@@ -342,7 +341,8 @@ class SignalTracker:
         incident.level = _known_or(episode.courses[episode.kind].level(self._recent), incident.peak)
         incident.state = "settled"
         if incident.severity == "critical":
-            episode.excuse = Excuse(self._recent, incident.started, self._budget)
+            kl = PROBED if episode.kind[0] == PROBED else KL
+            episode.excuse = Excuse(self._recent, incident.started, self._budgets[kl], kl)
             episode.excuse.look()
         return episode.event("settled", step, "settled", self._recent, rows=self._quiet)
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from math import inf
 
 from msgspec.structs import replace
 
-from klarm.detectors import Detector, KLBudgetDetector
+from klarm.detectors import Detector
 from klarm.incidents.checkpoints import Checkpoints, Saved, Span
 from klarm.incidents.episode import Episode
 from klarm.incidents.evidence import Evidence
+from klarm.incidents.excuse import KL, PROBED, kl_budgets
 from klarm.incidents.playbook import diagnosed
 from klarm.incidents.rules import IncidentRules
 from klarm.incidents.signal_tracker import Identity, SignalTracker
@@ -51,9 +51,10 @@ class Tracker:
         self._known: dict[_Place, Identity] = {}
         self.recent = RecentRows(name for detector in self._detectors for name in detector.watches)
         self.checkpoints = Checkpoints()
-        budgets = [d.budget_nats for d in self._detectors if isinstance(d, KLBudgetDetector)]
-        self._budget = min(budgets, default=inf)
-        self._evidence = Evidence(self.recent, self._budget, self._has_any)
+        self._budgets = kl_budgets(self._detectors)
+        self._evidence = Evidence(
+            self.recent, self._budgets[KL], self._has_any, self._budgets[PROBED]
+        )
         self._signals = {
             signal: SignalTracker(
                 signal,
@@ -383,7 +384,14 @@ class Tracker:
         known = [] if incident.onset is None else [incident.onset]
         incident.onset = min([event.started, *known, *left])
         event = replace(event, onset=incident.onset)
-        return diagnosed(event, movements, own, self._budget, early=self._is_early(event))
+        return diagnosed(
+            event,
+            movements,
+            own,
+            self._budgets[KL],
+            probe_budget=self._budgets[PROBED],
+            early=self._is_early(event),
+        )
 
     def _is_early(self, event: Event) -> bool:
         """Tell whether the policy gave way when the run had just begun.

@@ -16,9 +16,11 @@ from klarm.incidents import can_be_loaded
 from klarm.integrations.base import ConfigSource, checked_settings, start_run
 from klarm.integrations.kept_checkpoint import KeptCheckpoints
 from klarm.integrations.reaction import OnCritical, Reaction
-from klarm.metrics import KLS, meaning, to_number
+from klarm.metrics import KLS, PROBE, meaning, to_number
 from klarm.monitor import Monitor
 from klarm.notices import Notices, ReportsFailures
+from klarm.probe import Probe, contexts_of_dataset, undisturbed
+from klarm.settings import ConfigError
 from klarm.types import Incident
 
 _Rows = list[tuple[int, dict[str, object]]]  # what was logged, by step
@@ -34,6 +36,8 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
     - `on_critical`: when an incident is open and critical, save a checkpoint, or save and stop.
       Once an incident.
     - `every_step`: have the trainer log every step, whatever its `logging_steps`.
+    - `probe`: measure KL on fixed contexts, for runs that log none: True, or a `klarm.probe.Probe`
+      with settings of your own. Contexts it lacks are taken from the training set.
 
     A wrong setting raises here, before training; no hook raises. Every rank must have the callback:
     all see the same numbers and come to the same decision, and rank 0 alone records and speaks.
@@ -45,9 +49,14 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
         on_critical: OnCritical = "none",
         every_step: bool = True,
         config: ConfigSource = None,
+        probe: bool | Probe = False,
         **overrides: object,
     ) -> None:
         self.every_step = every_step
+        self.probe = Probe() if probe is True else probe or None
+        if self.probe is not None and not isinstance(self.probe, Probe):
+            raise ConfigError(f"probe is {probe!r}: it must be True, False or a klarm.probe.Probe")
+        self._probed: tuple[int, dict[str, float]] | None = None  # a step, and what it measured
         self.monitor: Monitor | None = None  # while training is under way
         # Decides what to do. Among several ranks it is a monitor without a journal on each, so that
         # nothing which rank 0 alone does can make it decide otherwise: a rank that stops alone
@@ -63,7 +72,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
         self._framework = self._settings.framework
 
     @never_raises(_no_change)
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+    def on_train_begin(self, args: Any, state: Any, control: Any, **parts: Any) -> None:  # noqa: ARG002
         """Start watching; where training is taken up, bring the monitor to where the run was."""
         self.monitor = self._judge = self._asked_to_stop = self._asked_to_save = None
         self._measured.clear()
@@ -80,8 +89,10 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
                 framework=self._framework,
                 user_keys=settings.metrics,
             )
-            self._judge = _brought_to(judge, state.global_step, rows)
+            # The probe measures on rank 0 alone: what it says would make ranks decide differently.
+            self._judge = _brought_to(judge, state.global_step, _without_probe(rows))
         self._start_recording(args, state, rows)
+        self._start_probe(state, parts)
         if self._judge is None:
             self._judge = self.monitor
         if self._judge is not None:
@@ -100,11 +111,38 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
             self._kept = KeptCheckpoints(Path(args.output_dir), monitor.say)
             self._kept.take_up({incident.id for incident in monitor.incidents if incident.is_open})
             monitor.on_event.append(self._kept.on_event)
-        if getattr(args, "beta", None) == 0:
+        if getattr(args, "beta", None) == 0 and self.probe is None:
             monitor.say(
                 f"there is no KL to watch: beta is 0 in {type(args).__name__}, so the trainer has "
-                "no reference model; set beta=0.001 or more to have kl logged"
+                "no reference model; KlarmCallback(probe=True) measures one, or set beta=0.001 or "
+                "more to have kl logged"
             )
+
+    @never_raises(_no_change)
+    def _start_probe(self, state: Any, parts: Mapping[str, Any]) -> None:
+        """Note where the policy is before its first step, or find what an earlier process noted."""
+        self._probed = None
+        probe, monitor = self.probe, self.monitor
+        if probe is None:
+            return
+        if monitor is None or not state.is_world_process_zero:
+            probe.stop()
+            return
+        found, model = None, parts.get("model")
+        if not probe.has_contexts and model is not None:
+            dataset = getattr(parts.get("train_dataloader"), "dataset", None)
+            with undisturbed(model):  # a dataset may transform its rows at random
+                found = contexts_of_dataset(dataset, probe.pool_size)
+        contexts, are_prompts = found or (None, False)
+        probe.start(
+            state.global_step,
+            model=model,
+            contexts=contexts,
+            are_prompts=are_prompts,
+            tokenizer=parts.get("processing_class"),
+            monitor=monitor,
+            notices=monitor.notices,
+        )
 
     @never_raises(_no_change)
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
@@ -114,6 +152,19 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
         """
         if self.every_step:
             control.should_log = True
+        self._measure(state.global_step, is_logged=control.should_log)
+
+    @never_raises(_no_change)
+    def _measure(self, step: int, *, is_logged: bool) -> None:
+        if self.probe is None or self.monitor is None:
+            return
+        values = self.probe.read(step)
+        if values is None:
+            return
+        if is_logged:  # then it goes with the rest of the step
+            self._probed = step, values
+        else:
+            self.monitor.log(values, step)
 
     @never_raises(_no_change)
     def on_log(
@@ -128,9 +179,16 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
         if not logs:
             return
         metrics = self._read(logs)
+        probed, self._probed = self._probed, None
+        if probed is not None and probed[0] == state.global_step:
+            metrics.update(probed[1])
+            if state.log_history and state.log_history[-1].get("step") == state.global_step:
+                state.log_history[-1].update(probed[1])  # a resumed run finds it in its checkpoint
         if self.monitor is not None:
             self.monitor.log(metrics, state.global_step)
         if self._judge is not None and self._judge is not self.monitor:
+            for name in PROBE:
+                metrics.pop(name, None)
             self._judge.log(metrics, state.global_step)
         if self._asked_to_stop is not None and state.global_step > self._asked_to_stop:
             self._say(
@@ -202,6 +260,10 @@ def _brought_to(monitor: Monitor, step: int, rows: _Rows) -> Monitor:
     if step > 0:
         monitor.resume(step + 1, rows)
     return monitor
+
+
+def _without_probe(rows: _Rows) -> _Rows:
+    return [(step, {k: v for k, v in row.items() if k not in PROBE}) for step, row in rows]
 
 
 def _checkpoint_path(args: Any, step: int) -> Path:

@@ -32,6 +32,8 @@ class Metric:
     when_zero: str = ""
     # Of a KL: what it is measured against.
     target: Target | None = None
+    # Whether klarm measures it itself when asked to: that it is not logged is nothing to mend.
+    by_probe: bool = False
 
 
 METRICS: dict[str, Metric] = {
@@ -81,6 +83,21 @@ METRICS: dict[str, Metric] = {
                 "optim/kl_sample_train_v1",
             ),
             target="rollout",
+        ),
+        Metric(
+            "kl_probe",
+            "KL from the start of the run to the policy, per token, as klarm's probe measures it",
+            by_probe=True,
+        ),
+        Metric(
+            "entropy_probe",
+            "entropy of the policy on the probe's contexts, nats per token",
+            by_probe=True,
+        ),
+        Metric(
+            "top_token_changed",
+            "share of the probe's positions whose likeliest token is no longer that of the start",
+            by_probe=True,
         ),
         Metric(
             "entropy",
@@ -245,6 +262,9 @@ SAMPLES = frozenset(
 
 # Three quantities that share a word, and nothing else.
 KLS = ("kl", "kl_old", "kl_rollout")
+
+# What the probe measures, in the order in which it does.
+PROBE = ("kl_probe", "entropy_probe", "top_token_changed")
 
 # key -> (canonical name, rank): lower ranks go first when a step has several keys of one metric.
 _RANKS: dict[str, tuple[str, int]] = {

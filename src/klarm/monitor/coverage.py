@@ -173,6 +173,8 @@ def idle_lines(detectors: Iterable[Detector], binding: Binding) -> list[str]:
     for detector in detectors:
         if not detector.enabled:
             off.append(detector.name)
+        elif _is_of_probe(detector):
+            continue  # nobody has asked for it
         elif not detector.watches_all and binding.keys.keys().isdisjoint(detector.reads):
             missing.setdefault(detector.watches[0], []).append(detector.name)
     lines = []
@@ -192,7 +194,7 @@ def hints(detectors: Iterable[Detector], binding: Binding) -> list[str]:
     found = []
     missing = {name: None for name, said in binding.user_keys.items() if said.key}
     for detector in detectors:
-        if not detector.enabled or detector.watches_all:
+        if not detector.enabled or detector.watches_all or _is_of_probe(detector):
             continue
         if detector.idle_because:
             found.append(f"{detector.name} is idle: {detector.idle_because}")
@@ -232,6 +234,12 @@ def unknown_columns(binding: Binding) -> str:
 
 def _is_alike(metric: str, name: str) -> bool:
     return metric in re.split(r"[^a-z]+", name.lower())
+
+
+def _is_of_probe(detector: Detector) -> bool:
+    """Tell whether it reads what klarm's own probe measures, if somebody uses it."""
+    metric = METRICS.get(detector.watches[0])
+    return metric is not None and metric.by_probe
 
 
 def _source(metric: str, binding: Binding) -> str:

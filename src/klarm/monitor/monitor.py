@@ -9,6 +9,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -135,6 +136,12 @@ class Monitor(ReportsFailures):
         if self._past.damage:
             self._console.say(self._past.damage)
         _monitors.add(self)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the journal is, if the run is recorded."""
+        path = self._journal.path
+        return None if path is None else path.parent
 
     @never_raises(list)
     def log(self, metrics: Mapping[str, object], step: object = None) -> list[Alert]:

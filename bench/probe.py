@@ -1,0 +1,274 @@
+"""How good the probe is, and what it costs: real tiny GRPO runs on the CPU.
+
+`make bench-probe` runs every part; OPTIONS names some of them. A run that was made is not made
+again: each leaves a file in bench/results/probe. The table goes to bench/results/probe.json.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PrinterCallback, Qwen2Config, Qwen2ForCausalLM, set_seed
+
+from framework_runs.run import Run, runs_of
+from framework_runs.trl import _TRAINERS, _Observer, _reference
+from klarm.integrations.trl import KlarmCallback
+from klarm.probe import Probe
+
+RESULTS = Path(__file__).resolve().parent / "results"
+RUNS = RESULTS / "probe"
+CAUSE = "learning rate raised"
+TEXT = 96  # tokens of a context of the large model
+SMOOTHED = 20  # steps
+
+
+def grpo(setting: str, seeds: Sequence[int], change: str, **options: Any) -> list[Run]:
+    """Return GRPO runs of a setting; those with a jump are as `make framework-runs` has them."""
+    chosen = {
+        "healthy": seeds if change == "none" else (),
+        "jump": seeds if change == "jump" else (),
+    }
+    return runs_of("trl", "GRPO", setting, **{"rows": 120, "beta": 0.0, **chosen, **options})
+
+
+# No seed below 100 was looked at while the probe was built.
+JUMPS = [
+    *grpo("words", range(100, 104), "jump", learning_rate=5e-5, reward="words"),
+    *grpo("letter", range(104, 108), "jump", learning_rate=2e-5, reward="letter"),
+    *grpo("penalty", range(108, 112), "jump", learning_rate=3e-5, reward="penalty"),
+    *grpo("cosine", range(112, 114), "jump", learning_rate=1e-4, reward="words",
+          lr_scheduler_type="cosine", warmup_steps=10),
+]  # fmt: skip
+HEALTHY = [
+    *grpo("words", range(200, 206), "none", learning_rate=5e-5, reward="words"),
+    *grpo("letter", range(206, 212), "none", learning_rate=2e-5, reward="letter"),
+    *grpo("sparse", range(212, 217), "none", learning_rate=5e-5, reward="sparse"),
+    *grpo("cosine", range(217, 222), "none", learning_rate=1e-4, reward="words",
+          lr_scheduler_type="cosine", warmup_steps=10),
+    *grpo("penalty", range(222, 227), "none", learning_rate=3e-5, reward="penalty"),
+    *grpo("chance", range(227, 231), "none", learning_rate=2e-5, reward="chance"),
+    *grpo("beta-words", range(231, 236), "none", learning_rate=5e-5, reward="words", beta=0.04),
+    *grpo("beta-letter", range(236, 240), "none", learning_rate=2e-5, reward="letter", beta=0.3),
+]  # fmt: skip
+# With a KL of the trainer's own, which rises tenfold.
+AGAINST = [
+    *grpo("beta-words", range(300, 303), "jump", learning_rate=5e-5, reward="words", beta=0.04),
+    *grpo("beta-letter", range(303, 306), "jump", learning_rate=2e-5, reward="letter", beta=0.04),
+    *grpo("lora-words", range(306, 309), "jump", learning_rate=1e-3, reward="words", beta=0.04),
+]
+
+
+def trained(run: Run) -> list[dict[str, Any]]:
+    """Train with the probe at every step, and return the journal's records."""
+    known = RUNS / f"{run.name}.jsonl"
+    if not known.exists():
+        torch.set_num_threads(1)
+        _reference()  # has a seed of its own
+        set_seed(run.seed)
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch)
+            watching = KlarmCallback(
+                "run", dir=str(folder), console=False, probe=Probe(max_share=None)
+            )
+            trainer = _TRAINERS["GRPO"](run, str(folder / "out"))
+            if run.setting.startswith("lora"):
+                _add_adapters(trainer)
+            for callback in (_Observer(run), watching):
+                trainer.add_callback(callback)
+            trainer.remove_callback(PrinterCallback)
+            trainer.train()
+            RUNS.mkdir(parents=True, exist_ok=True)
+            part = known.with_suffix(".part")
+            part.write_bytes((folder / "run" / "journal.jsonl").read_bytes())
+            part.rename(known)
+    return [json.loads(line) for line in known.read_text().splitlines()]
+
+
+def _add_adapters(trainer: Any) -> None:
+    from peft import LoraConfig, get_peft_model
+
+    weights = LoraConfig(r=8, target_modules="all-linear", task_type="CAUSAL_LM")
+    trainer.model = get_peft_model(trainer.model, weights)
+    trainer.model_wrapped = trainer.model
+
+
+def opened(records: Iterable[dict[str, Any]], signal: str = "") -> list[dict[str, Any]]:
+    """Return the events by which people are told that something is wrong."""
+    told = [r for r in records if r["type"] == "event" and r["event"] in ("opened", "escalated")]
+    return [event for event in told if not signal or event["signal"] == signal]
+
+
+def curve(records: Iterable[dict[str, Any]], metric: str) -> list[tuple[int, float]]:
+    rows = [r for r in records if r["type"] == "step" and metric in r["metrics"]]
+    return [(row["step"], float(row["metrics"][metric])) for row in rows]
+
+
+def jumps() -> list[tuple[str, object]]:
+    """How soon the incident on kl opens and is critical, and whether its cause is right."""
+    delays, critical, right, any_told = [], [], 0, []
+    for run in JUMPS:
+        records, jump = trained(run), run.sane_rows
+        told = [event for event in opened(records, "kl") if event["step"] > jump]
+        worst = [event for event in told if event["severity"] == "critical"]
+        delays.append(told[0]["step"] - jump if told else math.inf)
+        critical.append(worst[0]["step"] - jump if worst else math.inf)
+        right += bool(told) and told[0]["pattern"] == CAUSE
+        early = [event for event in opened(records) if event["step"] > jump]
+        any_told.append(early[0]["step"] - jump if early else math.inf)
+        say(f"{run.name}: told after {delays[-1]}, critical after {critical[-1]}")
+    return [
+        ("jumps: runs", len(JUMPS)),
+        ("jumps: incident on kl within 10 steps", sum(delay <= 10 for delay in delays)),
+        ("jumps: critical on kl within 20 steps", sum(delay <= 20 for delay in critical)),
+        ("jumps: cause right", right),
+        ("jumps: steps to the incident on kl, median and worst", (median(delays), max(delays))),
+        ("jumps: steps to critical, median and worst", (median(critical), max(critical))),
+        ("jumps: steps to an incident on any signal, median", median(any_told)),
+    ]
+
+
+def healthy() -> list[tuple[str, object]]:
+    """How many healthy runs have an incident, and whether the probe has a part in it."""
+    any_, on_kl = [], []
+    for run in HEALTHY:
+        told = opened(trained(run))
+        if told:
+            any_.append(run.name)
+            say(f"{run.name}: {[(e['signal'], e['severity'], e['detectors']) for e in told]}")
+        if any(name.startswith("kl_probe") for event in told for name in event["detectors"]):
+            on_kl.append(run.name)
+    return [
+        ("healthy: runs", len(HEALTHY)),
+        ("healthy: with an incident", any_),
+        ("healthy: with an incident that the probe's detectors opened or joined", on_kl),
+    ]
+
+
+def against() -> list[tuple[str, object]]:
+    """The probe's curve beside the trainer's KL, where that rises at least tenfold."""
+    ranks, noises = {}, {}
+    for run in AGAINST:
+        records = trained(run)
+        theirs, ours = dict(curve(records, "kl")), dict(curve(records, "kl_probe"))
+        steps = sorted(theirs.keys() & ours.keys())
+        kl = np.array([theirs[step] for step in steps])
+        probe = np.array([ours[step] for step in steps])
+        smooth = np.convolve(kl, np.ones(SMOOTHED) / SMOOTHED, "valid")
+        if smooth.max() < 10 * max(smooth[0], 1e-12):
+            say(f"{run.name}: its KL does not rise tenfold")
+            continue
+        ranks[run.name] = round(spearman(smooth, probe[SMOOTHED - 1 :]), 3)
+        noises[run.name] = round(noise(kl) / noise(probe), 1)
+        say(f"{run.name}: Spearman {ranks[run.name]}, noise ratio {noises[run.name]}")
+    return [
+        ("against: runs whose KL rises tenfold", len(ranks)),
+        ("against: Spearman with the trainer's KL smoothed over 20 steps", ranks),
+        ("against: noise of the trainer's log KL over the probe's", noises),
+    ]
+
+
+def spearman(one: Any, other: Any) -> float:
+    ranks = [np.argsort(np.argsort(values)).astype(float) for values in (one, other)]
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def noise(values: Any) -> float:
+    """Return the step-to-step noise of the logarithm: the median of its absolute differences."""
+    positive = values[values > 0]
+    return float(np.median(np.abs(np.diff(np.log(positive)))))
+
+
+def cost() -> list[tuple[str, object]]:
+    """One measurement beside the training of a step, on a model of over 100 M parameters."""
+    torch.manual_seed(0)
+    shape = Qwen2Config(
+        vocab_size=32_000, hidden_size=768, intermediate_size=2_048, num_hidden_layers=12,
+        num_attention_heads=12, num_key_value_heads=12, tie_word_embeddings=True,
+    )  # fmt: skip
+    model = Qwen2ForCausalLM(shape)
+    size = sum(weight.numel() for weight in model.parameters())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6)
+    # As long as prompts with their completions, and measured at every position: dearer than those.
+    texts = torch.randint(0, shape.vocab_size, (8, TEXT)).tolist()
+    probe = Probe(model, texts, max_share=None)
+    probe.read(0)
+    times = [_timed(lambda step=step: probe.read(step)) for step in (1, 2, 3)]
+    batch = torch.randint(0, shape.vocab_size, (4, 512))
+    tokens = batch.numel()
+    pieces = _timed(lambda: _train(model, batch))  # generating the completions comes on top
+    pieces += _timed(optimizer.step)
+    once = median(times)
+    dear_below = once / pieces * tokens * 100
+    kept = probe._reference
+    assert kept is not None
+    return [
+        ("cost: parameters", size),
+        ("cost: seconds of a measurement", round(once, 3)),
+        ("cost: tokens trained on, and seconds, without generation", (tokens, round(pieces, 1))),
+        ("cost: tokens per step at which a measurement is 1 %", round(dear_below)),
+        ("cost: bytes kept per context token", round(len(kept.pack()) / kept.positions)),
+    ]  # fmt: skip
+
+
+def _train(model: Any, batch: Any) -> None:
+    model(input_ids=batch, labels=batch).loss.backward()
+
+
+def _timed(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
+
+
+def share() -> list[tuple[str, object]]:
+    """What the probe takes of a tiny run when it spaces itself as it does by default."""
+    torch.set_num_threads(1)
+    _reference()
+    run = grpo("share", (400,), "none", learning_rate=2e-5, reward="letter", rows=300)[0]
+    set_seed(run.seed)
+    with tempfile.TemporaryDirectory() as scratch:
+        probe = Probe()
+        trainer = _TRAINERS["GRPO"](run, str(Path(scratch) / "out"))
+        trainer.add_callback(KlarmCallback("run", dir=scratch, console=False, probe=probe))
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+        lines = (Path(scratch) / "run" / "journal.jsonl").read_text().splitlines()
+    measured = curve(map(json.loads, lines), "kl_probe")
+    return [
+        ("share: of a tiny run with the defaults", round(probe.share, 4)),
+        ("share: measurements in 300 steps", len(measured)),
+    ]
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+PARTS: dict[str, Callable[[], list[tuple[str, object]]]] = {
+    "jumps": jumps, "healthy": healthy, "against": against, "cost": cost, "share": share,
+}  # fmt: skip
+
+
+def main() -> None:
+    path = RESULTS / "probe.json"
+    RESULTS.mkdir(exist_ok=True)
+    found = json.loads(path.read_text()) if path.exists() else {}
+    for name in sys.argv[1:] or PARTS:
+        found.update(PARTS[name]())
+        path.write_text(json.dumps(found, indent=1))
+    for what, value in found.items():
+        say(f"{what}: {value}")
+
+
+if __name__ == "__main__":
+    main()

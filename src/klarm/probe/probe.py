@@ -1,0 +1,348 @@
+"""The probe: measures, from within a training loop, how far the policy is from its start."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from klarm import api
+from klarm.boundary import never_raises
+from klarm.metrics import PROBE
+from klarm.monitor import Monitor
+from klarm.notices import Notices, ReportsFailures
+from klarm.probe.contexts import Context, read_contexts
+from klarm.probe.divergence import Told
+from klarm.probe.instrument import Instrument
+from klarm.probe.model import is_out_of_memory, refusal, synchronize, unwrapped
+from klarm.probe.pace import Pace
+from klarm.probe.reference import Kept, Reference, ReferenceFolder
+from klarm.settings import ConfigError
+
+# Contexts are replaced by and by: this part of them each time, first after `refresh_every` steps,
+# later when the run is longer by an eighth, so that a long run does not fill its folder.
+_REFRESHED_PART = 4
+_LONGER_BY = 8
+_POOL = 8  # times the contexts in use
+_COMPLETION_TOKENS = 32  # for prompts that come without a completion
+_MAX_FAILURES = 3  # in a row
+
+
+class Probe(ReportsFailures):
+    """Runs fixed contexts through the model now and then, and logs how far it is from its start.
+
+        probe = Probe(model, prompts, tokenizer=tokenizer, completion_tokens=32)
+        for step in range(steps):
+            probe.measure(step)  # the first call notes the start
+            ...
+
+    - `contexts`: texts or token ids. They are measured at every position; with `completion_tokens`
+      they are prompts, the policy samples a completion of each at the start, and is measured there.
+    - `every`: measure at most every so many steps; `max_share`: and at most for this share of the
+      time that training takes; None: whatever it costs.
+    - `size`: how many contexts are in use at a time, `max_tokens`: how long each may be.
+    - `refresh_every`: steps until a quarter of them is replaced by new completions, at the level of
+      those whose place they take; 0 keeps them for good.
+    - `top_k`: how many log-probabilities are kept of each position at the start. Adapters need
+      none: switched off, they leave the model as it was.
+
+    Training is the same to the last bit with and without it. Only rank 0 measures. A wrong setting
+    raises ConfigError here; `measure` never raises.
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        contexts: Sequence[object] | None = None,
+        *,
+        tokenizer: Any = None,
+        every: int = 1,
+        max_share: float | None = 0.01,
+        size: int = 8,
+        completion_tokens: int | None = None,
+        max_tokens: int = 512,
+        top_k: int = 32,
+        batch_size: int = 4,
+        refresh_every: int = 200,
+        seed: int = 0,
+        monitor: Monitor | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        counts = {"every": every, "size": size, "max_tokens": max_tokens - 1, "top_k": top_k}
+        counts["batch_size"] = batch_size
+        for name, count in counts.items():
+            if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+                raise ConfigError(f"Probe: {name} must be a whole number above 0, got {count!r}")
+        others = {"refresh_every": refresh_every, "completion_tokens": completion_tokens or 0}
+        for name, count in others.items():
+            if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+                raise ConfigError(f"Probe: {name} must be a whole number from 0 on, got {count!r}")
+        if max_share is not None and not 0.0 < max_share <= 1.0:
+            raise ConfigError(
+                f"Probe: max_share must be above 0 and at most 1, or None, got {max_share!r}"
+            )
+        self._model = model
+        self._tokenizer = tokenizer
+        self._max_tokens = max_tokens
+        self._pool: list[tuple[int, ...]] = []
+        if contexts is not None:
+            self._pool = read_contexts(contexts, tokenizer, max_tokens)
+        self._completion_tokens = completion_tokens
+        self._size = size
+        self._top_k, self._batch_size = top_k, batch_size
+        self._refresh_every = refresh_every
+        self._seed = seed
+        self._monitor = monitor
+        self._clock = clock
+        self._every, self._max_share = every, max_share
+        self.notices = Notices()
+        self._pace = Pace(every, max_share)
+        self._restart()
+
+    @property
+    def share(self) -> float:
+        """The share of the training's time that measurements have taken so far."""
+        pace = self._pace
+        return pace.spent / pace.trained if pace.trained else 0.0
+
+    @never_raises(lambda: None)
+    def measure(self, step: int) -> dict[str, float] | None:
+        """Measure if it is time, log what came out, and return it. For use at every step."""
+        values = self.read(step)
+        if values is not None:
+            if self._monitor is not None:
+                self._monitor.log(values, step)
+            else:
+                api.log(values, step)
+        return values
+
+    @never_raises(lambda: None)
+    def read(self, step: int) -> dict[str, float] | None:
+        """Do the same without logging it."""
+        if not self._off and self._reference is None:
+            # A reference of this very step was made when the run was here before: it starts over.
+            self._begin(step, step - 1, _folder_of(self._monitor or api.current_monitor()))
+        if self._off or not self._pace.is_due(step, self._clock()):
+            return None
+        if self._reference is not None and step < self._reference.step:
+            self._go_back(step)
+        model = self._instrument.model
+        synchronize(model)
+        began = self._clock()
+        try:
+            values = self._values(step)
+        finally:
+            self._pace.measured(step, began, self._clock())
+        if values is not None:
+            self._failures = 0
+        return values
+
+    @never_raises(lambda: None)
+    def start(
+        self,
+        step: int,
+        *,
+        model: Any = None,
+        contexts: Sequence[object] | None = None,
+        tokenizer: Any = None,
+        are_prompts: bool = False,
+        monitor: Monitor | None = None,
+        notices: Notices | None = None,
+    ) -> None:
+        """Note where the policy is before training begins, or find what was noted, after `step`.
+
+        What was not given to the probe itself is given here: integrations know the model, the
+        prompts and the run.
+        """
+        self._restart()
+        self.notices = notices or self.notices
+        if monitor is not None:
+            self._monitor = monitor
+        self._tokenizer = self._tokenizer or tokenizer
+        self._model = model if model is not None else self._model
+        if not self._pool and contexts is not None:
+            self._pool = read_contexts(contexts, self._tokenizer, self._max_tokens)
+            if self._completion_tokens is None and are_prompts:
+                self._completion_tokens = _COMPLETION_TOKENS
+        self._begin(step, step if step > 0 else -1, _folder_of(self._monitor))
+
+    @property
+    def pool_size(self) -> int:
+        """How many contexts it can make use of: some at first, others when they are replaced."""
+        return _POOL * self._size
+
+    @property
+    def has_contexts(self) -> bool:
+        """Whether it was given contexts."""
+        return bool(self._pool)
+
+    def stop(self, why: str = "") -> None:
+        """Measure nothing from now on; say why, if that is news."""
+        self._off = True
+        if why:
+            self.notices.warn_once(why)
+
+    def _restart(self) -> None:
+        self._off = False
+        self._failures = 0
+        self._reference: Reference | None = None
+        self._folder: ReferenceFolder | None = None
+        self._pace = Pace(self._every, self._max_share)
+
+    def _begin(self, step: int, known_until: int, folder: Path | None) -> None:
+        """Find the reference of a step of an earlier process, or make one."""
+        if _rank() != 0:
+            self.stop()
+            return
+        if self._model is None or not self._pool:
+            missing = "model" if self._model is None else "contexts"
+            self.stop(
+                f"the probe has no {missing}: kl_probe is not logged; give Probe({missing}=...)"
+            )
+            return
+        model = unwrapped(self._model)
+        if why := refusal(model):
+            self.stop(why)
+            return
+        self._instrument = Instrument(model, self._top_k, self._batch_size, self.notices.warn)
+        self._folder = ReferenceFolder(folder) if folder is not None else None
+        self._identity = self._fingerprint(model)
+        self._reference = self._found(known_until)
+        if self._reference is None:
+            if known_until > 0:
+                self.notices.warn(
+                    "the probe finds no start of this run beside its journal: kl_probe measures "
+                    f"from step {step} on"
+                )
+            self._reference = self._made(step)
+            self._save()
+
+    def _found(self, step: int) -> Reference | None:
+        if self._folder is None:
+            return None
+        found, problems = self._folder.load(step)
+        for problem in problems:
+            self.notices.warn(f"the probe's start in {self._folder.path}: {problem}")
+        if found is not None and found.identity != self._identity:
+            self.notices.warn("the probe's settings, contexts or model have changed")
+            return None
+        return found
+
+    def _made(self, step: int) -> Reference:
+        pool = self._pool[: self._size]
+        if self._completion_tokens:
+            contexts = self._instrument.complete(pool, self._completion_tokens, self._seed)
+        else:
+            contexts = [Context(tokens) for tokens in pool if len(tokens) > 1]
+        if not contexts:
+            raise ConfigError("Probe: every context is a single token; set completion_tokens")
+        kept, vocabulary = self._instrument.keep(contexts)
+        adapters = self._instrument.has_adapters
+        return Reference(step, kept, vocabulary, adapters, identity=self._identity)
+
+    def _values(self, step: int) -> dict[str, float] | None:
+        reference = self._reference
+        if reference is None:
+            return None
+        try:
+            told = self._totals(reference)
+            if self._is_refresh_due(step, reference):
+                self._refresh(step, reference, told)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            self._failed("memory", "the probe ran out of memory with a single context")
+            return None
+        means = [sum(values) / len(told) for values in zip(*told, strict=True)]
+        kl, entropy, changed = means
+        # A level that is carried over may be more than what a context has lost since.
+        kl, entropy = (0.0 if value < 0.0 else value for value in (kl, entropy))
+        changed = min(max(changed, 0.0), 1.0)
+        return dict(zip(PROBE, (kl, entropy, changed), strict=True))
+
+    def _totals(self, reference: Reference) -> list[Told]:
+        told = self._instrument.compare(reference.kept)
+        return [one + kept.offsets for one, kept in zip(told, reference.kept, strict=True)]
+
+    def _is_refresh_due(self, step: int, reference: Reference) -> bool:
+        if not (self._refresh_every and self._completion_tokens):
+            return False
+        return step >= reference.step + max(self._refresh_every, reference.step // _LONGER_BY)
+
+    def _refresh(self, step: int, reference: Reference, told: Sequence[Told]) -> None:
+        """Replace some contexts by what the policy writes now, at the level of those they replace.
+
+        A broken policy is left alone: it has nothing to say that is worth comparing with.
+        """
+        if not all(value - value == 0.0 for one in told for value in one):
+            return
+        size = len(reference.kept)
+        count = max(1, size // _REFRESHED_PART)
+        turns = range(reference.refreshed, reference.refreshed + count)
+        prompts = [self._pool[(size + turn) % len(self._pool)] for turn in turns]
+        contexts = self._instrument.complete(
+            prompts, self._completion_tokens or 0, self._seed + 1_000_003 * (step + 1)
+        )
+        new, _ = self._instrument.keep(contexts)
+        now = self._instrument.compare(new)
+        kept = list(reference.kept)
+        for turn, one, value in zip(turns, new, now, strict=True):
+            old = told[turn % size]
+            offsets = (old[0] - value[0], old[1] - value[1], old[2] - value[2])
+            kept[turn % size] = Kept(
+                one.context, one.top_ids, one.top_logps, one.rest_logp, offsets
+            )
+        self._reference = Reference(
+            step,
+            kept,
+            reference.vocabulary,
+            reference.adapters,
+            reference.refreshed + count,
+            self._identity,
+        )
+        self._save()
+
+    def _go_back(self, step: int) -> None:
+        """Take the reference of an earlier step: contexts were replaced since, which is undone."""
+        self._reference = self._found(step) or self._reference
+
+    def _save(self) -> None:
+        if self._folder is None or self._reference is None:
+            return
+        try:
+            self._folder.save(self._reference)
+        except OSError as error:
+            self.notices.warn_once(
+                f"the probe cannot write to {self._folder.path} ({error.strerror}): a run that is "
+                "resumed measures from where it is resumed"
+            )
+
+    def _fingerprint(self, model: Any) -> str:
+        weights = sum(weight.numel() for weight in model.parameters())
+        settings = (self._size, self._completion_tokens, self._top_k, self._seed)
+        made_from = (type(model).__name__, weights, settings, self._pool)
+        return hashlib.sha256(repr(made_from).encode()).hexdigest()
+
+    def _failed(self, place: str, message: str) -> None:
+        super()._failed(place, message)
+        self._failures += 1
+        if self._failures >= _MAX_FAILURES:
+            self.stop("the probe failed three times in a row and is off: kl_probe is not logged")
+
+
+def _folder_of(monitor: Monitor | None) -> Path | None:
+    return None if monitor is None else monitor.folder
+
+
+def _rank() -> int:
+    """Return the rank of this process: torch's if it is distributed, else the launcher's."""
+    import torch
+
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_rank())
+    rank = os.environ.get("RANK", "")
+    return int(rank) if rank.isdecimal() else 0
