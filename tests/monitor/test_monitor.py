@@ -219,7 +219,7 @@ def test_a_run_in_which_nothing_is_watched_does_not_look_healthy(
     _, warning, hint, end = capsys.readouterr().err.splitlines()
     said = f"klarm: WARNING: nothing is watched: {nothing} (`klarm docs metrics`"
     assert warning.startswith(said)
-    assert hint.endswith("no my/lk in what is logged, which metrics.kl names; did you mean my/kl?")
+    assert hint.endswith("metrics.kl names my/lk, which is not logged; did you mean my/kl?")
     assert end == f"klarm: run a ends after 30 steps: NOTHING WAS WATCHED: {nothing}"
 
 

@@ -112,7 +112,7 @@ def test_other_settings_mean_that_the_journal_is_read(capsys: pytest.CaptureFixt
     monitor.log(value(240), 240)
     said = capsys.readouterr().err
     assert said.count(SAID) == 1
-    assert "settings have changed" in said
+    assert "the settings or the version of klarm have changed" in said
     assert monitor.detectors[0]._seen == 241  # type: ignore[attr-defined]
 
 
