@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from klarm.incidents.checkpoints import Saved, can_be_loaded, is_there
+from klarm.incidents.checkpoints import Saved, can_be_loaded
 from klarm.incidents.numbers import counted, number
 from klarm.incidents.reasons import is_undone, metric_of, why
 from klarm.incidents.rules import IncidentRules
@@ -35,7 +35,6 @@ __all__ = [
     "headline",
     "incidents_in_sum",
     "is_alarm",
-    "is_there",
     "is_undone",
     "metric_of",
     "number",

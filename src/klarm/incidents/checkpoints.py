@@ -40,7 +40,7 @@ class Checkpoints:
         """
         kept = [saved for saved in self._saved if is_there(saved[1])]
         self._saved = deque([*kept, (step, path)], maxlen=_MAX_KEPT)
-        problem = problem_with(path)
+        problem = problem_with(path) if is_there(path) else ""  # else it may yet be written
         self._damaged = {known for known in self._damaged if problem_with(known)}
         if problem:
             self._damaged.add(path)

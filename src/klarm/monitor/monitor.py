@@ -24,7 +24,6 @@ from klarm.incidents import (
     can_be_loaded,
     counted,
     incidents_in_sum,
-    is_there,
 )
 from klarm.journal import (
     Bound,
@@ -187,7 +186,7 @@ class Monitor(ReportsFailures):
             problem = self._tracker.checkpoints.add(at, where)
             if not self._silent_because:
                 self._journal.record(Checkpoint(at, self._clock(), clean_line(where)))
-        if problem and is_there(where):  # else it may yet be written
+        if problem:
             self._say_once(
                 f"checkpoint {clean_line(where)} cannot be loaded ({clean_line(problem)}); "
                 "klarm does not suggest it as one to go back to",

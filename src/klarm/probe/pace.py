@@ -13,8 +13,8 @@ class Pace:
     >>> pace.is_due(step=1, now=10.0)
     True
     >>> pace.measured(step=1, began=10.0, ended=10.5)
-    >>> [pace.is_due(step, now=10.5 + 20.0 * (step - 1)) for step in range(2, 6)]
-    [False, False, True, True]
+    >>> [pace.is_due(step, now=10.5 + 20.0 * (step - 1)) for step in range(2, 7)]
+    [False, False, False, False, True]
     """
 
     def __init__(self, every: int, max_share: float | None) -> None:
@@ -42,9 +42,8 @@ class Pace:
         return step - self._last >= self._every and is_paid_for
 
     def measured(self, step: int, began: float, ended: float) -> None:
-        """Note what a measurement cost. It is paid for before there is another."""
+        """Note what a measurement cost. The first one is on credit, and paid back."""
         cost = max(ended - began, 0.0)
-        # The first one of a process warms up kernels and caches: it is no guide, and is not owed.
-        self._saved = self._saved - cost if self._last is not None else -cost
+        self._saved -= cost
         self._cost, self._last, self._since = cost, step, ended
         self.spent += cost
