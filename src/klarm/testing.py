@@ -1,8 +1,8 @@
 """Testing detectors and channels of your own: feed a series, get alerts; check the contract.
 
 >>> from klarm.detectors import KLExplosionDetector
->>> [alert.step for alert in alerts_of(KLExplosionDetector(), [0.020, 0.021] * 20 + [0.9])]
-[40]
+>>> alerts_of(KLExplosionDetector(), [0.020, 0.021] * 20 + [0.9])[0].step
+40
 """
 
 from __future__ import annotations
