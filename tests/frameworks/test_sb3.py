@@ -224,7 +224,9 @@ def test_off_policy_learning_is_watched_from_its_first_update(
     assert len(steps("dqn")) == model._n_updates == 50
     assert steps("dqn")[0] > 200  # type: ignore[operator]
     assert all("loss" in row for row in metrics("dqn"))
-    assert ", trust_region (kl_old), " in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "idle, not logged: kl, kl_old, " in said
+    assert "GRPO" not in said
 
 
 def test_a_run_that_cannot_be_recorded_goes_on(

@@ -111,7 +111,7 @@ def test_an_incident_is_an_alert_in_trackio() -> None:
     assert (opened["event"], resolved["event"]) == ("opened", "resolved")
     ((title, text, level, step),) = recorded("select title, text, level, step from alerts")
     assert title == "klarm: critical on kl (opened, incident 1)"
-    assert opened["recommendation"] in text
+    assert opened["remedy"] in text
     assert (level, step) == ("error", 7)
 
 

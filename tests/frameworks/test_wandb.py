@@ -159,7 +159,7 @@ def test_an_incident_is_an_alert_in_wandb() -> None:
     assert (opened["event"], resolved["event"]) == ("opened", "resolved")
     content = recorded()
     assert b"klarm: critical on kl (opened, incident 1)" in content
-    assert opened["recommendation"].encode() in content
+    assert opened["remedy"].encode() in content
     assert b"resolved" not in content
 
 

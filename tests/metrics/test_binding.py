@@ -155,8 +155,8 @@ def test_keys_that_are_no_text_are_left_out() -> None:
 def test_the_lines_name_the_key_or_the_reason() -> None:
     """What is watched, what is idle and why, what is off."""
 
-    def line(metrics: dict[str, object], **settings: bool) -> str:
-        binding = Binding()
+    def line(metrics: dict[str, object], framework: str = "", **settings: bool) -> str:
+        binding = Binding(framework)
         binding.read(metrics)
         return "\n".join(told([KLExplosionDetector(**settings)], binding))
 
@@ -165,6 +165,8 @@ def test_the_lines_name_the_key_or_the_reason() -> None:
     assert line({"kl": 0.1}, enabled=False) == "off (enabled: false): kl_explosion"
     assert "TRL's GRPO logs it only with beta > 0" in line({"loss": 0.1})
     assert "TRL's GRPO logs it only with beta > 0" in line({"kl": None, "twinkling": 1})
+    assert "KlarmCallback(probe=True) measures one" in line({"loss": 0.1}, "trl/GRPOConfig")
+    assert line({"loss": 0.1}, "sb3") == "idle, not logged: kl_explosion (kl)"
     assert "(train/approx_kl is another quantity: KL of the new policy to the one before" in line(
         {"train/approx_kl": 0.1}
     )

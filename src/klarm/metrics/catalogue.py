@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from klarm.metrics.frameworks import PREFIX, TELLING_KEYS, Row, tables
@@ -24,8 +25,9 @@ class Metric:
     # also known with `train/` before it; one that is clear only with it has it here. A star stands
     # for a part that the user names.
     keys: tuple[str, ...] = ()
-    # Why it may be missing, said to a user whose detector waits for it.
-    when_missing: str = ""
+    # Why it may be missing, by framework, for a user whose detector waits for it; "" is for a run
+    # whose framework is not known.
+    when_missing: Mapping[str, str] = field(default_factory=dict)
     # What it must not be taken for: other metrics that users call by the same word.
     unlike: tuple[str, ...] = ()
     # What to set when it has been exactly 0 from the start, where that means it is not measured.
@@ -52,7 +54,11 @@ METRICS: dict[str, Metric] = {
                 "train/kl_loss",
                 "kl_policy_base",
             ),
-            when_missing="TRL's GRPO logs it only with beta > 0, verl only with a KL penalty",
+            when_missing={
+                "": "TRL's GRPO logs it only with beta > 0, verl only with a KL penalty",
+                "trl": "GRPO logs it only with beta > 0; KlarmCallback(probe=True) measures one",
+                "verl": "it is logged only with a KL penalty",
+            },
             unlike=("kl_old", "kl_rollout"),
             when_zero="set the weight of the KL penalty above 0 (beta, kl_coef) or log no kl",
             target="reference",

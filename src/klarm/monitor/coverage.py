@@ -274,7 +274,8 @@ def _why_missing(metric: str, binding: Binding) -> str:
             f"{reason}; if {alike[0]} is {known.meaning}, log it as {metric} or set "
             f"{SECTION}.{metric}: {alike[0]}"
         )
-    return f"{reason} ({known.when_missing})" if known.when_missing else reason
+    why = known.when_missing.get(binding.framework.partition("/")[0])
+    return f"{reason} ({why})" if why else reason
 
 
 def _missing(metric: str) -> str:
