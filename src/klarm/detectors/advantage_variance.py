@@ -46,14 +46,14 @@ class AdvantageVarianceDetector(Detector):
     std_multiplier: float = setting(
         3.0, "warning above this many times the baseline's mean, critical above twice it", above=0
     )
-    rolling_window: int = setting(100, "how many values make the baseline", at_least=10)
+    rolling_window: int = setting(100, "number of values in the baseline", at_least=10)
     baseline_mode: str = setting(
         "rolling",
-        "rolling: the last values; frozen: the first ones for good, which catches slow growth",
+        "rolling: the latest values; frozen: always the first ones, which catches slow growth",
         choices=("rolling", "frozen"),
     )
     min_mean: float = setting(
-        0.01, "the least mean assumed, so that tiny advantages do not alarm at a whisper", above=0
+        0.01, "minimum mean; avoids alerts on tiny changes of tiny advantages", above=0
     )
 
     def _start(self) -> None:

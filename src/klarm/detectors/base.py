@@ -98,13 +98,15 @@ class Detector(ABC):
     # that an earlier version took are then left alone.
     state_version: ClassVar[int] = 1
 
-    enabled: bool = setting(True, "false switches this detector off")
-    warmup_steps: int = setting(20, "the first values, from which it only learns", at_least=0)
+    enabled: bool = setting(True, "false disables this detector")
+    warmup_steps: int = setting(
+        20, "number of first values that are learned from but never alerted on", at_least=0
+    )
     confirm_steps: int = setting(
-        0, "steps in alert that open an incident; 0: as set under incidents", at_least=0
+        0, "steps with an alert that open an incident; 0: as set under incidents", at_least=0
     )
     resolve_after: int = setting(
-        0, "quiet steps that resolve an incident; 0: as set under incidents", at_least=0
+        0, "steps without an alert that resolve an incident; 0: as set under incidents", at_least=0
     )
 
     def __init_subclass__(cls) -> None:

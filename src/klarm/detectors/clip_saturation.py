@@ -38,11 +38,13 @@ class ClipSaturationDetector(LazyScoreDetector):
         ),
     }
 
-    warmup_steps: int = setting(0, "the first values, from which it only learns", at_least=0)
+    warmup_steps: int = setting(
+        0, "number of first values that are learned from but never alerted on", at_least=0
+    )
     share: float = setting(
         0.2, "warning when the clipped share stays above this, critical above twice it", above=0
     )
-    consecutive_steps: int = setting(20, "for how many values in a row", at_least=1)
+    consecutive_steps: int = setting(20, "number of consecutive values above it", at_least=1)
 
     def _start(self) -> None:
         self._last: deque[float] = deque(maxlen=self.consecutive_steps)

@@ -60,20 +60,26 @@ class EntropyCollapseDetector(LazyScoreDetector):
     }
 
     floor_nats: float = setting(
-        0.05, "nearly deterministic below this entropy, nats per token", at_least=0
+        0.05,
+        "below this entropy, in nats per token, the policy is nearly deterministic",
+        at_least=0,
     )
     consecutive_steps: int = setting(
-        50, "values below the floor in a row that are critical; half of them warn", at_least=2
+        50,
+        "consecutive values below the floor that are critical; half as many are a warning",
+        at_least=2,
     )
     fall_fraction: float = setting(
         0.8, "warning when this share of the entropy is lost within fall_steps; 1: never", above=0
     )
     fall_nats: float = setting(
-        10.0, "the same, in nats, for a continuous policy, whose entropy goes below 0", above=0
+        10.0, "the same in nats, for continuous policies, whose entropy can be negative", above=0
     )
-    fall_steps: int = setting(100, "the steps within which such a fall is sudden", at_least=10)
+    fall_steps: int = setting(
+        100, "number of steps within which such a fall is sudden", at_least=10
+    )
     threshold: float = setting(
-        0.0, "warning below this entropy; 0: no such limit, for it differs by model", at_least=0
+        0.0, "warning below this entropy; 0: no limit, because levels differ by model", at_least=0
     )
 
     def _start(self) -> None:

@@ -48,6 +48,6 @@ class GradientNormSpikeDetector(ZScoreDetector):
 
     baseline_mode: str = setting(
         "frozen",
-        "frozen: the first values for good, which catches a lasting rise; rolling: the last ones",
+        "frozen: always the first values, which catches a lasting rise; rolling: the latest ones",
         choices=("rolling", "frozen"),
     )

@@ -57,14 +57,16 @@ class KLBudgetDetector(LazyScoreDetector):
         ),
     }
 
-    warmup_steps: int = setting(0, "the first values, from which it only learns", at_least=0)
+    warmup_steps: int = setting(
+        0, "number of first values that are learned from but never alerted on", at_least=0
+    )
     # With the spikes of a burst that other rules alarm about, five steps in alert are soon there.
     confirm_steps: int = setting(
-        10, "steps in alert that open an incident; 0: as set under incidents", at_least=0
+        10, "steps with an alert that open an incident; 0: as set under incidents", at_least=0
     )
     budget_nats: float = setting(
         1.0,
-        "warning when the median of five KLs is beyond this, up or down; critical beyond twice it",
+        "warning when the median of 5 KLs exceeds this in size; critical at twice the budget",
         above=0,
     )
 

@@ -46,13 +46,13 @@ class KLExplosionDetector(ZScoreDetector):
     # It marks spikes and, in a healthy take-off, whole rows of them: what lasts is for detectors
     # that know growth, and this rule alone opens an incident only after long.
     confirm_steps: int = setting(
-        50, "steps in alert that open an incident; 0: as set under incidents", at_least=0
+        50, "steps with an alert that open an incident; 0: as set under incidents", at_least=0
     )
     excusable: bool = setting(
-        True, "whether an alert opens no incident while other signals explain it"
+        True, "whether other signals may explain an alert, so that it opens no incident"
     )
     clip_region: float = setting(
-        0.2, "the PPO clip range of the run, shown in alerts for context", above=0
+        0.2, "PPO clip range of the run, shown in alerts for context", above=0
     )
 
     @property

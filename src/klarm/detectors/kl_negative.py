@@ -45,9 +45,11 @@ class KLNegativeDetector(Detector):
         ),
     }
 
-    warmup_steps: int = setting(0, "the first values, from which it only learns", at_least=0)
-    limit_nats: float = setting(0.1, "warning when KL stays below minus this", above=0)
-    recent_steps: int = setting(20, "how many values the median is taken over", at_least=5)
+    warmup_steps: int = setting(
+        0, "number of first values that are learned from but never alerted on", at_least=0
+    )
+    limit_nats: float = setting(0.1, "warning when KL stays below the negative of this", above=0)
+    recent_steps: int = setting(20, "number of values in the median", at_least=5)
 
     def _start(self) -> None:
         self._last: deque[float] = deque(maxlen=self.recent_steps)

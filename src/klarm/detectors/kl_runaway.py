@@ -86,14 +86,16 @@ class KLRunawayDetector(Detector):
         ),
     }
 
-    warmup_steps: int = setting(10, "the first values, from which it only learns", at_least=0)
-    memory_steps: int = setting(300, "how many steps the forecast looks back", at_least=10)
+    warmup_steps: int = setting(
+        10, "number of first values that are learned from but never alerted on", at_least=0
+    )
+    memory_steps: int = setting(300, "number of steps that the forecast remembers", at_least=10)
     allowance: float = setting(1.1, "tolerance above the forecast, in noise units", above=0)
     patience: float = setting(
         5.0, "noise units above the allowance that add up to a warning", above=0
     )
     drift_factor: float = setting(
-        1.7, "unexpected rise since half-way through the run that is a warning", above=1
+        1.7, "unexpected growth factor since the middle of the run that is a warning", above=1
     )
 
     def _start(self) -> None:

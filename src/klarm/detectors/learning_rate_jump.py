@@ -55,12 +55,16 @@ class LearningRateJumpDetector(Detector):
         ),
     }
 
-    warmup_steps: int = setting(10, "the first values, from which it only learns", at_least=0)
+    warmup_steps: int = setting(
+        10, "number of first values that are learned from but never alerted on", at_least=0
+    )
     factor: float = setting(
-        5.0, "warning when the learning rate is this many times the highest before", above=1
+        5.0, "warning when the learning rate is this many times its highest earlier value", above=1
     )
     watch_steps: int = setting(
-        50, "how many values after a jump it looks for what gives way", at_least=1
+        50,
+        "number of values after a jump in which other metrics are watched for damage",
+        at_least=1,
     )
 
     def _start(self) -> None:

@@ -46,7 +46,7 @@ class LengthBlowupDetector(LazyScoreDetector):
 
     growth: float = setting(
         3.0,
-        "warning when completions are this many times as long as at first, critical at 1.5 times",
+        "warning at this many times the length of the first completions; critical at 1.5 times it",
         above=1,
     )
     truncated_rise: float = setting(
@@ -54,7 +54,7 @@ class LengthBlowupDetector(LazyScoreDetector):
         "warning when the truncated share is up by this much, critical at 1.5 times it",
         above=0,
     )
-    recent_steps: int = setting(20, "how many values each median is taken over", at_least=5)
+    recent_steps: int = setting(20, "number of values in each median", at_least=5)
 
     def _start(self) -> None:
         size = self.recent_steps

@@ -45,14 +45,16 @@ class LossExplosionDetector(LazyScoreDetector):
         ),
     }
 
-    warmup_steps: int = setting(0, "the first values, from which it only learns", at_least=0)
+    warmup_steps: int = setting(
+        0, "number of first values that are learned from but never alerted on", at_least=0
+    )
     factor: float = setting(
         10.0,
         "warning above this many times the largest of the last fifty losses before, critical at "
         "ten times that",
         above=1,
     )
-    least_loss: float = setting(1.0, "a smaller loss than this has not exploded", above=0)
+    least_loss: float = setting(1.0, "losses below this never count as exploded", above=0)
 
     def _start(self) -> None:
         # The sizes of the last losses, the latest five and those before them.

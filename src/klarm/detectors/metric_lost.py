@@ -60,9 +60,11 @@ class MetricLostDetector(Detector):
     }
 
     warmup_steps: int = setting(
-        5, "how often a metric must have been there before it can be missed", at_least=0
+        5, "number of times a metric must have been logged before it can be missed", at_least=0
     )
-    missing_steps: int = setting(50, "warning when it is gone or stuck for so long", at_least=2)
+    missing_steps: int = setting(
+        50, "warning when a metric is missing or stuck for this many steps", at_least=2
+    )
 
     def _start(self) -> None:
         self._steps = 0

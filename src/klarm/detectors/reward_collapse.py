@@ -63,18 +63,16 @@ class RewardCollapseDetector(Detector):
         ),
     }
 
-    warmup_steps: int = setting(0, "the first values, from which it only learns", at_least=0)
-    collapse_steps: int = setting(20, "how many values a fall must last", at_least=5)
-    before_steps: int = setting(50, "how many values before it are compared with", at_least=10)
-    lost_share: float = setting(
-        0.4, "how much of the range reward has covered must be lost", above=0
+    warmup_steps: int = setting(
+        0, "number of first values that are learned from but never alerted on", at_least=0
     )
+    collapse_steps: int = setting(20, "number of values that a fall must last", at_least=5)
+    before_steps: int = setting(50, "number of values before the fall to compare with", at_least=10)
+    lost_share: float = setting(0.4, "share of the range covered so far that must be lost", above=0)
     slow_share: float = setting(
-        0.6, "how much of what was learnt must be lost little by little, since the best", above=0
+        0.6, "share of the learned reward that must be lost gradually since the best level", above=0
     )
-    noise_units: float = setting(
-        4.0, "how far reward must fall, in standard deviations of its noise", above=0
-    )
+    noise_units: float = setting(4.0, "minimum fall, in standard deviations of the noise", above=0)
 
     def _start(self) -> None:
         self._values: deque[float] = deque(maxlen=self.collapse_steps + self.before_steps)

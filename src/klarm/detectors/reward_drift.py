@@ -68,15 +68,15 @@ class RewardDriftDetector(Detector):
         "critical": "Stop the run and look at where the reward comes from.",
     }
 
-    drift_steps: int = setting(100, "how many values a drift must last", at_least=20)
+    drift_steps: int = setting(100, "number of values that a drift must last", at_least=20)
     noise_units: float = setting(
-        1.0, "how far a metric must move, in standard deviations of its noise", above=0
+        1.0, "minimum movement of a metric, in standard deviations of its noise", above=0
     )
     length_factor: float = setting(
-        3.0, "a length that has grown this many times runs away", at_least=1
+        3.0, "growth factor at which a length counts as running away", at_least=1
     )
     entropy_share: float = setting(
-        0.3, "an entropy that has fallen to this share of itself collapses", above=0
+        0.3, "share of its earlier level at which entropy counts as collapsed", above=0
     )
 
     def _start(self) -> None:

@@ -52,20 +52,22 @@ class RewardHackingDetector(Detector):
     }
     fewest_values: ClassVar[int] = 10
 
-    warmup_steps: int = setting(50, "the first values, from which it only learns", at_least=0)
-    baseline_window: int = setting(
-        100, "how many of the first values make the baseline", at_least=10
+    warmup_steps: int = setting(
+        50, "number of first values that are learned from but never alerted on", at_least=0
     )
+    baseline_window: int = setting(100, "number of first values in the baseline", at_least=10)
     variance_multiplier: float = setting(
         3.0,
         "warning above this many times the baseline's mean variance, critical above twice it",
         above=0,
     )
     min_variance: float = setting(
-        1e-3, "the least baseline assumed, so that equal rewards do not alarm at a whisper", above=0
+        1e-3, "minimum baseline; avoids alerts on tiny changes of nearly equal rewards", above=0
     )
     dip_significance: float = setting(
-        0.05, "a step's rewards are bimodal when the dip test's p is below this", above=0
+        0.05,
+        "the rewards of a step are bimodal if the p-value of the dip test is below this",
+        above=0,
     )
 
     def _start(self) -> None:

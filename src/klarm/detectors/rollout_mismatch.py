@@ -41,13 +41,13 @@ class RolloutMismatchDetector(Detector):
         ),
     }
 
-    floor_nats: float = setting(0.02, "a gap below this is never alarmed about", above=0)
+    floor_nats: float = setting(0.02, "gaps below this never raise an alert", above=0)
     growth: float = setting(
         5.0,
-        "warning when the gap is above this many times its first level, critical at thrice that",
+        "warning above this many times the first level of the gap; critical at three times that",
         above=1,
     )
-    recent_steps: int = setting(10, "how many values the recent median is taken over", at_least=1)
+    recent_steps: int = setting(10, "number of values in the recent median", at_least=1)
 
     def _start(self) -> None:
         self._last = SlidingMedian(self.recent_steps)

@@ -46,10 +46,12 @@ class TrustRegionDetector(Detector):
         ),
     }
 
-    warmup_steps: int = setting(0, "the first values, from which it only learns", at_least=0)
+    warmup_steps: int = setting(
+        0, "number of first values that are learned from but never alerted on", at_least=0
+    )
     max_step_nats: float = setting(
         0.1,
-        "warning when an update moves further than this, critical when the median of three does",
+        "warning when one update exceeds this; critical when the median of three does",
         above=0,
     )
 

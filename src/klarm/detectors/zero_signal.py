@@ -41,12 +41,14 @@ class ZeroSignalDetector(Detector):
         ),
     }
 
-    share: float = setting(0.5, "warning while more of the groups than this are equal", above=0)
+    share: float = setting(
+        0.5, "warning while more than this share of the groups has equal rewards", above=0
+    )
     critical_share: float = setting(
-        0.75, "critical while more of the groups than this are equal", above=0
+        0.75, "critical while more than this share of the groups has equal rewards", above=0
     )
     consecutive_steps: int = setting(
-        20, "how many steps in a row the share must be above", at_least=1
+        20, "number of consecutive steps that the share must be exceeded", at_least=1
     )
 
     def _start(self) -> None:

@@ -39,14 +39,14 @@ class ZScoreDetector(Detector):
     sigma_multiplier: float = setting(
         3.0, "warning above this many standard deviations, critical above 1.5 times it", above=0
     )
-    rolling_window: int = setting(100, "how many values make the baseline", at_least=10)
+    rolling_window: int = setting(100, "number of values in the baseline", at_least=10)
     baseline_mode: str = setting(
         "rolling",
-        "rolling: the last values; frozen: the first ones for good, which catches slow drift",
+        "rolling: the latest values; frozen: always the first ones, which catches slow drift",
         choices=("rolling", "frozen"),
     )
     min_std: float = setting(
-        1e-4, "the least spread assumed, so that a flat line does not alarm at a whisper", above=0
+        1e-4, "minimum standard deviation; avoids alerts on tiny changes in a flat series", above=0
     )
 
     def _start(self) -> None:

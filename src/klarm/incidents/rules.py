@@ -14,18 +14,22 @@ class IncidentRules:
     A row of a signal is a step at which one of its detectors had something to look at.
     """
 
-    confirm_steps: int = setting(5, "rows in alert, in a row, that open an incident", at_least=1)
+    confirm_steps: int = setting(
+        5, "consecutive rows with an alert that open an incident", at_least=1
+    )
     resolve_after: int = setting(
-        20, "quiet rows, in a row, after which it is resolved or has settled", at_least=1
+        20, "consecutive rows without an alert that resolve or settle an incident", at_least=1
     )
     accept_after: int = setting(
-        200, "quiet rows after which a settled level is accepted as normal", at_least=1
+        200, "rows without an alert after which a settled level is accepted as normal", at_least=1
     )
     reopen_within: int = setting(
-        100, "rows after its recovery within which the same incident reopens", at_least=0
+        100,
+        "an incident that returns within this many rows of its recovery is reopened",
+        at_least=0,
     )
     reopen_limit: int = setting(
-        2, "reopenings after which it takes reopen_within quiet rows to resolve", at_least=0
+        2, "number of reopenings after which resolving takes reopen_within quiet rows", at_least=0
     )
     reopen_factor: float = setting(
         3.0, "times its earlier peak at which a reopening notifies people", above=1
