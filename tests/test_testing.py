@@ -76,7 +76,7 @@ class Nameless(PassRateDetector):
         (Remembering, "remembers something across a reset"),
         (Growing, "its state grows with every step"),
         (Overflowing, "is NaN"),
-        (Nervous, "a constant of 0.07 is alarmed about: Something"),
+        (Nervous, "a constant of 0.07 raises an alert: Something"),
         (Nameless, "must be in lower case with single underscores"),
     ],
 )
@@ -111,6 +111,7 @@ def test_a_good_detector_passes() -> None:
     """Klarm's own and another."""
     check_detector(KLExplosionDetector)
     check_detector(lambda: Steady(floor=0.01))
+    check_detector(lambda: Steady(floor=0.1), level=0.5)
 
 
 def test_a_channel_is_tried_with_an_example() -> None:

@@ -254,3 +254,19 @@ def test_a_replay_that_watched_nothing_is_no_all_clear() -> None:
         assert "nothing in blind.csv could be watched; it holds KL_div" in done.stderr
         assert "no incident" not in done.stdout + done.stderr
     assert json.loads(done.stdout)["watched"] == []
+
+
+def test_a_mapped_column_that_is_not_there_is_an_error() -> None:
+    """A check in CI would pass otherwise, with KL unwatched."""
+    Path("log.csv").write_text(table("step", "KL_div", "kl_old"))
+    done = run("replay", "log.csv", "--map", "kl=KL_dif", "--fail-on", "critical")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--map: log.csv has no column KL_dif for kl; did you mean KL_div?" in done.stderr
+
+
+def test_stdin_may_be_compressed() -> None:
+    """As in `zcat`'s absence: `klarm replay - < log.csv.gz`."""
+    packed = gzip.compress(table("step", "kl").encode())
+    assert incident_steps("-", given=packed) == [1000]
+    done = run("replay", "-", given=packed[:-40])
+    assert "stdin is damaged or not complete" in done.stderr

@@ -105,3 +105,12 @@ def test_a_name_commands_no_terminal() -> None:
     shown = runs().stdout
     assert "\x1b" not in shown
     assert "a\\x1b[2Jb" in shown
+
+
+@pytest.mark.parametrize("arguments", [["runs"], ["show", "a"], ["prune"]])
+def test_a_section_that_only_the_script_knows_is_left_alone(arguments: list[str]) -> None:
+    """A detector of its own has one; the commands do not load the script."""
+    record("a", [0.5] * 20)
+    Path("klarm.yaml").write_text("pass_rate_floor: {floor: 0.3}\n")
+    done = CliRunner().invoke(command, arguments)
+    assert done.exit_code == 0, done.output

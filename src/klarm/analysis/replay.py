@@ -50,6 +50,7 @@ class Replay:
     watched: list[str]  # detectors
     idle: dict[str, str]  # detectors and why
     names: list[str]  # of the metrics in the log
+    keys: dict[str, str]  # the column that each metric was read from
     unknown: str  # what to say of a log in which nothing is known; empty if something is
 
 
@@ -119,6 +120,7 @@ def replay(
         watched=[d.name for d in detectors if d.name not in resting] if judging else [],
         idle=resting,
         names=binding.names(),
+        keys=dict(binding.keys),
         unknown="" if judging else unknown_columns(binding),
     )
 

@@ -78,7 +78,7 @@ def complete_run(_: click.Context, __: click.Parameter, incomplete: str) -> list
     from klarm.settings import ConfigError
 
     try:
-        folders = runs_in(Path(load().dir).expanduser())
+        folders = runs_in(Path(load(lenient=True).dir).expanduser())
     except (ConfigError, OSError):
         return []
     return [folder.name for folder in folders if folder.name.startswith(incomplete)]

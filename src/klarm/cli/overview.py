@@ -44,7 +44,7 @@ def runs(directory: Path | None, form: str, config_file: Path | None) -> None:
 
     The worst come first: those with an open critical incident, then with a warning.
     """
-    place = directory or Path(load(config_file).dir).expanduser()
+    place = directory or Path(load(config_file, lenient=True).dir).expanduser()
     folders = runs_in(place)
     if directory is not None and not folders:
         raise click.ClickException(f"there is no run in {directory}")

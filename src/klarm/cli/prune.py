@@ -54,7 +54,7 @@ def prune(directory: Path | None, older_than: str, yes: bool, config_file: Path 
     what else lies in a run's folder.
     """
     now = time.time()
-    place = directory or Path(load(config_file).dir).expanduser()
+    place = directory or Path(load(config_file, lenient=True).dir).expanduser()
     before = now - _seconds(older_than)
     old = _old_runs(place, before)
     if not old:

@@ -39,7 +39,7 @@ def show(run: str | None, incident: str | None, config_file: Path | None) -> Non
 
     INCIDENT is a number within the run or an id, as `klarm incidents` lists them.
     """
-    settings = load(config_file)
+    settings = load(config_file, lenient=True)
     folder = find_run(run, settings)
     started(folder)  # which says that a file is no journal
     if incident is None:

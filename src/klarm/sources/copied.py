@@ -58,7 +58,15 @@ def plain_log(
             return text.replace(str(copy), name)
 
         try:
-            ended = _copied_stdin(copy, growing) if from_stdin else _unpacked(log, copy, say)
+            if from_stdin:
+                ended = _copied_stdin(copy, growing)
+                if not growing and is_compressed(copy):
+                    packed = copy.rename(copy.with_name("packed"))
+                    ended = _unpacked(
+                        packed, copy, lambda text: say(text.replace(str(packed), name))
+                    )
+            else:
+                ended = _unpacked(log, copy, say)
             yield PlainLog(copy, lambda message: say(named(message)), ended)
         except SourceError as error:
             raise SourceError(named(str(error))) from None
@@ -98,7 +106,8 @@ def _copied_stdin(copy: Path, growing: bool) -> Callable[[], bool]:
                 while piece := os.read(sys.stdin.fileno(), _PIECE):
                     _write(plain, piece)
                     last = piece
-                if not last.endswith(b"\n"):  # the last line is whole
+                # The last line is whole; compressed logs have no lines.
+                if not last.endswith(b"\n") and (growing or not is_compressed(copy)):
                     _write(plain, b"\n")
         finally:
             done.set()
