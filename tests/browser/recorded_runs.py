@@ -66,6 +66,7 @@ class RecordedRun:
             if checkpoints is not None and step % every == 0:
                 place = checkpoints / f"checkpoint-{step}"
                 place.mkdir(parents=True, exist_ok=True)
+                (place / "state").touch()
                 self.monitor.checkpoint(step, place)
 
     def finish(self) -> None:
