@@ -33,6 +33,13 @@ def event(kind: EventKind, id_: str = "k1", checkpoint: Path | None = None) -> E
     )
 
 
+def happens(kept: KeptCheckpoints, *events: Event) -> None:
+    """Have a step bring events, and what follows from them."""
+    for one in events:
+        kept.on_event(one)
+    kept.catch_up()
+
+
 def saved(step: int) -> Path:
     """Save as a Hugging Face trainer does."""
     folder = Path(f"out/checkpoint-{step}")
@@ -45,14 +52,14 @@ def saved(step: int) -> Path:
 def test_it_is_put_back_after_each_save_until_the_incident_is_over() -> None:
     """Then it is the trainer's again, and nothing of ours is left."""
     kept, good = KeptCheckpoints(Path("out"), print), saved(10)
-    kept.on_event(event("opened", checkpoint=good))
+    happens(kept, event("opened", checkpoint=good))
     for step in (20, 30):
         saved(step)
         shutil.rmtree(good)
         kept.restore()
         assert (good / "model.bin").read_bytes() == WEIGHTS
         assert (good / "shards/0.bin").read_bytes() == WEIGHTS
-    kept.on_event(event("resolved"))
+    happens(kept, event("resolved"))
     assert good.is_dir()
     assert not (Path("out") / FOLDER).exists()
     shutil.rmtree(good)
@@ -63,22 +70,22 @@ def test_it_is_put_back_after_each_save_until_the_incident_is_over() -> None:
 def test_it_costs_no_space() -> None:
     """Files are linked, not copied."""
     kept, good = KeptCheckpoints(Path("out"), print), saved(10)
-    kept.on_event(event("opened", checkpoint=good))
+    happens(kept, event("opened", checkpoint=good))
     assert (good / "model.bin").stat().st_nlink == 2
 
 
 def test_a_trainer_never_takes_it_for_a_checkpoint_of_its_own() -> None:
     """Trainers rotate what is called checkpoint-*, in their own folder only."""
     kept = KeptCheckpoints(Path("out"), print)
-    kept.on_event(event("opened", checkpoint=saved(10)))
+    happens(kept, event("opened", checkpoint=saved(10)))
     assert [path.name for path in Path("out").glob("checkpoint-*")] == ["checkpoint-10"]
 
 
 def test_a_new_process_keeps_what_open_incidents_need() -> None:
     """And lets go of the rest: the incident may have ended meanwhile."""
     kept = KeptCheckpoints(Path("out"), print)
-    kept.on_event(event("opened", "open", saved(10)))
-    kept.on_event(event("opened", "over", saved(20)))
+    happens(kept, event("opened", "open", saved(10)))
+    happens(kept, event("opened", "over", saved(20)))
     again = KeptCheckpoints(Path("out"), print)
     again.take_up({"open"})
     for step in (10, 20):
@@ -96,7 +103,7 @@ def test_where_files_cannot_be_linked_it_says_what_to_do(monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "link", refuse)
     said: list[str] = []
     kept, good = KeptCheckpoints(Path("out"), said.append), saved(10)
-    kept.on_event(event("opened", checkpoint=good))
+    happens(kept, event("opened", checkpoint=good))
     (line,) = said
     assert "cannot be kept" in line
     assert "Copy it if you want to go back to it." in line
@@ -108,7 +115,7 @@ def test_what_is_saved_elsewhere_is_left_alone() -> None:
     said: list[str] = []
     kept = KeptCheckpoints(Path("out"), said.append)
     for place in (None, Path("elsewhere/checkpoint-10"), Path("out/checkpoint-99")):
-        kept.on_event(event("opened", checkpoint=place))
+        happens(kept, event("opened", checkpoint=place))
     kept.restore()
     assert said == []
     assert not Path("out").exists()

@@ -27,7 +27,7 @@ _WHERE_TO_LOOK: Mapping[tuple[str, ...], str] = {
     ("kl", "kl_old", "kl_rollout"): (
         "Stop the run and look at how KL is estimated: log-ratios that are exponentiated before "
         "they are clamped, or probabilities of 0. Go back to the last good checkpoint: if KL is "
-        "part of the loss or the reward, it has spoilt the updates."
+        "part of the loss or the reward, it has corrupted the updates."
     ),
     ("reward", "reward_std", "reward_dip_p", "advantage_std"): (
         "Stop the run and look at the reward function: a division by 0, a logarithm of 0, an "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from klarm.incidents.checkpoints import Saved, can_be_loaded
+from klarm.incidents.checkpoints import Saved, can_be_loaded, damage_of
 from klarm.incidents.numbers import counted, number
 from klarm.incidents.reasons import is_undone, metric_of, why
 from klarm.incidents.rules import IncidentRules
@@ -29,6 +29,7 @@ __all__ = [
     "advice",
     "can_be_loaded",
     "counted",
+    "damage_of",
     "event_panel",
     "event_paragraphs",
     "event_text",

@@ -31,8 +31,8 @@ class Checkpoints:
         """Take over the checkpoints that an earlier process noted."""
         self._saved = deque(saved, maxlen=_MAX_KEPT)
 
-    def add(self, step: int, path: str) -> str:
-        """Note a checkpoint; return why it cannot be loaded, or an empty string.
+    def add(self, step: int, path: str, *, damaged: bool = False) -> None:
+        """Note a checkpoint, and whether it cannot be loaded.
 
         Earlier ones that are deleted by now are forgotten: trainers keep the last few. Damaged ones
         are looked at again, because some trainers go on writing in the background. This reads from
@@ -40,11 +40,9 @@ class Checkpoints:
         """
         kept = [saved for saved in self._saved if is_there(saved[1])]
         self._saved = deque([*kept, (step, path)], maxlen=_MAX_KEPT)
-        problem = problem_with(path) if is_there(path) else ""  # else it may yet be written
         self._damaged = {known for known in self._damaged if problem_with(known)}
-        if problem:
+        if damaged:
             self._damaged.add(path)
-        return problem
 
     def go_back_to(self, step: int) -> None:
         """Forget those that no longer count when training goes on at a step."""
@@ -77,6 +75,11 @@ def is_there(path: str) -> bool:
         return Path(path).exists() or not Path(path).parent.is_dir()
     except (OSError, ValueError):
         return True
+
+
+def damage_of(path: str) -> str:
+    """Return what is wrong with a checkpoint. One that is not there may yet be written."""
+    return problem_with(path) if is_there(path) else ""
 
 
 def can_be_loaded(path: str) -> bool:

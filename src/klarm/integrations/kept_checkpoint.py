@@ -25,6 +25,7 @@ class KeptCheckpoints:
     def __init__(self, output: Path, say: Callable[[str], object]) -> None:
         self._folder = output.absolute() / FOLDER
         self._say = say
+        self._events: list[Event] = []  # that have yet to be acted upon
 
     def take_up(self, open_incidents: Collection[str]) -> None:
         """Go on from an earlier process: let go of what its incidents no longer need."""
@@ -33,11 +34,17 @@ class KeptCheckpoints:
                 self._release(kept.name)
 
     def on_event(self, event: Event) -> None:
-        """Keep what an incident names as it opens; let go of it when the incident is over."""
-        if event.event == "resolved":
-            self._release(event.id)
-        elif event.checkpoint:
-            self._keep(event.id, Path(event.checkpoint))
+        """Note an event. It happens within `log`, which must not wait for links to be made."""
+        self._events.append(event)
+
+    def catch_up(self) -> None:
+        """Keep what incidents name as they open; let go of it when they are over."""
+        events, self._events = self._events, []
+        for event in events:
+            if event.event == "resolved":
+                self._release(event.id)
+            elif event.checkpoint:
+                self._keep(event.id, Path(event.checkpoint))
 
     def restore(self) -> None:
         """Put back what the trainer has deleted. For use after each of its saves."""

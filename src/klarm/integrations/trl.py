@@ -110,7 +110,8 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
         if state.is_world_process_zero:
             self._kept = KeptCheckpoints(Path(args.output_dir), monitor.say)
             self._kept.take_up({incident.id for incident in monitor.incidents if incident.is_open})
-            monitor.on_event.append(self._kept.on_event)
+            if args.save_total_limit:  # else the trainer deletes nothing
+                monitor.on_event.append(self._kept.on_event)
         if getattr(args, "beta", None) == 0 and self.probe is None:
             monitor.say(
                 f"there is no KL to watch: beta is 0 in {type(args).__name__}, so the trainer has "
@@ -186,6 +187,8 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
                 state.log_history[-1].update(probed[1])  # a resumed run finds it in its checkpoint
         if self.monitor is not None:
             self.monitor.log(metrics, state.global_step)
+        if self._kept is not None:  # before the save that may follow
+            self._kept.catch_up()
         if self._judge is not None and self._judge is not self.monitor:
             for name in PROBE:
                 metrics.pop(name, None)

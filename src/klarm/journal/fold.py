@@ -200,27 +200,16 @@ class Fold:
         This is the fast path for nearly all lines of a long run. It stops before the first line
         that needs a closer look.
         """
-        last, in_order, count = self.last_step, True, 0
-        steps, digits = 0, len(_STEP)
+        digits, count = len(_STEP), 0
         for line in itertools.islice(lines, at, None):
             if not line.startswith(_STEP) or not is_whole(line):
                 break
             number = line[digits : line.find(b",", digits)]
             if not number.isdigit():
                 break
-            step = int(number)
-            if step != last:
-                if last is None:
-                    self.first_step = step
-                elif step < last:
-                    in_order = False
-                steps += 1
-                last = step
+            self._add_step(int(number))
             count += 1
         if count:
-            self.last_step, self.finished = last, False
-            self.steps += steps
-            self._in_order &= in_order
             self._verifier.skip(count)
         return count
 

@@ -23,6 +23,7 @@ from klarm.incidents import (
     Saved,
     can_be_loaded,
     counted,
+    damage_of,
     incidents_in_sum,
 )
 from klarm.journal import (
@@ -182,8 +183,9 @@ class Monitor(ReportsFailures):
             wrong = f"step {described(step)}" if at is None else f"path {described(path)}"
             self._say_once(f"checkpoint was called with {wrong}: it is ignored", "a checkpoint")
             return
+        problem = damage_of(where)  # reads the disk: `log` of another thread does not wait for it
         with self._lock:
-            problem = self._tracker.checkpoints.add(at, where)
+            self._tracker.checkpoints.add(at, where, damaged=bool(problem))
             if not self._silent_because:
                 self._journal.record(Checkpoint(at, self._clock(), clean_line(where)))
         if problem:

@@ -148,7 +148,7 @@ function Head({ incident, silence }: { incident: IncidentDetail; silence: Silenc
 
 function Diagnosis({ incident }: { incident: IncidentDetail }) {
   const { advice, diagnosis, checkpoint } = incident;
-  const [first, ...rest] = advice;
+  const [first] = advice;
   return (
     <Section title={first ? "What to do first" : "What it was"} class={first ? "todo" : ""}>
       {first ? <p class="first">{first}</p> : <p>{incident.why}</p>}
@@ -169,11 +169,6 @@ function Diagnosis({ incident }: { incident: IncidentDetail }) {
           {/[.!?]$/.test(diagnosis.cause) ? "" : "."}
         </p>
       )}
-      {rest.map((text) => (
-        <p key={text} class="muted">
-          In general: {text}
-        </p>
-      ))}
     </Section>
   );
 }
