@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import threading
 import time
 import weakref
@@ -24,7 +23,6 @@ from klarm.incidents import (
     can_be_loaded,
     counted,
     damage_of,
-    incidents_in_sum,
 )
 from klarm.journal import (
     Bound,
@@ -48,9 +46,10 @@ from klarm.monitor.command_watch import CommandWatch
 from klarm.monitor.coverage import BindingReport, nothing_known, watched
 from klarm.monitor.evaluator import Evaluator
 from klarm.monitor.first_alerts import FirstAlerts
+from klarm.monitor.late_rows import LateRows
 from klarm.monitor.resume import Past
 from klarm.monitor.steps import Timeline, whole_step
-from klarm.notebook import html_table
+from klarm.monitor.summary import alerts_in_sum, incidents_and_where, notebook_table
 from klarm.notices import ReportsFailures
 from klarm.snapshots import EVERY_ROWS
 from klarm.text import MAX_LINE, clean_line, described
@@ -95,7 +94,6 @@ class Monitor(ReportsFailures):
         self.binding = Binding(
             framework, user_keys, of_journal=of_journal, own_metrics=metrics - METRICS.keys()
         )
-        self._metrics = metrics
         self.alert_counts = {"warning": 0, "critical": 0}
         # Called with every event after the journal has it, on the training thread, so these
         # functions must not block.
@@ -116,6 +114,7 @@ class Monitor(ReportsFailures):
         self._clock = clock
         self._lock = threading.RLock()
         self._timeline = Timeline(metrics)
+        self._late_rows = LateRows(self._timeline, self._evaluator, metrics)
         self._report: BindingReport | None = BindingReport(
             self.detectors, self.binding, self._console.say
         )
@@ -292,10 +291,11 @@ class Monitor(ReportsFailures):
             self._past.close(max(0.0, ends_at - time.monotonic()))
             self.notices.finish()
             if any(self.alert_counts.values()):
-                self._console.say(self._alerts_in_sum())
+                self._console.say(alerts_in_sum(self.alert_counts, self.folder))
+            nothing = self._nothing_was_watched()
             self._console.say(
                 f"run {self.run} ends after {counted(steps, 'step')}{self._since}: "
-                f"{self._summary()}"
+                f"{nothing or incidents_and_where(self.incidents, self.folder)}"
             )
         finally:
             self._lock.release()
@@ -309,18 +309,10 @@ class Monitor(ReportsFailures):
     @never_raises(str)
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
-        rows = [("steps", f"{self.steps_logged} in this process"), ("state", self._in_words())]
-        for known in self.incidents:
-            if known.opened is not None:
-                until = "now" if known.ended is None else str(known.ended)
-                told = f"{known.signal} {known.severity}, steps {known.started} to {until}"
-                rows.append((f"incident {known.number}", f"{told}: {known.worst.message}"))
-        return html_table(f"klarm run {self.run}", rows)
-
-    def _in_words(self) -> str:
+        state = "recorded" if self.recorded else "watched, not recorded"
         if self._silent_because:
-            return "finished" if self._silent_because == _AFTER_FINISH else self._silent_because
-        return "recorded" if self.recorded else "watched, not recorded"
+            state = "finished" if self._silent_because == _AFTER_FINISH else self._silent_because
+        return notebook_table(self.run, self.steps_logged, state, self.incidents)
 
     @property
     def incidents(self) -> list[Incident]:
@@ -367,7 +359,8 @@ class Monitor(ReportsFailures):
         if late is not None:
             row = self._late_again(at, values, late)
         elif is_back:
-            row, repeats = self._late(at, values)
+            if not self._timeline.from_earlier_process:
+                row, repeats = self._late_rows.place(at, values)
             if row is None:
                 self._resume(at)
             elif not row.values:
@@ -403,27 +396,6 @@ class Monitor(ReportsFailures):
         if not self._until_snapshot:
             self._take_snapshot()
         return alerts
-
-    def _late(
-        self, step: int, values: Mapping[str, float]
-    ) -> tuple[LateRow | None, Mapping[str, float]]:
-        """Return the late row of an earlier step, and the values that only repeat its record.
-
-        The row is None if training was rolled back to that step. In that case, a metric that is
-        judged was logged at that step or later already, and now has another value.
-        """
-        timeline, had = self._timeline, self._tracker.recent.had
-        if timeline.from_earlier_process:
-            return None, {}
-        known = timeline.logged_since(step, values)
-        repeats = {name: values[name] for name in known if had(name, step, values[name])}
-        if repeats and repeats.keys() == values.keys() & self._metrics:
-            return LateRow(timeline.step or 0, {}, step), values  # what nobody knows repeats, too
-        if not known.isdisjoint(self._evaluator.judged - repeats.keys()):
-            return None, {}
-        new = {name: value for name, value in values.items() if name not in repeats}
-        timeline.note_late(step, new)
-        return LateRow(timeline.step or 0, new, step), repeats
 
     def _late_again(self, step: int, values: Mapping[str, float], late: int) -> LateRow:
         """Return a late row of a journal, in a replay."""
@@ -497,24 +469,12 @@ class Monitor(ReportsFailures):
     def _inform(self, listener: Callable[[_News], object], news: _News) -> None:
         listener(news)
 
-    def _summary(self) -> str:
-        """Return a summary of the run. No incident means nothing if nothing was watched."""
-        steps, on = self._timeline.steps_logged, any(d.enabled for d in self.detectors)
-        if steps and on and not watched(self.detectors, self.binding):
-            return f"NOTHING WAS WATCHED: {nothing_known(self.binding)}"
-        summary = incidents_in_sum(self.incidents)
-        path = self._journal.path
-        if path is None or not any(incident.number for incident in self.incidents):
-            return summary
-        return f"{summary}; see klarm incidents {shlex.quote(str(path.parent))}"
-
-    def _alerts_in_sum(self) -> str:
-        """Say how many alerts there were, and how to see those that were not shown."""
-        critical, path = self.alert_counts["critical"], self._journal.path
-        said = f"{counted(sum(self.alert_counts.values()), 'alert')}, {critical} critical"
-        if path is None:
-            return said
-        return f"{said}; list them with: klarm replay {shlex.quote(str(path.parent))} --alerts"
+    def _nothing_was_watched(self) -> str:
+        """Return why a run without incidents says nothing about it; "" if it was watched."""
+        on = any(detector.enabled for detector in self.detectors)
+        if not on or not self.steps_logged or watched(self.detectors, self.binding):
+            return ""
+        return f"NOTHING WAS WATCHED: {nothing_known(self.binding)}"
 
     def _resume(
         self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None = None
