@@ -1,4 +1,4 @@
-"""The monitor: what goes in, what comes out, and that nothing comes back as an exception."""
+"""The monitor and its pipeline.py: what goes in, what comes out, and that nothing raises."""
 
 from __future__ import annotations
 
