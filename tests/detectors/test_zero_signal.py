@@ -56,7 +56,8 @@ def test_the_message_tells_the_share_the_limit_and_how_long() -> None:
     """In words."""
     (alert,) = feed(ZeroSignalDetector(consecutive_steps=30), [0.625] * 30)
     assert alert.message == (
-        "In 62% of the groups all rewards are equal; above 50% for 30 steps (warning from 30 on)."
+        "In 62% of the groups all rewards are equal. The share has been above 50% for 30 steps "
+        "(warning after 30)."
     )
     assert alert.metrics == {"zero_std_fraction": 0.625}
 

@@ -11,6 +11,7 @@ import pytest
 
 from klarm.cli.demo import read_recording
 from klarm.detectors import CATALOGUE
+from klarm.incidents import event_text
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
 from klarm.types import Event
@@ -87,7 +88,7 @@ def test_the_recorded_drift_is_never_called_healthy() -> None:
         ("kl", 226, "reward hacking"),  # it is five times what it was at 176
         ("reward", 250, "reward hacking"),
         ("entropy", 314, ""),
-        ("kl", 367, "KL spent for nothing"),  # and five times that
+        ("kl", 367, "KL far ahead of the reward"),  # and five times that
     ]
 
 
@@ -106,7 +107,7 @@ def test_a_learning_rate_that_jumps() -> None:
     assert {event.signal for event in events} == {"kl", "gradient", "reward"}
     # At first nothing else has moved, and the detector's own advice is the one to give.
     assert (events[0].signal, events[0].step, events[0].pattern) == ("gradient", 200, "")
-    assert events[0].moved.startswith("nothing; kl, ")
+    assert events[0].moved == ""
     assert all(
         "learning_rate ×10 from 200" in event.moved for event in events if event.signal == "kl"
     )
@@ -139,10 +140,12 @@ def test_an_entropy_that_collapses_alone() -> None:
 
     opened, *_, escalated = told(run(change))
     assert (opened.signal, opened.pattern) == ("entropy", "narrowing")
-    assert opened.moved.startswith("nothing; kl, reward, ")
+    assert opened.moved == ""
     assert opened.onset == 205
-    assert opened.message.startswith("Entropy has fallen from 0.64")
-    assert "as medians of the last 5: 8" in opened.message
+    assert opened.message == (
+        "Entropy has fallen by 85%, from 0.643 at step 183 to 0.0988 "
+        "(medians of 5 values; warning at 80%)."
+    )
     assert (escalated.event, escalated.severity) == ("escalated", "critical")
     assert isinstance(escalated.peak, float)
     assert escalated.peak < 0.005
@@ -207,6 +210,46 @@ def test_a_slow_drift_is_past_the_optimum_when_the_reward_falls() -> None:
     assert "reward," not in last.moved
 
 
+def risen_with_kl(seed: int, gain: float) -> list[Row]:
+    """Return a run whose KL takes off at step 150 and whose reward gains so much with it.
+
+    The reward also rises by 0.001 per step all the time.
+    """
+    rng = random.Random(seed)
+    return [
+        {
+            "kl": 0.05 * rng.lognormvariate(0, 0.1) * 1.05 ** max(0, min(step - 150, 60)),
+            "reward": 0.3 + 0.001 * step + rng.gauss(0, 0.03) + min(gain, max(0, step - 150) / 100),
+            "entropy": 0.6 * rng.lognormvariate(0, 0.05),
+        }
+        for step in range(240)
+    ]
+
+
+def test_a_reward_that_delayed_the_incident_is_not_said_to_have_stood_still() -> None:
+    """The rise of the reward explained the first alerts; the message must not deny it."""
+    journal = MemoryJournal()
+    watched = Monitor("a", [kind() for kind in CATALOGUE], journal)
+    alerts = []
+    for step, row in enumerate(risen_with_kl(seed=2, gain=0.2)):
+        alerts += watched.log(row, step=step)
+    (opened,) = [r for r in journal.records if isinstance(r, Event) and r.event == "opened"]
+    early = [a.step for a in alerts if a.detector == "kl_runaway" and a.step < opened.started]
+    assert len(early) > 20  # excused because the reward rose
+    assert opened.moved.startswith("reward ×1.6 from 157")
+    assert opened.pattern == "KL ahead of the reward"
+    assert "  Likely cause: KL has risen faster than the reward" in event_text(opened)
+    for words in ("not followed", "does not rise", "for nothing", "flat"):
+        assert words not in opened.cause
+
+
+def test_a_reward_that_rises_slowly_is_not_called_flat() -> None:
+    """It has not left its normal range, but everybody sees that it rises."""
+    opened = told(risen_with_kl(seed=0, gain=0.0))[0]
+    assert opened.signal == "kl"
+    assert opened.moved == "reward up slowly; entropy flat"
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_an_exponential_kl_is_the_same_whatever_the_noise_of_the_reward(seed: int) -> None:
     """A reward that climbs as ever does not pay for it."""
@@ -220,7 +263,10 @@ def test_an_exponential_kl_is_the_same_whatever_the_noise_of_the_reward(seed: in
     ]
     events = [event for event in told(rows) if event.signal == "kl"]
     assert events
-    assert {event.pattern for event in events} <= {"KL spent for nothing", "KL ahead of the reward"}
+    assert {event.pattern for event in events} <= {
+        "KL far ahead of the reward",
+        "KL ahead of the reward",
+    }
 
 
 @pytest.mark.parametrize("episodes_per_row", [1, 10])

@@ -87,15 +87,15 @@ SENTENCES: list[tuple[Event, str]] = [
     (changed("escalated", "graver"), "Now critical."),
     (
         changed("escalated", "far_worse", peak=7.2217, notified=0.12404),
-        "Peak 7.22, up from 0.124 at the last notification.",
+        "Peak 7.22, up from 0.124 when last reported.",
     ),
     (
         changed("escalated", "far_worse", peak="Infinity", notified=0.124),
-        "Peak Infinity, up from 0.124 at the last notification.",
+        "Peak Infinity, up from 0.124 when last reported.",
     ),
     (
         changed("escalated", "far_worse", peak=0.01, notified=0.3, worse="lower"),
-        "Lowest 0.01, down from 0.3 at the last notification.",
+        "Lowest 0.01, down from 0.3 when last reported.",
     ),
     (changed("escalated", "far_worse", peak=7.2217), "Far worse: peak 7.22."),
     (
@@ -108,44 +108,44 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     (
         changed("settled", "settled", level=0.5452, before=0.00737),
-        "KL has settled at 0.545, 74 times its level before (0.00737).",
+        "KL has settled at 0.545, 74 times its earlier level (0.00737).",
     ),
     (
         changed("settled", "settled", metric="grad_norm", level=4200.0, before=1.5),
-        "grad_norm has settled at 4200, 2800 times its level before (1.5).",
+        "grad_norm has settled at 4200, 2800 times its earlier level (1.5).",
     ),
     (
         changed("settled", "settled", metric="entropy", worse="lower", level=0.05, before=1.0),
-        "Entropy has settled at 0.05, a 20th of its level before (1).",
+        "Entropy has settled at 0.05, a 20th of its earlier level (1).",
     ),
     (
         changed("settled", "settled", metric="entropy", worse="lower", level=0.5, before=1.0),
-        "Entropy has settled at 0.5, half its level before (1).",
+        "Entropy has settled at 0.5, half its earlier level (1).",
     ),
     (
         changed("settled", "settled", metric="reward", worse="lower", level=-0.3, before=0.5),
-        "Reward has settled at -0.3, before 0.5.",
+        "Reward has settled at -0.3, compared with 0.5 before.",
     ),
     (
         changed("settled", "settled", level=0.5, before=0.0),
-        "KL has settled at 0.5, before 0.",
+        "KL has settled at 0.5, compared with 0 before.",
     ),
     (
         changed("settled", "settled", level=0.502, before=0.5),
-        "KL has settled at 0.502, before 0.5.",
+        "KL has settled at 0.502, compared with 0.5 before.",
     ),
     (changed("settled", "settled", level=0.5), "KL has settled at 0.5."),
     (changed("settled", "settled"), "KL is quiet, but has not recovered."),
-    (changed("reopened", "returned", rows=12), "Back 12 rows after it had recovered."),
-    (changed("reopened", "returned", rows=None), "Back shortly after it had recovered."),
+    (changed("reopened", "returned", rows=12), "Back 12 rows after it recovered."),
+    (changed("reopened", "returned", rows=None), "Back shortly after it recovered."),
     (
         changed("reopened", "alert_while_settled"),
         "In alert again at the level where it had settled.",
     ),
-    (changed("reopened", "resumed"), "The run goes on, and so does this incident."),
+    (changed("reopened", "resumed"), "The run was resumed; this incident is still open."),
     (
         changed("resolved", "recovered", level=0.021, before=0.02),
-        "Recovered: KL is back at 0.021 (before the incident 0.02).",
+        "Recovered: KL is back at 0.021 (0.02 before the incident).",
     ),
     (changed("resolved", "recovered", level=0.0211), "Recovered: KL is back at 0.0211."),
     (changed("resolved", "recovered", rows=20), "Recovered: no alert for 20 rows."),
@@ -205,7 +205,7 @@ def test_every_reason_of_the_enumeration_has_a_sentence() -> None:
 @pytest.mark.parametrize(
     ("event", "line"),
     [
-        (DIAGNOSED, "kl critical since step 153 (opened), looks like learning rate raised"),
+        (DIAGNOSED, "kl critical since step 153 (opened), pattern: learning rate raised"),
         (changed("escalated", "graver"), "kl critical since step 153 (escalated)"),
         (changed("settled", "settled", step=200), "kl critical since step 153 (settled)"),
         (changed("reopened", "returned"), "kl critical since step 153 (open again)"),
@@ -246,7 +246,7 @@ def test_an_incident_that_opens_is_told_in_full() -> None:
         "klarm INCIDENT 1 on kl opened, critical, step 157: "
         "KL 0.418 is 6.86σ above its rolling baseline.",
         "  Since step 153. In alert for 5 steps in a row.",
-        "  Looks like learning rate raised: the learning rate went up and KL followed.",
+        "  Likely cause: the learning rate went up and KL followed (learning rate raised).",
         "  -> Go back to a checkpoint from before the change.",
         "  Last checkpoint before the incident: out/checkpoint-150",
         "  Also moved: learning_rate ×100 from 152; reward flat.",
@@ -254,7 +254,7 @@ def test_an_incident_that_opens_is_told_in_full() -> None:
     assert event_paragraphs(DIAGNOSED).splitlines() == [
         "Step 157: KL 0.418 is 6.86σ above its rolling baseline.",
         "Since step 153. In alert for 5 steps in a row.",
-        "Looks like learning rate raised: the learning rate went up and KL followed.",
+        "Likely cause: the learning rate went up and KL followed (learning rate raised).",
         "To do: Go back to a checkpoint from before the change.",
         "Last checkpoint before the incident: out/checkpoint-150",
         "Also moved: learning_rate ×100 from 152; reward flat.",
@@ -274,6 +274,21 @@ def test_a_panel_has_the_same_lines() -> None:
     ]
 
 
+def test_only_a_message_to_a_channel_speaks_of_a_notification() -> None:
+    """Where no channel is configured, nobody was notified of anything."""
+    event = changed("escalated", "far_worse", peak=7.2217, notified=0.12404)
+    assert "notif" not in event_text(event) + event_paragraphs(event)
+    assert why(event, notified=True) == "Peak 7.22, up from 0.124 at the last notification."
+
+
+def test_nothing_is_said_of_what_moved_where_nothing_did() -> None:
+    """Journals of earlier versions have a text for it."""
+    for moved in ("", "nothing; reward flat"):
+        text = event_text(msgspec.structs.replace(DIAGNOSED, moved=moved))
+        assert "moved" not in text
+        assert "nothing" not in text
+
+
 def test_what_comes_of_it_is_told_in_short() -> None:
     """That it got worse, with what to do; what became of it, in a line."""
     assert event_text(msgspec.structs.replace(DIAGNOSED, event="escalated", reason="graver")) == (
@@ -286,7 +301,7 @@ def test_what_comes_of_it_is_told_in_short() -> None:
     place = "at step 200 (critical since step 153)."
     for event, line in (
         (changed("settled", "settled", level=0.5), f"settled {place} KL has settled at 0.5."),
-        (changed("reopened", "returned", rows=9), f"open again {place} Back 9 rows after it had"),
+        (changed("reopened", "returned", rows=9), f"open again {place} Back 9 rows after it"),
         (changed("resolved", "closed", by="ada"), f"resolved {place} Closed by ada."),
         (changed("resolved", "rolled_back"), f"resolved {place} Undone: training went back"),
         (changed("ended", "finished"), f"ended with the run {place} The run ended with this"),

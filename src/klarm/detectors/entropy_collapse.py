@@ -157,8 +157,8 @@ class EntropyCollapseDetector(LazyScoreDetector):
     def _near_floor(self, step: int, value: float) -> Alert:
         below, needed = self._below, self.consecutive_steps
         message = (
-            f"Entropy {value:.3g} has been below {self._floor:.3g} nats for {below} steps "
-            f"(critical from {needed}): the policy is nearly deterministic."
+            f"Entropy is {value:.3g} nats and has been below {self._floor:.3g} for {below} steps "
+            f"(critical after {needed}): the policy is nearly deterministic."
         )
         severity: Severity = "critical" if below >= needed else "warning"
         return self._alert(severity, step, value, message, decisive=True)
@@ -167,12 +167,11 @@ class EntropyCollapseDetector(LazyScoreDetector):
         (since, recent), (_, level) = self._highest_of_late(), self._levels[-1]
         if self._is_differential:
             return (
-                f"Entropy has fallen from {recent:.3g} at step {since} to {level:.3g}, as medians "
-                f"of the last {_SMOOTHING}: {recent - level:.3g} nats (warning from "
+                f"Entropy has fallen by {recent - level:.3g} nats, from {recent:.3g} at step "
+                f"{since} to {level:.3g} (medians of {_SMOOTHING} values; warning at "
                 f"{self.fall_nats:g})."
             )
         return (
-            f"Entropy has fallen from {recent:.3g} at step {since} to {level:.3g}, as medians of "
-            f"the last {_SMOOTHING}: {1 - level / recent:.0%} (warning from "
-            f"{self.fall_fraction:.0%})."
+            f"Entropy has fallen by {1 - level / recent:.0%}, from {recent:.3g} at step {since} to "
+            f"{level:.3g} (medians of {_SMOOTHING} values; warning at {self.fall_fraction:.0%})."
         )

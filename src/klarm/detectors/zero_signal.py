@@ -68,7 +68,7 @@ class ZeroSignalDetector(Detector):
         else:
             return None
         message = (
-            f"In {value:.0%} of the groups all rewards are equal; above {limit:.0%} for {steps} "
-            f"steps ({severity} from {self.consecutive_steps} on)."
+            f"In {value:.0%} of the groups all rewards are equal. The share has been above "
+            f"{limit:.0%} for {steps} steps ({severity} after {self.consecutive_steps})."
         )
         return self._alert(severity, step, value, message, decisive=True)

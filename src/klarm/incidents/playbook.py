@@ -212,10 +212,10 @@ PATTERNS: tuple[Pattern, ...] = (
         "Stop at the checkpoint with the best reward, or lower the learning rate.",
     ),
     Pattern(
-        "KL spent for nothing",
+        "KL far ahead of the reward",
         ("kl",),
         {"kl": _UP, "reward": ("flat",)},
-        "KL is over half its budget and the reward does not rise with it",
+        "KL has used over half its budget without a matching rise in reward",
         "Stop at the checkpoint with the best reward; lower the learning rate or raise the KL "
         "penalty.",
         only="far",
@@ -224,8 +224,8 @@ PATTERNS: tuple[Pattern, ...] = (
         "KL ahead of the reward",
         ("kl",),
         {"kl": _UP, "reward": ("flat",)},
-        "KL rises and the reward has not followed, so far",
-        "Read some samples. If the reward does not follow soon, lower the learning rate or raise "
+        "KL has risen faster than the reward",
+        "Read some samples. If the reward does not catch up soon, lower the learning rate or raise "
         "the KL penalty.",
     ),
     Pattern(

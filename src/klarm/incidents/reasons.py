@@ -17,9 +17,14 @@ from klarm.types import ROLLED_BACK, SEVERITY_RAISED, Event
 _NAMES = {"kl": "KL"}
 
 
-def why(event: Event) -> str:
-    """Say in a sentence why an incident changed."""
+def why(event: Event, *, notified: bool = False) -> str:
+    """Return a sentence that says why an incident changed.
+
+    `notified` is for messages to a channel: only their readers were notified of it before.
+    """
     reason = {SEVERITY_RAISED: "graver", ROLLED_BACK: "rolled_back"}.get(event.reason, event.reason)
+    if reason == "far_worse":
+        return _far_worse(event, "at the last notification" if notified else "when last reported")
     sentence = SENTENCES.get(reason)
     if sentence is not None:
         return sentence(event)
@@ -59,12 +64,11 @@ def _graver(event: Event) -> str:
     return f"Now {event.severity}."
 
 
-def _far_worse(event: Event) -> str:
+def _far_worse(event: Event, when: str = "when last reported") -> str:
     which, way = ("Peak", "up") if event.worse == "higher" else ("Lowest", "down")
     if event.notified is None:
         return f"Far worse: {which.lower()} {number(event.peak)}."
-    before = f"{way} from {number(event.notified)} at the last notification"
-    return f"{which} {number(event.peak)}, {before}."
+    return f"{which} {number(event.peak)}, {way} from {number(event.notified)} {when}."
 
 
 def _new_kind(event: Event) -> str:
@@ -80,14 +84,14 @@ def _settled(event: Event) -> str:
 
 def _returned(event: Event) -> str:
     when = "shortly" if event.rows is None else counted(event.rows, "row")
-    return f"Back {when} after it had recovered."
+    return f"Back {when} after it recovered."
 
 
 def _recovered(event: Event) -> str:
     if event.level is None:
         quiet = "" if event.rows is None else f": no alert for {counted(event.rows, 'row')}"
         return f"Recovered{quiet}."
-    before = "" if event.before is None else f" (before the incident {number(event.before)})"
+    before = "" if event.before is None else f" ({number(event.before)} before the incident)"
     if event.before is not None and abs(event.level - event.before) > abs(event.before) / 2:
         quiet = "" if event.rows is None else f" for {counted(event.rows, 'row')}"
         return f"Over: no alert{quiet}. {_subject(event)} is at {number(event.level)}{before}."
@@ -118,8 +122,8 @@ def _against_before(event: Event) -> str:
     if now > 0.0 and before > 0.0 and math.isfinite(now / before):
         proportion = times(now / before) if now > before else share(before / now)
         if proportion:
-            return f", {proportion} its level before ({number(before)})"
-    return f", before {number(before)}"
+            return f", {proportion} its earlier level ({number(before)})"
+    return f", compared with {number(before)} before"
 
 
 def _subject(event: Event) -> str:
@@ -148,7 +152,7 @@ SENTENCES: dict[str, Callable[[Event], str]] = {
     "settled": _settled,
     "returned": _returned,
     "alert_while_settled": lambda _: "In alert again at the level where it had settled.",
-    "resumed": lambda _: "The run goes on, and so does this incident.",
+    "resumed": lambda _: "The run was resumed; this incident is still open.",
     "back_in_time": lambda event: f"Training went back to step {event.step}, before it settled.",
     "recovered": _recovered,
     "accepted": _accepted,

@@ -45,9 +45,9 @@ def title(event: Event) -> str:
     if event.event == "resolved":
         lasted = f"{event.severity} from step {event.started} to {event.step}"
         return f"{event.signal} {state(event)}, {lasted}"
-    looks = f", looks like {event.pattern}" if event.pattern else ""
+    pattern = f", pattern: {event.pattern}" if event.pattern else ""
     since = f"{event.severity} since step {event.started}"
-    return f"{event.signal} {since} ({state(event)}){looks}"
+    return f"{event.signal} {since} ({state(event)}){pattern}"
 
 
 def short_title(event: Event) -> str:
@@ -71,6 +71,21 @@ def advice(event: Event, diagnosis: Event | None = None) -> list[str]:
         return []
     remedy = event.remedy or (diagnosis.remedy if diagnosis is not None else "")
     return [text for text in (remedy, event.recommendation) if text][:1]
+
+
+def likely_cause(event: Event) -> str:
+    """Return the cause that the playbook suggests, with the name of its pattern; may be empty.
+
+    >>> likely_cause(Event("opened", 3, "kl", "critical", 153, 148, ["kl_runaway"], 0.8, "", "", "",
+    ...                    pattern="gradients first", cause="updates that are too large"))
+    'updates that are too large (gradients first)'
+    """
+    return f"{event.cause} ({event.pattern})" if event.pattern else ""
+
+
+def also_moved(event: Event) -> str:
+    """Return which other metrics moved; empty if none did, which 0.1 recorded as "nothing; …"."""
+    return "" if event.moved.startswith("nothing; ") else event.moved
 
 
 def is_alarm(event: Event) -> bool:
@@ -136,12 +151,12 @@ def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
     opens = event.event == "opened"
     happened = [event.message, f"Since step {event.started}. {why(event)}".rstrip()]
     if event.pattern and opens:
-        happened.append(f"Looks like {event.pattern}: {event.cause}.")
+        happened.append(f"Likely cause: {likely_cause(event)}.")
     details = (
         [f"Last checkpoint before the incident: {event.checkpoint}"] if event.checkpoint else []
     )
-    if event.moved and opens:
-        details.append(f"Also moved: {event.moved}.")
+    if opens and (moved := also_moved(event)):
+        details.append(f"Also moved: {moved}.")
     return happened, advice(event), details
 
 

@@ -35,6 +35,9 @@ _PASSED = 2.0
 # Reward is noisy and often climbs all the time: its rise is clear when more values show it.
 _REWARD = "reward"
 _CLEARLY = 10
+# A reward whose latest median is this many spreads above normal is not called flat: in pure noise
+# that happens once in a hundred times.
+_RISEN_SPREADS = 1.0
 
 # A learning rate that is this many times the one before was raised, not scheduled.
 _RATE, _RAISED = "learning_rate", 3.0
@@ -56,8 +59,10 @@ class Movement(NamedTuple):
     # If it has turned back since: where it is now, and over what was normal.
     ended: Direction | None = None
     now: float = math.nan
-    # How far away from normal the median was of the values up to a step, step by step.
+    # The distance of the median from normal, step by step.
     path: tuple[tuple[int, float], ...] = ()
+    # Of a reward that counts as flat, because it is within its normal range: whether it has risen.
+    risen: bool = False
 
     @property
     def lately(self) -> Direction:
@@ -72,7 +77,7 @@ class Movement(NamedTuple):
 
     def __str__(self) -> str:
         if self.direction == "flat":
-            return f"{self.metric} flat"
+            return f"{self.metric} {'up slowly' if self.risen else 'flat'}"
         if self.direction == "broken":
             return f"{self.metric} not finite at {self.step}"
         text = f"{self.metric} {_times(self.factor) or self.direction} from {self.step}"
@@ -220,16 +225,16 @@ class RecentRows:
 
 
 def summary(movements: Iterable[Movement]) -> str:
-    """Say in one line what moved in which order, and what did not.
+    """Say in one line what moved in which order, and what did not; empty if nothing moved.
 
     >>> summary([Movement("grad_norm", "up", 612, 4.0), Movement("kl", "up", 618, 8.0),
     ...          Movement("reward", "flat", 630, 1.0)])
     'grad_norm ×4 from 612, then kl ×8 from 618; reward flat'
     """
     movements = list(movements)
-    moved = ", then ".join(str(m) for m in movements if m.direction != "flat")
-    still = ", ".join(m.metric for m in movements if m.direction == "flat")
-    return f"{moved or 'nothing'}; {still} flat" if still else moved
+    moved = ", then ".join(str(m) for m in movements if m.direction != "flat" or m.risen)
+    flat = ", ".join(m.metric for m in movements if m.direction == "flat" and not m.risen)
+    return f"{moved}; {flat} flat" if moved and flat else moved
 
 
 def _raised_rate(series: list[tuple[int, float]]) -> Movement | None:
@@ -276,7 +281,8 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
         furthest = now
     direction = _direction(furthest, least)
     if direction == "flat":
-        return Movement(metric, "flat", series[-1][0], math.nan, level=normal + now)
+        risen = metric == _REWARD and now > _RISEN_SPREADS * spread
+        return Movement(metric, "flat", series[-1][0], math.nan, level=normal + now, risen=risen)
     # It set out where it was last within a quarter of the way, and slow growth before is no part of
     # it. A median is out when most are: the change came with the middle one.
     side = math.copysign(1.0, furthest)
