@@ -1,4 +1,4 @@
-"""Incidents: what alerts amount to, how they end, what else moved and what to do."""
+"""Incidents: they turn alerts into episodes, with their end, what else moved and what to do."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Why an incident changed, in a sentence made of its event's numbers.
+"""Why an incident changed, as a sentence with the numbers of its event.
 
-Nothing is looked up that may be missing: a detector, metric or signal that klarm does not know goes
-by its own name, and a reason that is not in the enumeration (journals of format 1 hold sentences)
-is left as it stands.
+Unknown detectors, metrics and signals are shown by their name. A reason that is not in the
+enumeration is shown as it is: journals of format 1 contain sentences.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ def why(event: Event, *, notified: bool = False) -> str:
 
 
 def is_undone(event: Event) -> bool:
-    """Tell whether an incident never was, since training went back to before it."""
+    """Return whether an incident was undone, because training went back to before it."""
     return event.event == "resolved" and event.reason.endswith((ROLLED_BACK, "rolled_back"))
 
 
 def metric_of(event: Event) -> str:
-    """Return the metric that an incident's peak is of; empty if its detector watches all alike."""
+    """Return the metric of an incident's peak; empty if its detector watches all metrics."""
     return event.metric or _measured_by(event.detectors[0] if event.detectors else "")
 
 
@@ -60,7 +59,7 @@ def _follows(event: Event) -> str:
     return f" It follows incident {event.follows}." if event.follows else ""
 
 
-def _graver(event: Event) -> str:
+def _severity_raised(event: Event) -> str:
     return f"Now {event.severity}."
 
 
@@ -115,7 +114,7 @@ def _rolled_back(event: Event) -> str:
 
 
 def _against_before(event: Event) -> str:
-    """Compare where a metric is with where it was: as a proportion, where that has a meaning."""
+    """Compare the level of a metric with the one before: as a ratio if both are positive."""
     now, before = event.level, event.before
     if now is None or before is None:
         return ""
@@ -127,7 +126,7 @@ def _against_before(event: Event) -> str:
 
 
 def _subject(event: Event) -> str:
-    """Return the metric as a sentence begins with it; a word that is no name is capitalised."""
+    """Return the metric as the first word of a sentence: a plain word is capitalised."""
     name = metric_of(event) or event.signal
     return _NAMES.get(name) or (name.capitalize() if name.isalpha() else name)
 
@@ -141,12 +140,12 @@ def _measured_by(detector: str) -> str:
     return "" if kind is None or kind.watches_all else kind.watches[0]
 
 
-# How each Reason reads. A test holds that none is missing.
+# The sentence of each Reason. A test verifies that none is missing.
 SENTENCES: dict[str, Callable[[Event], str]] = {
     "confirmed": _confirmed,
     "decisive": _decisive,
     "not_finite": _not_finite,
-    "graver": _graver,
+    "graver": _severity_raised,
     "far_worse": _far_worse,
     "new_kind": _new_kind,
     "settled": _settled,
