@@ -80,7 +80,7 @@ def test_the_alert_carries_its_numbers() -> None:
     assert alert is not None
     assert not alert.decisive
     assert alert.message == (
-        "The advantages' standard deviation 2 is 4 times its rolling baseline of 0.5 "
+        "The standard deviation of advantages 2 is 4 times its rolling baseline of 0.5 "
         "(warning above 3 times)."
     )
     assert alert.metrics == {

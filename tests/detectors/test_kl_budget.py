@@ -67,7 +67,7 @@ def test_half_of_the_last_ten_beyond_the_budget_is_told_though_their_median_is_n
     assert not any(alert.decisive for alert in alerts if alert)
     assert alerts[29] is not None
     assert alerts[29].message == (
-        "5 of the last 10 KLs are as far out as 4 nats, above the budget (critical above 2)."
+        "5 of the last 10 KLs are at or beyond 4 nats, above the budget (critical above 2)."
     )
 
 
@@ -115,8 +115,8 @@ def test_it_is_idle_where_kl_is_a_sum_over_the_sequence(key: str) -> None:
     assert not any(monitor.log({key: 12.0}, step) for step in range(10))
     (hint,) = hints(monitor.detectors, monitor.binding)
     assert hint == (
-        f"kl_budget is idle: {key} is summed over the sequence, where 1 nat is no measure; "
-        "set kl_budget.budget_nats to watch it"
+        f"kl_budget is idle: {key} is summed over the sequence, where a limit of 1 nat means "
+        "nothing; set kl_budget.budget_nats to watch it"
     )
 
 
@@ -202,7 +202,7 @@ def test_it_is_idle_where_the_budget_is_beyond_the_clamp() -> None:
     detector = KLBudgetDetector(budget_nats=10.0)
     detector.bound("train/kl", Kind("reference", clamped=True))
     assert detector.idle_because == (
-        "train/kl is held within ±10, so it never passes 10; "
+        "train/kl is clamped within ±10, so it never exceeds 10; "
         "set a lower kl_budget.budget_nats to watch it"
     )
     detector = KLBudgetDetector(budget_nats=9.0)

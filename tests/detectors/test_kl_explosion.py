@@ -133,7 +133,7 @@ def test_a_frozen_baseline_is_the_first_window_for_good() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "word"), [(math.nan, "NaN"), (math.inf, "infinite"), (-math.inf, "minus infinite")]
+    ("value", "word"), [(math.nan, "NaN"), (math.inf, "infinite"), (-math.inf, "minus infinity")]
 )
 @pytest.mark.parametrize("before", [0, 5, 300])
 def test_a_value_that_is_not_finite_is_critical_at_once(

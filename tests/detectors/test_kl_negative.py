@@ -20,8 +20,8 @@ def test_a_level_below_zero_is_told_when_it_is_most_of_twenty() -> None:
     assert alerts[-1] is not None
     assert alerts[-1].decisive
     assert alerts[-1].message == (
-        "KL has been -0.25 in the median of the last 20 steps: no KL is negative, so this estimate "
-        "is wrong (warning below -0.1)."
+        "The median KL of the last 20 steps is -0.25. A KL cannot be negative, so this estimate is "
+        "wrong (warning below -0.1)."
     )
 
 

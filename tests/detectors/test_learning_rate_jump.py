@@ -34,7 +34,7 @@ def test_a_jump_is_a_warning_at_once() -> None:
     assert alerts[50] is not None
     assert alerts[50].decisive
     assert alerts[50].message == (
-        "The learning rate has jumped from 5e-05 to 0.005, ×100 (warning from ×5)."
+        "The learning rate has jumped from 5e-05 to 0.005, ×100 (warning at ×5)."
     )
 
 

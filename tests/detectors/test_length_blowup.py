@@ -45,7 +45,7 @@ def test_a_length_that_grows_without_reward_is_told() -> None:
     assert alerts[60] is not None
     assert alerts[60].decisive
     assert alerts[60].message == (
-        "Completions are 3.1 times as long as before (in the median 310 tokens against 100) "
+        "Completions are 3.1 times as long as before (median 310 tokens, 100 before) "
         "and 0% are cut off (0% before), but the reward has not climbed (0.5, 0.5 before)."
     )
 
@@ -82,7 +82,7 @@ def test_without_a_reward_growth_alone_is_told() -> None:
     """And the message says that nothing could explain it."""
     alert = feed([100.0] * 50 + [310.0] * 11)[-1]
     assert alert is not None
-    assert "no reward is logged that could explain it" in alert.message
+    assert "no reward is logged that could explain this" in alert.message
 
 
 def test_reward_in_another_dict_of_the_step_is_taken() -> None:

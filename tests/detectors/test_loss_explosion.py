@@ -29,7 +29,7 @@ def test_a_loss_that_explodes_and_stays_is_told_at_its_fifth_value() -> None:
         assert min(told(alerts)) == 34
         assert alerts[34] is not None
         assert alerts[34].decisive
-        assert f"The last 5 values of {metric} are 50 or more" in alerts[34].message
+        assert f"The last 5 values of {metric} are at least 50" in alerts[34].message
 
 
 def test_a_hundred_times_is_critical() -> None:

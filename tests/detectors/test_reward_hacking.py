@@ -84,7 +84,7 @@ def test_the_alert_carries_its_numbers() -> None:
     alert = detector.update(100, {"reward_std": 1.0})
     assert alert is not None
     assert alert.message == (
-        "The rewards' variance 1 is 4 times its baseline of 0.25 (warning above 3 times)."
+        "The variance of rewards 1 is 4 times its baseline of 0.25 (warning above 3 times)."
     )
     assert alert.metrics == {
         "reward_std": 1.0,
@@ -108,8 +108,8 @@ def test_rewards_that_split_warn_at_an_exact_step() -> None:
     assert (first.severity, first.decisive) == ("warning", False)
     assert first.metrics == {"reward_dip_p": 0.049, "threshold": 0.05}
     assert first.message == (
-        "The step's rewards have split into groups: p 0.049 in the dip test (bimodal below 0.05), "
-        "as in 0 of the first 100 steps."
+        "The rewards of this step have split into groups: the dip test has p = 0.049 (bimodal "
+        "below 0.05). 0 of the first 100 steps were bimodal."
     )
 
 

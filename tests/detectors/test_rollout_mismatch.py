@@ -29,8 +29,8 @@ def test_weights_that_are_no_longer_synchronised_are_told_in_five_steps() -> Non
     assert alerts[104] is not None
     assert alerts[104].decisive
     assert alerts[104].message == (
-        "Trainer and sampler are 0.0255 nats apart in the median of the last 10 steps "
-        "(warning above 0.02 in this run)."
+        "Trainer and sampler are 0.0255 nats apart (median of the last 10 steps; "
+        "warning above 0.02 in this run)."
     )
 
 

@@ -32,7 +32,7 @@ def test_two_of_three_large_updates_are_critical_and_decisive() -> None:
     assert alerts[14] is not None
     assert alerts[14].decisive
     assert alerts[14].message == (
-        "The last three updates moved the policy by 0.107 nats in the median (critical above 0.1)."
+        "The last three updates moved the policy by a median of 0.107 nats (critical above 0.1)."
     )
 
 
