@@ -190,7 +190,7 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
         ),
         (
             "metrics: {reward: {key: a, kind: reference_k1}}",
-            "metrics.reward.kind cannot be: only kl, kl_old, kl_rollout have a kind",
+            "metrics.reward.kind is not allowed: only kl, kl_old, kl_rollout have a kind",
         ),
         (
             "metrics: {kl: my/kl, kl_old: my/kl}",
