@@ -185,7 +185,7 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
         (
             "metrics: {kl: {key: a, kind: old_k3}}",
             "metrics.kl.kind is 'old_k3', KL of the new policy to the one before the update, but "
-            "kl is KL of the policy to the reference model: say metrics.kl_old, or a kind that "
+            "kl is KL of the policy to the reference model: use metrics.kl_old, or a kind that "
             "begins with reference_",
         ),
         (

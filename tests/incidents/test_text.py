@@ -233,14 +233,12 @@ def test_every_reason_of_the_enumeration_has_a_sentence() -> None:
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_a_title_says_what_how_bad_since_when_and_what_became_of_it(
-    event: Event, line: str
-) -> None:
+def test_a_title_has_signal_severity_start_and_state(event: Event, line: str) -> None:
     """One line, the same for every channel."""
     assert title(event) == line
 
 
-def test_an_incident_that_opens_is_told_in_full() -> None:
+def test_an_opened_incident_is_rendered_in_full() -> None:
     """What, since when, what it looks like, the one thing to do first, then the details."""
     assert event_text(DIAGNOSED).splitlines() == [
         "klarm INCIDENT 1 on kl opened, critical, step 157: "
@@ -274,14 +272,14 @@ def test_a_panel_has_the_same_lines() -> None:
     ]
 
 
-def test_only_a_message_to_a_channel_speaks_of_a_notification() -> None:
+def test_only_a_message_to_a_channel_mentions_notifications() -> None:
     """Where no channel is configured, nobody was notified of anything."""
     event = changed("escalated", "far_worse", peak=7.2217, notified=0.12404)
     assert "notif" not in event_text(event) + event_paragraphs(event)
     assert why(event, notified=True) == "Peak 7.22, up from 0.124 at the last notification."
 
 
-def test_nothing_is_said_of_what_moved_where_nothing_did() -> None:
+def test_the_line_of_other_metrics_is_left_out_if_none_moved() -> None:
     """Journals of earlier versions have a text for it."""
     for moved in ("", "nothing; reward flat"):
         text = event_text(msgspec.structs.replace(DIAGNOSED, moved=moved))
@@ -289,7 +287,7 @@ def test_nothing_is_said_of_what_moved_where_nothing_did() -> None:
         assert "nothing" not in text
 
 
-def test_what_comes_of_it_is_told_in_short() -> None:
+def test_later_events_are_rendered_in_short() -> None:
     """That it got worse, with what to do; what became of it, in a line."""
     assert event_text(msgspec.structs.replace(DIAGNOSED, event="escalated", reason="graver")) == (
         "klarm INCIDENT 1 on kl escalated, critical, step 157: "
@@ -307,19 +305,19 @@ def test_what_comes_of_it_is_told_in_short() -> None:
         (changed("ended", "finished"), f"ended with the run {place} The run ended with this"),
         (changed("resolved", "20 quiet steps"), f"resolved {place} 20 quiet steps."),
     ):
-        told = event_text(msgspec.structs.replace(event, step=200))
-        assert told.startswith(f"klarm INCIDENT 1 on kl {line}")
-        assert "\n" not in told
+        text = event_text(msgspec.structs.replace(event, step=200))
+        assert text.startswith(f"klarm INCIDENT 1 on kl {line}")
+        assert "\n" not in text
 
 
-def test_the_first_line_is_the_numbers_and_later_what_became_of_it() -> None:
+def test_the_headline_has_the_numbers_of_an_alarm_and_later_the_reason() -> None:
     """What a phone shows of a notification."""
     assert headline(OPENED) == OPENED.message
     assert headline(changed("escalated", "graver")) == OPENED.message
     assert headline(changed("resolved", "closed", by="ada")) == "Closed by ada."
 
 
-def test_the_playbook_is_heard_before_the_detector() -> None:
+def test_the_remedy_of_the_playbook_takes_precedence() -> None:
     """It knows what else moved; two pieces of advice side by side may disagree."""
     remedy, general = DIAGNOSED.remedy, DIAGNOSED.recommendation
     assert advice(DIAGNOSED) == [remedy]
@@ -335,13 +333,13 @@ def test_nothing_is_left_to_do_once_it_is_resolved(reason: str) -> None:
     assert advice(changed("resolved", reason, recovered=False), DIAGNOSED) == []
 
 
-def test_what_only_went_quiet_in_an_old_journal_still_asks_for_something() -> None:
+def test_an_incident_of_format_1_that_only_went_quiet_still_has_advice() -> None:
     """Format 1 called that resolved."""
     assert advice(changed("resolved", "20 quiet steps, but", recovered=False)) != []
     assert advice(changed("resolved", "20 quiet steps")) == []
 
 
-def test_the_metric_is_the_events_own_or_that_of_its_first_detector() -> None:
+def test_the_metric_is_that_of_the_event_or_of_its_first_detector() -> None:
     """Events of format 1 have none; a detector may watch all alike, or be unknown here."""
     bare = msgspec.structs.replace(OPENED, metric="")
     assert metric_of(msgspec.structs.replace(OPENED, metric="toxicity")) == "toxicity"
@@ -400,7 +398,7 @@ def test_any_event_can_be_rendered(
     Console(file=io.StringIO()).print(event_panel(event))
 
 
-def test_a_run_in_sum_names_its_latest_incidents() -> None:
+def test_the_summary_of_a_run_lists_its_latest_incidents() -> None:
     """With signal, severity and steps; how many there were in all."""
     alert = Alert("kl_runaway", "critical", 3, "", {}, "")
 
@@ -426,7 +424,7 @@ def test_a_run_in_sum_names_its_latest_incidents() -> None:
     )
 
 
-def test_the_docs_quote_what_is_said() -> None:
+def test_the_docs_quote_the_sentences() -> None:
     """docs/incidents.md has a row for every reason, with a sentence that can be had."""
     docs = (Path(__file__).parents[2] / "docs" / "incidents.md").read_text()
     rows = re.findall(r"^\| \w* ?\| `(\w+)` \| (.+) \|$", docs, re.MULTILINE)

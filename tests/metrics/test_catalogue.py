@@ -55,7 +55,7 @@ class Hostile:
         (-(10**400), -math.inf),
     ],
 )
-def test_numbers_in_every_dress_are_taken(logged: object, number: float) -> None:
+def test_numbers_of_every_type_are_accepted(logged: object, number: float) -> None:
     """Python's, numpy's, torch's, and text."""
     taken = to_number(logged)
     assert taken == number
