@@ -170,7 +170,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "reward hacking",
         ("kl", "reward", "entropy"),
         {"reward": _UP, "entropy": _DOWN},
-        "the policy has found what the reward likes and writes little else",
+        "the policy has found what the reward pays for and writes little else",
         "Stop; go back; read some samples; fix the reward or raise the KL penalty.",
         only="far",
     ),
@@ -178,7 +178,8 @@ PATTERNS: tuple[Pattern, ...] = (
         "longer for nothing",
         ("length",),
         {"length": _UP, "reward": _STILL_OR_DOWN},
-        "completions grow and the reward does not: padding, repetition or a missing end token",
+        "completions grow without a matching rise in reward: padding, repetition or a missing end "
+        "token",
         "Read some long samples; penalise truncated ones, and see how the loss weighs length.",
     ),
     Pattern(
@@ -193,7 +194,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "falling apart",
         ("kl", "reward", "entropy"),
         {"entropy": _UP, "kl": _UP, "reward": _DOWN},
-        "the policy dissolves into noise: updates too large, or samples that are not its own",
+        "the policy becomes noise: updates are too large, or samples come from another policy",
         "Go back and lower the learning rate; check that the sampler has the trainer's weights.",
     ),
     Pattern(
@@ -208,7 +209,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "past the optimum",
         ("kl", "reward"),
         {"kl": _UP, "reward": _DOWN},
-        "KL is spent and the reward falls all the same",
+        "KL has risen and the reward is falling",
         "Stop at the checkpoint with the best reward, or lower the learning rate.",
     ),
     Pattern(
@@ -248,7 +249,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "narrowing",
         ("entropy",),
         {"entropy": _DOWN, "reward": _STILL_OR_DOWN},
-        "the policy grows certain and the reward does not rise with it",
+        "the policy is losing its diversity without a matching rise in reward",
         "Compare some samples of one prompt. Lower the learning rate, add an entropy bonus or "
         "sample at a higher temperature.",
     ),
