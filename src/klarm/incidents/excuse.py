@@ -17,8 +17,8 @@ from klarm.metrics import PROBE
 
 KL, PROBED = "kl", PROBE[0]  # as the trainer and as klarm's probe measure it
 _REWARD, _ENTROPY = "reward", "entropy"
-# The reward pays if it is this many noise units above its level over this many rows before. Compared
-# with the whole run, a reward that stopped rising long ago would still count as paying.
+# The reward pays if it is this many noise units above its level over this many rows before.
+# Compared with the whole run, a reward that stopped rising long ago would still count as paying.
 _REWARD_ROWS, _MIN_REWARD_RISE = 50, 0.6
 _MAX_BUDGET_SHARE = 0.5  # of KL
 _MIN_ENTROPY_SHARE = 0.7  # of its level before the incident
