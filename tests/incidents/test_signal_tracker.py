@@ -529,9 +529,9 @@ def test_an_incident_that_became_critical_on_another_metric_recovers_with_it() -
     updates = run.alert("c", 0.9, "trust_region", "kl_old")
     for _ in range(5):
         run.say({"kl": HIGH, "kl_old": 0.9}, run.alert("w", HIGH), updates)
-    graver = run.events()[-1]
-    assert (graver.event, graver.reason) == ("escalated", "graver")
-    assert (graver.metric, graver.peak) == ("kl_old", 0.9)
+    escalated = run.events()[-1]
+    assert (escalated.event, escalated.reason) == ("escalated", "graver")
+    assert (escalated.metric, escalated.peak) == ("kl_old", 0.9)
     for _ in range(30):
         run.say({"kl": NORMAL, "kl_old": 0.9})
     assert run.take()[-1][:2] == ("settled", "settled")
