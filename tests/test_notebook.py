@@ -24,6 +24,18 @@ def test_a_monitor_shows_its_run_and_incidents() -> None:
     assert "<td>finished</td>" in monitor._repr_html_()
 
 
+def test_incidents_are_shown_in_the_order_of_their_numbers() -> None:
+    """Also when a later one is resolved before an earlier one."""
+    monitor = klarm.init("a", console=False)
+    klarm.log({"kl": math.nan, "loss": 0.5})
+    klarm.log({"loss": math.nan})
+    for _ in range(30):
+        klarm.log({"loss": 0.5})
+    assert [incident.number for incident in monitor.incidents] == [2, 1]
+    shown = monitor._repr_html_()
+    assert 0 < shown.index("<th>incident 1</th>") < shown.index("<th>incident 2</th>")
+
+
 def test_an_incident_shows_what_to_do() -> None:
     """In a table."""
     monitor = klarm.init("a", console=False)

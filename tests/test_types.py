@@ -18,7 +18,7 @@ def test_what_is_not_resolved_is_open(state: State) -> None:
 
 
 def test_severities_rise() -> None:
-    """Their order is compared wherever the graver one counts."""
+    """Their order is compared wherever the higher one counts."""
     assert get_args(Severity) == SEVERITIES == ("warning", "critical")
 
 

@@ -41,7 +41,7 @@ GRID: Mapping[str, Sequence[float]] = {
     "drift_factor": (1.7, 1.8),
     "memory_steps": (150, 200, 300),
     "take_off_steps": (20.0, 25.0, 30.0),
-    "max_a_step": (2.25, 2.5, 2.75, 3.0),
+    "max_per_step": (2.25, 2.5, 2.75, 3.0),
     "leap": (4.0, 5.0, 7.0),
     "learn_later_steps": (16, 20, 24),
     "learn_later_part": (8, 12, 16),
@@ -50,7 +50,7 @@ GRID: Mapping[str, Sequence[float]] = {
 # What each mechanism is worth: its constant at a value that switches it off.
 OFF: Mapping[str, float] = {
     "take_off_steps": 1e-9,
-    "max_a_step": 1e9,
+    "max_per_step": 1e9,
     "leap": inf,
     "learn_later_steps": 0,
     "learn_later_part": 1,

@@ -54,15 +54,13 @@ CONTEXT = Context(
 def test_an_opened_incident_is_told_in_full() -> None:
     """What, where, since when, how bad, what else moved, what to do, where to go back to."""
     message = message_of(OPENED, CONTEXT)
-    assert (
-        message.title == "grpo-7b: kl critical since step 148 (opened), looks like gradients first"
-    )
+    assert message.title == "grpo-7b: kl critical since step 148 (opened), pattern: gradients first"
     assert message.body == (
         "KL 0.07796 is 9.24σ above its rolling baseline of 0.01306 ± 0.007.\n"
         "kl ▁▂▄█  0.01 → 0.08, steps 150 to 153\n"
         "Since: step 148, 2025-11-15 09:48 UTC (12 min ago)\n"
         "Why now: In alert for 5 steps in a row.\n"
-        "Looks like: gradients first: updates that are too large\n"
+        "Likely cause: updates that are too large (gradients first)\n"
         "To do: Lower the learning rate or the gradient clip.\n"
         "Last checkpoint before: /data/ckpt/step-140\n"
         "Peak: kl 0.07796\n"
@@ -82,7 +80,7 @@ def test_an_escalation_still_says_what_else_moved() -> None:
         msgspec.structs.replace(PLAIN, event="escalated", reason=SEVERITY_RAISED), CONTEXT
     )
     assert message.title == "grpo-7b: kl critical since step 148 (escalated)"
-    assert message.fields["Looks like"] == "gradients first: updates that are too large"
+    assert message.fields["Likely cause"] == "updates that are too large (gradients first)"
     assert message.fields["To do"] == "Lower the learning rate or the gradient clip."
 
 
@@ -93,11 +91,11 @@ def test_a_resolution_says_how_long_it_was_and_asks_for_nothing() -> None:
     )
     message = message_of(over, CONTEXT)
     assert message.title == "grpo-7b: kl resolved (recovered), critical from step 148 to 360"
-    assert message.summary == "Recovered: KL is back at 0.021 (before the incident 0.02)."
+    assert message.summary == "Recovered: KL is back at 0.021 (0.02 before the incident)."
     assert message.mood == "good"
     assert message.fields == {
         "Lasted": "steps 148 to 360, 12 min",
-        "Looks like": "gradients first: updates that are too large",
+        "Likely cause": "updates that are too large (gradients first)",
         "Peak": "kl 0.07796",
         "Cost": "$4.00 since it began, $560 for the run so far",
     }

@@ -48,7 +48,7 @@ def test_demo_without_a_terminal_is_plain_lines() -> None:
     assert "klarm INCIDENT 2 on kl escalated, critical, step " in done.stdout
     assert 150 < int(opened[1]) < 165  # the learning rate jumps after step 150
     assert f"The one on KL opened at step {opened[1]}" in done.stdout
-    assert "  Looks like learning rate raised" in done.stdout
+    assert "  Likely cause: the learning rate was raised" in done.stdout
     assert len(done.stdout.splitlines()) < 50
 
 
@@ -164,7 +164,7 @@ def test_replay_prints_the_incidents_of_a_log() -> None:
     assert any(line.startswith("klarm INCIDENT 1 on kl escalated, critical") for line in lines)
     *_, total, alerts, watching, off = lines
     assert total == "106 steps replayed: 1 incident, 1 critical, 1 open at the end."
-    assert alerts == "Single alerts: 1 warning, 5 critical (--alerts lists them)."
+    assert alerts == "Alerts: 1 warning, 5 critical (--alerts lists them)."
     assert watching == "watching kl"
     assert off.startswith("off (enabled: false): kl_runaway, ")
     assert lines[2].startswith("  -> Act now")
@@ -173,7 +173,7 @@ def test_replay_prints_the_incidents_of_a_log() -> None:
     assert start > 0
     assert listed[start].startswith("step   100  warning   kl_explosion: KL 0.9 is 4σ above")
     assert listed[start + 1].startswith("step   101  critical  kl_explosion: KL 5 is")
-    assert "Single alerts: 1 warning, 5 critical." in listed
+    assert "Alerts: 1 warning, 5 critical." in listed
 
 
 def test_replay_gives_no_advice_for_alerts_that_became_nothing() -> None:
@@ -181,7 +181,7 @@ def test_replay_gives_no_advice_for_alerts_that_became_nothing() -> None:
     write_log([*[0.4, 0.6] * 50, 5.0, *[0.4, 0.6] * 5])
     total, alerts, *_ = run("replay", "log.csv").stdout.splitlines()
     assert total == "111 steps replayed: no incident."
-    assert alerts == "Single alerts: 0 warnings, 1 critical (--alerts lists them)."
+    assert alerts == "Alerts: 0 warnings, 1 critical (--alerts lists them)."
 
 
 @pytest.mark.usefixtures("quick_to_open")
@@ -247,7 +247,7 @@ def test_a_journal_is_replayed_with_its_own_settings_unless_told_otherwise() -> 
     klarm.finish()
     Path("klarm.yaml").write_text("kl_explosion: {sigma_multiplier: 3.5}")
     journal = "klarm_runs/a/journal.jsonl"
-    assert "No single alerts." in run("replay", journal).stdout
+    assert "No alerts." in run("replay", journal).stdout
     assert "1 warning," in run("replay", journal, "--config", "klarm.yaml").stdout
     assert "1 warning," in run("replay", journal, "--set", "kl_explosion.sigma_multiplier=3").stdout
 

@@ -39,7 +39,7 @@ def test_it_looks_like_a_real_alert_and_says_first_that_it_is_none(server: Serve
     run()
     (message,) = server.messages
     assert message["summary"].startswith("Sent by `klarm test-alert`: no run is in trouble")
-    assert {"Since", "Looks like", "To do", "Peak", "Also moved"} <= message["fields"].keys()
+    assert {"Since", "Likely cause", "To do", "Peak", "Also moved"} <= message["fields"].keys()
     assert "kl ▁" in message["body"]
 
 

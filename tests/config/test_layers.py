@@ -185,12 +185,12 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
         (
             "metrics: {kl: {key: a, kind: old_k3}}",
             "metrics.kl.kind is 'old_k3', KL of the new policy to the one before the update, but "
-            "kl is KL of the policy to the reference model: say metrics.kl_old, or a kind that "
+            "kl is KL of the policy to the reference model: use metrics.kl_old, or a kind that "
             "begins with reference_",
         ),
         (
             "metrics: {reward: {key: a, kind: reference_k1}}",
-            "metrics.reward.kind cannot be: only kl, kl_old, kl_rollout have a kind",
+            "metrics.reward.kind is not allowed: only kl, kl_old, kl_rollout have a kind",
         ),
         (
             "metrics: {kl: my/kl, kl_old: my/kl}",

@@ -34,7 +34,7 @@ def test_three_times_the_mean_warns_and_six_times_is_critical(
     assert detector.score == pytest.approx(value / 0.5)
 
 
-def test_advantages_that_double_every_ten_steps_are_seen_at_an_exact_step() -> None:
+def test_advantages_that_double_every_ten_steps_raise_alerts_at_exact_steps() -> None:
     """A blow-up after 200 healthy steps: warned of at 219, critical at 242."""
     values = healthy(200) + [0.3 * 2 ** (i / 10) for i in range(60)]
     alerts = feed(AdvantageVarianceDetector(), values)
@@ -48,7 +48,7 @@ def test_a_healthy_run_is_silent() -> None:
         assert not any(feed(AdvantageVarianceDetector(baseline_mode=mode), healthy(5_000)))
 
 
-def test_a_frozen_baseline_sees_slow_growth_and_a_rolling_one_does_not() -> None:
+def test_only_a_frozen_baseline_detects_slow_growth() -> None:
     """Tenfold over 2,000 steps."""
     growing = [0.3 * 10 ** (i / 2_000) for i in range(2_000)]
     assert not any(feed(AdvantageVarianceDetector(), growing))
@@ -58,7 +58,7 @@ def test_a_frozen_baseline_sees_slow_growth_and_a_rolling_one_does_not() -> None
     assert "frozen baseline" in alerts[-1].message
 
 
-def test_tiny_advantages_do_not_alarm_at_a_whisper() -> None:
+def test_tiny_advantages_raise_no_alert_on_tiny_changes() -> None:
     """The mean is taken as at least 0.01."""
     detector = AdvantageVarianceDetector()
     assert not any(feed(detector, [0.0] * 60 + [0.02]))
@@ -80,7 +80,7 @@ def test_the_alert_carries_its_numbers() -> None:
     assert alert is not None
     assert not alert.decisive
     assert alert.message == (
-        "The advantages' standard deviation 2 is 4 times its rolling baseline of 0.5 "
+        "The standard deviation of advantages 2 is 4 times its rolling baseline of 0.5 "
         "(warning above 3 times)."
     )
     assert alert.metrics == {

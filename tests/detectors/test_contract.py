@@ -19,7 +19,7 @@ any_stream = st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=1
 
 
 @every_detector
-def test_its_names_are_one_word(kind: type[Detector]) -> None:
+def test_its_names_agree(kind: type[Detector]) -> None:
     """File, name and section agree, and it watches metrics that exist."""
     assert kind.__module__ == f"klarm.detectors.{kind.name}"
     assert kind.__name__.endswith("Detector")
@@ -35,7 +35,7 @@ def test_it_declares_itself_and_its_settings(kind: type[Detector]) -> None:
 
 @every_detector
 @given(values=any_stream)
-def test_any_stream_of_floats_is_taken_and_scored(
+def test_any_stream_of_floats_is_accepted_and_scored(
     kind: type[Detector], values: list[float]
 ) -> None:
     """It never raises, and its score is never NaN."""
@@ -62,7 +62,7 @@ def test_a_reset_forgets_everything(
 
 @every_detector
 @given(before=any_stream, after=any_stream)
-def test_a_copy_and_a_pickle_go_on_alike(
+def test_a_copy_and_a_pickle_continue_in_the_same_way(
     kind: type[Detector], before: list[float], after: list[float]
 ) -> None:
     """State is plain data."""
@@ -76,6 +76,6 @@ def test_memory_is_bounded(kind: type[Detector]) -> None:
 
 
 @every_detector
-def test_a_step_without_its_metric_is_passed_over(kind: type[Detector]) -> None:
+def test_a_step_without_its_metric_is_skipped(kind: type[Detector]) -> None:
     """Other metrics are not its business."""
     testing.check_missing_metric(kind)

@@ -41,7 +41,7 @@ def test_fifty_steps_below_the_floor_are_critical_and_half_of_them_warn() -> Non
     assert all(alert.decisive for alert in alerts if alert)
 
 
-def test_one_step_above_the_floor_starts_the_count_anew() -> None:
+def test_one_step_above_the_floor_restarts_the_count() -> None:
     """In a row means in a row."""
     values = slide(0.6, 0.05, 1_000) + ([0.02] * 24 + [0.06]) * 10
     assert not any(feed(EntropyCollapseDetector(), values))
@@ -55,19 +55,19 @@ def test_a_sudden_fall_warns_at_an_exact_step() -> None:
     assert first is not None
     assert (first.severity, first.decisive) == ("warning", False)
     assert first.message == (
-        "Entropy has fallen from 0.8 at step 301 to 0.12, as medians of the last 5: 85% "
-        "(warning from 80%)."
+        "Entropy has fallen by 85%, from 0.8 at step 301 to 0.12 "
+        "(medians of 5 values; warning at 80%)."
     )
     # It is news until the level before the fall is 100 steps old.
     assert fired == list(range(302, 402))
 
 
-def test_one_or_two_noisy_steps_are_no_fall() -> None:
+def test_one_or_two_noisy_steps_are_not_a_fall() -> None:
     """The median of five does not see them."""
     assert not any(feed(EntropyCollapseDetector(), ([0.8] * 30 + [0.01, 0.01]) * 20))
 
 
-def test_a_slow_healthy_fall_is_left_alone() -> None:
+def test_a_slow_healthy_fall_raises_no_alert() -> None:
     """From 0.6 to 0.06 over 400 steps, with noise, as language models do while reward rises."""
     values = noisy(slide(0.6, 0.06, 400) + [0.06] * 20, noise=0.05)
     assert not any(feed(EntropyCollapseDetector(), values))
@@ -87,7 +87,7 @@ def test_a_policy_that_began_near_the_floor_has_not_collapsed() -> None:
     assert next(step for step, alert in enumerate(alerts) if alert) == 124
 
 
-def test_negative_values_are_no_entropy_of_tokens() -> None:
+def test_the_rules_for_tokens_do_not_apply_to_negative_entropy() -> None:
     """A continuous policy's differential entropy may be anything."""
     assert not any(feed(EntropyCollapseDetector(), noisy([-107.0] * 200)))
     assert not any(feed(EntropyCollapseDetector(), [1.0] * 100 + [-3.0] * 90))
@@ -112,7 +112,7 @@ def test_the_score_is_one_at_a_warning(values: list[float], score: float) -> Non
     assert detector.score == pytest.approx(score)
 
 
-def test_a_recorded_collapse_is_caught_and_a_recorded_healthy_run_is_silent() -> None:
+def test_a_recorded_collapse_is_detected_and_the_healthy_recording_is_silent() -> None:
     """The exploding run jumps at 151 and is warned of at 164; the drifting one ends critical."""
     assert play("healthy") == []
     assert play("exploding")[0].step == 164

@@ -61,7 +61,7 @@ def test_it_warns_above_three_sigma_and_is_critical_above_four_and_a_half(
     assert (alert.severity if alert else None) == severity
 
 
-def test_a_lone_spike_is_an_alert_but_no_incident() -> None:
+def test_a_single_spike_raises_an_alert_but_opens_no_incident() -> None:
     """Clipping absorbs it."""
     values = [0.4, 0.6] * 100 + [9.0] + [0.4, 0.6] * 50
     (alert,) = feed(GradientNormSpikeDetector(), values)
@@ -71,7 +71,7 @@ def test_a_lone_spike_is_an_alert_but_no_incident() -> None:
     assert opened(values) == []
 
 
-def test_a_rise_that_lasts_opens_an_incident_at_its_fifth_step() -> None:
+def test_a_lasting_rise_opens_an_incident_at_its_fifth_step() -> None:
     """And the frozen baseline does not get used to it."""
     values = [0.4, 0.6] * 100 + [1.0] * 300
     alerts = feed(GradientNormSpikeDetector(), values)
@@ -80,12 +80,12 @@ def test_a_rise_that_lasts_opens_an_incident_at_its_fifth_step() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_healthy_run_with_spikes_opens_nothing(seed: int) -> None:
+def test_a_healthy_run_with_spikes_opens_no_incident(seed: int) -> None:
     """However many spikes, as long as each is alone."""
     assert opened(healthy(2_000, seed)) == []
 
 
-def test_the_recorded_healthy_run_opens_nothing_and_the_one_that_drifts_away_does() -> None:
+def test_only_the_drifting_recording_opens_an_incident() -> None:
     """Its gradients grow severalfold when it begins to game its reward."""
     assert opened([row["grad_norm"] for row in read_recording("healthy")]) == []
     assert opened([row["grad_norm"] for row in read_recording("drifting")])[0] == 161
@@ -102,7 +102,7 @@ def test_scores_of_a_series_are_those_of_the_stream() -> None:
     np.testing.assert_array_equal(detector.scores(values), np.array(streamed))
 
 
-def test_an_infinite_gradient_that_a_loss_scaler_skips_opens_nothing() -> None:
+def test_an_infinite_gradient_that_a_loss_scaler_skips_opens_no_incident() -> None:
     """With float16 it is routine, one step or a few; one that stays is not."""
     values = [math.inf, math.inf, *healthy(300), math.inf, *healthy(50), math.nan]
     alerts = feed(GradientNormSpikeDetector(), values)

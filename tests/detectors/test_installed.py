@@ -1,4 +1,4 @@
-"""Detectors that other packages bring."""
+"""Detectors of other packages."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from klarm.config import load
 from own_parts import GOOD, PACKAGE, install, of_type
 
 
-def test_a_package_brings_a_detector_and_a_channel(site: None) -> None:
-    """They are there once it is installed, with their sections, in commands as well."""
+def test_a_package_adds_a_detector_and_a_channel(site: None) -> None:
+    """They are available once it is installed, with their sections, also in commands."""
     install("late_package", PACKAGE, GOOD)
     Path("klarm.yaml").write_text("lateness: {seconds: 5}\nchannels: {void: {}}\n")
     with klarm.init("a", console=False) as monitor:
@@ -45,10 +45,10 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("which", BROKEN)
-def test_a_broken_plugin_is_an_error_if_it_is_configured_else_a_notice(
+def test_a_broken_plugin_is_an_error_if_configured_and_otherwise_a_notice(
     site: None, which: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever did not ask for it trains on; whoever did is told before training."""
+    """Users who configured it get an error before training; others can train."""
     code, why = BROKEN[which]
     install("late_package", code, GOOD)
     klarm.init("a").finish()

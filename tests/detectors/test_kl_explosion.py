@@ -67,7 +67,7 @@ def test_the_thresholds_themselves_do_not_fire() -> None:
         assert (alert.severity if alert else None) == severity
 
 
-def test_the_baseline_is_what_came_before_the_value() -> None:
+def test_the_baseline_consists_of_earlier_values() -> None:
     """Against the standard library, value by value, with those that fired left in."""
     random.seed(3)
     values = [random.lognormvariate(-4, 0.8) for _ in range(400)]
@@ -91,14 +91,14 @@ def test_nothing_fires_in_warmup_but_all_of_it_is_learnt() -> None:
 
 
 @pytest.mark.parametrize("warmup_steps", [0, 3, 10])
-def test_fewer_than_ten_values_are_no_baseline(warmup_steps: int) -> None:
+def test_a_baseline_needs_ten_values(warmup_steps: int) -> None:
     """However short the warm-up, the eleventh value is the first that can fire."""
     detector = KLExplosionDetector(warmup_steps=warmup_steps)
     assert feed(detector, [0.4, 0.6] * 4 + [0.4, 50.0]) == [None] * 10
     assert detector.update(10, {"kl": 500.0}) is not None
 
 
-def test_steps_without_kl_are_passed_over() -> None:
+def test_steps_without_kl_are_skipped() -> None:
     """They count neither for the warm-up nor for the baseline."""
     detector = KLExplosionDetector()
     for step in range(200):
@@ -119,7 +119,7 @@ def test_a_rolling_baseline_follows_drift_and_a_frozen_one_does_not() -> None:
     assert frozen[-1].severity == "critical"
 
 
-def test_a_frozen_baseline_is_the_first_window_for_good() -> None:
+def test_a_frozen_baseline_is_permanently_the_first_window() -> None:
     """Until that is full it behaves as a rolling one."""
     values = [*wave(100), *[5.0] * 300]
     frozen = KLExplosionDetector(baseline_mode="frozen")
@@ -133,10 +133,10 @@ def test_a_frozen_baseline_is_the_first_window_for_good() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "word"), [(math.nan, "NaN"), (math.inf, "infinite"), (-math.inf, "minus infinite")]
+    ("value", "word"), [(math.nan, "NaN"), (math.inf, "infinite"), (-math.inf, "minus infinity")]
 )
 @pytest.mark.parametrize("before", [0, 5, 300])
-def test_a_value_that_is_not_finite_is_critical_at_once(
+def test_a_value_that_is_not_finite_is_critical_immediately(
     value: float, word: str, before: int
 ) -> None:
     """Also as the very first, and it says which it is."""
@@ -174,21 +174,21 @@ def test_a_nan_never_enters_the_baseline(mode: str) -> None:
         assert clean.score == broken.score
 
 
-def test_thirty_zeros_then_a_millionth_is_no_alarm() -> None:
+def test_a_millionth_after_thirty_zeros_raises_no_alert() -> None:
     """Without a least spread it would be infinitely many sigma."""
     detector = KLExplosionDetector()
     assert not any(feed(detector, [0.0] * 30 + [1e-6]))
     assert detector.score == pytest.approx(0.01)
 
 
-def test_a_flat_line_does_not_alarm_at_a_whisper() -> None:
+def test_a_flat_series_raises_no_alert_on_tiny_changes() -> None:
     """One per cent of the mean is the least spread: 0.02 to 0.020001 is 0.005 sigma."""
     detector = KLExplosionDetector()
     assert not any(feed(detector, [0.02] * 60 + [0.020001]))
     assert detector.score == pytest.approx(0.000001 / 0.0002)
 
 
-def test_after_a_huge_spike_has_left_an_ordinary_explosion_is_seen() -> None:
+def test_an_ordinary_explosion_is_detected_after_a_huge_spike_has_left_the_window() -> None:
     """1e12 blinds the rolling window while it is in it, as specified, and not a step longer."""
     detector = KLExplosionDetector()
     values = [*wave(50), 1e12, *wave(100)]
@@ -247,7 +247,7 @@ def test_the_alert_says_what_happened_and_what_to_do() -> None:
         ({"enabled": 1}, "enabled must be true or false, got 1"),
     ],
 )
-def test_impossible_settings_are_refused_when_it_is_made(
+def test_impossible_settings_are_rejected_at_construction(
     settings: dict[str, object], message: str
 ) -> None:
     """The message names the setting, the value and what would be right."""
@@ -285,7 +285,7 @@ def test_scores_agree_on_a_long_series_with_spikes_and_gaps(mode: str) -> None:
     assert [alert is not None for alert in alerts] == (scores > 3.0).tolist()
 
 
-def test_scores_leave_the_detector_as_it_is() -> None:
+def test_scores_do_not_change_the_detector() -> None:
     """A look at another series does not disturb a running one."""
     detector = KLExplosionDetector()
     feed(detector, wave(100))

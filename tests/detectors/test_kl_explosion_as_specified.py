@@ -43,11 +43,11 @@ def check(rows: list[dict[str, float]], config: Config) -> bool:
     for severity in ("warning", "critical"):
         first = next((a for a in alerts if severity in ("warning", a.severity)), None)
         if first is not None:
-            told = [
+            notified = [
                 e for e in events if e.event in ("opened", "escalated") and e.step <= first.step
             ]
-            assert told, first
-            assert severity == "warning" or any(e.severity == "critical" for e in told), first
+            assert notified, first
+            assert severity == "warning" or any(e.severity == "critical" for e in notified), first
     return bool(alerts)
 
 
@@ -58,7 +58,7 @@ def test_the_first_warning_opens_and_the_first_critical_escalates(name: str) -> 
 
 
 @given(st.integers(0, 2**32), st.floats(1e-3, 3.0), st.floats(0.0, 0.05))
-def test_it_does_on_any_run(seed: int, scale: float, growth: float) -> None:
+def test_it_behaves_as_specified_on_any_run(seed: int, scale: float, growth: float) -> None:
     """Also where the reward pays for KL, which excuses it by default."""
     random = np.random.default_rng(seed)
     kl = scale * random.lognormal(0.0, 0.5, 150) * np.exp(growth * np.arange(150))
@@ -77,7 +77,7 @@ def test_the_first_warning_is_the_one_that_opens() -> None:
     assert said == [("opened", 40, "warning"), ("escalated", 42, "critical")]
 
 
-def test_by_default_the_same_run_opens_nothing() -> None:
+def test_by_default_the_same_run_opens_no_incident() -> None:
     """The test before would prove nothing otherwise; the alerts are the same."""
     rows = [{"kl": 1.0 + 0.1 * (step % 3), "reward": float(step)} for step in range(40)]
     rows += [{"kl": 1.45, "reward": 40.0}, {"kl": 1.0, "reward": 41.0}]

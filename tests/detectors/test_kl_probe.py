@@ -25,7 +25,7 @@ EXPLODES = [0.02 + 0.001 * (step % 3) for step in range(100)] + [0.03 * 1.5**i f
 
 
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS)
-def test_it_says_of_the_probe_what_the_other_says_of_the_trainer(
+def test_it_judges_the_probe_as_the_other_detector_judges_the_trainer(
     ours: type[Detector], theirs: type[Detector]
 ) -> None:
     """The same rule at the same steps, under names of its own."""
@@ -40,7 +40,7 @@ def test_it_says_of_the_probe_what_the_other_says_of_the_trainer(
     assert other.update(200, {"kl_probe": 50.0}) is None
 
 
-def test_an_incident_of_the_probe_is_one_on_kl_with_its_cause() -> None:
+def test_an_incident_of_the_probe_is_on_kl_and_has_a_cause() -> None:
     """Where the trainer logs no KL, the playbook goes by the probe's."""
     monitor = klarm.init("a", learning_rate_jump={"enabled": False}, console=False)
     patterns: list[str] = []
@@ -56,7 +56,7 @@ def test_an_incident_of_the_probe_is_one_on_kl_with_its_cause() -> None:
 
 
 @pytest.mark.parametrize(("probe_budget", "critical"), [(100.0, False), (1.0, True)])
-def test_budgets_are_each_their_own(probe_budget: float, critical: bool) -> None:
+def test_the_two_budgets_are_independent(probe_budget: float, critical: bool) -> None:
     """A large budget of the one does not excuse the other."""
     monitor = klarm.init(
         "a",
@@ -71,18 +71,18 @@ def test_budgets_are_each_their_own(probe_budget: float, critical: bool) -> None
     assert bool(monitor.critical) is critical
 
 
-def test_who_does_not_use_the_probe_hears_nothing_of_it() -> None:
+def test_without_a_probe_its_detectors_are_never_mentioned() -> None:
     """Neither that its detectors are idle nor a hint."""
     monitor = klarm.init("a", console=False)
     monitor.log({"reward": 0.5})
-    told = [
+    lines = [
         *idle_lines(monitor.detectors, monitor.binding),
         *hints(monitor.detectors, monitor.binding),
     ]
-    assert not any("probe" in line for line in told)
+    assert not any("probe" in line for line in lines)
 
 
-def test_a_probe_that_spaces_itself_out_is_not_lost() -> None:
+def test_a_probe_that_measures_less_often_is_not_lost() -> None:
     """It says itself when it stops."""
     monitor = klarm.init("a", console=False)
     for step in range(400):

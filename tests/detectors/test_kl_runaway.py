@@ -1,4 +1,4 @@
-"""Running away: seen when it is sudden and when it is slow, not when KL merely grows or spikes."""
+"""kl_runaway detects sudden and slow growth, but no healthy growth and no spikes."""
 
 from __future__ import annotations
 
@@ -33,40 +33,40 @@ def test_growth_to_a_plateau_is_silent(seed: int) -> None:
     assert first_alarm(growing(1500, seed)) is None
 
 
-def test_an_explosion_is_seen_at_an_exact_step_and_then_is_critical() -> None:
+def test_an_explosion_is_detected_at_an_exact_step_and_then_critical() -> None:
     """KL doubles every ten steps from step 300 on."""
     values = growing(300, 3) + [0.03 * 2 ** (i / 10) for i in range(60)]
     assert first_alarm(values) == 310
     assert first_alarm(values, "critical") == 312
 
 
-def test_the_recorded_explosion_is_seen_soon_after_the_learning_rate_jumped() -> None:
+def test_the_recorded_explosion_is_detected_soon_after_the_learning_rate_jumped() -> None:
     """Which it did after step 150; the healthy recording is silent throughout."""
     kl = [row["kl"] for row in read_recording("exploding")]
     assert first_alarm(kl) == 156
     assert first_alarm([row["kl"] for row in read_recording("healthy")]) is None
 
 
-def test_a_jump_that_stays_is_seen() -> None:
-    """x10 at step 400, for good."""
+def test_a_lasting_jump_is_detected() -> None:
+    """×10 at step 400, permanently."""
     values = growing(400, 5) + [10 * value for value in growing(600, 6)[100:]]
     assert first_alarm(values) == 404
 
 
-def test_slow_drift_is_seen_by_the_slow_test() -> None:
-    """x10 over 2,000 steps: at no step does it look like anything."""
+def test_the_slow_test_detects_slow_drift() -> None:
+    """×10 over 2,000 steps: every single step looks normal."""
     values = growing(1000, 7)
     values += [value * 10 ** (i / 2000) for i, value in enumerate(growing(3000, 8)[1000:])]
     assert first_alarm(values) == 1808
 
 
-def test_growth_by_leaps_is_seen() -> None:
+def test_growth_by_leaps_is_detected() -> None:
     """Each value is many noise units above the one before: a spike would not stay up."""
     assert first_alarm(growing(300, 3, noise=0.05) + [0.03 * 2**i for i in range(10)]) == 305
 
 
-def test_a_rise_of_a_few_thousandths_is_not_worth_an_alarm() -> None:
-    """A KL of 0.001 that doubles for good is still next to nothing."""
+def test_a_rise_of_a_few_thousandths_raises_no_alert() -> None:
+    """A KL of 0.001 that doubles permanently is still tiny."""
     values = [value / 30 for value in growing(400, 5)]
     assert first_alarm(values + [2.5 * value for value in values[100:]]) is None
 
@@ -78,20 +78,20 @@ def test_spikes_are_not_an_explosion() -> None:
     assert first_alarm(values) is None
 
 
-def test_zeros_say_nothing() -> None:
+def test_zeros_are_ignored() -> None:
     """Neither at the start nor in between."""
     values = [v for value in growing(800, 11) for v in (value, 0.0)]
     assert first_alarm([0.0] * 50 + values) is None
 
 
 def test_a_signed_estimate_may_run_away_downward() -> None:
-    """The k1 estimator can be negative; its size counts."""
+    """The k1 estimator can be negative; its absolute value counts."""
     values = growing(300, 12) + [-0.03 * 2 ** (i / 10) for i in range(60)]
     assert first_alarm(values) is not None
 
 
 def test_the_alert_says_what_was_expected() -> None:
-    """And the quick test and the slow one have words of their own."""
+    """The quick and the slow test have their own messages."""
     detector = KLRunawayDetector()
     alerts = [
         alert
@@ -104,11 +104,11 @@ def test_the_alert_says_what_was_expected() -> None:
 
 
 def test_the_largest_floats_do_not_overflow() -> None:
-    """What such values lead one to expect is larger than any float."""
+    """The forecast of such values is larger than any float."""
     assert first_alarm([1.4e308, 1.0, 1.4e308, *[1.4e308] * 50]) == 10
 
 
-def test_a_rise_beyond_any_float_is_told() -> None:
+def test_a_rise_beyond_any_float_raises_an_alert() -> None:
     """Its factor is larger than any float too."""
     assert max(alarms([1e-9] * 5000 + [1e308] * 3000)) > 6000
 
@@ -122,8 +122,8 @@ RUNAWAY = [2 ** (min(i, 40) / 10) for i in range(150)]  # doubles every ten step
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_nothing_is_said_once_kl_has_fallen_back(seed: int) -> None:
-    """Though the level, learnt over many steps, is slow to fall."""
+def test_there_is_no_alert_once_kl_has_fallen_back(seed: int) -> None:
+    """Although the level, learnt over many steps, falls slowly."""
     healthy = growing(1200, seed)
     values = healthy[:700] + [0.03 * r for r in RUNAWAY] + healthy[700:]
     said = alarms(values)
@@ -133,8 +133,8 @@ def test_nothing_is_said_once_kl_has_fallen_back(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("between", [20, 150])
-def test_a_second_runaway_is_seen_as_soon_as_the_first(seed: int, between: int) -> None:
-    """The first has neither lifted nor widened what is expected."""
+def test_a_second_runaway_is_detected_as_early_as_the_first(seed: int, between: int) -> None:
+    """The first one has changed neither the forecast nor its noise."""
     healthy = growing(1000, seed)
     runaway = [0.03 * r for r in RUNAWAY]
     values = healthy[:700] + runaway + healthy[700 : 700 + between]
@@ -145,8 +145,8 @@ def test_a_second_runaway_is_seen_as_soon_as_the_first(seed: int, between: int) 
     assert second <= first + 3
 
 
-def test_an_alarm_is_about_a_value_that_is_ahead() -> None:
-    """At or below what is expected, nothing is running away, whatever has added up."""
+def test_an_alert_is_always_on_a_value_above_the_forecast() -> None:
+    """A value at or below its forecast raises no alert, whatever the sum is."""
     detector = KLRunawayDetector()
     values = growing(300, 3) + [3.0] * 8 + [1e-4]
     said = [detector.update(step, {"kl": value}) for step, value in enumerate(values)]
@@ -155,6 +155,6 @@ def test_an_alarm_is_about_a_value_that_is_ahead() -> None:
 
 
 def test_a_level_that_stays_becomes_the_new_normal() -> None:
-    """A single lasting jump is not told forever."""
+    """A single lasting jump does not raise alerts forever."""
     values = growing(400, 5) + [10 * value for value in growing(1500, 6)[100:]]
     assert max(alarms(values)) < 1200

@@ -37,7 +37,7 @@ def _series(detector: Detector, seed: int) -> list[float]:
 
 @pytest.mark.parametrize("kind", [k for k in CATALOGUE if issubclass(k, LazyScoreDetector)])
 @pytest.mark.parametrize("seed", range(5))
-def test_the_score_that_is_asked_for_agrees_with_the_alert(kind: type[Detector], seed: int) -> None:
+def test_the_lazy_score_agrees_with_the_alert(kind: type[Detector], seed: int) -> None:
     """At every row, though the verdict comes from counting and the score from a median."""
     detector = kind()
     said = []

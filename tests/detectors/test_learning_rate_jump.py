@@ -20,42 +20,42 @@ def feed(rates: list[float], **others: list[float]) -> list[Alert | None]:
     ]
 
 
-def told(alerts: list[Alert | None]) -> dict[int, str]:
+def severities(alerts: list[Alert | None]) -> dict[int, str]:
     return {step: alert.severity for step, alert in enumerate(alerts) if alert}
 
 
 JUMP = [5e-5] * 50 + [5e-3] * 60
 
 
-def test_a_jump_is_a_warning_at_once() -> None:
+def test_a_jump_is_a_warning_immediately() -> None:
     """And for as long as it looks for what gives way."""
     alerts = feed(JUMP)
-    assert told(alerts) == dict.fromkeys(range(50, 100), "warning")
+    assert severities(alerts) == dict.fromkeys(range(50, 100), "warning")
     assert alerts[50] is not None
     assert alerts[50].decisive
     assert alerts[50].message == (
-        "The learning rate has jumped from 5e-05 to 0.005, ×100 (warning from ×5)."
+        "The learning rate has jumped from 5e-05 to 0.005, ×100 (warning at ×5)."
     )
 
 
-def test_it_is_critical_when_entropy_gives_way() -> None:
+def test_it_is_critical_when_entropy_falls() -> None:
     """Here it halves within four rows of the jump."""
     entropy = [0.8] * 50 + [0.8 * 0.8**row for row in range(60)]
     alerts = feed(JUMP, entropy=entropy)
-    critical = [step for step, severity in told(alerts).items() if severity == "critical"]
+    critical = [step for step, severity in severities(alerts).items() if severity == "critical"]
     assert 54 <= critical[0] <= 58
     last = alerts[critical[0]]
     assert last is not None
     assert "and since then entropy has fallen from 0.8 to" in last.message
 
 
-def test_it_is_critical_when_reward_gives_way() -> None:
+def test_it_is_critical_when_reward_falls() -> None:
     """By more than its noise."""
     rng = random.Random(1)
     reward = [0.9 + rng.gauss(0, 0.03) for _ in range(55)] + [0.5] * 55
-    assert "critical" in told(feed(JUMP, reward=reward)).values()
+    assert "critical" in severities(feed(JUMP, reward=reward)).values()
     steady = [0.9 + rng.gauss(0, 0.03) for _ in range(110)]
-    assert "critical" not in told(feed(JUMP, reward=steady)).values()
+    assert "critical" not in severities(feed(JUMP, reward=steady)).values()
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,9 @@ def test_it_is_critical_when_reward_gives_way() -> None:
 )
 def test_no_usual_schedule_is_a_jump(rates: list[float]) -> None:
     """Whatever it does from row to row."""
-    assert told(feed(rates)) == {}
+    assert severities(feed(rates)) == {}
 
 
-def test_a_jump_that_is_undone_is_quiet_at_once() -> None:
+def test_a_jump_that_is_undone_is_quiet_immediately() -> None:
     """Somebody has seen it."""
-    assert list(told(feed([1e-5] * 20 + [1e-3] * 3 + [1e-5] * 20))) == [20, 21, 22]
+    assert list(severities(feed([1e-5] * 20 + [1e-3] * 3 + [1e-5] * 20))) == [20, 21, 22]

@@ -13,7 +13,7 @@ def feed(values: list[float], metric: str = "loss") -> list[Alert | None]:
     return [detector.update(step, {metric: value}) for step, value in enumerate(values)]
 
 
-def told(alerts: list[Alert | None]) -> dict[int, str]:
+def severities(alerts: list[Alert | None]) -> dict[int, str]:
     return {step: alert.severity for step, alert in enumerate(alerts) if alert}
 
 
@@ -22,31 +22,31 @@ def noise(count: int, size: float = 0.3) -> list[float]:
     return [rng.gauss(0, size) for _ in range(count)]
 
 
-def test_a_loss_that_explodes_and_stays_is_told_at_its_fifth_value() -> None:
+def test_a_lasting_explosion_raises_an_alert_at_its_fifth_value() -> None:
     """Within the first hundred rows, too, and for the loss of a critic as well."""
     for metric in ("loss", "critic_loss"):
         alerts = feed([*noise(30), *[-50.0] * 10], metric)
-        assert min(told(alerts)) == 34
+        assert min(severities(alerts)) == 34
         assert alerts[34] is not None
         assert alerts[34].decisive
-        assert f"The last 5 values of {metric} are 50 or more" in alerts[34].message
+        assert f"The last 5 values of {metric} are at least 50" in alerts[34].message
 
 
 def test_a_hundred_times_is_critical() -> None:
     """From ten times on it is a warning."""
-    assert told(feed([*noise(100), *[5000.0] * 5])) == {104: "critical"}
+    assert severities(feed([*noise(100), *[5000.0] * 5])) == {104: "critical"}
 
 
-def test_a_spike_is_no_explosion() -> None:
+def test_a_spike_is_not_an_explosion() -> None:
     """Four values, however large."""
-    assert told(feed([*noise(100), *[1e9] * 4, *noise(100)])) == {}
+    assert severities(feed([*noise(100), *[1e9] * 4, *noise(100)])) == {}
 
 
-def test_a_loss_of_rounding_noise_has_nothing_to_explode_from() -> None:
+def test_a_loss_of_rounding_noise_raises_no_alert() -> None:
     """A policy's loss is often 0 in exact arithmetic."""
-    assert told(feed([*noise(100, 1e-8), *[0.2] * 50])) == {}
+    assert severities(feed([*noise(100, 1e-8), *[0.2] * 50])) == {}
 
 
-def test_a_loss_that_grows_slowly_is_left_alone() -> None:
+def test_a_loss_that_grows_slowly_raises_no_alert() -> None:
     """Tenfold over two hundred rows."""
-    assert told(feed([10.0 ** (step / 200) for step in range(600)])) == {}
+    assert severities(feed([10.0 ** (step / 200) for step in range(600)])) == {}

@@ -30,7 +30,7 @@ def test_the_first_loss_that_is_not_finite_is_critical_and_decisive(
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=60))
-def test_a_finite_loss_says_nothing(losses: list[float]) -> None:
+def test_a_finite_loss_raises_no_alert(losses: list[float]) -> None:
     """However large, and of whatever sign."""
     detector = LossNanDetector(warmup_steps=0)
     for step, loss in enumerate(losses):
@@ -38,7 +38,7 @@ def test_a_finite_loss_says_nothing(losses: list[float]) -> None:
         assert detector.score == 0.0
 
 
-def test_after_a_nan_the_score_is_calm_again() -> None:
+def test_the_score_is_zero_again_after_a_nan() -> None:
     """It tells of this value, not of an earlier one."""
     detector = LossNanDetector(warmup_steps=0)
     detector.update(0, {"loss": math.nan})
@@ -55,11 +55,11 @@ def test_the_recordings_have_a_finite_loss_throughout(recording: str) -> None:
 
 
 def test_any_loss_is_watched_whatever_it_is_called() -> None:
-    """The one of a critic, and one that klarm has never heard of; each is told by its name."""
+    """Also the loss of a critic and an unknown one; the message has its name."""
     for key, said in (("train/critic_loss", "critic_loss"), ("ent_coef_loss", "ent_coef_loss")):
         monitor = Monitor("a", [LossNanDetector()])
         assert monitor.log({key: 1.0, "reward": 0.5}) == []
         (alert,) = monitor.log({key: math.inf, "reward": 0.5})
         assert (alert.severity, alert.decisive) == ("critical", True)
-        assert alert.message == f"{said} is infinite: the numbers of this run have broken down."
+        assert alert.message == f"{said} is infinite: this run is numerically broken."
         assert [incident.signal for incident in monitor.critical] == ["loss"]

@@ -1,4 +1,4 @@
-"""Reward collapse: what is lost for good, and what only looks like it."""
+"""Reward collapse: lasting losses raise alerts, and what only looks like one does not."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def around(level: float, steps: int, seed: int = 1) -> list[float]:
     return [rng.gauss(level, 0.05) for _ in range(steps)]
 
 
-def test_a_fall_of_half_is_a_warning_while_it_is_news() -> None:
-    """From 1 to 0.45 at 300: told when half of the last twenty are down, until it is the norm."""
+def test_a_fall_of_half_is_a_warning_until_it_is_normal() -> None:
+    """From 1 to 0.45 at 300: an alert from when half of the last twenty are low."""
     alerts = feed(learning(300) + around(0.45, 100))
     assert [alerts[0].step, alerts[-1].step] == [312, 326]
     assert {alert.severity for alert in alerts} == {"warning"}
@@ -43,14 +43,14 @@ def test_a_fall_of_half_is_a_warning_while_it_is_news() -> None:
     assert alerts[0].message.endswith("σ of its noise, and stays there.")
 
 
-def test_a_fall_to_where_it_began_is_critical() -> None:
-    """All that was learnt is gone."""
+def test_a_fall_to_the_lowest_level_is_critical() -> None:
+    """Everything that was learnt is lost."""
     alerts = feed(learning(300) + around(-0.1, 100))
     assert alerts[0].step == 312
     assert "critical" in {alert.severity for alert in alerts}
 
 
-def test_most_of_what_was_learnt_lost_little_by_little_is_told() -> None:
+def test_a_gradual_loss_of_most_of_what_was_learnt_is_a_warning() -> None:
     """No twenty values are far below the fifty before them."""
     rng = random.Random(3)
     sinking = [1.0 - step / 500 + rng.gauss(0, 0.05) for step in range(500)]
@@ -60,7 +60,7 @@ def test_most_of_what_was_learnt_lost_little_by_little_is_told() -> None:
     assert alerts[0].message.startswith("Reward has slowly lost 6")
 
 
-def test_a_reward_that_goes_to_and_fro_is_not_being_lost() -> None:
+def test_a_reward_that_goes_up_and_down_is_not_lost() -> None:
     """By a quarter of what was learnt, again and again."""
     waves = [0.85 + 0.15 * math.sin(step / 60) + x for step, x in enumerate(around(0, 900))]
     assert not feed(learning(300) + waves)
@@ -71,8 +71,8 @@ def test_a_saturated_reward_that_falls_a_little_has_not_collapsed() -> None:
     assert not feed([1.0] * 200 + [0.9875] * 100)
 
 
-def test_a_short_run_is_told_too() -> None:
-    """Of 49 rows, in which a reward of 439 falls to 9 at the thirtieth."""
+def test_a_collapse_is_detected_in_a_short_run_too() -> None:
+    """It has 49 rows, and the reward falls from 439 to 9 at the thirtieth."""
     rng = random.Random(5)
     rising = [20.0 + 14.0 * step + rng.gauss(0, 5) for step in range(30)]
     alerts = feed(rising + [9.0 + rng.gauss(0, 1) for _ in range(19)])
@@ -81,7 +81,7 @@ def test_a_short_run_is_told_too() -> None:
 
 
 def test_the_incident_opens_at_the_step_of_the_first_alert() -> None:
-    """The alert is decisive: nothing more is waited for."""
+    """The alert is decisive, so it needs no confirmation."""
     journal = MemoryJournal()
     monitor = Monitor("test", [RewardCollapseDetector()], journal)
     for step, reward in enumerate(learning(300) + around(0.2, 50)):
@@ -97,7 +97,7 @@ def test_learning_and_noise_are_silent(seed: int) -> None:
     assert feed([random.Random(seed).gauss(0, 1) for _ in range(2000)]) == []
 
 
-def test_a_dip_that_passes_is_silent() -> None:
+def test_a_short_dip_is_silent() -> None:
     """Eight bad steps are fewer than half of twenty."""
     assert feed(learning(300) + around(0.0, 8) + around(1.0, 200)) == []
 
@@ -120,8 +120,8 @@ def test_the_healthy_recording_is_silent() -> None:
 
 
 @given(st.floats(1e-6, 1e6), st.floats(-1e6, 1e6))
-def test_the_unit_of_reward_is_of_no_matter(scale: float, offset: float) -> None:
-    """A reward from 0 to 1000 is told at the same step as one from 0 to 1."""
+def test_the_unit_of_reward_does_not_matter(scale: float, offset: float) -> None:
+    """A reward from 0 to 1000 raises an alert at the same step as one from 0 to 1."""
     rewards = learning(300) + around(0.2, 50)
     moved = [scale * reward + offset for reward in rewards]
     if abs(offset) < scale:  # else the noise is below the digits of the level
@@ -137,6 +137,6 @@ def test_a_mean_over_the_first_few_episodes_may_drift() -> None:
     assert feed(means[:20] + [0.7 * means[20]] * 20)
 
 
-def test_one_success_in_the_first_episodes_is_nothing_learnt() -> None:
+def test_one_success_in_the_first_episodes_is_not_learning() -> None:
     """A mean over a hundred of them is 0.01 for a while, then 0 again."""
     assert feed([0.0] * 3 + [0.01] * 12 + [0.0] * 100) == []

@@ -60,7 +60,7 @@ def decaying(part: float) -> Row:
         ),
     ],
 )
-def test_each_drift_is_told_at_the_end_of_a_block(
+def test_each_drift_raises_an_alert_at_the_end_of_a_block(
     then: Callable[[float], Row], words: str, first: int
 ) -> None:
     """A decisive warning, since the drift has lasted by then."""
@@ -84,12 +84,12 @@ def test_each_drift_is_told_at_the_end_of_a_block(
     ids=["level", "learning", "kl", "shorter", "longer", "harder", "growth", "without reward"],
 )
 @pytest.mark.parametrize("seed", range(5))
-def test_what_may_be_healthy_is_silent(then: Callable[[float], Row], seed: int) -> None:
+def test_healthy_movements_are_silent(then: Callable[[float], Row], seed: int) -> None:
     """Learning with the KL, the length and the entropy that go with it; harder prompts."""
     assert feed(RewardDriftDetector(), run(then, seed)) == []
 
 
-def test_a_level_run_with_much_noise_is_silent_for_long() -> None:
+def test_a_flat_noisy_run_is_silent_for_a_long_time() -> None:
     """Blocks differ by chance, but not that far and not both."""
     rng = random.Random(3)
     rows = [
@@ -106,7 +106,7 @@ def test_a_spike_or_a_dip_within_a_block_moves_nothing() -> None:
     assert feed(RewardDriftDetector(), rows) == []
 
 
-def test_what_was_found_stands_until_the_next_look() -> None:
+def test_the_result_of_a_check_holds_until_the_next() -> None:
     """So an incident does not flap within a block."""
     alerts = feed(RewardDriftDetector(), run(decaying))
     assert [alert.step for alert in alerts] == list(range(174, 300))
@@ -120,7 +120,7 @@ def test_it_ends_when_the_drift_does() -> None:
     assert 300 <= alerts[-1].step < 400
 
 
-def test_a_metric_logged_too_seldom_is_no_witness() -> None:
+def test_a_metric_that_is_logged_too_rarely_does_not_count() -> None:
     """At fewer than half of the steps of a block."""
     rows = run(decaying)
     for step, row in enumerate(rows):
@@ -131,14 +131,14 @@ def test_a_metric_logged_too_seldom_is_no_witness() -> None:
     assert feed(RewardDriftDetector(), rows) == []
 
 
-def test_the_score_passes_its_threshold_when_it_alarms() -> None:
+def test_the_score_exceeds_its_threshold_at_an_alert() -> None:
     """In units of noise, and only of a drift that counts."""
     detector = RewardDriftDetector()
     for step, row in enumerate(run(decaying)):
         assert (detector.update(step, row) is not None) == (detector.score > detector.noise_units)
 
 
-def test_the_recordings_are_told_apart() -> None:
+def test_only_the_failing_recordings_raise_alerts() -> None:
     """Healthy is silent; in the other two the reward is gamed while entropy collapses."""
 
     def first(recording: str) -> tuple[int, str] | None:
@@ -160,7 +160,7 @@ any_row = st.fixed_dictionaries(
 
 
 @given(st.lists(any_row, max_size=80))
-def test_any_rows_are_taken_and_scored(rows: list[Row]) -> None:
+def test_any_rows_are_accepted_and_scored(rows: list[Row]) -> None:
     """Whatever the companions of reward hold, it never raises and the score is never NaN."""
     detector = RewardDriftDetector(drift_steps=20, warmup_steps=0)
     for step, row in enumerate(rows):
@@ -168,7 +168,7 @@ def test_any_rows_are_taken_and_scored(rows: list[Row]) -> None:
         assert not math.isnan(detector.score)
 
 
-def test_a_rise_that_has_turned_back_is_none() -> None:
+def test_a_rise_that_has_turned_back_raises_no_alert() -> None:
     """A block's median is still high when a mean over many episodes has begun to fall."""
     rewards = [20.0 + 0.7 * step for step in range(115)] + [100.0 - 8 * step for step in range(10)]
     entropy = [0.6 - 0.001 * step for step in range(100)] + [0.01] * 25

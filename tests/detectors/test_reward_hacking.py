@@ -37,7 +37,7 @@ def test_three_times_the_variance_warns_and_six_times_is_critical(
     assert detector.score == pytest.approx(variance / 0.04)
 
 
-def test_a_spread_that_grows_is_seen_at_an_exact_step() -> None:
+def test_a_growing_spread_raises_alerts_at_exact_steps() -> None:
     """The spread doubles every 40 steps after 200 healthy ones: warned at 232, critical at 252."""
     values = healthy(200) + [0.2 * 2 ** (i / 40) for i in range(80)]
     alerts = feed(RewardHackingDetector(), values)
@@ -70,7 +70,7 @@ def test_nothing_fires_in_the_first_fifty_values() -> None:
     assert detector.update(50, {"reward_std": 50.0}) is not None
 
 
-def test_equal_rewards_do_not_alarm_at_a_whisper() -> None:
+def test_nearly_equal_rewards_raise_no_alert_on_tiny_changes() -> None:
     """The baseline is taken as at least 0.001: a deviation of 0.05 is 2.5 times that."""
     detector = RewardHackingDetector()
     assert not any(feed(detector, [0.0] * 100 + [0.05]))
@@ -84,7 +84,7 @@ def test_the_alert_carries_its_numbers() -> None:
     alert = detector.update(100, {"reward_std": 1.0})
     assert alert is not None
     assert alert.message == (
-        "The rewards' variance 1 is 4 times its baseline of 0.25 (warning above 3 times)."
+        "The variance of rewards 1 is 4 times its baseline of 0.25 (warning above 3 times)."
     )
     assert alert.metrics == {
         "reward_std": 1.0,
@@ -108,8 +108,8 @@ def test_rewards_that_split_warn_at_an_exact_step() -> None:
     assert (first.severity, first.decisive) == ("warning", False)
     assert first.metrics == {"reward_dip_p": 0.049, "threshold": 0.05}
     assert first.message == (
-        "The step's rewards have split into groups: p 0.049 in the dip test (bimodal below 0.05), "
-        "as in 0 of the first 100 steps."
+        "The rewards of this step have split into groups: the dip test has p = 0.049 (bimodal "
+        "below 0.05). 0 of the first 100 steps were bimodal."
     )
 
 
@@ -124,7 +124,7 @@ def test_the_spread_and_the_split_have_a_warm_up_each() -> None:
     assert not any(judge(RewardHackingDetector(warmup_steps=0), [0.5] * 9 + [0.001]))
 
 
-def test_the_worse_of_the_two_is_said() -> None:
+def test_the_worse_of_two_alerts_is_returned() -> None:
     """A spread that is critical before a split, and a NaN before everything."""
     detector = RewardHackingDetector()
     for step in range(100):
@@ -146,12 +146,12 @@ def test_rewards_that_were_bimodal_from_the_start_are_silent() -> None:
     assert sum(alert is not None for alert in judge(RewardHackingDetector(), seldom)) == 18
 
 
-def test_what_has_split_later_does_not_change_the_baseline() -> None:
+def test_later_splits_do_not_change_the_baseline() -> None:
     """It is locked with its window."""
     assert all(judge(RewardHackingDetector(), [0.5] * 100 + [0.001] * 500)[100:])
 
 
-def test_a_step_is_looked_at_for_either_metric() -> None:
+def test_it_judges_a_step_with_either_metric() -> None:
     """Or incidents would not count it."""
     detector = RewardHackingDetector()
     assert detector.looks_at({"reward_std": 0.1})

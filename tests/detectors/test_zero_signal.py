@@ -19,7 +19,7 @@ def feed(detector: ZeroSignalDetector, shares: list[float]) -> list[Alert]:
 
 
 @pytest.mark.parametrize(("share", "severity"), [(0.6, "warning"), (0.9, "critical")])
-def test_the_twentieth_step_in_a_row_alarms(share: float, severity: str) -> None:
+def test_the_twentieth_consecutive_step_raises_an_alert(share: float, severity: str) -> None:
     """It has confirmed itself by then, so the alert is decisive."""
     alerts = feed(ZeroSignalDetector(), [0.1] * 50 + [share] * 25)
     assert [alert.step for alert in alerts] == [69, 70, 71, 72, 73, 74]
@@ -34,29 +34,30 @@ def test_a_warning_becomes_critical_when_the_higher_share_has_lasted_as_long() -
     assert [alert.step for alert in alerts if alert.severity == "critical"] == [69]
 
 
-def test_one_step_below_starts_the_count_anew() -> None:
+def test_one_step_below_restarts_the_count() -> None:
     """Nineteen in a row are not enough, however often."""
     assert feed(ZeroSignalDetector(), ([0.9] * 19 + [0.2]) * 20) == []
 
 
-def test_the_shares_themselves_do_not_alarm() -> None:
+def test_the_shares_themselves_raise_no_alert() -> None:
     """Strictly above."""
     assert feed(ZeroSignalDetector(), [0.5] * 100) == []
     alerts = feed(ZeroSignalDetector(), [0.75] * 100)
     assert {alert.severity for alert in alerts} == {"warning"}
 
 
-def test_a_run_that_starts_without_signal_is_told_after_the_warmup() -> None:
+def test_a_run_that_starts_without_signal_raises_an_alert_after_the_warmup() -> None:
     """Steps in a row count from the first."""
     assert feed(ZeroSignalDetector(), [1.0] * 30)[0].step == 20
     assert feed(ZeroSignalDetector(warmup_steps=0), [1.0] * 30)[0].step == 19
 
 
-def test_the_message_tells_the_share_the_limit_and_how_long() -> None:
+def test_the_message_has_the_share_the_limit_and_the_duration() -> None:
     """In words."""
     (alert,) = feed(ZeroSignalDetector(consecutive_steps=30), [0.625] * 30)
     assert alert.message == (
-        "In 62% of the groups all rewards are equal; above 50% for 30 steps (warning from 30 on)."
+        "In 62% of the groups all rewards are equal. The share has been above 50% for 30 steps "
+        "(warning after 30)."
     )
     assert alert.metrics == {"zero_std_fraction": 0.625}
 

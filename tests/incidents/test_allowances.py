@@ -27,7 +27,7 @@ def closed(level: float = 1.0, quiet_rows: int = 3) -> Allowances:
     return made
 
 
-def test_without_a_word_from_anybody_nothing_is_allowed() -> None:
+def test_nothing_is_allowed_until_somebody_closes_or_accepts_it() -> None:
     """Every alert counts."""
     assert not Allowances(1.5, 3).allows(said(0.1))
 
@@ -35,19 +35,19 @@ def test_without_a_word_from_anybody_nothing_is_allowed() -> None:
 @pytest.mark.parametrize(
     ("value", "allowed"), [(0.5, True), (1.49, True), (1.5, False), (math.nan, False)]
 )
-def test_a_closed_level_allows_less_than_the_factor_above_it(value: float, allowed: bool) -> None:
-    """A NaN is allowed by nobody."""
+def test_a_closed_level_allows_values_up_to_a_factor(value: float, allowed: bool) -> None:
+    """NaN is never allowed."""
     assert closed().allows(said(value)) is allowed
 
 
-def test_what_is_graver_or_of_another_kind_is_not_allowed() -> None:
+def test_a_higher_severity_or_another_kind_is_not_allowed() -> None:
     """Only this metric, in this direction, at this severity was closed."""
     assert not closed().allows(said(1.0, "critical"))
     assert not closed().allows(said(1.0)._replace(kind=("kl", "lower")))
 
 
-def test_what_was_closed_opens_again_after_enough_quiet_rows_in_a_row() -> None:
-    """A row that is not quiet begins the count anew."""
+def test_a_closed_kind_opens_again_after_enough_consecutive_quiet_rows() -> None:
+    """A row that is not quiet restarts the count."""
     made = closed(quiet_rows=2)
     for quiet in (True, False, True):
         made.end_row(quiet=quiet)
@@ -57,8 +57,8 @@ def test_what_was_closed_opens_again_after_enough_quiet_rows_in_a_row() -> None:
     assert not made
 
 
-def test_an_accepted_level_holds_for_fixed_limits_and_for_good() -> None:
-    """Detectors that learn take the level for normal by themselves."""
+def test_an_accepted_level_applies_permanently_to_fixed_limits() -> None:
+    """Detectors that learn get used to the level themselves."""
     made = Allowances(1.5, 1)
     made.accept({HIGHER: 2.0})
     made.end_row(quiet=True)

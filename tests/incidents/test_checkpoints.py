@@ -35,21 +35,21 @@ def train(monitor: Monitor, first: int, last: int, bad: int | None = None) -> No
             monitor.checkpoint(step, f"checkpoint-{step}")
 
 
-def test_the_last_one_from_before_the_first_alert_is_named() -> None:
+def test_the_last_checkpoint_before_the_first_alert_is_named() -> None:
     """When it opens: to the listener, in the journal, on the console and in the tracker."""
-    monitor, told = klarm.init("a", console=False), list[Event]()
-    monitor.on_event.append(told.append)
+    monitor, events = klarm.init("a", console=False), list[Event]()
+    monitor.on_event.append(events.append)
     train(monitor, 1, 45, bad=38)
     assert monitor.last_good_checkpoint(monitor.incidents[0]) == (30, "checkpoint-30")
-    assert [event.checkpoint for event in told] == ["checkpoint-30"]
-    assert "\n  Last checkpoint before the incident: checkpoint-30" in event_text(told[0])
-    assert "\nLast checkpoint before the incident: checkpoint-30" in notice.text(told[0])
+    assert [event.checkpoint for event in events] == ["checkpoint-30"]
+    assert "\n  Last checkpoint before the incident: checkpoint-30" in event_text(events[0])
+    assert "\nLast checkpoint before the incident: checkpoint-30" in notice.text(events[0])
     lines = Path("klarm_runs/a/journal.jsonl").read_text().splitlines()
     (event,) = [line for line in map(json.loads, lines) if line["type"] == "event"]
     assert event["checkpoint"] == "checkpoint-30"
 
 
-def test_one_that_was_deleted_or_saved_within_an_incident_is_not_good() -> None:
+def test_a_checkpoint_that_was_deleted_or_saved_during_an_incident_is_not_good() -> None:
     """Trainers keep the last few only, and an integration saves what has gone wrong."""
     monitor = klarm.init("a", console=False)
     train(monitor, 1, 45, bad=38)  # step 40 is within it
@@ -63,20 +63,20 @@ def test_one_that_was_deleted_or_saved_within_an_incident_is_not_good() -> None:
     assert monitor.last_good_checkpoint(monitor.critical[0]) == (20, "checkpoint-20")
 
 
-def test_one_that_the_trainer_deleted_is_not_named_in_an_incident() -> None:
+def test_a_checkpoint_that_the_trainer_deleted_is_not_named() -> None:
     """It is seen when the next one is saved: an incident does not wait for a disk."""
-    monitor, told = klarm.init("a", console=False), list[Event]()
-    monitor.on_event.append(told.append)
+    monitor, events = klarm.init("a", console=False), list[Event]()
+    monitor.on_event.append(events.append)
     train(monitor, 1, 20)
     shutil.rmtree("checkpoint-20")
     train(monitor, 21, 30)
     shutil.rmtree("checkpoint-30")
     monitor.checkpoint(35, "checkpoint-35")
     monitor.log({"kl": math.nan}, 32)
-    assert [event.checkpoint for event in told] == ["checkpoint-10"]
+    assert [event.checkpoint for event in events] == ["checkpoint-10"]
 
 
-def test_one_that_is_not_on_this_disk_is_taken_at_its_word() -> None:
+def test_a_checkpoint_on_another_machine_is_trusted() -> None:
     """In a bucket, say."""
     monitor = klarm.init("a", console=False)
     monitor.checkpoint(1, "s3://bucket/checkpoint-1")
@@ -84,14 +84,14 @@ def test_one_that_is_not_on_this_disk_is_taken_at_its_word() -> None:
     assert monitor.last_good_checkpoint(monitor.critical[0]) == (1, "s3://bucket/checkpoint-1")
 
 
-def test_without_any_there_is_none() -> None:
+def test_without_checkpoints_none_is_named() -> None:
     """Nor one from after the first alert."""
     monitor = Monitor("a", klarm.init("b", console=False).detectors)
     train(monitor, 8, 12, bad=9)
     assert monitor.last_good_checkpoint(monitor.critical[0]) is None
 
 
-def test_they_are_known_again_in_the_next_process() -> None:
+def test_the_next_process_knows_the_checkpoints() -> None:
     """Those that a rollback undid are not."""
     train(klarm.init("a", console=False), 1, 45)
     klarm.finish()
@@ -114,7 +114,7 @@ def fall(monitor: Monitor, metric: str, *levels: tuple[int, float]) -> None:
             step += 1
 
 
-def test_one_saved_after_the_metric_had_set_out_is_not_from_before() -> None:
+def test_a_checkpoint_saved_after_the_metric_began_to_move_is_not_good() -> None:
     """The first alert may come long after: a detector that waits to be sure is late."""
     monitor = Monitor("a", [RewardCollapseDetector()])
     fall(monitor, "reward", (305, 0.6), (60, 0.2))
@@ -123,7 +123,7 @@ def test_one_saved_after_the_metric_had_set_out_is_not_from_before() -> None:
     assert monitor.last_good_checkpoint(incident) == (300, "s3://bucket/300")
 
 
-def test_one_saved_since_an_incident_that_never_recovered_is_not_good() -> None:
+def test_a_checkpoint_saved_after_an_incident_without_recovery_is_not_good() -> None:
     """It went quiet, since its detector got used to it; the run is as broken as it was."""
     monitor = Monitor("a", [RewardCollapseDetector(), LossNanDetector()])
     fall(monitor, "reward", (305, 0.6), (200, 0.2))
@@ -134,7 +134,7 @@ def test_one_saved_since_an_incident_that_never_recovered_is_not_good() -> None:
     assert monitor.last_good_checkpoint(broken) == (300, "s3://bucket/300")
 
 
-def test_once_the_metric_is_back_what_is_saved_is_good_again() -> None:
+def test_checkpoints_are_good_again_after_the_metric_has_recovered() -> None:
     """Though its incident ended without recovery."""
     monitor = Monitor("a", [RewardCollapseDetector(), LossNanDetector()])
     fall(monitor, "reward", (305, 0.6), (200, 0.2), (100, 0.6))
@@ -142,23 +142,23 @@ def test_once_the_metric_is_back_what_is_saved_is_good_again() -> None:
     assert monitor.last_good_checkpoint(monitor.incidents[-1]) == (600, "s3://bucket/600")
 
 
-def test_one_that_cannot_be_loaded_is_not_named_and_that_is_said(
+def test_a_checkpoint_that_cannot_be_loaded_is_not_named_but_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The disk was full while the trainer saved: whoever goes back there finds out too late."""
-    monitor, told = klarm.init("a", console=False), list[Event]()
-    monitor.on_event.append(told.append)
+    monitor, events = klarm.init("a", console=False), list[Event]()
+    monitor.on_event.append(events.append)
     train(monitor, 1, 29)
     saved("checkpoint-30")
     Path("checkpoint-30/model.safetensors").write_bytes(b"cut")
     monitor.checkpoint(30, "checkpoint-30")
     monitor.log({"kl": math.nan}, 31)
     assert monitor.last_good_checkpoint(monitor.critical[0]) == (20, "checkpoint-20")
-    assert [event.checkpoint for event in told] == ["checkpoint-20"]
+    assert [event.checkpoint for event in events] == ["checkpoint-20"]
     assert "checkpoint-30 cannot be loaded (model.safetensors has no valid header)" in caplog.text
 
 
-def test_one_that_is_complete_later_is_good_then() -> None:
+def test_a_checkpoint_that_is_completed_later_is_good() -> None:
     """Some trainers write in the background."""
     monitor = klarm.init("a", console=False)
     monitor.checkpoint(10, "checkpoint-10")

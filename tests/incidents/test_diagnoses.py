@@ -11,6 +11,7 @@ import pytest
 
 from klarm.cli.demo import read_recording
 from klarm.detectors import CATALOGUE
+from klarm.incidents import event_text
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
 from klarm.types import Event
@@ -18,8 +19,8 @@ from klarm.types import Event
 Row = dict[str, float]
 
 
-def told(rows: Iterable[Mapping[str, float]]) -> list[Event]:
-    """Return what people were notified of in a run that every detector watched, but no ends."""
+def notified(rows: Iterable[Mapping[str, float]]) -> list[Event]:
+    """Run all detectors over these rows; return the events that open or escalate incidents."""
     journal = MemoryJournal()
     watched = Monitor("a", [kind() for kind in CATALOGUE], journal)
     for step, row in enumerate(rows):
@@ -30,11 +31,11 @@ def told(rows: Iterable[Mapping[str, float]]) -> list[Event]:
 
 
 def patterns(rows: Iterable[Mapping[str, float]]) -> list[tuple[str, int, str]]:
-    return [(event.signal, event.step, event.pattern) for event in told(rows)]
+    return [(event.signal, event.step, event.pattern) for event in notified(rows)]
 
 
 def run(change: Callable[[Row, int], object], steps: int = 320) -> list[Row]:
-    """Return a run in good health but for what is changed: it is given every row and its step."""
+    """Return a healthy run, except for what `change` does to each row, given its step."""
     rng = random.Random(0)
     rows = []
     for step in range(steps):
@@ -54,13 +55,13 @@ def run(change: Callable[[Row, int], object], steps: int = 320) -> list[Row]:
 
 
 def test_the_healthy_recording_has_nothing_to_explain() -> None:
-    """Nobody is told anything."""
-    assert told(read_recording("healthy")) == []
+    """There is no incident."""
+    assert notified(read_recording("healthy")) == []
 
 
 def test_the_recorded_explosion_is_explained_by_its_learning_rate() -> None:
     """Which was multiplied by a hundred after step 150."""
-    events = told(read_recording("exploding"))
+    events = notified(read_recording("exploding"))
     assert [(event.signal, event.pattern) for event in events] == [
         ("gradient", "learning rate raised"),
         ("kl", "learning rate raised"),
@@ -77,7 +78,7 @@ def test_the_recorded_explosion_is_explained_by_its_learning_rate() -> None:
 
 
 def test_the_recorded_drift_is_never_called_healthy() -> None:
-    """Hardly any KL penalty held it: the reward was gamed."""
+    """It had hardly any KL penalty, and the reward was gamed."""
     assert patterns(read_recording("drifting")) == [
         ("gradient", 162, "reward bought with KL"),
         ("kl", 167, "reward bought with KL"),
@@ -87,12 +88,12 @@ def test_the_recorded_drift_is_never_called_healthy() -> None:
         ("kl", 226, "reward hacking"),  # it is five times what it was at 176
         ("reward", 250, "reward hacking"),
         ("entropy", 314, ""),
-        ("kl", 367, "KL spent for nothing"),  # and five times that
+        ("kl", 367, "KL far ahead of the reward"),  # and five times that
     ]
 
 
 def test_a_learning_rate_that_jumps() -> None:
-    """Everything after it is its doing."""
+    """It explains everything that follows."""
 
     def change(row: Row, step: int) -> None:
         if step >= 200:
@@ -102,11 +103,11 @@ def test_a_learning_rate_that_jumps() -> None:
             row["grad_norm"] *= min(growth, 8)
             row["reward"] -= min(0.25, max(0, step - 215) * 0.01)
 
-    events = told(run(change, 260))
+    events = notified(run(change, 260))
     assert {event.signal for event in events} == {"kl", "gradient", "reward"}
     # At first nothing else has moved, and the detector's own advice is the one to give.
     assert (events[0].signal, events[0].step, events[0].pattern) == ("gradient", 200, "")
-    assert events[0].moved.startswith("nothing; kl, ")
+    assert events[0].moved == ""
     assert all(
         "learning_rate ×10 from 200" in event.moved for event in events if event.signal == "kl"
     )
@@ -114,7 +115,7 @@ def test_a_learning_rate_that_jumps() -> None:
 
 
 def test_reward_hacking_that_shows_in_kl_first() -> None:
-    """As long as the reward has not followed, that is all that is said."""
+    """Until the reward rises as well, KL is said to be ahead of it."""
 
     def change(row: Row, step: int) -> None:
         row["kl"] *= 2  # no longer next to nothing
@@ -123,7 +124,7 @@ def test_reward_hacking_that_shows_in_kl_first() -> None:
             row["reward"] += min(0.6, max(0, step - 215) * 0.02)
             row["entropy"] *= max(0.1, 0.95 ** max(0, step - 225))
 
-    first, *later = told(run(change, 280))
+    first, *later = notified(run(change, 280))
     assert (first.signal, first.severity) == ("kl", "warning")
     assert first.pattern == "KL ahead of the reward"
     assert later[0].severity == "critical"
@@ -131,25 +132,27 @@ def test_reward_hacking_that_shows_in_kl_first() -> None:
 
 
 def test_an_entropy_that_collapses_alone() -> None:
-    """Its peak is the lowest it came to; once it lies still there is nothing more to explain."""
+    """Its peak is the lowest value; once it is flat, there is nothing left to explain."""
 
     def change(row: Row, step: int) -> None:
         if step >= 200:
             row["entropy"] *= 0.94 ** min(step - 200, 80)
 
-    opened, *_, escalated = told(run(change))
+    opened, *_, escalated = notified(run(change))
     assert (opened.signal, opened.pattern) == ("entropy", "narrowing")
-    assert opened.moved.startswith("nothing; kl, reward, ")
+    assert opened.moved == ""
     assert opened.onset == 205
-    assert opened.message.startswith("Entropy has fallen from 0.64")
-    assert "as medians of the last 5: 8" in opened.message
+    assert opened.message == (
+        "Entropy has fallen by 85%, from 0.643 at step 183 to 0.0988 "
+        "(medians of 5 values; warning at 80%)."
+    )
     assert (escalated.event, escalated.severity) == ("escalated", "critical")
     assert isinstance(escalated.peak, float)
     assert escalated.peak < 0.005
 
 
-def test_completions_that_grow_for_nothing() -> None:
-    """Or for the reward, if that pays for length."""
+def test_completions_that_grow_without_reward() -> None:
+    """If the reward rises as well, it pays for length."""
 
     def grow(row: Row, step: int) -> None:
         row["length"] *= 1 + 0.06 * max(0, step - 200)
@@ -164,22 +167,22 @@ def test_completions_that_grow_for_nothing() -> None:
 
 @pytest.mark.parametrize("step", [2, 200])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_loss_that_breaks_is_explained_from_the_first_step_on(step: int, value: float) -> None:
-    """However little came before."""
+def test_a_broken_loss_is_explained_even_at_the_first_steps(step: int, value: float) -> None:
+    """However few steps came before."""
 
     def change(row: Row, at: int) -> None:
         if at == step:
             row["loss"] = value
 
-    (event,) = told(run(change, step + 20))
+    (event,) = notified(run(change, step + 20))
     assert (event.signal, event.pattern) == ("loss", "numbers broken")
     assert event.onset == step
     assert "loss" not in event.moved
     assert "float16" in event.recommendation
 
 
-def test_an_infinite_reward_is_no_matter_of_kl() -> None:
-    """Though that was NaN a few steps before; each is told what to look at."""
+def test_an_infinite_reward_is_not_explained_by_kl() -> None:
+    """Although KL was NaN a few steps before. Each incident has its own advice."""
 
     def change(row: Row, step: int) -> None:
         if step == 25:
@@ -187,7 +190,7 @@ def test_an_infinite_reward_is_no_matter_of_kl() -> None:
         if step == 40:
             row["reward"] = math.inf
 
-    kl, reward = told(run(change, 60))
+    kl, reward = notified(run(change, 60))
     assert (kl.pattern, reward.pattern) == ("KL broken", "reward broken")
     assert "log-ratios" in kl.recommendation
     assert "log-ratios" not in reward.recommendation
@@ -195,21 +198,61 @@ def test_an_infinite_reward_is_no_matter_of_kl() -> None:
 
 
 def test_a_slow_drift_is_past_the_optimum_when_the_reward_falls() -> None:
-    """The fall is too slow to show in a hundred steps; what the alert says of it is believed."""
+    """The fall is too slow to show in a hundred steps, so the alert is trusted."""
 
     def change(row: Row, step: int) -> None:
         row["kl"] *= math.exp(step / 120) / (1 + step / 200)
         row["reward"] += 0.3 * min(step / 200, 1) - max(0, step - 250) * 0.001
 
-    *_, last = told(run(change, 400))
+    *_, last = notified(run(change, 400))
     assert (last.signal, last.pattern) == ("reward", "past the optimum")
     assert "reward flat" not in last.moved
     assert "reward," not in last.moved
 
 
+def risen_with_kl(seed: int, gain: float) -> list[Row]:
+    """Return a run whose KL takes off at step 150 and whose reward gains so much with it.
+
+    The reward also rises by 0.001 per step all the time.
+    """
+    rng = random.Random(seed)
+    return [
+        {
+            "kl": 0.05 * rng.lognormvariate(0, 0.1) * 1.05 ** max(0, min(step - 150, 60)),
+            "reward": 0.3 + 0.001 * step + rng.gauss(0, 0.03) + min(gain, max(0, step - 150) / 100),
+            "entropy": 0.6 * rng.lognormvariate(0, 0.05),
+        }
+        for step in range(240)
+    ]
+
+
+def test_the_cause_does_not_deny_a_rise_of_the_reward_that_delayed_the_incident() -> None:
+    """The rise of the reward explained the first alerts; the message must not deny it."""
+    journal = MemoryJournal()
+    watched = Monitor("a", [kind() for kind in CATALOGUE], journal)
+    alerts = []
+    for step, row in enumerate(risen_with_kl(seed=2, gain=0.2)):
+        alerts += watched.log(row, step=step)
+    (opened,) = [r for r in journal.records if isinstance(r, Event) and r.event == "opened"]
+    early = [a.step for a in alerts if a.detector == "kl_runaway" and a.step < opened.started]
+    assert len(early) > 20  # excused because the reward rose
+    assert opened.moved.startswith("reward ×1.6 from 157")
+    assert opened.pattern == "KL ahead of the reward"
+    assert "  Likely cause: KL has risen faster than the reward" in event_text(opened)
+    for words in ("not followed", "does not rise", "for nothing", "flat"):
+        assert words not in opened.cause
+
+
+def test_a_reward_that_rises_slowly_is_not_called_flat() -> None:
+    """It has not left its normal range, but everybody sees that it rises."""
+    opened = notified(risen_with_kl(seed=0, gain=0.0))[0]
+    assert opened.signal == "kl"
+    assert opened.moved == "reward up slowly; entropy flat"
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_an_exponential_kl_is_the_same_whatever_the_noise_of_the_reward(seed: int) -> None:
-    """A reward that climbs as ever does not pay for it."""
+    """A reward that climbs as before does not pay for it."""
     rng = random.Random(seed)
     rows = [
         {
@@ -218,9 +261,12 @@ def test_an_exponential_kl_is_the_same_whatever_the_noise_of_the_reward(seed: in
         }
         for step in range(200)
     ]
-    events = [event for event in told(rows) if event.signal == "kl"]
+    events = [event for event in notified(rows) if event.signal == "kl"]
     assert events
-    assert {event.pattern for event in events} <= {"KL spent for nothing", "KL ahead of the reward"}
+    assert {event.pattern for event in events} <= {
+        "KL far ahead of the reward",
+        "KL ahead of the reward",
+    }
 
 
 @pytest.mark.parametrize("episodes_per_row", [1, 10])
@@ -245,7 +291,7 @@ def test_a_mean_over_many_episodes_that_lags_behind_a_collapse(
                 "kl": 0.05 + 0.3 * (step - 99) if fallen else 0.0005 * step,
             }
         )
-    events = told(rows)
+    events = notified(rows)
     assert events[0].signal == "kl"
     assert {event.pattern for event in events}.isdisjoint(
         {"reward hacking", "reward bought with KL", "take-off"}

@@ -38,12 +38,12 @@ def learning(count: int, seed: int = 0) -> list[Row]:
     ]
 
 
-def test_the_run_itself_is_quiet() -> None:
+def test_the_unchanged_run_has_no_incident() -> None:
     """What follows is due to what is changed in it."""
     assert opened(learning(500)) == []
 
 
-def test_a_solved_task_has_low_entropy_and_is_no_incident() -> None:
+def test_low_entropy_of_a_solved_task_opens_no_incident() -> None:
     """The reward is at its best while entropy goes to 0; without a reward nobody can know."""
     rows = learning(500)
     for step, row in enumerate(rows):
@@ -54,7 +54,7 @@ def test_a_solved_task_has_low_entropy_and_is_no_incident() -> None:
     assert ("entropy", "critical") in opened(rows)
 
 
-def test_low_entropy_with_a_reward_that_was_lost_is_one() -> None:
+def test_low_entropy_with_a_lost_reward_opens_an_incident() -> None:
     """The same fall, and the reward falls with it."""
     rows = learning(500)
     for step, row in enumerate(rows):
@@ -64,7 +64,7 @@ def test_low_entropy_with_a_reward_that_was_lost_is_one() -> None:
     assert ("entropy", "critical") in opened(rows)
 
 
-def test_low_entropy_far_from_the_reference_is_one() -> None:
+def test_low_entropy_far_from_the_reference_opens_an_incident() -> None:
     """The reward is at its best because it is being gamed."""
     rows = learning(500)
     for step, row in enumerate(rows):
@@ -73,7 +73,7 @@ def test_low_entropy_far_from_the_reference_is_one() -> None:
     assert "entropy" in {signal for signal, _ in opened(rows)}
 
 
-def test_rewards_that_spread_as_learning_takes_off_open_nothing() -> None:
+def test_rewards_that_spread_as_learning_takes_off_open_no_incident() -> None:
     """Three times the spread of the first hundred rows; with KL far away it is another matter."""
     rows = learning(500)
     for step, row in enumerate(rows):
@@ -84,7 +84,7 @@ def test_rewards_that_spread_as_learning_takes_off_open_nothing() -> None:
     assert "reward" in {signal for signal, _ in opened(rows)}
 
 
-def test_a_level_shift_that_the_reward_pays_for_opens_nothing_then_or_later() -> None:
+def test_a_level_shift_that_the_reward_pays_for_never_opens_an_incident() -> None:
     """KL jumps eightfold as the reward does; the slow test speaks of it hundreds of rows later."""
     rows = learning(900)
     for step, row in enumerate(rows):
@@ -140,7 +140,7 @@ def test_a_broken_update_is_not_paid_for() -> None:
 @pytest.mark.parametrize(
     ("scale", "cost", "notified"), [(1.0, 0.0, False), (1.0, 0.5, True), (30.0, 0.0, True)]
 )
-def test_a_kl_that_is_next_to_nothing_counts_when_the_reward_suffers(
+def test_a_tiny_kl_counts_only_if_the_reward_suffers(
     scale: float, cost: float, notified: bool
 ) -> None:
     """Small batches: most KLs are tiny and some are a hundred times that; then all are ×20."""
@@ -162,7 +162,7 @@ def test_a_reward_that_only_scatters_has_lost_nothing(seed: int) -> None:
 
 
 @pytest.mark.parametrize("cost", ["reward", "kl_old"])
-def test_clipping_counts_when_something_else_suffers(cost: str) -> None:
+def test_clipping_counts_only_if_something_else_suffers(cost: str) -> None:
     """A clipped share of a quarter is usual in control tasks."""
     rows = learning(500)
     for step, row in enumerate(rows):
@@ -184,7 +184,7 @@ def test_a_value_that_is_not_finite_is_never_excused() -> None:
     assert opened(rows) == [("entropy", "critical"), ("kl", "critical")]
 
 
-def test_what_a_reward_has_covered_is_measured_by_its_noise() -> None:
+def test_the_range_of_the_reward_is_measured_in_units_of_noise() -> None:
     """One that climbs has learnt; a constant or a few values have not."""
     rng = random.Random(1)
     climbing = [0.5 + step / 200 + rng.gauss(0.0, 0.1) for step in range(200)]

@@ -42,7 +42,7 @@ def test_a_kl_that_reward_pays_for_is_excused() -> None:
     ],
     ids=str,
 )
-def test_one_bound_that_is_passed_ends_the_excuse(now: dict[str, float]) -> None:
+def test_one_exceeded_bound_ends_the_excuse(now: dict[str, float]) -> None:
     """All of them must hold."""
     assert not settled(**now).held
 

@@ -12,7 +12,7 @@ from klarm.monitor.monitor import Monitor
 KL = ("kl", "higher")
 
 
-def test_alerts_long_ago_are_no_beginning() -> None:
+def test_alerts_long_ago_are_not_the_beginning_of_an_incident() -> None:
     """Neither after quiet rows, nor after a long time in which they were excused."""
     excused = ExcusedAlerts()
     excused.add(KL, 10)
@@ -26,7 +26,7 @@ def test_alerts_long_ago_are_no_beginning() -> None:
     assert excused.since([KL]) is None
 
 
-def test_a_checkpoint_within_alerts_that_the_reward_excused_is_not_good() -> None:
+def test_a_checkpoint_saved_during_excused_alerts_is_not_good() -> None:
     """KL explodes from 150 on while the reward still rises; it falls from 170 on."""
     config, rng = load(environment={}), random.Random(1)
     monitor = Monitor("a", config.detectors(), rules=config.incident_rules())

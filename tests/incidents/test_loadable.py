@@ -35,7 +35,7 @@ def test_a_whole_checkpoint_has_no_problem() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 399, 400, 450, 10_000])
-def test_a_weights_file_that_was_cut_short_is_noticed(cut: int) -> None:
+def test_a_truncated_weights_file_is_detected(cut: int) -> None:
     """The disk was full, or the process was killed while it saved."""
     safetensors(Path("checkpoint-1/model.safetensors"), cut=cut)
     assert problem_with("checkpoint-1").startswith("model.safetensors has ")
@@ -51,7 +51,7 @@ def test_a_shard_that_is_missing_is_named() -> None:
     assert problem_with("c") == ""
 
 
-def test_a_zip_file_that_ends_too_early_is_noticed() -> None:
+def test_a_truncated_zip_file_is_detected() -> None:
     """PyTorch and Stable-Baselines3 write zip files."""
     with zipfile.ZipFile("model.zip", "w") as file:
         file.writestr("policy.pth", b"x" * 1000)
@@ -63,7 +63,7 @@ def test_a_zip_file_that_ends_too_early_is_noticed() -> None:
     assert problem_with("model.zip") == "model.zip is empty"
 
 
-def test_what_nobody_can_check_from_here_is_trusted() -> None:
+def test_a_path_that_cannot_be_checked_is_trusted() -> None:
     """Another machine's disk, a bucket, a format of the user's own, an old pickle."""
     Path("weights.bin").write_bytes(b"\x80\x02}q\x00.")
     Path("weights.xyz").write_bytes(b"anything")
@@ -71,14 +71,14 @@ def test_what_nobody_can_check_from_here_is_trusted() -> None:
         assert problem_with(path) == ""
 
 
-def test_what_is_gone_or_empty_cannot_be_loaded() -> None:
+def test_a_missing_or_empty_checkpoint_cannot_be_loaded() -> None:
     """A folder alone is made before anything is written into it."""
     Path("checkpoint-1").mkdir()
     assert problem_with("checkpoint-1") == "the folder is empty"
     assert problem_with("checkpoint-2") == "it does not exist"
 
 
-def test_a_file_full_of_garbage_is_a_problem_and_no_error() -> None:
+def test_a_file_of_garbage_is_reported_without_an_error() -> None:
     """Whatever its bytes are."""
     null, empty = struct.pack("<Q", 4) + b"null", struct.pack("<Q", 2) + b"[]"
     for content in (b"", b"\xff" * 100, null, empty):

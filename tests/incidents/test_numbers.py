@@ -37,7 +37,7 @@ def test_one_thing_is_singular_and_none_is_plural() -> None:
 @pytest.mark.parametrize(
     ("value", "text"), [(1.04, ""), (1.06, "1.1 times"), (9.96, "10 times"), (10.4, "10 times")]
 )
-def test_a_proportion_that_rounds_to_one_is_not_said(value: float, text: str) -> None:
+def test_a_ratio_that_rounds_to_one_is_empty(value: float, text: str) -> None:
     """Two digits below ten, whole numbers above."""
     assert times(value) == text
 

@@ -85,22 +85,22 @@ def recorded() -> list[Event]:
 
 @given(st.lists(happenings, min_size=2, max_size=12), st.integers(0, 1000))
 @settings(max_examples=60)
-def test_whatever_happens(story: list[tuple], seed: int) -> None:
+def test_any_story_keeps_the_invariants(story: list[tuple], seed: int) -> None:
     """Live equals replay, no event repeats, every incident ends, and no id is used twice."""
     live(story, seed)
-    told = recorded()
+    events = recorded()
     again = replay(
         read_log(JOURNAL.parent, pytest.fail),
         lambda known: load(recorded=known),
         ids_in(JOURNAL),
     )
-    assert again.events == told
+    assert again.events == events
 
-    opened = [event for event in told if event.event == "opened"]
+    opened = [event for event in events if event.event == "opened"]
     assert len({event.id for event in opened}) == len(opened)
     assert len({event.incident for event in opened}) == len(opened)
-    assert all(event.reason in get_args(Reason) for event in told)
-    ends = Counter((event.id, event.step) for event in told if event.event == "resolved")
+    assert all(event.reason in get_args(Reason) for event in events)
+    ends = Counter((event.id, event.step) for event in events if event.event == "resolved")
     assert not ends or max(ends.values()) == 1
 
     fold = Fold(JOURNAL)
@@ -109,7 +109,7 @@ def test_whatever_happens(story: list[tuple], seed: int) -> None:
         assert record.opened.event == "opened"
         assert record.state in ("resolved", "ended"), record
     keys = {record.id for record in fold.incidents.values()}
-    assert keys == {event.id for event in told}
+    assert keys == {event.id for event in events}
 
 
 @given(st.lists(happenings, min_size=2, max_size=10), st.integers(0, 1000))

@@ -38,7 +38,7 @@ def spelt(events: list[Event]) -> list[str]:
     return [event.reason for event in events]
 
 
-def test_a_level_that_is_as_bad_as_ever_is_no_recovery() -> None:
+def test_staying_at_a_broken_level_is_not_a_recovery() -> None:
     """The detector got used to it."""
     (settled,) = quiet_events(STEADY + HIGH * 4)
     assert settled.event == "settled"
@@ -46,20 +46,20 @@ def test_a_level_that_is_as_bad_as_ever_is_no_recovery() -> None:
     assert settled.peak == max(HIGH)
 
 
-def test_back_at_its_level_it_has_recovered() -> None:
+def test_it_recovers_when_the_metric_is_back_at_its_level() -> None:
     """KL is what it was before."""
     (end,) = quiet_events(STEADY + [0.5] * 20 + STEADY)
     assert (end.reason, end.rows) == ("recovered", 20)
 
 
-def test_the_next_incident_on_a_level_that_stayed_is_no_recovery_either() -> None:
+def test_an_incident_after_a_lasting_level_does_not_recover_at_that_level() -> None:
     """What was normal is what it was before all of it."""
     first, superseded, second = quiet_events(STEADY + HIGH * 4 + [50.0] * 30 + HIGH)
     assert spelt([first, superseded, second]) == ["settled", "superseded", "settled"]
     assert (second.before, second.peak) == (0.021, 50.0)
 
 
-def test_a_fall_that_is_found_late_is_measured_by_what_was_before_it() -> None:
+def test_a_fall_that_is_detected_late_is_compared_with_the_level_before_it() -> None:
     """A detector that waits to be sure has seen many low values by then."""
     rng = random.Random(2)
     values = [0.6 + rng.gauss(0, 0.01) for _ in range(200)]
@@ -71,15 +71,15 @@ def test_a_fall_that_is_found_late_is_measured_by_what_was_before_it() -> None:
 
 
 def monitored(rows: list[float], back_at: int | None = None) -> list[Event]:
-    """Log rows, with a step back to an earlier state on the way; return what was told."""
-    told: list[Event] = []
+    """Log rows, with a step back to an earlier state on the way; return the events."""
+    events: list[Event] = []
     watched = Monitor("a", [KLRunawayDetector()], MemoryJournal())
-    watched.on_event.append(told.append)
+    watched.on_event.append(events.append)
     for step, value in enumerate(rows):
         watched.log({"kl": value}, step)
         if step == back_at:
             watched.resume(step + 1)
-    return told
+    return events
 
 
 def test_a_reward_that_rose_before_it_fell_is_not_back_half_way() -> None:
@@ -92,7 +92,7 @@ def test_a_reward_that_rose_before_it_fell_is_not_back_half_way() -> None:
     assert spelt(quiet_events(values, "reward"))[0] == "recovered"
 
 
-def test_after_a_step_back_it_is_known_what_was_before() -> None:
+def test_the_level_before_is_known_after_a_rollback() -> None:
     """A run that goes on says the same as one that never stopped."""
     rows = STEADY + HIGH * 4
     straight, resumed = monitored(rows), monitored(rows, back_at=130)
@@ -101,15 +101,15 @@ def test_after_a_step_back_it_is_known_what_was_before() -> None:
     assert resumed[-1].reason == "settled"
 
 
-def test_what_is_undone_never_was() -> None:
+def test_an_undone_incident_is_removed() -> None:
     """Wherever its metric is."""
-    told: list[Event] = []
+    events: list[Event] = []
     watched = Monitor("a", [kind() for kind in CATALOGUE], MemoryJournal())
-    watched.on_event.append(told.append)
+    watched.on_event.append(events.append)
     for step, value in enumerate(STEADY + [0.5] * 8):
         watched.log({"kl": value}, step)
     watched.resume(100)
-    assert (told[-1].event, told[-1].reason) == ("resolved", "rolled_back")
+    assert (events[-1].event, events[-1].reason) == ("resolved", "rolled_back")
     assert watched.incidents == []
 
 
@@ -126,14 +126,14 @@ def test_a_reward_that_rose_need_not_come_down() -> None:
     assert not fall.is_back(recent)
 
 
-def test_a_nan_on_the_way_does_not_make_it_a_recovery() -> None:
+def test_a_nan_in_between_is_not_a_recovery() -> None:
     """The worst that can be measured counts."""
     (settled,) = quiet_events(STEADY + HIGH[:30] + [math.nan] + HIGH * 4)
     assert settled.reason == "settled"
     assert settled.before == 0.021
 
 
-def test_a_nan_while_kl_grows_as_it_should_is_over_when_it_is() -> None:
+def test_a_nan_during_healthy_growth_ends_when_it_has_passed() -> None:
     """The growth is nothing to recover from."""
     growing = [0.01 * 1.002**step for step in range(400)]
     growing[350] = math.nan

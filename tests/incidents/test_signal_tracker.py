@@ -73,8 +73,8 @@ class Run:
         made = Command(command=kind, key="1", time=0.0, by="ada", incident=id_)  # type: ignore[arg-type]
         self.changes += self.tracker.apply(made, self.step + 1)
 
-    def told(self) -> list[tuple[str, str, int]]:
-        """Return what happened so far: kind, reason and step, and forget it."""
+    def take(self) -> list[tuple[str, str, int]]:
+        """Return the events so far as kind, reason and step, and forget them."""
         self.changes += self.tracker.end_step()
         found = [
             (c.event, c.reason, c.step) if isinstance(c, Event) else ("blip", "", c.step)
@@ -98,21 +98,21 @@ def settled(severity: str = "c", **rules: int | float) -> Run:
     run.log(times=100)
     run.log(HIGH, severity, times=5)
     run.log(HIGH, times=20)
-    assert run.told()[-1] == ("settled", "settled", 124)
+    assert run.take()[-1] == ("settled", "settled", 124)
     return run
 
 
 def test_the_severity_is_the_highest_that_is_confirmed() -> None:
-    """One critical alert among warnings is not what wakes somebody; five in a row are."""
+    """One critical alert among warnings does not wake anybody; five consecutive ones do."""
     run = Run()
     run.log(HIGH, "w", times=4)
     run.log(HIGH, "c")
-    assert run.told() == [("opened", "confirmed", 4)]
+    assert run.take() == [("opened", "confirmed", 4)]
     assert run.tracker.incidents[0].severity == "warning"
     run.log(HIGH, "c", times=3)
-    assert run.told() == []
+    assert run.take() == []
     run.log(HIGH, "c")
-    assert run.told() == [("escalated", "graver", 8)]
+    assert run.take() == [("escalated", "graver", 8)]
 
 
 def test_a_decisive_critical_needs_no_confirmation() -> None:
@@ -120,16 +120,16 @@ def test_a_decisive_critical_needs_no_confirmation() -> None:
     run = Run()
     run.log(HIGH, "w", times=5)
     run.log(HIGH, "C")
-    assert run.told() == [("opened", "confirmed", 4), ("escalated", "graver", 5)]
+    assert run.take() == [("opened", "confirmed", 4), ("escalated", "graver", 5)]
 
 
-def test_back_at_its_level_it_has_recovered() -> None:
-    """Twenty quiet rows, and KL is what it was."""
+def test_it_recovers_when_the_metric_is_back_at_its_level() -> None:
+    """After twenty quiet rows with KL at its earlier level."""
     run = Run()
     run.log(times=50)
     run.log(HIGH, "c", times=5)
     run.log(times=20)
-    assert run.told() == [("opened", "confirmed", 54), ("resolved", "recovered", 74)]
+    assert run.take() == [("opened", "confirmed", 54), ("resolved", "recovered", 74)]
 
 
 def test_quiet_at_a_broken_level_has_settled_and_is_still_open() -> None:
@@ -138,11 +138,11 @@ def test_quiet_at_a_broken_level_has_settled_and_is_still_open() -> None:
     (incident,) = run.tracker.critical
     assert (incident.state, incident.is_open, incident.level) == ("settled", True, HIGH)
     run.log(HIGH, times=400)
-    assert run.told() == []
+    assert run.take() == []
 
 
 def test_a_settled_incident_says_how_far_off_the_level_is() -> None:
-    """For the message: the level, and what it was before."""
+    """The message has the level, and the level before."""
     run = Run()
     run.log(times=100)
     run.log(HIGH, "c", times=5)
@@ -156,7 +156,7 @@ def test_a_settled_incident_recovers_whenever_the_level_returns() -> None:
     run = settled()
     run.log(HIGH, times=300)
     run.log(times=10)
-    (end,) = run.told()
+    (end,) = run.take()
     assert end[:2] == ("resolved", "recovered")
     assert 425 <= end[2] < 435
 
@@ -165,13 +165,13 @@ def test_a_settled_warning_is_accepted_by_itself() -> None:
     """After 200 quiet rows, counted from the last alert."""
     run = settled("w")
     run.log(HIGH, times=179)
-    assert run.told() == []
+    assert run.take() == []
     run.log(HIGH)
-    assert run.told() == [("resolved", "accepted", 304)]
+    assert run.take() == [("resolved", "accepted", 304)]
 
 
 def test_a_settled_critical_is_accepted_only_with_an_excuse_throughout() -> None:
-    """The reward pays for it, KL is far from its budget, and entropy holds: at every row."""
+    """In every row the reward pays for it, KL is far below its budget, and entropy holds."""
     for cost in (None, "reward", "entropy", "kl"):
         run = Run(relapse_factor=100.0)
         run.log(times=100, reward=0.4, entropy=1.0)
@@ -181,7 +181,7 @@ def test_a_settled_critical_is_accepted_only_with_an_excuse_throughout() -> None
         reward = 0.4 if cost == "reward" else 0.6
         run.log(kl, times=20, reward=reward, entropy=0.5 if cost == "entropy" else 1.0)
         run.log(0.2, times=100, reward=0.6, entropy=1.0)
-        ends = [told for told in run.told() if told[0] == "resolved"]
+        ends = [event for event in run.take() if event[0] == "resolved"]
         assert ends == ([("resolved", "accepted", 304)] if cost is None else [])
 
 
@@ -189,46 +189,49 @@ def test_a_worse_alert_while_settled_is_a_new_incident() -> None:
     """At 1.5 times the settled level or more; the old one is superseded, and named."""
     run = settled()
     run.log(0.75, "C")
-    assert run.told() == [("resolved", "superseded", 125), ("opened", "decisive", 125)]
+    assert run.take() == [("resolved", "superseded", 125), ("opened", "decisive", 125)]
     first, second = run.tracker.incidents
     assert (second.follows, second.id) == (first.id, "k0000002")
     run.log(0.75, times=20)
-    assert run.told() == [("settled", "settled", 145)]
+    assert run.take() == [("settled", "settled", 145)]
     run.log(times=10)
-    assert run.told()[-1][:2] == ("resolved", "recovered")  # normal is what it was at first
+    assert run.take()[-1][:2] == ("resolved", "recovered")  # normal is what it was at first
 
 
 def test_the_same_alert_while_settled_is_the_same_incident() -> None:
-    """Silently: nobody is notified of what they know."""
+    """Silently, because people know of it."""
     run = settled()
     run.log(0.7, "C")
-    assert run.told() == [("reopened", "alert_while_settled", 125)]
+    assert run.take() == [("reopened", "alert_while_settled", 125)]
     run.log(HIGH, times=20)
-    assert run.told() == [("settled", "settled", 145)]
+    assert run.take() == [("settled", "settled", 145)]
 
 
 def test_an_alert_that_is_not_confirmed_does_not_move_a_settled_incident() -> None:
-    """It is a blip, like any other."""
+    """It is a blip."""
     run = settled()
     run.log(5.0, "c", times=2)
     run.log(HIGH, times=5)
-    assert run.told() == [("blip", "", 127)]
+    assert run.take() == [("blip", "", 127)]
     assert run.tracker.incidents[0].state == "settled"
 
 
 @pytest.mark.parametrize("word", ["W", "C"])
-def test_what_is_graver_or_of_another_kind_supersedes_a_settled_one(word: str) -> None:
-    """A settled warning is no reason to keep quiet about something else."""
+def test_a_higher_severity_or_another_kind_supersedes_a_settled_incident(word: str) -> None:
+    """A settled warning does not mute another problem."""
     run = Run([KLExplosionDetector(confirm_steps=0), TrustRegionDetector()])
     run.log(times=100, kl_old=0.01)
     run.log(HIGH, "w", times=5, kl_old=0.01)
     run.log(HIGH, times=20, kl_old=0.01)
-    run.told()
+    run.take()
     if word == "C":
         run.log(HIGH, "C")
     else:
         run.say({"kl": HIGH, "kl_old": 1.0}, run.alert("W", 1.0, "trust_region", "kl_old"))
-    assert [told[:2] for told in run.told()] == [("resolved", "superseded"), ("opened", "decisive")]
+    assert [event[:2] for event in run.take()] == [
+        ("resolved", "superseded"),
+        ("opened", "decisive"),
+    ]
 
 
 def test_soon_after_its_recovery_the_same_incident_reopens_silently() -> None:
@@ -238,7 +241,7 @@ def test_soon_after_its_recovery_the_same_incident_reopens_silently() -> None:
     for _ in range(2):
         run.log(HIGH, "C")
         run.log(times=20)
-    assert run.told() == [
+    assert run.take() == [
         ("opened", "decisive", 100),
         ("resolved", "recovered", 120),
         ("reopened", "returned", 121),
@@ -247,20 +250,20 @@ def test_soon_after_its_recovery_the_same_incident_reopens_silently() -> None:
     assert [incident.id for incident in run.tracker.incidents] == ["k0000001"]
 
 
-def test_long_after_its_recovery_it_is_another_one() -> None:
+def test_long_after_its_recovery_a_new_incident_opens() -> None:
     """More than a hundred rows."""
     run = Run()
     run.log(times=100)
     run.log(HIGH, "C")
     run.log(times=20 + 101)
     run.log(HIGH, "C")
-    assert [told[0] for told in run.told()] == ["opened", "resolved", "opened"]
+    assert [event[0] for event in run.take()] == ["opened", "resolved", "opened"]
 
 
 @pytest.mark.parametrize(
     ("value", "word", "reason"), [(3 * HIGH, "W", "far_worse"), (HIGH, "C", "graver")]
 )
-def test_a_reopening_that_is_far_worse_or_graver_notifies_people(
+def test_a_reopening_that_is_far_worse_or_more_severe_notifies_people(
     value: float, word: str, reason: str
 ) -> None:
     """Three times the earlier peak, or critical where it was a warning."""
@@ -268,45 +271,45 @@ def test_a_reopening_that_is_far_worse_or_graver_notifies_people(
     run.log(times=100)
     run.log(HIGH, "W")
     run.log(times=20)
-    run.told()
+    run.take()
     run.log(value, word)
-    assert run.told() == [("reopened", "returned", 121), ("escalated", reason, 121)]
+    assert run.take() == [("reopened", "returned", 121), ("escalated", reason, 121)]
 
 
-def test_after_two_reopenings_it_takes_a_hundred_quiet_rows() -> None:
-    """Coming and going is one condition."""
+def test_after_two_reopenings_resolving_takes_a_hundred_quiet_rows() -> None:
+    """An incident that comes and goes is one condition."""
     run = Run()
     run.log(times=100)
     for _ in range(3):
         run.log(HIGH, "C")
         run.log(times=20)
-    run.told()
+    run.take()
     run.log(times=79)
-    assert run.told() == []
+    assert run.take() == []
     run.log()
-    assert [told[:2] for told in run.told()] == [("resolved", "recovered")]
+    assert [event[:2] for event in run.take()] == [("resolved", "recovered")]
 
 
-def test_ten_times_the_notified_peak_escalates_at_once() -> None:
-    """Whoever knows of it knows of something ten times smaller."""
+def test_ten_times_the_notified_peak_escalates_immediately() -> None:
+    """People only know of something ten times smaller."""
     run = Run()
     run.log(0.3, "C")
     run.log(3.0, "C")
-    assert run.told() == [("opened", "decisive", 0), ("escalated", "far_worse", 1)]
+    assert run.take() == [("opened", "decisive", 0), ("escalated", "far_worse", 1)]
 
 
 def test_three_times_the_notified_peak_escalates_after_fifty_rows() -> None:
-    """Not before: an explosion is one explosion."""
+    """Not earlier, because it is the same explosion."""
     run = Run()
     run.log(0.3, "C")
     run.log(0.9, "C", times=49)
-    assert run.told() == [("opened", "decisive", 0)]
+    assert run.take() == [("opened", "decisive", 0)]
     run.log(0.9, "C")
-    assert run.told() == [("escalated", "far_worse", 50)]
+    assert run.take() == [("escalated", "far_worse", 50)]
     assert run.tracker.incidents[0].peak == 0.9
 
 
-def test_what_is_new_in_kind_on_an_open_signal_is_told() -> None:
+def test_a_new_kind_of_problem_on_an_open_signal_escalates() -> None:
     """An old warning about the spread of rewards must not mute their collapse."""
     run = Run([RewardHackingDetector(), RewardCollapseDetector(), KLBudgetDetector()])
     wide = run.alert("W", 3.0, "reward_hacking", "reward_std")
@@ -324,12 +327,12 @@ def test_what_is_new_in_kind_on_an_open_signal_is_told() -> None:
     assert len(run.events()) == 2
 
 
-def test_several_detectors_of_one_explosion_are_told_once() -> None:
-    """They watch the same metric in the same direction, and speak within a few rows."""
+def test_several_detectors_of_one_explosion_notify_once() -> None:
+    """They watch the same metric in the same direction, and raise alerts within a few rows."""
     run = Run()
     run.log(0.3, "C")
     run.say({"kl": 0.4}, run.alert("C", 0.4, "kl_budget"))
-    assert run.told() == [("opened", "decisive", 0)]
+    assert run.take() == [("opened", "decisive", 0)]
     assert run.tracker.incidents[0].detectors == ["kl_explosion", "kl_budget"]
 
 
@@ -340,51 +343,51 @@ def test_all_kinds_must_be_back_for_a_recovery() -> None:
     run.say({"kl": NORMAL, "kl_old": 1.0}, run.alert("C", 1.0, "trust_region", "kl_old"))
     run.say({"kl": HIGH, "kl_old": 0.01}, run.alert("C", HIGH, "kl_budget"))
     run.log(HIGH, times=20, kl_old=0.01)
-    assert [told[0] for told in run.told()] == ["opened", "escalated", "settled"]
+    assert [event[0] for event in run.take()] == ["opened", "escalated", "settled"]
 
 
-def test_a_nan_is_over_when_it_is_quiet() -> None:
+def test_an_incident_about_a_nan_ends_when_it_is_quiet() -> None:
     """There is no level to return to."""
     run = Run([LossNanDetector()])
     for step in range(40):
         alerts = [run.alert("C", math.nan, "loss_nan", "loss")] if step == 10 else []
         run.say({"loss": math.nan if step == 10 else float(step)}, *alerts)
-    assert [told[:2] for told in run.told()] == [
+    assert [event[:2] for event in run.take()] == [
         ("opened", "not_finite"),
         ("resolved", "recovered"),
     ]
 
 
 def test_a_closed_incident_stays_closed_while_nothing_is_new() -> None:
-    """The same metric and direction opens nothing until it was quiet for twenty rows."""
+    """The same metric and direction opens no incident until there were twenty quiet rows."""
     run = Run()
     run.log(times=100)
     run.log(HIGH, "C", times=5)
     run.command("close")
-    assert run.told()[-1] == ("resolved", "closed", 105)
+    assert run.take()[-1] == ("resolved", "closed", 105)
     run.log(HIGH, "C", times=100)
-    assert run.told() == []
+    assert run.take() == []
     run.log(times=20)
     run.log(HIGH, "C")
-    assert run.told() == [("opened", "decisive", 225)]
+    assert run.take() == [("opened", "decisive", 225)]
 
 
 @pytest.mark.parametrize(
     ("value", "word"), [(math.nan, "C"), (1.5 * HIGH, "W"), (HIGH, "C")], ids=["nan", "x", "graver"]
 )
-def test_a_closed_incident_does_not_hide_what_is_new(value: float, word: str) -> None:
-    """A NaN, something graver, or 1.5 times worse."""
+def test_a_closed_incident_does_not_hide_a_new_problem(value: float, word: str) -> None:
+    """A NaN, a higher severity, or 1.5 times worse."""
     run = Run()
     run.log(times=100)
     run.log(HIGH, "W", times=12)
     run.command("close")
-    run.told()
+    run.take()
     run.log(value, word)
-    assert [told[0] for told in run.told()] == ["opened"]
+    assert [event[0] for event in run.take()] == ["opened"]
 
 
 def test_an_accepted_level_is_normal_from_now_on() -> None:
-    """Fixed limits open nothing below 1.5 times it, and detectors learn from it."""
+    """Fixed limits open no incident below 1.5 times it, and detectors learn it."""
     budget = KLBudgetDetector(budget_nats=0.3)
     explosion = KLExplosionDetector(confirm_steps=0)
     run = Run([explosion, budget])
@@ -392,31 +395,31 @@ def test_an_accepted_level_is_normal_from_now_on() -> None:
     run.log(HIGH, "C", times=5)
     run.log(HIGH, times=30)
     run.command("accept")
-    assert run.told()[-1] == ("resolved", "accepted", 135)
+    assert run.take()[-1] == ("resolved", "accepted", 135)
     assert explosion._seen == 30
     for _ in range(30):
         run.say({"kl": HIGH}, run.alert("C", HIGH, "kl_budget"))
-    assert run.told() == []
+    assert run.take() == []
     run.say({"kl": 0.75}, run.alert("C", 0.75, "kl_budget"))
-    assert [told[0] for told in run.told()] == ["opened"]
+    assert [event[0] for event in run.take()] == ["opened"]
 
 
-def test_a_command_about_an_incident_that_is_over_changes_nothing() -> None:
+def test_a_command_for_a_resolved_incident_changes_nothing() -> None:
     """It may have recovered while somebody was typing."""
     run = Run()
     run.log(times=100)
     run.log(HIGH, "C")
     run.log(times=20)
-    run.told()
+    run.take()
     run.command("close")
-    assert run.told() == []
+    assert run.take() == []
 
 
-def test_the_end_of_the_run_is_the_end_of_what_is_open() -> None:
+def test_the_end_of_the_run_ends_open_incidents() -> None:
     """Unresolved."""
     run = settled()
     run.changes += run.tracker.finish()
-    assert run.told() == [("ended", "finished", 124)]
+    assert run.take() == [("ended", "finished", 124)]
     assert run.tracker.incidents[0].state == "ended"
 
 
@@ -430,7 +433,7 @@ def test_the_end_of_the_run_is_the_end_of_what_is_open() -> None:
         ("superseded", False),
     ],
 )
-def test_what_is_saved_before_recovery_or_acceptance_is_unsafe(how: str, good: bool) -> None:
+def test_checkpoints_before_recovery_or_acceptance_are_unsafe(how: str, good: bool) -> None:
     """Settled is not safe, and neither is what a person closed while its level is broken."""
     run = settled()
     if how == "recovered":
@@ -461,8 +464,8 @@ def two_metrics() -> Run:
     return run
 
 
-def test_what_was_accepted_is_a_place_to_go_back_to() -> None:
-    """Somebody has said that this level is good; a level that was only closed is not."""
+def test_checkpoints_at_an_accepted_level_are_good() -> None:
+    """A person accepted this level as good; a closed level is not good."""
     for kind, good in (("accept", (120, "s3://in")), ("close", (99, "s3://before"))):
         run = settled()
         run.tracker.checkpoints.add(99, "s3://before")
@@ -475,7 +478,7 @@ def test_what_was_accepted_is_a_place_to_go_back_to() -> None:
 
 
 def test_a_closed_incident_lasts_until_its_metric_is_back() -> None:
-    """What is saved in between is not good, though nobody wants to hear of it."""
+    """Checkpoints saved in between are not good, although nobody is notified."""
     run = Run()
     run.log(times=40)
     run.log(HIGH, "C", times=12)
@@ -492,16 +495,16 @@ def test_a_closed_incident_lasts_until_its_metric_is_back() -> None:
     assert run.tracker.last_good_checkpoint(incident) == (141, "s3://good")
 
 
-def test_what_supersedes_a_critical_incident_is_no_less_severe() -> None:
-    """Else a warning at a worse level would be accepted by itself."""
+def test_the_successor_of_a_critical_incident_is_critical() -> None:
+    """Otherwise a warning at a worse level would be accepted automatically."""
     run = settled("c")
     run.log(0.8, "w", times=5)
-    assert run.told() == [("resolved", "superseded", 129), ("opened", "confirmed", 129)]
+    assert run.take() == [("resolved", "superseded", 129), ("opened", "confirmed", 129)]
     run.log(0.8, times=300)
     assert [(i.state, i.severity) for i in run.tracker.critical] == [("settled", "critical")]
 
 
-def test_what_supersedes_an_incident_is_over_when_both_are() -> None:
+def test_the_successor_of_an_incident_ends_when_both_have_recovered() -> None:
     """Another metric of the signal takes over; the first is as broken as before."""
     run = two_metrics()
     for _ in range(3):
@@ -512,13 +515,13 @@ def test_what_supersedes_an_incident_is_over_when_both_are() -> None:
         run.say({"kl": HIGH, "kl_old": 0.5}, run.alert("w", 0.5, "trust_region", "kl_old"))
     for _ in range(30):
         run.say({"kl": HIGH, "kl_old": 0.001})
-    assert run.told()[-1][:2] == ("settled", "settled")
+    assert run.take()[-1][:2] == ("settled", "settled")
     for _ in range(12):
         run.say({"kl": NORMAL, "kl_old": 0.001})
-    assert run.told()[-1][:2] == ("resolved", "recovered")
+    assert run.take()[-1][:2] == ("resolved", "recovered")
 
 
-def test_what_became_critical_on_another_metric_recovers_with_that_metric() -> None:
+def test_an_incident_that_became_critical_on_another_metric_recovers_with_it() -> None:
     """And its event is about the metric that is critical."""
     run = two_metrics()
     for _ in range(5):
@@ -526,41 +529,41 @@ def test_what_became_critical_on_another_metric_recovers_with_that_metric() -> N
     updates = run.alert("c", 0.9, "trust_region", "kl_old")
     for _ in range(5):
         run.say({"kl": HIGH, "kl_old": 0.9}, run.alert("w", HIGH), updates)
-    graver = run.events()[-1]
-    assert (graver.event, graver.reason) == ("escalated", "graver")
-    assert (graver.metric, graver.peak) == ("kl_old", 0.9)
+    escalated = run.events()[-1]
+    assert (escalated.event, escalated.reason) == ("escalated", "graver")
+    assert (escalated.metric, escalated.peak) == ("kl_old", 0.9)
     for _ in range(30):
         run.say({"kl": NORMAL, "kl_old": 0.9})
-    assert run.told()[-1][:2] == ("settled", "settled")
+    assert run.take()[-1][:2] == ("settled", "settled")
 
 
-def test_an_accepted_level_is_the_usual_one_not_the_highest() -> None:
-    """One spike does not raise what is allowed from then on."""
+def test_the_accepted_level_is_the_median_not_the_peak() -> None:
+    """One spike does not raise the accepted level."""
     run = Run()
     run.log(times=40)
     for level in [1.2] * 8 + [40.0] + [1.2] * 4:
         run.say({"kl": level}, run.alert("C", level, "kl_budget"))
     run.command("accept")
-    run.told()
+    run.take()
     run.say({"kl": 30.0}, run.alert("C", 30.0, "kl_budget"))
-    assert run.told()[-1][:2] == ("opened", "decisive")
+    assert run.take()[-1][:2] == ("opened", "decisive")
 
 
 @pytest.mark.parametrize(("level", "then"), [(0.1, 0.0), (-1.2, -50.0), (0.1, -0.5)])
-def test_what_falls_below_an_accepted_level_is_new(level: float, then: float) -> None:
-    """At 0 and below, too, where proportions have no meaning."""
+def test_a_fall_below_an_accepted_level_is_a_new_problem(level: float, then: float) -> None:
+    """Also at 0 and below, where ratios mean nothing."""
     run = Run()
     run.log(0.8, times=40)
     for _ in range(12):
         run.say({"kl": level}, run.alert("C", level, "kl_budget", worse="lower"))
     run.command("accept")
-    run.told()
+    run.take()
     run.say({"kl": then}, run.alert("C", then, "kl_budget", worse="lower"))
-    assert run.told()[-1][:2] == ("opened", "decisive")
+    assert run.take()[-1][:2] == ("opened", "decisive")
 
 
 def test_a_metric_that_is_logged_rarely_settles_too() -> None:
-    """What was normal is known from its values, however many steps those are apart."""
+    """The normal level comes from its values, however many steps are between them."""
     run = Run()
     for step in range(3_000):
         value = NORMAL if step < 2_000 else HIGH
@@ -569,36 +572,36 @@ def test_a_metric_that_is_logged_rarely_settles_too() -> None:
     assert run.tracker.incidents[0].state == "open"  # 10 quiet rows of KL are not 20
     for step in range(1_500):
         run.say({"kl": HIGH, "loss": 1.0} if step % 100 == 0 else {"loss": 1.0})
-    assert run.told()[-1][:2] == ("settled", "settled")
+    assert run.take()[-1][:2] == ("settled", "settled")
 
 
 def test_metrics_that_take_turns_do_not_keep_each_other_from_confirmation() -> None:
-    """A row of another metric of the signal is no quiet row of this one."""
+    """A row of another metric of the signal is not a quiet row of this one."""
     run = two_metrics()
     for _ in range(4):
         run.say({"kl": HIGH}, run.alert("c", HIGH))
         run.say({"kl_old": 0.001})
-    assert run.told() == []
+    assert run.take() == []
     run.say({"kl": HIGH}, run.alert("c", HIGH))
-    assert run.told()[-1][:2] == ("opened", "confirmed")
+    assert run.take()[-1][:2] == ("opened", "confirmed")
 
 
-def test_what_comes_after_a_nan_can_be_worse() -> None:
+def test_an_explosion_after_a_nan_escalates() -> None:
     """People know of the NaN, not that KL has exploded since."""
     run = Run()
     run.log(times=40)
     run.log(math.nan, "C")
     run.log(10.0, "C", times=2)
-    assert run.told() == [("opened", "not_finite", 40), ("escalated", "far_worse", 41)]
+    assert run.take() == [("opened", "not_finite", 40), ("escalated", "far_worse", 41)]
     assert run.tracker.incidents[0].state == "open"
 
 
-def test_a_nan_that_stays_is_told_once() -> None:
-    """Forty rows of it are no worse than one."""
+def test_a_lasting_nan_notifies_once() -> None:
+    """Forty rows of NaN are not worse than one."""
     run = Run()
     run.log(times=40)
     run.log(math.nan, "C", times=40)
-    assert run.told() == [("opened", "not_finite", 40)]
+    assert run.take() == [("opened", "not_finite", 40)]
 
 
 def test_a_settled_level_with_alerts_in_between_is_not_accepted() -> None:
@@ -607,13 +610,13 @@ def test_a_settled_level_with_alerts_in_between_is_not_accepted() -> None:
     for _ in range(150):
         run.log(HIGH, "w")
         run.log(HIGH)
-    assert all(kind == "blip" for kind, *_ in run.told())
+    assert all(kind == "blip" for kind, *_ in run.take())
     run.log(HIGH, times=199)
-    assert run.told()[-1][:2] == ("resolved", "accepted")
+    assert run.take()[-1][:2] == ("resolved", "accepted")
 
 
 def test_closing_a_lost_metric_lasts_until_another_is_lost() -> None:
-    """How long it has been missing grows by itself and is no news."""
+    """The number of steps without it always grows and is not news."""
     run = Run([MetricLostDetector()])
 
     def lost(names: str, steps: float) -> Alert:
@@ -622,37 +625,37 @@ def test_closing_a_lost_metric_lasts_until_another_is_lost() -> None:
 
     run.say({}, lost("length", 50.0))
     run.command("close")
-    run.told()
+    run.take()
     for steps in range(51, 200):
         run.say({}, lost("length", float(steps)))
-    assert run.told() == []
+    assert run.take() == []
     run.say({}, lost("kl, length", 200.0))
-    assert run.told()[-1][:2] == ("opened", "decisive")
+    assert run.take()[-1][:2] == ("opened", "decisive")
 
 
-def test_after_a_close_confirmation_begins_anew() -> None:
+def test_confirmation_restarts_after_a_close() -> None:
     """One alert of another metric does not open an incident by what was closed."""
     run = two_metrics()
     for _ in range(10):
         run.say({"kl": HIGH, "kl_old": 0.001}, run.alert("w", HIGH))
     run.command("close")
-    run.told()
+    run.take()
     run.say({"kl": HIGH, "kl_old": 0.2}, run.alert("w", 0.2, "trust_region", "kl_old"))
-    assert run.told() == []
+    assert run.take() == []
 
 
-def test_what_was_closed_stays_closed_when_something_else_opens() -> None:
+def test_a_closed_kind_stays_closed_when_another_opens() -> None:
     """The other metric's incident is about that metric alone."""
     run = two_metrics()
     for _ in range(5):
         run.say({"kl": HIGH, "kl_old": 0.001}, run.alert("w", HIGH))
     run.command("close")
-    run.told()
+    run.take()
     updates = run.alert("C", 0.9, "trust_region", "kl_old")
     run.say({"kl": HIGH, "kl_old": 0.9}, run.alert("w", HIGH), updates)
     for _ in range(10):
         run.say({"kl": HIGH, "kl_old": 0.001}, run.alert("w", HIGH))
-    assert run.told() == [("opened", "decisive", 45)]
+    assert run.take() == [("opened", "decisive", 45)]
 
 
 def test_a_relapse_is_judged_by_its_worst_row() -> None:
@@ -660,11 +663,11 @@ def test_a_relapse_is_judged_by_its_worst_row() -> None:
     run = settled("w")
     run.log(1.4, "w", times=4)
     run.log(0.7, "w")
-    assert run.told()[-1][:2] == ("opened", "confirmed")
+    assert run.take()[-1][:2] == ("opened", "confirmed")
 
 
 def test_a_negative_kl_is_far_too() -> None:
-    """The excuse looks at how far KL is, whichever sign its estimate has."""
+    """The excuse uses the absolute value of KL."""
     run = Run([KLExplosionDetector(confirm_steps=0), KLBudgetDetector()])
     run.log(times=100, reward=0.1, entropy=1.0)
     run.log(-0.9, times=1, reward=0.1, entropy=1.0)

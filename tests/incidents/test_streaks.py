@@ -8,7 +8,7 @@ KL, REWARD, ALL = ("kl_budget", "warning"), ("reward_drift", "warning"), ("", "w
 
 
 def test_a_key_counts_once_per_row() -> None:
-    """However often it is said in it."""
+    """However many alerts the row has."""
     streaks = Streaks()
     streaks.add(KL)
     streaks.add(KL)
@@ -18,8 +18,8 @@ def test_a_key_counts_once_per_row() -> None:
     assert streaks[KL] == 2
 
 
-def test_who_could_have_spoken_and_did_not_loses_the_streak() -> None:
-    """And who had nothing to look at keeps it; what anybody may say is over with any row."""
+def test_a_detector_with_a_value_but_no_alert_loses_its_streak() -> None:
+    """A detector without a value keeps it; the streak of the signal ends with any row."""
     streaks = Streaks()
     for key in (KL, REWARD, ALL):
         streaks.add(key)
@@ -28,8 +28,8 @@ def test_who_could_have_spoken_and_did_not_loses_the_streak() -> None:
     assert (streaks[KL], streaks[REWARD], streaks[ALL]) == (0, 1, 0)
 
 
-def test_a_key_that_was_never_said_has_no_streak() -> None:
-    """Asking for it does not make one."""
+def test_an_unknown_key_has_no_streak() -> None:
+    """Reading it does not create one."""
     streaks = Streaks()
     assert streaks[KL] == 0
     streaks.end_row({"kl_budget"})

@@ -87,15 +87,15 @@ SENTENCES: list[tuple[Event, str]] = [
     (changed("escalated", "graver"), "Now critical."),
     (
         changed("escalated", "far_worse", peak=7.2217, notified=0.12404),
-        "Peak 7.22, up from 0.124 at the last notification.",
+        "Peak 7.22, up from 0.124 when last reported.",
     ),
     (
         changed("escalated", "far_worse", peak="Infinity", notified=0.124),
-        "Peak Infinity, up from 0.124 at the last notification.",
+        "Peak Infinity, up from 0.124 when last reported.",
     ),
     (
         changed("escalated", "far_worse", peak=0.01, notified=0.3, worse="lower"),
-        "Lowest 0.01, down from 0.3 at the last notification.",
+        "Lowest 0.01, down from 0.3 when last reported.",
     ),
     (changed("escalated", "far_worse", peak=7.2217), "Far worse: peak 7.22."),
     (
@@ -108,44 +108,44 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     (
         changed("settled", "settled", level=0.5452, before=0.00737),
-        "KL has settled at 0.545, 74 times its level before (0.00737).",
+        "KL has settled at 0.545, 74 times its earlier level (0.00737).",
     ),
     (
         changed("settled", "settled", metric="grad_norm", level=4200.0, before=1.5),
-        "grad_norm has settled at 4200, 2800 times its level before (1.5).",
+        "grad_norm has settled at 4200, 2800 times its earlier level (1.5).",
     ),
     (
         changed("settled", "settled", metric="entropy", worse="lower", level=0.05, before=1.0),
-        "Entropy has settled at 0.05, a 20th of its level before (1).",
+        "Entropy has settled at 0.05, a 20th of its earlier level (1).",
     ),
     (
         changed("settled", "settled", metric="entropy", worse="lower", level=0.5, before=1.0),
-        "Entropy has settled at 0.5, half its level before (1).",
+        "Entropy has settled at 0.5, half its earlier level (1).",
     ),
     (
         changed("settled", "settled", metric="reward", worse="lower", level=-0.3, before=0.5),
-        "Reward has settled at -0.3, before 0.5.",
+        "Reward has settled at -0.3, compared with 0.5 before.",
     ),
     (
         changed("settled", "settled", level=0.5, before=0.0),
-        "KL has settled at 0.5, before 0.",
+        "KL has settled at 0.5, compared with 0 before.",
     ),
     (
         changed("settled", "settled", level=0.502, before=0.5),
-        "KL has settled at 0.502, before 0.5.",
+        "KL has settled at 0.502, compared with 0.5 before.",
     ),
     (changed("settled", "settled", level=0.5), "KL has settled at 0.5."),
     (changed("settled", "settled"), "KL is quiet, but has not recovered."),
-    (changed("reopened", "returned", rows=12), "Back 12 rows after it had recovered."),
-    (changed("reopened", "returned", rows=None), "Back shortly after it had recovered."),
+    (changed("reopened", "returned", rows=12), "Back 12 rows after it recovered."),
+    (changed("reopened", "returned", rows=None), "Back shortly after it recovered."),
     (
         changed("reopened", "alert_while_settled"),
         "In alert again at the level where it had settled.",
     ),
-    (changed("reopened", "resumed"), "The run goes on, and so does this incident."),
+    (changed("reopened", "resumed"), "The run was resumed; this incident is still open."),
     (
         changed("resolved", "recovered", level=0.021, before=0.02),
-        "Recovered: KL is back at 0.021 (before the incident 0.02).",
+        "Recovered: KL is back at 0.021 (0.02 before the incident).",
     ),
     (changed("resolved", "recovered", level=0.0211), "Recovered: KL is back at 0.0211."),
     (changed("resolved", "recovered", rows=20), "Recovered: no alert for 20 rows."),
@@ -205,7 +205,7 @@ def test_every_reason_of_the_enumeration_has_a_sentence() -> None:
 @pytest.mark.parametrize(
     ("event", "line"),
     [
-        (DIAGNOSED, "kl critical since step 153 (opened), looks like learning rate raised"),
+        (DIAGNOSED, "kl critical since step 153 (opened), pattern: learning rate raised"),
         (changed("escalated", "graver"), "kl critical since step 153 (escalated)"),
         (changed("settled", "settled", step=200), "kl critical since step 153 (settled)"),
         (changed("reopened", "returned"), "kl critical since step 153 (open again)"),
@@ -233,20 +233,18 @@ def test_every_reason_of_the_enumeration_has_a_sentence() -> None:
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_a_title_says_what_how_bad_since_when_and_what_became_of_it(
-    event: Event, line: str
-) -> None:
+def test_a_title_has_signal_severity_start_and_state(event: Event, line: str) -> None:
     """One line, the same for every channel."""
     assert title(event) == line
 
 
-def test_an_incident_that_opens_is_told_in_full() -> None:
+def test_an_opened_incident_is_rendered_in_full() -> None:
     """What, since when, what it looks like, the one thing to do first, then the details."""
     assert event_text(DIAGNOSED).splitlines() == [
         "klarm INCIDENT 1 on kl opened, critical, step 157: "
         "KL 0.418 is 6.86σ above its rolling baseline.",
         "  Since step 153. In alert for 5 steps in a row.",
-        "  Looks like learning rate raised: the learning rate went up and KL followed.",
+        "  Likely cause: the learning rate went up and KL followed (learning rate raised).",
         "  -> Go back to a checkpoint from before the change.",
         "  Last checkpoint before the incident: out/checkpoint-150",
         "  Also moved: learning_rate ×100 from 152; reward flat.",
@@ -254,7 +252,7 @@ def test_an_incident_that_opens_is_told_in_full() -> None:
     assert event_paragraphs(DIAGNOSED).splitlines() == [
         "Step 157: KL 0.418 is 6.86σ above its rolling baseline.",
         "Since step 153. In alert for 5 steps in a row.",
-        "Looks like learning rate raised: the learning rate went up and KL followed.",
+        "Likely cause: the learning rate went up and KL followed (learning rate raised).",
         "To do: Go back to a checkpoint from before the change.",
         "Last checkpoint before the incident: out/checkpoint-150",
         "Also moved: learning_rate ×100 from 152; reward flat.",
@@ -274,7 +272,22 @@ def test_a_panel_has_the_same_lines() -> None:
     ]
 
 
-def test_what_comes_of_it_is_told_in_short() -> None:
+def test_only_a_message_to_a_channel_mentions_notifications() -> None:
+    """Where no channel is configured, nobody was notified of anything."""
+    event = changed("escalated", "far_worse", peak=7.2217, notified=0.12404)
+    assert "notif" not in event_text(event) + event_paragraphs(event)
+    assert why(event, notified=True) == "Peak 7.22, up from 0.124 at the last notification."
+
+
+def test_the_line_of_other_metrics_is_left_out_if_none_moved() -> None:
+    """Journals of earlier versions have a text for it."""
+    for moved in ("", "nothing; reward flat"):
+        text = event_text(msgspec.structs.replace(DIAGNOSED, moved=moved))
+        assert "moved" not in text
+        assert "nothing" not in text
+
+
+def test_later_events_are_rendered_in_short() -> None:
     """That it got worse, with what to do; what became of it, in a line."""
     assert event_text(msgspec.structs.replace(DIAGNOSED, event="escalated", reason="graver")) == (
         "klarm INCIDENT 1 on kl escalated, critical, step 157: "
@@ -286,25 +299,25 @@ def test_what_comes_of_it_is_told_in_short() -> None:
     place = "at step 200 (critical since step 153)."
     for event, line in (
         (changed("settled", "settled", level=0.5), f"settled {place} KL has settled at 0.5."),
-        (changed("reopened", "returned", rows=9), f"open again {place} Back 9 rows after it had"),
+        (changed("reopened", "returned", rows=9), f"open again {place} Back 9 rows after it"),
         (changed("resolved", "closed", by="ada"), f"resolved {place} Closed by ada."),
         (changed("resolved", "rolled_back"), f"resolved {place} Undone: training went back"),
         (changed("ended", "finished"), f"ended with the run {place} The run ended with this"),
         (changed("resolved", "20 quiet steps"), f"resolved {place} 20 quiet steps."),
     ):
-        told = event_text(msgspec.structs.replace(event, step=200))
-        assert told.startswith(f"klarm INCIDENT 1 on kl {line}")
-        assert "\n" not in told
+        text = event_text(msgspec.structs.replace(event, step=200))
+        assert text.startswith(f"klarm INCIDENT 1 on kl {line}")
+        assert "\n" not in text
 
 
-def test_the_first_line_is_the_numbers_and_later_what_became_of_it() -> None:
+def test_the_headline_has_the_numbers_of_an_alarm_and_later_the_reason() -> None:
     """What a phone shows of a notification."""
     assert headline(OPENED) == OPENED.message
     assert headline(changed("escalated", "graver")) == OPENED.message
     assert headline(changed("resolved", "closed", by="ada")) == "Closed by ada."
 
 
-def test_the_playbook_is_heard_before_the_detector() -> None:
+def test_the_remedy_of_the_playbook_takes_precedence() -> None:
     """It knows what else moved; two pieces of advice side by side may disagree."""
     remedy, general = DIAGNOSED.remedy, DIAGNOSED.recommendation
     assert advice(DIAGNOSED) == [remedy]
@@ -320,13 +333,13 @@ def test_nothing_is_left_to_do_once_it_is_resolved(reason: str) -> None:
     assert advice(changed("resolved", reason, recovered=False), DIAGNOSED) == []
 
 
-def test_what_only_went_quiet_in_an_old_journal_still_asks_for_something() -> None:
+def test_an_incident_of_format_1_that_only_went_quiet_still_has_advice() -> None:
     """Format 1 called that resolved."""
     assert advice(changed("resolved", "20 quiet steps, but", recovered=False)) != []
     assert advice(changed("resolved", "20 quiet steps")) == []
 
 
-def test_the_metric_is_the_events_own_or_that_of_its_first_detector() -> None:
+def test_the_metric_is_that_of_the_event_or_of_its_first_detector() -> None:
     """Events of format 1 have none; a detector may watch all alike, or be unknown here."""
     bare = msgspec.structs.replace(OPENED, metric="")
     assert metric_of(msgspec.structs.replace(OPENED, metric="toxicity")) == "toxicity"
@@ -385,7 +398,7 @@ def test_any_event_can_be_rendered(
     Console(file=io.StringIO()).print(event_panel(event))
 
 
-def test_a_run_in_sum_names_its_latest_incidents() -> None:
+def test_the_summary_of_a_run_lists_its_latest_incidents() -> None:
     """With signal, severity and steps; how many there were in all."""
     alert = Alert("kl_runaway", "critical", 3, "", {}, "")
 
@@ -411,7 +424,7 @@ def test_a_run_in_sum_names_its_latest_incidents() -> None:
     )
 
 
-def test_the_docs_quote_what_is_said() -> None:
+def test_the_docs_quote_the_sentences() -> None:
     """docs/incidents.md has a row for every reason, with a sentence that can be had."""
     docs = (Path(__file__).parents[2] / "docs" / "incidents.md").read_text()
     rows = re.findall(r"^\| \w* ?\| `(\w+)` \| (.+) \|$", docs, re.MULTILINE)

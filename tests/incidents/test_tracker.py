@@ -1,4 +1,4 @@
-"""Incidents: when they open, get worse and end, and that nothing is told twice or too late."""
+"""Incidents: when they open, escalate and end, without repeated or late events."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_five_steps_in_alert_open_an_incident_and_twenty_quiet_ones_resolve_it()
 
 
 def test_one_quiet_step_starts_the_count_again() -> None:
-    """In a row means in a row; once it is open, an alert starts the quiet count again."""
+    """Only consecutive steps count. Once it is open, an alert restarts the quiet count."""
     assert follow([*"wwww", QUIET, *"wwww", QUIET]) == [
         ("blip", 4, "warning"),
         ("blip", 9, "warning"),
@@ -81,53 +81,53 @@ def test_one_quiet_step_starts_the_count_again() -> None:
     assert follow([*"wwwww", *calm, "w", *calm])[-1] == ("opened", 4, "warning")
 
 
-def test_a_decisive_alert_opens_at_once() -> None:
+def test_a_decisive_alert_opens_immediately() -> None:
     """Whatever was before it."""
     assert follow(["C"]) == [("opened", 0, "critical")]
     assert follow(["w", "w", "C"]) == [("opened", 2, "critical")]
 
 
 def test_a_detector_may_have_rules_of_its_own() -> None:
-    """Zero means as for all."""
+    """Zero means the rule of all detectors."""
     detector = KLExplosionDetector(confirm_steps=2, resolve_after=3)
     incidents = Tracker([detector], IncidentRules())
-    told = []
+    events = []
     for step in range(8):
         alerts = [alert(step)] if step < 2 else []
-        told += incidents.update(step, KL, alerts)
-    told += incidents.end_step()
-    assert [(event.event, event.step) for event in told if isinstance(event, Event)] == [
+        events += incidents.update(step, KL, alerts)
+    events += incidents.end_step()
+    assert [(event.event, event.step) for event in events if isinstance(event, Event)] == [
         ("opened", 1),
         ("resolved", 4),
     ]
 
 
-def test_steps_without_the_metric_count_for_nothing() -> None:
-    """Neither as alert nor as quiet: reward may come every fourth step."""
+def test_steps_without_the_metric_do_not_count() -> None:
+    """They are neither in alert nor quiet: reward may be logged at every fourth step."""
     incidents = Tracker([KLExplosionDetector(confirm_steps=0)], IncidentRules(resolve_after=2))
-    told = []
+    events = []
     for step in range(20):
         if step % 4 == 0:
-            told += incidents.update(step, KL, [alert(step)])
+            events += incidents.update(step, KL, [alert(step)])
         else:
-            told += incidents.update(step, {"loss": 1.0}, [])
-    assert [(event.event, event.step) for event in told if isinstance(event, Event)] == [
+            events += incidents.update(step, {"loss": 1.0}, [])
+    assert [(event.event, event.step) for event in events if isinstance(event, Event)] == [
         ("opened", 16)
     ]
 
 
 def test_several_dicts_of_one_step_are_one_step() -> None:
-    """A signal that was alarmed about in one of them was not quiet in another."""
+    """A signal with an alert in one of them was not quiet in another."""
     incidents = Tracker([KLExplosionDetector(confirm_steps=0)], IncidentRules(confirm_steps=3))
-    told: list[Event | Blip] = []
+    events: list[Event | Blip] = []
     for step in range(3):
-        told += incidents.update(step, {"kl": 1.0}, [alert(step)])
-        told += incidents.update(step, {"kl": 1.0}, [])
-        told += incidents.update(step, {"loss": 1.0}, [])
-    assert [(change.step, type(change)) for change in told] == [(2, Event)]
+        events += incidents.update(step, {"kl": 1.0}, [alert(step)])
+        events += incidents.update(step, {"kl": 1.0}, [])
+        events += incidents.update(step, {"loss": 1.0}, [])
+    assert [(change.step, type(change)) for change in events] == [(2, Event)]
 
 
-def test_the_peak_is_of_the_metric_it_began_with() -> None:
+def test_the_peak_is_that_of_the_first_metric() -> None:
     """KL to the reference and to the old policy are of one signal, but never one quantity."""
     watched = Monitor("a", [TrustRegionDetector(), KLBudgetDetector()])
     for kl, kl_old in ((5.0, 0.01), (6.0, 0.3), (7.0, 0.2)):
@@ -138,7 +138,7 @@ def test_the_peak_is_of_the_metric_it_began_with() -> None:
 
 
 def test_an_incident_knows_its_course() -> None:
-    """First step, last alert, peak, how many alerts, and who spoke in which order."""
+    """First step, last alert, peak, number of alerts, and detectors in order."""
     watched = Monitor("a", [KLExplosionDetector(confirm_steps=0)], MemoryJournal())
     for value in [0.4, 0.6] * 50:
         watched.log({"kl": value})
@@ -163,8 +163,8 @@ def test_a_nan_is_the_highest_peak() -> None:
     assert incident.opened == 0
 
 
-def test_the_peak_is_the_lowest_value_where_a_fall_is_the_trouble() -> None:
-    """Entropy that collapses is the worse the lower it is; a value that is not finite is worst."""
+def test_the_peak_of_a_fall_is_the_lowest_value() -> None:
+    """The lower entropy is, the worse; a value that is not finite is the worst."""
     watched = Monitor("a", [EntropyCollapseDetector()])
     for value in [0.8] * 100 + [0.05, 0.01, 0.04, 0.02, 0.03, 0.06, 0.05]:
         watched.log({"entropy": value})
@@ -174,7 +174,7 @@ def test_the_peak_is_the_lowest_value_where_a_fall_is_the_trouble() -> None:
     assert incident.peak == math.inf
 
 
-def test_a_graver_alert_may_turn_the_peak_around() -> None:
+def test_a_more_severe_alert_may_reverse_the_direction() -> None:
     """Reward that rose while it was gamed, and then fell off a cliff."""
     detectors = [RewardDriftDetector(), RewardCollapseDetector()]
     incidents = Tracker(detectors, IncidentRules())
@@ -192,7 +192,7 @@ def test_a_graver_alert_may_turn_the_peak_around() -> None:
     assert incidents.incidents[0].peak == 0.2
 
 
-def test_the_peak_of_a_metric_that_is_gone_is_for_how_long() -> None:
+def test_the_peak_of_a_lost_metric_is_the_number_of_steps() -> None:
     """There is no value to give."""
     watched = Monitor("a", [MetricLostDetector()])
     for step in range(90):
@@ -213,7 +213,7 @@ NEXT = {
 
 
 @given(words, st.integers(1, 6), st.integers(1, 10))
-def test_no_event_comes_out_of_turn(
+def test_events_always_come_in_a_valid_order(
     said: list[str | None], confirm_steps: int, resolve_after: int
 ) -> None:
     """Whatever detectors say, and a decisive critical is never hidden or delayed."""
@@ -226,7 +226,7 @@ def test_no_event_comes_out_of_turn(
     critical_at = {step for kind, step, severity in changes if severity == "critical"}
     for step, word in enumerate(said):
         if word == "C" and step not in critical_at:
-            # It was told before: the incident was critical already.
+            # That is no news: the incident was critical already.
             before = [(kind, severity) for kind, at, severity in changes if at < step]
             assert before[-1][1] == "critical"
             assert before[-1][0] in ("opened", "escalated", "reopened")
@@ -238,7 +238,7 @@ def test_impossible_rules_are_refused() -> None:
         IncidentRules(confirm_steps=0)
 
 
-def told_live(seed: int) -> list[Event]:
+def live_events(seed: int) -> list[Event]:
     """Log a random run with restarts and rollbacks; return the events its journals hold."""
     rng = random.Random(seed)
     step = 0
@@ -266,9 +266,9 @@ def read_events() -> list[Event]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_live_and_replay_tell_the_same_through_restarts_and_rollbacks(seed: int) -> None:
-    """Each number opens once and ends once at most, and what was told is true at the end."""
-    live = told_live(seed)
+def test_live_equals_replay_through_restarts_and_rollbacks(seed: int) -> None:
+    """Each number opens once and ends at most once, and the last events agree with the state."""
+    live = live_events(seed)
     found = replay(read_log(Path("klarm_runs/a"), print), lambda recorded: load(recorded=recorded))
     assert [(e.event, e.step, e.signal, e.severity, e.started) for e in live] == [
         (e.event, e.step, e.signal, e.severity, e.started) for e in found.events
@@ -280,7 +280,7 @@ def test_live_and_replay_tell_the_same_through_restarts_and_rollbacks(seed: int)
 
 
 def test_an_incident_that_is_rolled_back_is_resolved() -> None:
-    """Or a pager would ring for something that no longer is; the next one has its own number."""
+    """Otherwise a pager would ring for an undone incident; the next one has its own number."""
     journal = MemoryJournal()
     watched = Monitor("a", [KLExplosionDetector(confirm_steps=0)], journal)
     for step in range(50):
@@ -301,7 +301,7 @@ def test_an_incident_that_is_rolled_back_is_resolved() -> None:
     assert (events[1].moved, events[1].pattern, events[1].remedy) == ("", "", "")
 
 
-def test_an_incident_that_was_open_when_the_process_ended_goes_on() -> None:
+def test_an_open_incident_continues_in_the_next_process() -> None:
     """With its number and its id; nobody is notified again."""
     klarm.init("a", console=False)
     for step in range(50):
@@ -320,8 +320,8 @@ def test_an_incident_that_was_open_when_the_process_ended_goes_on() -> None:
     assert [incident.state for incident in watched.incidents] == ["resolved"]
 
 
-def test_what_is_far_worse_has_the_message_of_then() -> None:
-    """And says in which respect."""
+def test_an_escalation_has_the_message_of_its_step() -> None:
+    """It says what is worse."""
     incidents = Tracker([KLExplosionDetector(confirm_steps=0)], IncidentRules())
     for step in range(150):
         peak = 0.3 if step < 149 else 30.0
@@ -333,8 +333,8 @@ def test_what_is_far_worse_has_the_message_of_then() -> None:
 
 
 @pytest.mark.parametrize("over", [False, True], ids=["open", "resolved before"])
-def test_an_incident_that_is_undone_and_comes_again_is_another_one(over: bool) -> None:
-    """Else those who were told of the first would never be told of the second."""
+def test_an_undone_incident_that_returns_is_a_new_one(over: bool) -> None:
+    """Otherwise people who know of the first one would never be notified of the second."""
     journal = MemoryJournal()
     watched = Monitor("a", [KLExplosionDetector()], journal)
     for normal in (0.5, 0.6):
@@ -345,23 +345,23 @@ def test_an_incident_that_is_undone_and_comes_again_is_another_one(over: bool) -
 
 
 def test_the_opening_has_the_numbers_of_the_step_it_opens_at() -> None:
-    """Not those of the first alert, which are a fraction of them by then."""
+    """Not those of the first alert, which may be much smaller."""
     watched = Monitor("a", [KLExplosionDetector(confirm_steps=3)], MemoryJournal())
-    told: list[Event] = []
-    watched.on_event.append(told.append)
+    events: list[Event] = []
+    watched.on_event.append(events.append)
     for value in [0.4, 0.6] * 50 + [3.0, 30.0, 300.0]:
         watched.log({"kl": value})
-    assert told[0].message.startswith("KL 300 ")
+    assert events[0].message.startswith("KL 300 ")
 
 
-def test_a_count_of_steps_grows_without_being_far_worse() -> None:
-    """That a metric is lost is told once."""
+def test_a_growing_number_of_steps_is_not_far_worse() -> None:
+    """People are notified once that a metric is lost."""
     watched = Monitor("a", [MetricLostDetector()], MemoryJournal())
-    told: list[Event] = []
-    watched.on_event.append(told.append)
+    events: list[Event] = []
+    watched.on_event.append(events.append)
     for step in range(900):
         watched.log({"kl": 0.1 + step % 7, "reward": -0.5 if step > 50 else step / 100.0})
-    assert [event.event for event in told] == ["opened"]
+    assert [event.event for event in events] == ["opened"]
 
 
 def start_run() -> Monitor:
@@ -380,12 +380,12 @@ def recorded(lines: list[str], *, without: str = "") -> list[dict[str, object]]:
         torn = [i for i, line in enumerate(lines) if f'"event":"{without}"' in line][-1]
         lines = lines[:torn]
     path.write_text("".join(f"{line}\n" for line in lines))
-    watched, told = start_run(), list[Event]()
-    watched.on_event.append(told.append)
+    watched, events = start_run(), list[Event]()
+    watched.on_event.append(events.append)
     last = max(json.loads(line)["step"] for line in lines if '"type":"step"' in line)
     watched.log({"kl": 0.5}, last + 1)
     klarm.finish()
-    changes = [event for event in told if event.event != "ended"]
+    changes = [event for event in events if event.event != "ended"]
     return [{"event": e.event, "id": e.incident, "severity": e.severity} for e in changes]
 
 
@@ -404,16 +404,16 @@ def run_once(values: list[float]) -> list[str]:
     return Path("klarm_runs/a/journal.jsonl").read_text().splitlines()
 
 
-def test_an_escalation_whose_line_was_torn_is_told_by_the_next_start() -> None:
-    """Else a critical incident would be open that everybody takes for a warning."""
+def test_an_escalation_lost_in_a_torn_line_is_recorded_at_the_next_start() -> None:
+    """Otherwise people would believe that a critical incident is a warning."""
     lines = run_once([0.4, 0.6] * 50 + [0.9, 0.9, math.nan])
     assert recorded(lines, without="escalated") == [
         {"event": "escalated", "id": 1, "severity": "critical"}
     ]
 
 
-def test_an_end_whose_line_was_torn_is_told_as_the_end_it_was() -> None:
-    """And not as undone by a rollback."""
+def test_an_end_lost_in_a_torn_line_keeps_its_reason() -> None:
+    """It is not reported as undone by a rollback."""
     lines = run_once([0.4, 0.6] * 50 + [math.nan] + [0.5] * 8)
     assert recorded(lines, without="resolved") == [
         {"event": "resolved", "id": 1, "severity": "critical"}
@@ -421,7 +421,7 @@ def test_an_end_whose_line_was_torn_is_told_as_the_end_it_was() -> None:
 
 
 def test_an_incident_that_ended_with_the_last_step_does_not_open_again() -> None:
-    """The end of a run settles its last step, and so does its next start."""
+    """The last step ends with the run, and also at the next start."""
     lines = run_once([0.4, 0.6] * 50 + [math.nan] + [0.5] * 3)
     assert any('"event":"resolved"' in line for line in lines)
     assert recorded(lines) == []

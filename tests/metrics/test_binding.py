@@ -16,7 +16,7 @@ from klarm.metrics.user_keys import UserKey
 from klarm.monitor.coverage import BindingReport, hints, idle_lines, nothing_known, watched_lines
 
 
-def told(detectors: list[Detector], binding: Binding) -> list[str]:
+def lines_of(detectors: list[Detector], binding: Binding) -> list[str]:
     """Return all that would be said of a binding."""
     every = (watched_lines, idle_lines, hints)
     return [line for lines in every for line in lines(detectors, binding)]
@@ -45,7 +45,7 @@ def test_many_metrics_that_are_not_logged_are_one_short_line() -> None:
     assert len(line) < 200
 
 
-def test_keys_in_another_case_are_known_and_go_behind_exact_ones() -> None:
+def test_keys_in_another_case_are_known_but_rank_after_exact_ones() -> None:
     """Two spellings are two sources."""
     assert Binding().read({"KL": 0.5, "Train/Reward": 1.0}) == {"kl": 0.5, "reward": 1.0}
     assert Binding().read({"KL": 0.5, "kl": 0.1}) == {"KL": 0.5, "kl": 0.1}
@@ -61,7 +61,7 @@ def test_a_metric_stays_bound_to_its_key() -> None:
     assert binding.read({"actor/reward_kl_penalty": 4.0, "kl": 0.2}) == {"kl": 4.0, "other/kl": 0.2}
 
 
-def test_a_prefix_makes_no_other_key() -> None:
+def test_a_prefix_does_not_make_another_key() -> None:
     """A tracker's `train/kl` is the trainer's `kl`."""
     binding = Binding()
     assert binding.read({"train/kl": 0.1}) == {"kl": 0.1}
@@ -98,7 +98,7 @@ def test_a_list_of_rewards_is_reduced_to_numbers() -> None:
     }
 
 
-def test_what_the_trainer_says_of_its_rewards_goes_first() -> None:
+def test_the_reward_statistics_of_the_trainer_take_precedence() -> None:
     """The numbers of the samples keep names of their own then, in later steps too."""
     binding = Binding()
     values = binding.read({"rewards": [1, 3], "reward": 5.0})
@@ -106,7 +106,7 @@ def test_what_the_trainer_says_of_its_rewards_goes_first() -> None:
     assert binding.read({"rewards": [2, 2]}) == {"rewards/mean": 2.0, "reward_std": 0.0}
 
 
-def test_samples_that_came_first_stay_the_source() -> None:
+def test_samples_that_were_logged_first_remain_the_source() -> None:
     """The trainer's own number, when it comes late, steps aside: they must not take turns."""
     binding = Binding()
     assert binding.read({"rewards": [1, 3]})["reward"] == 2.0
@@ -116,14 +116,14 @@ def test_samples_that_came_first_stay_the_source() -> None:
     }
 
 
-def test_rewards_that_are_no_list_of_numbers_cost_nothing_else() -> None:
+def test_rewards_that_are_not_a_list_of_numbers_do_not_affect_other_metrics() -> None:
     """One number is kept under its own name, a word is left out and named as the reason."""
     binding = Binding()
     assert binding.read({"rewards": 3, "kl": 0.1}) == {"rewards": 3.0, "kl": 0.1}
     for garbage in ("n/a", [["a"]], object(), None, []):
         assert binding.read({"rewards": garbage, "kl": 0.1}) == {"kl": 0.1}
     binding.read({"rewards": [[0.5], [0.7]]})
-    assert told([RewardHackingDetector()], binding) == [
+    assert lines_of([RewardHackingDetector()], binding) == [
         "idle, not logged: reward_hacking (reward_std)",
         "what is logged as rewards is not a flat list of numbers but a list",
     ]
@@ -135,7 +135,7 @@ def test_a_detector_may_read_either_of_two_metrics() -> None:
     def lines(metrics: dict[str, object]) -> list[str]:
         binding = Binding()
         binding.read(metrics)
-        return told([RewardHackingDetector()], binding)
+        return lines_of([RewardHackingDetector()], binding)
 
     assert lines({"reward_dip_p": 0.5}) == ["reward_dip_p: reward_hacking"]
     assert lines({"reward_std": 0.5}) == ["reward_std: reward_hacking"]
@@ -146,7 +146,7 @@ def test_a_detector_may_read_either_of_two_metrics() -> None:
     assert lines({"kl": 0.5}) == ["idle, not logged: reward_hacking (reward_std)"]
 
 
-def test_keys_that_are_no_text_are_left_out() -> None:
+def test_keys_that_are_not_text_are_left_out() -> None:
     """And text that is no Unicode is mended, so that the journal can hold it."""
     values = Binding().read({1: 0.5, None: 1.0, "bad\ud800": 2.0})  # type: ignore[dict-item]
     assert values == {r"bad\ud800": 2.0}
@@ -158,7 +158,7 @@ def test_the_lines_name_the_key_or_the_reason() -> None:
     def line(metrics: dict[str, object], framework: str = "", **settings: bool) -> str:
         binding = Binding(framework)
         binding.read(metrics)
-        return "\n".join(told([KLExplosionDetector(**settings)], binding))
+        return "\n".join(lines_of([KLExplosionDetector(**settings)], binding))
 
     assert line({"kl": 0.1}) == "kl: kl_explosion"
     assert line({"train/kl": 0.1}) == "kl ← train/kl: kl_explosion"
@@ -176,7 +176,7 @@ def test_the_lines_name_the_key_or_the_reason() -> None:
     assert "what is logged as kl is not one number but a list" in line({"kl": [0.1, 0.2]})
 
 
-def test_what_is_watched_is_said_at_once_and_what_is_missing_with_the_next_step() -> None:
+def test_watched_metrics_are_reported_immediately_and_missing_ones_with_the_next_step() -> None:
     """Several dicts may make up the first step; later only what is new is said."""
     said: list[str] = []
     binding = Binding()
@@ -200,7 +200,7 @@ def test_what_is_watched_is_said_at_once_and_what_is_missing_with_the_next_step(
     assert said[4:] == ["watching\n  kl ← train/kl: kl_explosion"]
 
 
-def test_a_run_of_one_step_says_what_is_missing_at_its_end() -> None:
+def test_a_run_of_one_step_reports_what_is_missing_at_its_end() -> None:
     """There is no second step to wait for."""
     said: list[str] = []
     binding = Binding()
@@ -220,7 +220,7 @@ def test_many_unknown_keys_are_named_in_part() -> None:
     )
 
 
-def test_a_kl_that_is_0_for_twenty_rows_is_said_to_be_not_measured() -> None:
+def test_a_kl_that_is_0_for_twenty_rows_is_reported_as_not_measured() -> None:
     """Once, with what to set; rows without it do not count."""
     said: list[str] = []
     binding = Binding("unsloth")
@@ -249,7 +249,7 @@ def test_a_kl_that_moves_after_six_zeros_is_measured() -> None:
     assert said == ["watching\n  kl: kl_explosion"]
 
 
-def test_an_update_that_moves_nothing_is_no_lack_of_measuring() -> None:
+def test_a_kl_old_of_0_is_not_reported_as_not_measured() -> None:
     """One update a batch has a kl_old of 0 by nature; RLlib's is 0 when it is switched off."""
 
     def said_of(key: str) -> list[str]:
@@ -281,7 +281,7 @@ def test_the_line_names_the_kind() -> None:
     assert "(reference, summed over the sequence)" in line({"objective/kl": 9.0})
 
 
-def test_a_key_that_holds_minus_the_metric_is_turned() -> None:
+def test_a_key_with_the_negated_metric_is_converted() -> None:
     """NaN, and later steps, too."""
     binding = Binding("sb3")
     assert binding.read({"train/entropy_loss": -0.7, "loss": 1.0}) == {"entropy": 0.7, "loss": 1.0}
@@ -310,7 +310,7 @@ def test_a_key_that_is_bound_is_not_offered_for_another_metric() -> None:
     assert hints([TrustRegionDetector()], binding) == []
 
 
-def test_a_kl_to_the_old_policy_is_never_taken_for_one_to_the_reference() -> None:
+def test_kl_to_the_old_policy_is_never_confused_with_kl_to_the_reference() -> None:
     """TRL's AsyncGRPO logs it as kl; what then cannot be bound steps aside."""
     binding = Binding("trl/AsyncGRPOTrainer")
     assert binding.read({"kl": 0.1, "kl_old": 0.2}) == {"kl_old": 0.2, "other/kl": 0.1}
@@ -330,7 +330,7 @@ def test_one_module_of_rllib_is_bound_for_all_metrics() -> None:
     assert Binding().read({"learners": default})["kl_old"] == 0.3
 
 
-def test_the_users_key_beats_every_table() -> None:
+def test_the_users_key_takes_precedence_over_all_tables() -> None:
     """Its prefix makes no difference; the metric's own name steps aside."""
     said = {"kl": UserKey("my/kl", Kind("reference", "k1")), "reward": UserKey("my/reward")}
     binding = Binding("trl", said)
@@ -341,14 +341,14 @@ def test_the_users_key_beats_every_table() -> None:
     ]
 
 
-def test_a_kind_alone_is_said_of_whatever_is_bound() -> None:
+def test_a_kind_without_a_key_applies_to_whatever_is_bound() -> None:
     """For keys whose estimator is the user's choice."""
     binding = Binding("verl", {"kl": UserKey(kind=Kind("reference", "k1"))})
     binding.read({"actor/reward_kl_penalty": 0.1})
     assert str(binding.kind("kl")) == "reference, signed k1, per token"
 
 
-def test_a_users_key_that_never_comes_is_said() -> None:
+def test_a_users_key_that_is_never_logged_is_reported() -> None:
     """With the nearest key that did, and for metrics that no detector waits for."""
     said = {"kl": UserKey("my/kl"), "kl_coef": UserKey("beta")}
     binding = Binding(user_keys=said)
@@ -359,7 +359,7 @@ def test_a_users_key_that_never_comes_is_said() -> None:
     ]
 
 
-def test_a_journals_names_are_taken_as_they_are() -> None:
+def test_the_names_in_a_journal_are_used_as_they_are() -> None:
     """Its values were turned when they were recorded, and what was not bound then is not now."""
     rows = {"entropy": 0.7, "kl": 0.1, "approx_kl": 0.2, "train/entropy_loss": -0.5}
     for framework in ("sb3", "trl/asyncgrpo", ""):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from klarm.metrics.catalogue import METRICS, meaning, to_number
-from klarm.metrics.frameworks import FRAMEWORKS, TELLING_KEYS
+from klarm.metrics.frameworks import FRAMEWORKS, SPECIFIC_KEYS
 
 
 def metric(key: str) -> str:
@@ -55,7 +55,7 @@ class Hostile:
         (-(10**400), -math.inf),
     ],
 )
-def test_numbers_in_every_dress_are_taken(logged: object, number: float) -> None:
+def test_numbers_of_every_type_are_accepted(logged: object, number: float) -> None:
     """Python's, numpy's, torch's, and text."""
     taken = to_number(logged)
     assert taken == number
@@ -186,5 +186,5 @@ def test_the_table_of_frameworks_agrees_with_the_metrics() -> None:
         for row in table.values():
             assert row.metric in METRICS
             assert (row.kind.target if row.kind else None) == METRICS[row.metric].target
-    for key, row in TELLING_KEYS.items():
+    for key, row in SPECIFIC_KEYS.items():
         assert key in METRICS[row.metric].keys

@@ -11,7 +11,7 @@ import pytest
 
 from klarm.metrics import frameworks
 from klarm.metrics.catalogue import METRICS, meaning
-from klarm.metrics.frameworks import CATALOGUE, FRAMEWORKS, TELLING_KEYS, Framework, Row, tables
+from klarm.metrics.frameworks import CATALOGUE, FRAMEWORKS, SPECIFIC_KEYS, Framework, Row, tables
 
 every_framework = pytest.mark.parametrize("framework", CATALOGUE, ids=lambda known: known.name)
 
@@ -53,10 +53,10 @@ def test_a_key_is_generic_in_every_framework_or_in_none() -> None:
     assert [key for key, said in generic.items() if len(said) > 1] == []
 
 
-def test_a_telling_key_needs_no_other_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_specific_key_needs_no_other_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever adds a framework touches its file; the keys of the metrics stay as they are."""
     assert meaning("toy/kl_to_base") is None
-    monkeypatch.setitem(TELLING_KEYS, "toy/kl_to_base", Row("kl"))
+    monkeypatch.setitem(SPECIFIC_KEYS, "toy/kl_to_base", Row("kl"))
     for key in ("toy/kl_to_base", "train/toy/kl_to_base"):
         known = meaning(key)
         assert known is not None

@@ -49,7 +49,7 @@ class OneDimension:
 
 
 @pytest.mark.parametrize("count", [10, 64, 128])
-def test_they_are_the_numbers_that_others_compute(count: int) -> None:
+def test_the_statistics_agree_with_other_libraries(count: int) -> None:
     """Mean, the deviation as torch has it (of a sample), and what the reference package decides."""
     for rewards in (one_group(count), two_groups(count)):
         found = statistics(rewards)
@@ -58,7 +58,7 @@ def test_they_are_the_numbers_that_others_compute(count: int) -> None:
         assert (found["dip_p"] < 0.05) == (diptest(np.array(rewards))[1] < 0.05)
 
 
-def test_every_dress_is_taken() -> None:
+def test_every_sequence_type_is_accepted() -> None:
     """Lists, tuples, arrays, tensors, and lists of numpy's own numbers say the same."""
     rewards = one_group(64)
     expected = statistics(rewards)
@@ -67,7 +67,7 @@ def test_every_dress_is_taken() -> None:
         assert statistics(dress) == expected
 
 
-def test_right_and_wrong_are_ones_and_noughts() -> None:
+def test_booleans_count_as_one_and_zero() -> None:
     """Booleans too; a None is a sample without a reward. Grades are always piles: no p."""
     assert (
         statistics([True, False, True, True])
@@ -80,7 +80,7 @@ def test_right_and_wrong_are_ones_and_noughts() -> None:
     assert "dip_p" in statistics([i / 9 for i in range(10)])
 
 
-def test_one_sample_has_no_spread_and_none_has_nothing() -> None:
+def test_one_sample_has_no_spread_and_no_samples_have_no_statistics() -> None:
     """Neither is an error."""
     assert statistics([0.5]) == statistics(np.array([0.5])) == {"mean": 0.5}
     assert statistics([]) == statistics([None]) == statistics(np.array([])) == {}
@@ -96,7 +96,7 @@ def test_a_value_that_is_not_finite_shows_in_mean_and_deviation(broken: float) -
     assert found["dip_p"] == statistics(rewards)["dip_p"] < 0.05
 
 
-def test_more_samples_than_are_looked_at_say_the_same() -> None:
+def test_more_samples_than_the_limit_give_the_same_result() -> None:
     """Evenly spaced ones are taken; a million, or ten, cost a step little."""
     for count in (129, 513, 5_000, 200_000):
         assert statistics(one_group(count))["dip_p"] > 0.05
@@ -154,7 +154,7 @@ class Liar(OneDimension):
         float,
     ],
 )
-def test_what_is_no_flat_list_of_numbers_is_left_out(garbage: object) -> None:
+def test_anything_but_a_flat_list_of_numbers_is_left_out(garbage: object) -> None:
     """Without an error, and as a whole: half a list has another mean."""
     assert sample_statistics(garbage) is None
 
@@ -163,7 +163,7 @@ anything = st.none() | st.booleans() | st.integers() | st.floats() | st.text() |
 
 
 @given(st.lists(anything) | st.lists(st.floats(), min_size=10))
-def test_any_list_is_survived(samples: list[object]) -> None:
+def test_any_list_is_accepted(samples: list[object]) -> None:
     """What comes of it are floats, and a p between 0 and 1."""
     found = sample_statistics(samples) or {}
     assert set(found) <= set(STATISTICS)

@@ -13,8 +13,8 @@ import pytest
 from random_runs import RandomRun
 
 from klarm.config.layers import load
-from klarm.detectors import CATALOGUE, Detector
-from klarm.incidents import IncidentRules
+from klarm.detectors import CATALOGUE, Detector, KLExplosionDetector
+from klarm.incidents import IncidentRules, Tracker
 from klarm.metrics import METRICS, Origin
 from klarm.monitor.evaluator import Evaluator
 from klarm.settings import settings_of
@@ -176,6 +176,18 @@ def test_only_classes_of_klarm_are_made() -> None:
         state = {"classes": [[name, []]], "keys": [], "parts": {"part": {}}}
         with pytest.raises(UnfitError, match="is not known"):
             Restore(state, {"part": Parts()})
+
+
+def test_an_incident_with_renamed_attributes_is_refused() -> None:
+    """It is created without its `__init__`, so the new attribute would be missing."""
+    trackers = [Tracker([KLExplosionDetector()], IncidentRules()) for _ in range(2)]
+    decisive = Alert("kl_explosion", "critical", 1, "KL is high.", {"kl": 5.0}, "Look.", True)
+    assert trackers[0].update(1, {"kl": 5.0}, [decisive])
+    state = Capture(trackers[0].parts).data
+    (names,) = [names for name, names in state["classes"] if name.endswith(":Episode")]
+    names[names.index("notified_kinds")] = "an_earlier_name"
+    with pytest.raises(UnfitError, match="Episode has other attributes"):
+        Restore(state, trackers[1].parts)
 
 
 def test_a_state_of_other_attributes_or_detectors_is_refused() -> None:

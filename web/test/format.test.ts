@@ -11,8 +11,8 @@ describe("numbers", () => {
   ])("%s is shown as %s", (value, text) => expect(number(value)).toBe(text));
   test("counts are grouped", () => expect(count(1234567)).toBe("1\u202f234\u202f567"));
   test("a proportion is said in words where it has a meaning", () => {
-    expect(timesBefore(0.31, 0.011)).toBe("28 times its level before");
-    expect(timesBefore(0.02, 0.2)).toBe("10 % of its level before");
+    expect(timesBefore(0.31, 0.011)).toBe("28 times its earlier level");
+    expect(timesBefore(0.02, 0.2)).toBe("10 % of its earlier level");
     expect(timesBefore("NaN", 0.2)).toBe("");
     expect(timesBefore(-1, 0.2)).toBe("");
   });

@@ -1,1 +1,1 @@
-"""Looking at runs after the fact, with the code that watches them live."""
+"""Analyses recorded runs with the code that watches live runs."""

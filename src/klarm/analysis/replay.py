@@ -1,4 +1,4 @@
-"""Replay: the monitor over a recorded log, as if it were being trained now."""
+"""Replay: runs the monitor over a recorded log as if it were live."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ from klarm.types import Alert, Command, Event
 
 @dataclass(frozen=True)
 class Replay:
-    """What the monitor says of a log."""
+    """The result of a replay."""
 
-    steps: int  # that still count
-    rolled_back: int  # steps that do not
+    steps: int  # without those rolled back
+    rolled_back: int  # number of steps that were rolled back
     alerts: list[Alert]
-    events: list[Event]  # what became of them
-    incidents: list[IncidentRecord]  # and what these amount to, but for those rolled back
-    binding: list[str]  # what was read, what was idle and what to do about it, in short lines
-    watched: list[str]  # detectors
-    idle: dict[str, str]  # detectors and why
-    names: list[str]  # of the metrics in the log
+    events: list[Event]
+    incidents: list[IncidentRecord]  # without those rolled back
+    binding: list[str]  # short lines: what was read, what was idle, and what to do about it
+    watched: list[str]  # names of the detectors that were active
+    idle: dict[str, str]  # names of the idle detectors, and why
+    names: list[str]  # all metrics in the log
     keys: dict[str, str]  # the column that each metric was read from
-    unknown: str  # what to say of a log in which nothing is known; empty if something is
+    unknown: str  # a message if nothing in the log is known; otherwise empty
 
 
 def replay(
@@ -59,23 +59,23 @@ def replay(
     configure: Callable[[Mapping[str, object] | None], Config],
     ids: NewId | None = None,
 ) -> Replay:
-    """Run the monitor over a log and return what it says; nothing is written.
+    """Run the monitor over a log and return the result. Nothing is written.
 
-    A journal tells where a process took the run up and with which settings: there a new monitor
-    goes on from the record, as it did then. Commands are applied where the journal has them.
-    `configure` gives the configuration for the recorded settings, or for none in a log of another
-    kind. `ids` gives incidents the ids by which commands in the journal name them: `ids_in`.
+    A journal records where a process resumed the run, and with which settings. A new monitor
+    continues there, as it did live. Commands are applied where the journal has them. `configure`
+    returns the configuration for the recorded settings, or for None if the log is not a journal.
+    `ids` gives incidents the ids that commands in the journal refer to; see `ids_in`.
     """
     ids = ids or counting_ids()
     journal = MemoryJournal()
     monitor: Monitor | None = None
-    watching: Monitor | None = None  # the last that was given a row: `klarm close` trains nothing
+    watching: Monitor | None = None  # the last one that got a row: `klarm close` logs none
     origins: dict[str, Origin] = {}  # the trainer's keys, where the journal has other names
     alerts: list[Alert] = []
     of_journal = False
     for row in rows:
         if monitor is None or isinstance(row, Started):
-            # An earlier process that did not say that it ended was killed: it said no more.
+            # An earlier process that recorded no end was killed, so its monitor is not finished.
             config = configure(row.config if isinstance(row, Started) else None)
             monitor = _monitor(config, journal, ids, of_journal=isinstance(row, Started))
             monitor._bound(origins)
@@ -126,7 +126,7 @@ def replay(
 
 
 def ids_in(log: Path) -> NewId:
-    """Return what gives incidents the ids that they have in a journal; in order elsewhere."""
+    """Return a function that gives incidents their ids: those of a journal, or in order."""
     journal = log / FILE_NAME if log.is_dir() else log
     if not is_journal(journal):
         return counting_ids()

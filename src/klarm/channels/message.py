@@ -8,7 +8,18 @@ from typing import Literal
 import msgspec
 
 from klarm.channels.sparkline import sparkline
-from klarm.incidents import advice, headline, is_alarm, is_undone, metric_of, number, title, why
+from klarm.incidents import (
+    advice,
+    also_moved,
+    headline,
+    is_alarm,
+    is_undone,
+    likely_cause,
+    metric_of,
+    number,
+    title,
+    why,
+)
 from klarm.types import Event, EventKind, Reason, Severity
 
 _MAX_LINE = 1000  # characters of text from elsewhere: the name of a run, a path, an alert
@@ -130,7 +141,7 @@ def message_of(event: Event, context: Context) -> Message:
         id=one_line(event.id, _MAX_NAME),
         ending=_ending(event),
         reason=one_line(event.reason),
-        why=one_line(why(event)),
+        why=one_line(why(event, notified=True)),
     )
 
 
@@ -171,15 +182,15 @@ def _fields(event: Event, context: Context) -> dict[str, str]:
     metric, worst = metric_of(event), "Peak" if event.worse == "higher" else "Lowest"
     return {
         "Lasted" if over else "Since": _duration(event, context, over),
-        "Why now": why(event) if is_alarm(event) else "",
-        "Looks like": f"{opening.pattern}: {opening.cause}" if opening.pattern else "",
+        "Why now": why(event, notified=True) if is_alarm(event) else "",
+        "Likely cause": likely_cause(opening),
         "To do": to_do,
         "Last checkpoint before": (event.checkpoint or opening.checkpoint) if to_do else "",
         worst: f"{metric} {number(event.peak, 4)}" if metric else "",
         "History": context.history,
         # With the peak beside it, the value of an earlier alert would only puzzle.
         "Alert": event.message if not is_alarm(event) and not metric else "",
-        "Also moved": event.moved if is_alarm(event) else "",
+        "Also moved": also_moved(event) if is_alarm(event) else "",
         "Cost": _cost(context),
         "Acknowledged by": context.acknowledged_by,
         _LATE: _delay(context),

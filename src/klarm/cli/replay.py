@@ -136,11 +136,11 @@ def _counted_incidents(found: Replay) -> str:
 
 def _counted_alerts(found: Replay, *, listed: bool) -> str:
     if not found.alerts:
-        return "No single alerts"
+        return "No alerts"
     counts = Counter(alert.severity for alert in found.alerts)
     hint = "" if listed else " (--alerts lists them)"
     warnings = counted(counts["warning"], "warning")
-    return f"Single alerts: {warnings}, {counts['critical']} critical{hint}"
+    return f"Alerts: {warnings}, {counts['critical']} critical{hint}"
 
 
 def _print_json(found: Replay) -> None:

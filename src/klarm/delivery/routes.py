@@ -86,7 +86,9 @@ def history_of(events: Sequence[Event]) -> str:
     """Return what happened, if one message combines several events; else an empty string."""
     if len(events) == 1:
         return ""
-    return " ".join(f"{e.event.capitalize()} at step {e.step}: {why(e)}" for e in events)
+    return " ".join(
+        f"{e.event.capitalize()} at step {e.step}: {why(e, notified=True)}" for e in events
+    )
 
 
 def _merged_kind(events: Sequence[Event]) -> EventKind:

@@ -1,4 +1,4 @@
-"""The catalogue: every detector klarm has. A new one is one file and one line here."""
+"""The catalogue of all detectors of klarm. A new one is one file and one line here."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ __all__ = [
 
 
 def known_detectors() -> tuple[type[Detector], ...]:
-    """Return klarm's own, then those that other packages bring. Not for `log`: it may import."""
+    """Return klarm's detectors, then those of other packages. Not for `log`: it may import."""
     return (*CATALOGUE, *installed_detectors().kinds.values())
 
 
 def known_signals() -> list[str]:
-    """Return what incidents may be about, in order."""
+    """Return all signals that incidents may be about, sorted."""
     return sorted({kind.signal for kind in known_detectors()})

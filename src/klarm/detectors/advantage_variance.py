@@ -1,4 +1,4 @@
-"""Advantage variance: the advantages spread far wider than they used to."""
+"""Advantage variance: the spread of the advantages is far larger than before."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _CRITICAL_FACTOR = 2.0
 class AdvantageVarianceDetector(Detector):
     """Warns when the spread of advantages is over `std_multiplier` times its baseline's mean.
 
-    Critical beyond twice that. The baseline is the spreads before the current one: the last
-    `rolling_window` of them, or for good the first when it is frozen.
+    Critical above twice that. The baseline consists of earlier spreads: the last `rolling_window`
+    of them, or permanently the first ones if it is frozen.
 
     >>> detector = AdvantageVarianceDetector()
     >>> for step in range(50):
@@ -33,15 +33,15 @@ class AdvantageVarianceDetector(Detector):
     watches: ClassVar[tuple[str, ...]] = ("advantage_std",)
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "Look at the rewards of this step: a few extreme ones stretch the advantages. "
-            "Clip or normalise them if it goes on."
+            "Look at the rewards of this step: a few extreme ones widen the advantages. "
+            "Clip or normalise the rewards if it continues."
         ),
         "critical": (
-            "Act before the gradients do: clip rewards or normalise advantages, lower the "
+            "Clip rewards or normalise advantages before the gradients explode, lower the "
             "learning rate, and check the reward function and the value model."
         ),
     }
-    fewest_values: ClassVar[int] = 10
+    min_values: ClassVar[int] = 10
 
     std_multiplier: float = setting(
         3.0, "warning above this many times the baseline's mean, critical above twice it", above=0
@@ -59,7 +59,7 @@ class AdvantageVarianceDetector(Detector):
     def _start(self) -> None:
         self._window = SlidingMean(self.rolling_window)
         self._rolls = self.baseline_mode == "rolling"
-        # The baseline that the last value was measured against.
+        # The baseline that the last value was compared with.
         self.mean = self.min_mean
 
     def _observe(self, step: int, value: float) -> Alert | None:
@@ -76,10 +76,10 @@ class AdvantageVarianceDetector(Detector):
 
     def _judge(self, step: int, value: float, ratio: float) -> Alert:
         severity: Severity = "critical" if ratio > self._threshold("critical") else "warning"
-        # Until its window is full, a frozen baseline rolls too.
+        # A frozen baseline is rolling until its window is full.
         mode = self.baseline_mode if self._seen >= self.rolling_window else "rolling"
         message = (
-            f"The advantages' standard deviation {value:.4g} is {ratio:.3g} times its {mode} "
+            f"The standard deviation of advantages {value:.4g} is {ratio:.3g} times its {mode} "
             f"baseline of {self.mean:.4g} ({severity} above {self._threshold(severity):g} times)."
         )
         return self._alert(severity, step, value, message)

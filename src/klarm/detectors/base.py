@@ -1,4 +1,4 @@
-"""What every detector shares: settings, warm-up, missing metrics, values that are not finite."""
+"""The base of all detectors: settings, warm-up, missing metrics, values that are not finite."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from klarm.metrics import CLAMP_NATS, Kind
 from klarm.settings import check_settings, setting, settings_of
 from klarm.types import Alert, Severity, Worse
 
-# The reward is at its best; learning takes off; nothing else suffers; the reward pays for it.
+# Why other signals may excuse an alert: the reward is at its best, learning takes off, nothing else
+# suffers, or the reward has risen with it.
 Excused = Literal["", "solved", "taking_off", "harmless", "paid_for"]
 
 _BROKEN_NUMERICS = (
@@ -22,7 +23,7 @@ _BROKEN_NUMERICS = (
     "checkpoint, lower the learning rate, and look for an overflow: float16, advantages or ratios "
     "that are too large."
 )
-# Where to look when a metric is not finite, if not at the numerics of the update.
+# Where to look first if a metric is not finite; other metrics point to the numerics of the update.
 _WHERE_TO_LOOK: Mapping[tuple[str, ...], str] = {
     ("kl", "kl_old", "kl_rollout"): (
         "Stop the run and look at how KL is estimated: log-ratios that are exponentiated before "
@@ -39,8 +40,8 @@ _WHERE_TO_LOOK: Mapping[tuple[str, ...], str] = {
         "are not, or from the logarithm of a probability of 0. Go back to the last good checkpoint."
     ),
     ("length", "truncated_fraction", "clip_fraction", "zero_std_fraction"): (
-        "Look at how this is counted and averaged: a mean over nothing is no number. The policy "
-        "itself need not be broken."
+        "Check how this metric is counted and averaged: a mean over no values is NaN. The policy "
+        "itself may be fine."
     ),
 }
 
@@ -53,49 +54,49 @@ def when_not_finite(metric: str) -> str:
 
 @dataclass(kw_only=True, eq=False)
 class Detector(ABC):
-    """Learns from one metric, step by step, and says when it looks wrong.
+    """Learns from one metric, step by step, and raises an alert when it looks wrong.
 
-    A subclass is a keyword-only dataclass whose fields are its settings, checked when it is made.
-    It implements `_start`, where all its state is made, and `_observe`, which sees finite values
-    only: a step without the metric is passed over, and a NaN or an infinity is a critical alert at
-    once, in warm-up too, and never reaches a baseline.
+    A subclass is a keyword-only dataclass whose fields are its settings, which are checked when it
+    is created. It implements `_start`, which creates all its state, and `_observe`, which is called
+    with finite values only. A step without the metric is skipped. NaN or infinity is a critical
+    alert immediately, even during warm-up, and never enters a baseline.
     """
 
     # The file name, the section in klarm.yaml and the docs page: "kl_explosion".
     name: ClassVar[str]
     # What its incidents are about: "kl".
     signal: ClassVar[str]
-    # The metric without which there is nothing to say; others may follow it as context.
+    # The metric that it judges, first; others may follow as context.
     watches: ClassVar[tuple[str, ...]]
-    # Those of them that are enough, each by itself: the first, if a subclass names none.
+    # The metrics each of which is enough to judge: by default the first.
     reads: ClassVar[tuple[str, ...]]
     # What to do, by severity.
     recommendations: ClassVar[Mapping[Severity, str]]
-    # Values that must come first however short the warm-up is set.
-    fewest_values: ClassVar[int] = 0
-    # The setting, if any, whose default is a limit in nats per token: none for sums of them.
+    # The number of values that it needs before its first alert, however short the warm-up is.
+    min_values: ClassVar[int] = 0
+    # The setting, if any, whose default is a limit in nats per token, and no limit for sums.
     limit_per_token: ClassVar[str] = ""
-    # Which of two values of the metric is the worse one.
+    # Which direction of the metric is worse.
     worse: ClassVar[Worse] = "higher"
-    # The number in its alerts that the peak of an incident is of: the metric, if none is named.
+    # The number in its alerts that gives the peak of an incident: by default the metric.
     measures: ClassVar[str]
     # Whether one value that is not finite is enough to open an incident.
     not_finite_is_decisive: ClassVar[bool] = True
-    # Whether it watches every metric alike, and `watches` is all of them.
+    # Whether it watches all metrics in the same way; `watches` then lists all of them.
     watches_all: ClassVar[bool] = False
-    # When an incident of its own is over: when the metric is back at its level before, or as soon
-    # as it is quiet, as where a value was NaN or a metric was missing.
+    # When its incidents end. level: when the metric is back at its earlier level. quiet: as soon as
+    # there are no more alerts, for example after a NaN or a missing metric.
     recovery: ClassVar[Literal["level", "quiet"]] = "level"
-    # Whether it measures by a limit that does not move with what it learns.
+    # Whether its limit is fixed, rather than learnt from the run.
     has_fixed_limit: ClassVar[bool] = False
-    # Whether it sees every row of a value that a log holds, and not only the first; see
-    # monitor/held.py. Such alerts are recorded, and confirm nothing.
+    # Whether it also judges values that a log repeats by filling forward; see monitor/held.py.
+    # Alerts on them are recorded, but confirm no incident.
     counts_held_values: ClassVar[bool] = False
-    # When its alerts are recorded but open nothing, by what other signals say; see
+    # When other signals excuse its alerts, which are then recorded but open no incident; see
     # incidents/evidence.py. Empty: they always count.
     excused_when: ClassVar[Excused] = ""
-    # To be raised when what an attribute means changes and its name does not: snapshots of a run
-    # that an earlier version took are then left alone.
+    # Increase it if the meaning of an attribute changes, but not its name: snapshots from earlier
+    # versions are then not used.
     state_version: ClassVar[int] = 1
 
     enabled: bool = setting(True, "false disables this detector")
@@ -115,8 +116,8 @@ class Detector(ABC):
             cls.reads = cls.watches[:1]
         if "watches" in cls.__dict__ and "measures" not in cls.__dict__:
             cls.measures = cls.watches[0]
-        # The interpreter tunes code to the one type it sees. Detectors that shared the code of
-        # their base class would undo that for each other: every one gets its own copy.
+        # The interpreter specialises code for the types it sees. Detectors that share the code of
+        # their base class would undo that for each other, so every class gets its own copy.
         for name in ("update", "_update_metric", "_observe"):
             shared = getattr(cls, name)
             if name not in cls.__dict__ and not getattr(shared, "__isabstractmethod__", False):
@@ -127,15 +128,15 @@ class Detector(ABC):
     def __post_init__(self) -> None:
         check_settings(self, self.name)
         self._metric = self.watches[0]
-        self._silent_values = max(self.warmup_steps, self.fewest_values)
-        # Why it cannot judge what this run logs; empty if it can. A reset does not change it.
+        self._silent_values = max(self.warmup_steps, self.min_values)
+        # Why it cannot judge what this run logs; empty if it can. A reset keeps it.
         self.idle_because = ""
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything learnt."""
-        # How far the last value is from alarm, in the unit of the detector's threshold: 0 in
-        # warm-up, infinite for a value that is not finite.
+        """Forget everything that was learnt."""
+        # The score of the last value, in the unit of the detector's threshold: 0 during warm-up,
+        # infinite for a value that is not finite.
         self.score = 0.0
         self._seen = 0
         self._start()
@@ -159,32 +160,32 @@ class Detector(ABC):
 
     @property
     def quiet_values(self) -> int:
-        """How many values it only learns from before it says anything."""
+        """The number of first values that it only learns from."""
         return self._silent_values
 
-    # For a subclass whose `update` looks at other metrics first: quicker to call than super().
+    # For a subclass whose `update` reads other metrics first: faster than super().
     _update_metric = update
 
     def relearn(self, rows: Iterable[tuple[int, Mapping[str, float]]]) -> None:
-        """Take these rows for all there was: a level that people have accepted is normal."""
+        """Learn only from these rows, because people have accepted their level as normal."""
         self.reset()
         for step, metrics in rows:
             self.update(step, metrics)
 
     @property
     def excuse(self) -> Excused:
-        """When its alerts open nothing in this run: as its class says, unless a setting differs."""
+        """When its alerts are excused in this run: `excused_when`, unless a setting changes it."""
         return self.excused_when
 
     def looks_at(self, metrics: Mapping[str, object]) -> bool:
-        """Tell whether there is anything for it in what was logged."""
+        """Return whether these metrics contain a value that it judges."""
         return self._metric in metrics
 
     def bound(self, key: str, kind: Kind | None) -> None:
-        """Hear, before the first value, where its metric is read and of which kind it is.
+        """Note, before the first value, the key and the kind of its metric.
 
-        A limit for the mean over tokens is no measure for a sum over the sequence: there it falls
-        idle, unless somebody has said what is too much. Also where the limit is out of reach.
+        A limit per token means nothing for a sum over the sequence, so the detector is idle there
+        unless the user has set a limit. It is also idle if a clamped metric cannot reach the limit.
         """
         name = self.limit_per_token
         if not name:
@@ -193,25 +194,25 @@ class Detector(ABC):
         self.idle_because = ""
         if kind is not None and kind.per == "sequence" and limit == default:
             self.idle_because = (
-                f"{key} is summed over the sequence, where {limit:g} nat is no measure; "
+                f"{key} is summed over the sequence, where a limit of {limit:g} nat means nothing; "
                 f"set {self.name}.{name} to watch it"
             )
         elif kind is not None and kind.clamped and limit >= CLAMP_NATS:
             self.idle_because = (
-                f"{key} is held within ±{CLAMP_NATS:g}, so it never passes {limit:g}; "
+                f"{key} is clamped within ±{CLAMP_NATS:g}, so it never exceeds {limit:g}; "
                 f"set a lower {self.name}.{name} to watch it"
             )
 
     @abstractmethod
     def _start(self) -> None:
-        """Make the state of a detector that has seen nothing."""
+        """Create the initial state."""
 
     @abstractmethod
     def _observe(self, step: int, value: float) -> Alert | None:
         """Judge a finite value, set `score`, then learn from the value."""
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:  # noqa: ARG002
-        """Return the numbers an alert carries."""
+        """Return the numbers of an alert."""
         return {self._metric: value}
 
     def _alert(
@@ -237,12 +238,12 @@ class Detector(ABC):
 
     def _not_finite(self, step: int, value: float, metric: str = "") -> Alert:
         name = metric or self._metric
-        spelt = "NaN" if math.isnan(value) else "infinite" if value > 0 else "minus infinite"
+        spelt = "NaN" if math.isnan(value) else "infinite" if value > 0 else "minus infinity"
         return Alert(
             detector=self.name,
             severity="critical",
             step=step,
-            message=f"{name} is {spelt}: the numbers of this run have broken down.",
+            message=f"{name} is {spelt}: this run is numerically broken.",
             metrics={metric: value} if metric else self._details(value, value, "critical"),
             recommendation=when_not_finite(name),
             decisive=self.not_finite_is_decisive,

@@ -1,4 +1,4 @@
-"""Clip saturation: the ratio is clipped so often that updates no longer mean much."""
+"""Clip saturation: so many ratios are clipped that updates mean little."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _CRITICAL_FACTOR = 2.0
 class ClipSaturationDetector(LazyScoreDetector):
     """Warns when the clipped share has been above `share` for `consecutive_steps` values.
 
-    Critical when it has been above twice that for as long. Decisive: it has waited long enough.
+    Critical if it has been above twice that for as long. Alerts are decisive, because they already
+    take many steps.
     """
 
     name: ClassVar[str] = "clip_saturation"
@@ -48,7 +49,7 @@ class ClipSaturationDetector(LazyScoreDetector):
 
     def _start(self) -> None:
         self._last: deque[float] = deque(maxlen=self.consecutive_steps)
-        self._above = 0  # values in a row above the share
+        self._above = 0  # consecutive values above the share
 
     def _observe(self, step: int, value: float) -> Alert | None:
         self._last.append(value)
@@ -62,12 +63,12 @@ class ClipSaturationDetector(LazyScoreDetector):
         low = self.score
         severity: Severity = "critical" if low > self._limit("critical") else "warning"
         message = (
-            f"The clipped share has been {low:.3g} or more for {self.consecutive_steps} steps, "
+            f"The clipped share has been at least {low:.3g} for {self.consecutive_steps} steps, "
             f"now {value:.3g} ({severity} above {self._limit(severity):g})."
         )
         return self._alert(severity, step, value, message, decisive=True)
 
-    def _made_score(self) -> float:
+    def _compute_score(self) -> float:
         return min(self._last) if len(self._last) == self.consecutive_steps else 0.0
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:

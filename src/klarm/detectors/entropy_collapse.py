@@ -13,12 +13,12 @@ from klarm.detectors.lazy_score import LazyScoreDetector
 from klarm.settings import setting
 from klarm.types import Alert, Severity, Worse
 
-# The level is the median of so many values, which one or two noisy steps do not move.
+# The level is the median of this many values, so that one or two noisy steps have no effect.
 _SMOOTHING = 5
-# A collapse is a fall: a policy that began near the floor must also be below this share of its
+# A collapse is a fall, so a policy that began near the floor must also be below this share of its
 # highest level.
 _COLLAPSED = 0.2
-# Where entropy is below 0, a fall is also this share of its size.
+# If entropy is negative, a fall must also be at least this share of its absolute value.
 _FALL_OF_SUMS = 1.0
 _ROUNDING = 1e-9
 
@@ -27,12 +27,12 @@ _ROUNDING = 1e-9
 class EntropyCollapseDetector(LazyScoreDetector):
     """Critical when entropy stays below `floor_nats` for `consecutive_steps`; a warning at half.
 
-    Also a warning: a fall by `fall_fraction` within `fall_steps`, and a value below
-    `threshold` where one is set. A slow fall is what learning looks like and is left alone; so is
-    a policy that was nearly deterministic before training, since nothing has collapsed.
+    A fall by `fall_fraction` within `fall_steps`, and a value below `threshold` if one is set, are
+    warnings, too. A slow fall raises no alert, because it is typical of learning. Neither does a
+    policy that was nearly deterministic before training, because nothing has collapsed.
 
-    The entropy of a continuous policy is differential: it goes through 0 and below, and shares of
-    it mean nothing. Once a value is below 0, only a fall by `fall_nats` counts.
+    The entropy of a continuous policy is differential: it can be negative, and shares of it mean
+    nothing. Once a value is below 0, only a fall by `fall_nats` counts.
 
     >>> detector = EntropyCollapseDetector()
     >>> entropy = [0.6] * 100 + [0.01] * 50
@@ -49,7 +49,7 @@ class EntropyCollapseDetector(LazyScoreDetector):
     excused_when: ClassVar[Excused] = "solved"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "Compare some samples of one prompt: do they still differ? If reward is not rising "
+            "Compare some samples of one prompt: do they still differ? If the reward is not rising "
             "either, lower the learning rate or add an entropy bonus."
         ),
         "critical": (
@@ -84,16 +84,16 @@ class EntropyCollapseDetector(LazyScoreDetector):
 
     def _start(self) -> None:
         self._last: deque[float] = deque(maxlen=_SMOOTHING)
-        # Levels of the last `fall_steps` with their steps.
+        # The levels of the last `fall_steps`, with their steps.
         self._levels: deque[tuple[int, float]] = deque(maxlen=self.fall_steps + 1)
         self._highest = -inf  # of the whole run
-        self._ceiling = -inf  # no level of the last `fall_steps` is above it
+        self._ceiling = -inf  # an upper bound of the levels of the last `fall_steps`
         self._floor = -inf
-        self._below = 0  # values below the floor in a row
+        self._below = 0  # consecutive values below the floor
         self._is_differential = False
 
     def _observe(self, step: int, value: float) -> Alert | None:
-        # Each rule's score is 1 at a warning; the floor's is 2 at critical.
+        # The score of each rule is 1 at a warning; that of the floor is 2 at critical.
         self._score = None
         if value < 0.0:
             self._is_differential = True
@@ -112,7 +112,7 @@ class EntropyCollapseDetector(LazyScoreDetector):
         return self._alert("warning", step, value, self._fallen()) if has_fallen else None
 
     def _learn(self, step: int, level: float) -> bool:
-        """Take in a level, and tell whether it has fallen too far from the highest of late."""
+        """Add a level, and return whether it has fallen too far from the recent highest."""
         self._levels.append((step, level))
         if level > self._ceiling:
             self._ceiling = level
@@ -121,34 +121,34 @@ class EntropyCollapseDetector(LazyScoreDetector):
                 self._floor = min(self.floor_nats, _COLLAPSED * level)
         if self._is_near(level, self._ceiling):  # nearly every time
             return False
-        self._ceiling = self._highest_of_late()[1]
+        self._ceiling = self._recent_highest()[1]
         return not self._is_near(level, self._ceiling) and self._fall() >= 1.0
 
     def _is_near(self, level: float, highest: float) -> bool:
-        """Tell whether a level is so near to the highest that nothing has fallen."""
+        """Return whether a level is so close to the highest that it is no fall."""
         if self._is_differential:
             return highest - level < (1.0 - _ROUNDING) * self.fall_nats
         left = (1.0 - self.fall_fraction) * highest
-        # Where so deep a fall ends below the floor, the floor decides.
+        # If such a fall ends below the floor, the rule of the floor applies instead.
         return level > (1.0 + _ROUNDING) * left or left <= self.floor_nats
 
-    def _made_score(self) -> float:
+    def _compute_score(self) -> float:
         stay = 2.0 * self._below / self.consecutive_steps
         limit = 2.0 - self._last[-1] / self.threshold if self.threshold > 0.0 else 0.0
         return max(stay, limit, self._fall() if self._levels else 0.0)
 
     def _fall(self) -> float:
-        """Return how far the level is below the highest of late: 1 is too far."""
-        (_, recent), (_, level) = self._highest_of_late(), self._levels[-1]
+        """Return the fall from the recent highest level; 1 is a warning."""
+        (_, recent), (_, level) = self._recent_highest(), self._levels[-1]
         if self._is_differential:
-            # A sum over a sequence is far below 0, and its noise is many nats.
+            # A sum over a sequence is far below 0, with noise of many nats.
             return (recent - level) / max(self.fall_nats, _FALL_OF_SUMS * abs(recent))
         if (1.0 - self.fall_fraction) * recent <= self.floor_nats:
             return 0.0
         return (1.0 - level / recent) / self.fall_fraction
 
-    def _highest_of_late(self) -> tuple[int, float]:
-        """Return the highest level within `fall_steps`, and its step: the last one, if several."""
+    def _recent_highest(self) -> tuple[int, float]:
+        """Return the step and value of the highest level within `fall_steps`, the last if equal."""
         step = self._levels[-1][0]
         late = [(level, at) for at, level in self._levels if 0 <= step - at <= self.fall_steps]
         level, at = max(late)
@@ -157,22 +157,21 @@ class EntropyCollapseDetector(LazyScoreDetector):
     def _near_floor(self, step: int, value: float) -> Alert:
         below, needed = self._below, self.consecutive_steps
         message = (
-            f"Entropy {value:.3g} has been below {self._floor:.3g} nats for {below} steps "
-            f"(critical from {needed}): the policy is nearly deterministic."
+            f"Entropy is {value:.3g} nats and has been below {self._floor:.3g} for {below} steps "
+            f"(critical after {needed}): the policy is nearly deterministic."
         )
         severity: Severity = "critical" if below >= needed else "warning"
         return self._alert(severity, step, value, message, decisive=True)
 
     def _fallen(self) -> str:
-        (since, recent), (_, level) = self._highest_of_late(), self._levels[-1]
+        (since, recent), (_, level) = self._recent_highest(), self._levels[-1]
         if self._is_differential:
             return (
-                f"Entropy has fallen from {recent:.3g} at step {since} to {level:.3g}, as medians "
-                f"of the last {_SMOOTHING}: {recent - level:.3g} nats (warning from "
+                f"Entropy has fallen by {recent - level:.3g} nats, from {recent:.3g} at step "
+                f"{since} to {level:.3g} (medians of {_SMOOTHING} values; warning at "
                 f"{self.fall_nats:g})."
             )
         return (
-            f"Entropy has fallen from {recent:.3g} at step {since} to {level:.3g}, as medians of "
-            f"the last {_SMOOTHING}: {1 - level / recent:.0%} (warning from "
-            f"{self.fall_fraction:.0%})."
+            f"Entropy has fallen by {1 - level / recent:.0%}, from {recent:.3g} at step {since} to "
+            f"{level:.3g} (medians of {_SMOOTHING} values; warning at {self.fall_fraction:.0%})."
         )

@@ -30,9 +30,9 @@ class GradientNormSpikeDetector(ZScoreDetector):
     signal: ClassVar[str] = "gradient"
     watches: ClassVar[tuple[str, ...]] = ("grad_norm",)
     recovery: ClassVar[Literal["level", "quiet"]] = "quiet"
-    called: ClassVar[str] = "Gradient norm"
+    label: ClassVar[str] = "Gradient norm"
     outlier_sigmas: ClassVar[float] = 10.0
-    # With float16 an infinite gradient is routine: the loss scaler skips the step and goes on.
+    # With float16 an infinite gradient is routine: the loss scaler skips the step.
     not_finite_is_decisive: ClassVar[bool] = False
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (

@@ -1,4 +1,4 @@
-"""Detectors that klarm does not have itself: what they must be, and which are installed."""
+"""Detectors of other packages: what they must provide, and which are installed."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from klarm.metrics import METRICS, meaning
 from klarm.plugins import DETECTORS, PluginError, not_a_kind_of, plugins
 from klarm.types import SEVERITIES
 
-# A section of klarm.yaml; two underscores stand between section and setting in the environment.
+# A section of klarm.yaml. Two underscores separate section and setting in environment variables.
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 class Installed(NamedTuple):
-    """What other packages bring."""
+    """The detectors of other packages."""
 
     kinds: dict[str, type[Detector]]
-    broken: dict[str, str]  # by name: why it cannot be used
+    broken: dict[str, str]  # the name of each broken one, and why it cannot be used
 
 
 @cache
 def installed_detectors() -> Installed:
-    """Import the detectors of other packages, once a process."""
+    """Import the detectors of other packages, once per process."""
     kinds, broken = {}, {}
     for name, plugin in plugins(DETECTORS).items():
 
         def problem(kind: type[Detector], name: str = name) -> str:
             if kind.__dict__.get("name") != name:
                 return f"the entry point is called {name}, its detector {_shown(kind, 'name')}"
-            kind()  # settings need defaults that are possible
+            kind()  # raises an error if the default of a setting is not allowed
             return detector_problem(kind)
 
         try:
@@ -43,7 +43,7 @@ def installed_detectors() -> Installed:
 
 
 def detector_problem(kind: type[Detector]) -> str:
-    """Say why a class cannot be a detector; empty if it can."""
+    """Return why a class cannot be a detector; empty if it can."""
     wrong = not_a_kind_of(Detector, kind)
     if wrong:
         return wrong

@@ -1,4 +1,4 @@
-"""KL budget: the policy is further from the reference model than any useful one is."""
+"""KL budget: the policy is further from the reference model than any useful policy is."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from klarm.stats import median
 from klarm.types import Alert, Severity, Worse
 
 _MEDIAN_OF = 5
-# Healthy runs have bursts of three or four spiked steps, which lift the median of five. An alert is
-# believed at once when the last five values are beyond the budget, or all, or half of the last ten
-# while the others are not far below it, as they are between spikes.
+# Healthy runs have bursts of three or four spikes, which raise the median of five. An alert is
+# therefore decisive only if the last five values or all values are beyond the budget, or half of
+# the last ten while the others are not far below it, as they are between spikes.
 _HALF_OF = 10
 _HALF = 5
 _NOT_FAR_SHARE = 0.25
 _CRITICAL_FACTOR = 2.0
-# A policy is far from the start if its first value is within these shares of the budget. What is
-# further away when it is first logged may have exploded before.
+# A policy starts far from its reference if its first value is within these shares of the budget. A
+# policy that is even further away may have exploded before its first value was logged.
 _FAR_START = 0.5, 1.25
 
 
@@ -29,11 +29,10 @@ _FAR_START = 0.5, 1.25
 class KLBudgetDetector(LazyScoreDetector):
     """Warns when the median of the last five KLs is above `budget_nats`, or below minus that.
 
-    So it does when half of the last ten are. Critical beyond twice the budget. It needs no
-    baseline, and speaks from the third value on. A policy that is near its budget from the first
-    value on, as after fine-tuning, has the budget on top of its lowest level so far. The default is
-    for a mean over tokens, so it is idle where KL is a sum over the sequence, until a budget is
-    set.
+    Also if half of the last ten values are. Critical beyond twice the budget. It needs no baseline
+    and judges from the third value. For a policy that starts near the budget, for example after
+    fine-tuning, the budget is added to its lowest level so far. The default is for a mean over
+    tokens, so the detector is idle if KL is a sum over the sequence, until a budget is set.
 
     >>> detector = KLBudgetDetector()
     >>> [bool(detector.update(step, {"kl": 1.5})) for step in range(3)]
@@ -44,7 +43,7 @@ class KLBudgetDetector(LazyScoreDetector):
     signal: ClassVar[str] = "kl"
     watches: ClassVar[tuple[str, ...]] = ("kl",)
     has_fixed_limit: ClassVar[bool] = True
-    fewest_values: ClassVar[int] = 2
+    min_values: ClassVar[int] = 2
     limit_per_token: ClassVar[str] = "budget_nats"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
@@ -52,15 +51,15 @@ class KLBudgetDetector(LazyScoreDetector):
             "lower the learning rate; if the distance is meant, set a larger kl_budget.budget_nats."
         ),
         "critical": (
-            "Stop and read some samples. Go back to a checkpoint from before the rise, with the "
-            "learning rate lowered or the KL penalty raised: from so far away a run rarely returns."
+            "Stop and read some samples. Go back to a checkpoint from before the rise, and lower "
+            "the learning rate or raise the KL penalty: a run rarely returns from so far away."
         ),
     }
 
     warmup_steps: int = setting(
         0, "number of first values that are learned from but never alerted on", at_least=0
     )
-    # With the spikes of a burst that other rules alarm about, five steps in alert are soon there.
+    # A burst of spikes, about which other rules raise alerts as well, soon has five steps in alert.
     confirm_steps: int = setting(
         10, "steps with an alert that open an incident; 0: as set under incidents", at_least=0
     )
@@ -72,10 +71,10 @@ class KLBudgetDetector(LazyScoreDetector):
 
     def _start(self) -> None:
         self._ten: deque[float] = deque(maxlen=_HALF_OF)
-        self._inside = 0  # values since the last one that was beyond the budget
-        # The lowest level so far of a policy that started far away; 0 of any other.
+        self._inside = 0  # number of values since the last one beyond the budget
+        # The lowest level so far of a policy that started far away; 0 for any other.
         self._start_level = 0.0
-        # Whoever sets a budget means it.
+        # A budget that the user has set is used as it is.
         default = settings_of(type(self))["budget_nats"].default
         self._start_may_be_far = self.budget_nats == default
         self._beyond_limit = self.budget_nats
@@ -89,7 +88,7 @@ class KLBudgetDetector(LazyScoreDetector):
             self._inside = 0
         else:
             self._inside += 1
-            if self._inside >= _HALF_OF:  # nearly every time: none of the ten is beyond it
+            if self._inside >= _HALF_OF:  # the usual case: none of the ten is beyond the budget
                 return None
         ten = list(self._ten)
         five = ten[-_MEDIAN_OF:]
@@ -99,7 +98,7 @@ class KLBudgetDetector(LazyScoreDetector):
             return None
         severity: Severity = "critical" if self.score > self._limit("critical") else "warning"
         what = (
-            f"{_HALF} of the last {len(ten)} KLs are as far out as"
+            f"{_HALF} of the last {len(ten)} KLs are at or beyond"
             if half
             else f"The median of the last {len(five)} KLs is"
         )
@@ -113,21 +112,21 @@ class KLBudgetDetector(LazyScoreDetector):
         return self._alert(severity, step, value, message, decisive=decisive, worse=worse)
 
     def _level(self, ten: Sequence[float]) -> tuple[float, bool]:
-        """Return how far out the last values are: the median of five, or what half of ten are."""
+        """Return the level of the last values: the median of five, or what half of ten exceed."""
         level = median(ten[-_MEDIAN_OF:])
-        if self._inside < _HALF_OF and len(ten) >= _HALF:  # else none of them is beyond it
+        if self._inside < _HALF_OF and len(ten) >= _HALF:  # otherwise none is beyond the budget
             ordered = sorted(ten)
-            # What half of the ten are above, and what half are below.
+            # Half of the ten values are at or above `above`, and half are at or below `below`.
             above, below = ordered[-_HALF], ordered[_HALF - 1]
             if max(above, -below) > abs(level):
                 return above if above > -below else below, True
         return level, False
 
-    def _made_score(self) -> float:
+    def _compute_score(self) -> float:
         return abs(self._level(list(self._ten))[0]) if self._ten else 0.0
 
     def _learn_start(self, level: float) -> None:
-        """Follow the level of a policy that was far from its reference when it was first seen."""
+        """Update the level of a policy that started far from its reference."""
         if self._seen >= _HALF_OF:
             level = min(level, self._start_level)
         elif self._seen and not self._start_level:
@@ -137,7 +136,7 @@ class KLBudgetDetector(LazyScoreDetector):
         self._beyond_limit = self.budget_nats + self._start_level
 
     def _is_lasting(self, five: Sequence[float], ten: Sequence[float]) -> bool:
-        """Tell whether the last values are beyond the budget by more than a burst of spikes."""
+        """Return whether the last values beyond the budget are more than a burst of spikes."""
         limit = self._beyond_limit
         beyond = sum(abs(kl) > limit for kl in ten)
         if beyond < _HALF:

@@ -1,4 +1,4 @@
-"""KL explosion: the KL to the reference model is far above its own recent past."""
+"""KL explosion: KL to the reference model is far above its own recent past."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from klarm.types import Severity
 class KLExplosionDetector(ZScoreDetector):
     """Warns when KL is more than `sigma_multiplier` standard deviations above its baseline.
 
-    Critical beyond 1.5 times that. With a rolling baseline it catches spikes and follows slow
-    drift; with a frozen one it catches drift.
+    Critical above 1.5 times that. A rolling baseline catches spikes, but follows slow drift; a
+    frozen one catches drift.
 
     >>> detector = KLExplosionDetector()
     >>> for step in range(50):
@@ -30,12 +30,12 @@ class KLExplosionDetector(ZScoreDetector):
     signal: ClassVar[str] = "kl"
     counts_held_values: ClassVar[bool] = True  # as specified
     watches: ClassVar[tuple[str, ...]] = ("kl",)
-    called: ClassVar[str] = "KL"
+    label: ClassVar[str] = "KL"
     excused_when: ClassVar[Excused] = "paid_for"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Watch the next steps closely and be ready to raise the KL penalty. "
-            "A lone spike that falls back at once is usually harmless, a row of them is not."
+            "A single spike that falls back is usually harmless; a series of spikes is not."
         ),
         "critical": (
             "Act now: lower the learning rate or raise the KL penalty. If KL stays up, consider "
@@ -43,8 +43,8 @@ class KLExplosionDetector(ZScoreDetector):
         ),
     }
 
-    # It marks spikes and, in a healthy take-off, whole rows of them: what lasts is for detectors
-    # that know growth, and this rule alone opens an incident only after long.
+    # The rule marks spikes and, in a healthy take-off, series of them. It therefore opens an
+    # incident by itself only after a long time; other detectors know healthy growth.
     confirm_steps: int = setting(
         50, "steps with an alert that open an incident; 0: as set under incidents", at_least=0
     )
@@ -57,7 +57,7 @@ class KLExplosionDetector(ZScoreDetector):
 
     @property
     def excuse(self) -> Excused:
-        """None, if the user wants the rule as it stands."""
+        """Empty if the user wants the rule exactly as specified."""
         return self.excused_when if self.excusable else ""
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:

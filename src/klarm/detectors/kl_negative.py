@@ -1,4 +1,4 @@
-"""KL negative: the estimate of KL stays below 0, which no KL can."""
+"""KL negative: the estimate of KL stays below 0, which a true KL cannot."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from klarm.settings import setting
 from klarm.stats import median
 from klarm.types import Alert, Severity, Worse
 
-# How many standard errors of the median it must be below 0; the median distance from the median of
-# normal noise, times the second, is its standard error times the root of their number.
-_STANDARD_ERRORS, _TO_ERROR = 4.0, 1.4826 * 1.2533
+# The median must be this many standard errors below 0.
+_MIN_STANDARD_ERRORS = 4.0
+# 1.4826 converts the median absolute deviation of normal noise to its standard deviation; 1.2533
+# over √n converts that to the standard error of the median of n values.
+_TO_ERROR = 1.4826 * 1.2533
 
 
 @dataclass(kw_only=True, eq=False)
 class KLNegativeDetector(Detector):
     """Warns when the median of the last `recent_steps` KLs is below minus `limit_nats`.
 
-    An estimate from few samples (k1) scatters about its mean, so single values below 0 mean
-    nothing. A mean below 0 means that the samples are not those of the policy it is computed for.
+    An estimate from few samples (k1) scatters around its mean, so single values below 0 mean
+    nothing. A mean below 0 means that the samples do not come from the policy that is measured.
 
     >>> detector = KLNegativeDetector()
     >>> alerts = [detector.update(step, {"kl": -0.25}) for step in range(20)]
@@ -40,8 +42,8 @@ class KLNegativeDetector(Detector):
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Check what KL is computed from: samples of an older policy or of another engine, "
-            "other masks or padding for the two models, or their roles exchanged. Until then the "
-            "KL penalty pushes the wrong way."
+            "different masks or padding for the two models, or swapped models. Until this is "
+            "fixed, the KL penalty pushes the wrong way."
         ),
     }
 
@@ -53,7 +55,7 @@ class KLNegativeDetector(Detector):
 
     def _start(self) -> None:
         self._last: deque[float] = deque(maxlen=self.recent_steps)
-        self._since_negative = self.recent_steps  # values since the last one below 0
+        self._since_negative = self.recent_steps  # number of values since the last one below 0
 
     def _observe(self, step: int, value: float) -> Alert | None:
         self._since_negative = 0 if value < 0.0 else self._since_negative + 1
@@ -67,11 +69,11 @@ class KLNegativeDetector(Detector):
         if self.score <= self.limit_nats:
             return None
         scatter = median([abs(kl - level) for kl in last])
-        if self.score <= _STANDARD_ERRORS * _TO_ERROR * scatter / sqrt(self.recent_steps):
-            return None  # so noisy an estimate may be below 0 by chance
+        if self.score <= _MIN_STANDARD_ERRORS * _TO_ERROR * scatter / sqrt(self.recent_steps):
+            return None  # an estimate with this noise may be below 0 by chance
         message = (
-            f"KL has been {level:.3g} in the median of the last {self.recent_steps} steps: no KL "
-            f"is negative, so this estimate is wrong (warning below -{self.limit_nats:g})."
+            f"The median KL of the last {self.recent_steps} steps is {level:.3g}. A KL cannot be "
+            f"negative, so this estimate is wrong (warning below -{self.limit_nats:g})."
         )
         return self._alert("warning", step, value, message, decisive=True)
 

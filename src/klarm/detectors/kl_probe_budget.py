@@ -1,4 +1,4 @@
-"""KL probe budget: the policy is further from the start of the run than any useful one is."""
+"""KL probe budget: the policy is further from its start than any useful policy is."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from klarm.detectors.kl_budget import KLBudgetDetector
 
 @dataclass(kw_only=True, eq=False)
 class KLProbeBudgetDetector(KLBudgetDetector):
-    """Does for the KL that klarm's probe measures what kl_budget does for the trainer's.
+    """Applies kl_budget to the KL that klarm's probe measures, with settings of its own.
 
-    The probe measures the same contexts again and again, so its curve has next to no noise; limits
-    are its own, and both are watched where the trainer logs a KL, too.
+    The probe measures the same contexts every time, so its curve has almost no noise. If the
+    trainer logs a KL as well, both are watched.
 
     >>> detector = KLProbeBudgetDetector()
     >>> [bool(detector.update(step, {"kl_probe": 1.5})) for step in range(3)]

@@ -1,4 +1,4 @@
-"""KL probe explosion: the KL that the probe measures is far above its own recent past."""
+"""KL probe explosion: the KL of the probe is far above its own recent past."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from klarm.detectors.kl_explosion import KLExplosionDetector
 
 @dataclass(kw_only=True, eq=False)
 class KLProbeExplosionDetector(KLExplosionDetector):
-    """Does for the KL that klarm's probe measures what kl_explosion does for the trainer's.
+    """Applies kl_explosion to the KL that klarm's probe measures, with settings of its own.
 
-    The probe measures the same contexts again and again, so its curve has next to no noise; limits
-    are its own, and both are watched where the trainer logs a KL, too.
+    The probe measures the same contexts every time, so its curve has almost no noise. If the
+    trainer logs a KL as well, both are watched.
 
     >>> detector = KLProbeExplosionDetector()
     >>> for step in range(50):
@@ -24,4 +24,4 @@ class KLProbeExplosionDetector(KLExplosionDetector):
 
     name: ClassVar[str] = "kl_probe_explosion"
     watches: ClassVar[tuple[str, ...]] = ("kl_probe",)
-    called: ClassVar[str] = "The probe's KL"
+    label: ClassVar[str] = "The probe's KL"

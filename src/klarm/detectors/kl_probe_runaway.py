@@ -1,4 +1,4 @@
-"""KL probe runaway: the KL that the probe measures keeps running ahead of its own growth."""
+"""KL probe runaway: the KL of the probe grows faster than its own history predicts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from klarm.detectors.kl_runaway import KLRunawayDetector
 
 @dataclass(kw_only=True, eq=False)
 class KLProbeRunawayDetector(KLRunawayDetector):
-    """Does for the KL that klarm's probe measures what kl_runaway does for the trainer's.
+    """Applies kl_runaway to the KL that klarm's probe measures, with settings of its own.
 
-    The probe measures the same contexts again and again, so its curve has next to no noise; limits
-    are its own, and both are watched where the trainer logs a KL, too.
+    The probe measures the same contexts every time, so its curve has almost no noise. If the
+    trainer logs a KL as well, both are watched.
 
     >>> detector = KLProbeRunawayDetector()
     >>> for step in range(200):

@@ -1,4 +1,4 @@
-"""Detectors that know that all is well without knowing how well: their score is made when asked."""
+"""The base of detectors that compute their score only when it is read."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from klarm.detectors.base import Detector
 
 @dataclass(kw_only=True, eq=False)
 class LazyScoreDetector(Detector):
-    """A detector whose `_observe` sets no score, unless it has an alert.
+    """A detector whose `_observe` sets no score unless it raises an alert.
 
-    Whether a median is above a limit can be told by counting, which costs a part of the median.
-    `_observe` is to forget the score of the value before: `self._score = None`.
+    Counting shows whether a median is above a limit, and is much cheaper than the median itself.
+    `_observe` must forget the score of the previous value: `self._score = None`.
     """
 
     @property
     def score(self) -> float:
-        """How far the last value is from alarm, in the unit of the detector's threshold."""
-        return self._made_score() if self._score is None else self._score
+        """The score of the last value, in the unit of the detector's threshold."""
+        return self._compute_score() if self._score is None else self._score
 
     @score.setter
     def score(self, score: float | None) -> None:
         self._score = score
 
     @abstractmethod
-    def _made_score(self) -> float:
+    def _compute_score(self) -> float:
         """Return the score of the last value."""

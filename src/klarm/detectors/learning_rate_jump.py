@@ -1,4 +1,4 @@
-"""Learning rate jump: the learning rate is many times what it ever was, and what that does."""
+"""Learning rate jump: the learning rate is many times its highest earlier value."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from klarm.settings import setting
 from klarm.stats import median
 from klarm.types import Alert, Severity
 
-# What gives way first under updates that are too large.
+# The metrics that suffer first when updates are too large.
 _ENTROPY, _REWARD = "entropy", "reward"
-# Their levels before the jump and now: medians of so many values.
+# Their levels before the jump and now are medians of this many values.
 _BEFORE, _NOW = 20, 5
 _MIN_VALUES = 3
-# Entropy has given way at this share of what it was; reward when it has fallen by this share of its
-# size and by so many times its scatter.
+# Entropy has suffered when it is down to this share of its earlier level.
 _ENTROPY_SHARE = 0.5
+# Reward has suffered when it has fallen by this share of its level and by this many times its
+# scatter.
 _REWARD_SHARE, _REWARD_SCATTERS = 0.2, 2.0
 
 
@@ -28,11 +29,11 @@ _Row = tuple[float | None, float | None]  # entropy and reward
 
 @dataclass(kw_only=True, eq=False)
 class LearningRateJumpDetector(Detector):
-    """Warns when the learning rate is `factor` times the highest before. Decisive.
+    """Warns when the learning rate is `factor` times its highest earlier value. Decisive.
 
-    No schedule does that: a warm-up grows by less from row to row, a restart goes back to where it
-    was. Critical when entropy halves or reward falls within `watch_steps` of the jump, which is how
-    it shows where no KL is logged.
+    No schedule does that: a warm-up grows by less per row, and a restart returns to an earlier
+    value. Critical if entropy halves or reward falls within `watch_steps` of the jump, which also
+    works where no KL is logged.
 
     >>> detector = LearningRateJumpDetector()
     >>> rates = [1e-5] * 30 + [1e-3] * 3
@@ -46,8 +47,8 @@ class LearningRateJumpDetector(Detector):
     watches: ClassVar[tuple[str, ...]] = ("learning_rate", _ENTROPY, _REWARD)
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "See whether the jump is meant: a wrong exponent, or a schedule that began anew when "
-            "the run was resumed? If not, lower the learning rate now, before the policy follows."
+            "Check whether the jump is intended: a wrong exponent, or a schedule that started "
+            "again when the run was resumed? If it is not, lower the learning rate now."
         ),
         "critical": (
             "Stop, and go back to a checkpoint from before the jump with the old learning rate: "
@@ -70,9 +71,9 @@ class LearningRateJumpDetector(Detector):
     def _start(self) -> None:
         self._highest = 0.0
         self._jumped_from = 0.0
-        self._left = 0  # values for which it still looks
-        self._gave_way = ""
-        # Entropy and reward of the step under way and of those before it, back to a jump.
+        self._left = 0  # number of values for which it still watches for damage
+        self._damage = ""
+        # Entropy and reward of the current step, and of the earlier ones since the last jump.
         self._step: int | None = None
         self._row: _Row = (None, None)
         self._rows: deque[_Row] = deque(maxlen=_BEFORE)
@@ -80,8 +81,8 @@ class LearningRateJumpDetector(Detector):
 
     def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
         """Learn from one step; return an alert if it looks wrong."""
-        # The others may come in another dict of the step than the learning rate, before or after:
-        # they are looked at with the next step.
+        # Entropy and reward may come in another dict of the step than the learning rate, so they
+        # are judged with the next step.
         get = metrics.get
         if step != self._step:
             self._step = step
@@ -93,13 +94,13 @@ class LearningRateJumpDetector(Detector):
         rate = get(self._metric)
         if rate is None:
             return None
-        if rate <= self._highest and not self._left:  # nearly every step
+        if rate <= self._highest and not self._left:  # the usual case
             self._seen += 1
             self.score = rate / self._highest if self._highest else 0.0
             return None
         return self._update_metric(step, metrics)
 
-    _update_metric = Detector.update  # quicker to call than super()
+    _update_metric = Detector.update  # faster than super()
 
     def _observe(self, step: int, value: float) -> Alert | None:
         highest = self._highest
@@ -107,7 +108,7 @@ class LearningRateJumpDetector(Detector):
             self._highest = value
         self.score = value / highest if highest > 0.0 else 0.0
         if self._seen >= self._silent_values and highest > 0.0 and self.score >= self.factor:
-            self._jumped_from, self._left, self._gave_way = highest, self.watch_steps, ""
+            self._jumped_from, self._left, self._damage = highest, self.watch_steps, ""
             self._before = list(self._rows)
             self._rows.clear()
         if not self._left or value < self.factor * self._jumped_from:
@@ -115,17 +116,17 @@ class LearningRateJumpDetector(Detector):
             return None
         self._left -= 1
         self.score = value / self._jumped_from
-        self._gave_way = self._gave_way or self._what_gives_way()
+        self._damage = self._damage or self._what_suffered()
         message = (
             f"The learning rate has jumped from {self._jumped_from:.3g} to {value:.3g}, ×"
-            f"{self.score:.3g} (warning from ×{self.factor:g})."
+            f"{self.score:.3g} (warning at ×{self.factor:g})."
         )
-        if not self._gave_way:
+        if not self._damage:
             return self._alert("warning", step, value, message, decisive=True)
-        message = f"{message[:-1]}, and since then {self._gave_way}."
+        message = f"{message[:-1]}, and since then {self._damage}."
         return self._alert("critical", step, value, message, decisive=True)
 
-    def _what_gives_way(self) -> str:
+    def _what_suffered(self) -> str:
         for place, name in enumerate((_ENTROPY, _REWARD)):
             before = _finite(self._before, place)
             latest = _finite(self._rows, place)[-_NOW:]

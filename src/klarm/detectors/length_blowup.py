@@ -1,4 +1,4 @@
-"""Length blow-up: completions grow longer and longer, and the reward does not pay for it."""
+"""Length blow-up: completions grow, and the reward does not rise with them."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from klarm.stats import MedianWithin, median
 from klarm.types import Alert, Severity
 
 _CRITICAL_FACTOR = 1.5
-# Lengths are in tokens: a baseline below one is none.
-_LEAST_LENGTH = 1.0
-# How much of its own noise the reward must gain to count as climbing.
-_LEAST_CLIMB = 0.5
+# Lengths are in tokens, so a baseline below one makes no sense.
+_MIN_LENGTH = 1.0
+# The minimum gain of a climbing reward, in units of its noise.
+_MIN_CLIMB = 0.5
 
 
 @dataclass(kw_only=True, eq=False)
 class LengthBlowupDetector(LazyScoreDetector):
     """Warns when completions have grown by `growth` and the reward has not climbed with them.
 
-    Or when the share cut at the length limit has risen by `truncated_rise` without reward. Critical
-    at 1.5 times either. All levels are medians over `recent_steps`. Growth that the reward pays for
-    becomes the new normal, from which the next is measured.
+    Also if the share that is cut off at the length limit has risen by `truncated_rise` without a
+    gain in reward. Critical at 1.5 times either. All levels are medians over `recent_steps`. Growth
+    with a gain in reward becomes the new normal, from which further growth is measured.
     """
 
     name: ClassVar[str] = "length_blowup"
     signal: ClassVar[str] = "length"
     watches: ClassVar[tuple[str, ...]] = ("length", "reward", "truncated_fraction")
-    fewest_values: ClassVar[int] = 10
+    min_values: ClassVar[int] = 10
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "Read some long completions: padding, repetition or a missing end token? Look at what "
-            "the reward says to length, and consider a penalty for overlong completions."
+            "Read some long completions: padding, repetition or a missing end token? Check "
+            "how the reward depends on length, and consider a penalty for overlong completions."
         ),
         "critical": (
-            "Stop and read some completions: they no longer end in time, and compute goes into "
-            "tokens that earn nothing. Make the reward neutral to length, or go back to a "
+            "Stop and read some completions: they no longer end in time, and compute is spent on "
+            "tokens that earn no reward. Make the reward neutral to length, or go back to a "
             "checkpoint from before the climb with a length penalty."
         ),
     }
@@ -61,7 +61,7 @@ class LengthBlowupDetector(LazyScoreDetector):
         self._lengths = MedianWithin(size)
         self._rewards: deque[float] = deque(maxlen=size)
         self._truncated = MedianWithin(size)
-        # What growth is measured from; made when the warm-up is over.
+        # The levels from which growth is measured; set at the end of the warm-up.
         self._length = 0.0
         self._reward = 0.0
         self._noise = 0.0
@@ -83,11 +83,11 @@ class LengthBlowupDetector(LazyScoreDetector):
             if self._seen + 1 == self._silent_values:
                 self._accept()
             return None
-        if not (self._lengths.may_be_above or self._truncated.may_be_above):  # nearly every time
+        if not (self._lengths.may_be_above or self._truncated.may_be_above):  # the usual case
             return None
         length, cut = self._lengths.median, self._truncated.median
         longer = length / self._length
-        score = self._made_score()
+        score = self._compute_score()
         if score <= 1.0:
             return None
         if self._reward_climbed():
@@ -96,37 +96,37 @@ class LengthBlowupDetector(LazyScoreDetector):
             return None
         severity: Severity = "critical" if score > _CRITICAL_FACTOR else "warning"
         message = (
-            f"Completions are {longer:.3g} times as long as before (in the median {length:.4g} "
-            f"tokens against {self._length:.4g}) and {cut:.0%} are cut off "
-            f"({self._cut:.0%} before), but {self._of_reward()}."
+            f"Completions are {longer:.3g} times as long as before (median {length:.4g} tokens, "
+            f"{self._length:.4g} before) and {cut:.0%} are cut off "
+            f"({self._cut:.0%} before), but {self._reward_text()}."
         )
         return self._alert(severity, step, value, message, decisive=True)
 
-    def _made_score(self) -> float:
+    def _compute_score(self) -> float:
         if not self._length:
             return 0.0
         grown = self._lengths.median / self._length / self.growth
         return max(grown, (self._truncated.median - self._cut) / self.truncated_rise)
 
     def _accept(self) -> None:
-        """Take the present levels as normal."""
-        self._length = max(self._lengths.median, _LEAST_LENGTH)
+        """Accept the current levels as normal."""
+        self._length = max(self._lengths.median, _MIN_LENGTH)
         self._cut = self._truncated.median
         self._lengths.set_limit(self._length * self.growth)
         self._truncated.set_limit(self._cut + self.truncated_rise)
         if self._rewards:
             level = self._reward = median(self._rewards)
-            # The median distance to the median: one odd batch does not widen it.
+            # The median absolute deviation: one odd batch does not widen it.
             self._noise = median([abs(reward - level) for reward in self._rewards])
 
     def _reward_climbed(self) -> bool:
         if not self._rewards:
             return False
-        return median(self._rewards) - self._reward > _LEAST_CLIMB * self._noise
+        return median(self._rewards) - self._reward > _MIN_CLIMB * self._noise
 
-    def _of_reward(self) -> str:
+    def _reward_text(self) -> str:
         if not self._rewards:
-            return "no reward is logged that could explain it"
+            return "no reward is logged that could explain this"
         now = median(self._rewards)
         return f"the reward has not climbed ({now:.3g}, {self._reward:.3g} before)"
 

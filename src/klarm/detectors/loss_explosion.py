@@ -1,4 +1,4 @@
-"""Loss explosion: a loss is many times what it ever was, and stays there."""
+"""Loss explosion: a loss is many times its highest recent value, and stays there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from klarm.detectors.lazy_score import LazyScoreDetector
 from klarm.settings import setting
 from klarm.types import Alert, Severity
 
-_LASTING = 5  # values in a row: a spike is none
+_LASTING = 5  # consecutive values, so that a spike does not count
 _BEFORE, _MIN_BEFORE = 50, 10
 _CRITICAL_FACTOR = 10.0
 
@@ -20,8 +20,9 @@ _CRITICAL_FACTOR = 10.0
 class LossExplosionDetector(LazyScoreDetector):
     """Warns when the last five losses are all above `factor` times the largest of those before.
 
-    Critical above ten times that. By size, for a policy's loss has either sign, and only above
-    `least_loss`: many a policy's loss is 0 but for rounding. The loss of a critic counts alike.
+    Critical above ten times that. It compares absolute values, because the loss of a policy may
+    have either sign, and ignores losses below `least_loss`, because many are 0 except for rounding.
+    The loss of a critic is judged in the same way.
 
     >>> detector = LossExplosionDetector()
     >>> losses = [0.3, -0.2, 0.4] * 5 + [40.0] * 5
@@ -36,8 +37,8 @@ class LossExplosionDetector(LazyScoreDetector):
     reads: ClassVar[tuple[str, ...]] = watches
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "Look at gradient norms and at what the loss is made of: targets that grow without "
-            "bound, ratios that are not clamped, a learning rate that is too high."
+            "Check the gradient norms and the parts of the loss: targets that grow without bound, "
+            "ratios that are not clamped, a learning rate that is too high."
         ),
         "critical": (
             "Stop, and go back to a checkpoint from before the rise with a lower learning rate; "
@@ -57,11 +58,11 @@ class LossExplosionDetector(LazyScoreDetector):
     least_loss: float = setting(1.0, "losses below this never count as exploded", above=0)
 
     def _start(self) -> None:
-        # The sizes of the last losses, the latest five and those before them.
+        # The absolute values of the last losses: the latest five and those before them.
         self._sizes: dict[str, deque[float]] = {
             name: deque(maxlen=_BEFORE + _LASTING) for name in self.watches
         }
-        self._fewest = max(_MIN_BEFORE, self.warmup_steps)
+        self._min_before = max(_MIN_BEFORE, self.warmup_steps)
 
     def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
         """Learn from one step; return an alert if a loss has exploded."""
@@ -69,11 +70,11 @@ class LossExplosionDetector(LazyScoreDetector):
         self._score = None
         for name, sizes in self._sizes.items():
             value = metrics.get(name)
-            if value is None or value - value != 0.0:  # loss_nan speaks of those
+            if value is None or value - value != 0.0:  # loss_nan reports those
                 continue
             size = abs(value)
             sizes.append(size)
-            # Nearly every loss is small, or no more than `factor` times one of those before it.
+            # Almost every loss is small, or at most `factor` times an earlier one.
             if size > self.least_loss and not size <= self.factor * sizes[0]:
                 alert = self._judge(step, name, list(sizes))
                 if worst is None or (alert is not None and alert.severity == "critical"):
@@ -81,17 +82,17 @@ class LossExplosionDetector(LazyScoreDetector):
         return worst
 
     def looks_at(self, metrics: Mapping[str, object]) -> bool:
-        """Tell whether there is anything for it in what was logged."""
+        """Return whether these metrics contain a value that it judges."""
         return any(name in metrics for name in self.watches)
 
-    def _made_score(self) -> float:
+    def _compute_score(self) -> float:
         scores = [self._growth(list(sizes)) for sizes in self._sizes.values()]
         return max(score if least > self.least_loss else 0.0 for score, least in scores)
 
     def _growth(self, sizes: list[float]) -> tuple[float, float]:
-        """Return the least of the latest over the largest before them, and the least."""
+        """Return the smallest of the latest over the largest before them, and the smallest."""
         before, latest = sizes[:-_LASTING], sizes[-_LASTING:]
-        if len(before) < self._fewest:
+        if len(before) < self._min_before:
             return 0.0, 0.0
         least, largest = min(latest), max(before)
         return least / largest if largest > 0.0 else least, least
@@ -107,7 +108,7 @@ class LossExplosionDetector(LazyScoreDetector):
             severity=severity,
             step=step,
             message=(
-                f"The last {_LASTING} values of {name} are {least:.3g} or more, {score:.3g} times "
+                f"The last {_LASTING} values of {name} are at least {least:.3g}, {score:.3g} times "
                 f"the largest of the {len(sizes) - _LASTING} before ({severity} above {limit:g} "
                 "times)."
             ),
@@ -117,5 +118,5 @@ class LossExplosionDetector(LazyScoreDetector):
         )
 
     def _observe(self, step: int, value: float) -> Alert | None:
-        """Not asked: `update` looks at several losses."""
+        """Never called: `update` judges several losses."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Loss NaN: the loss is no longer a number."""
+"""Loss NaN: a loss is NaN or infinite."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from klarm.types import SEVERITIES, Alert, Severity
 
 @dataclass(kw_only=True, eq=False)
 class LossNanDetector(Detector):
-    """Critical at the first loss that is NaN or infinite, in warm-up too: whichever loss it is.
+    """Critical at the first loss of any kind that is NaN or infinite, even during warm-up.
 
-    A finite loss says nothing here: in policy gradients its size and sign mean little.
+    Finite losses are ignored, because size and sign of a policy gradient loss mean little.
 
     >>> LossNanDetector().update(0, {"loss": float("nan")}).message
-    'loss is NaN: the numbers of this run have broken down.'
+    'loss is NaN: this run is numerically broken.'
     """
 
     name: ClassVar[str] = "loss_nan"
@@ -37,7 +37,7 @@ class LossNanDetector(Detector):
 
     def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
         """Return an alert if a loss is not finite."""
-        self.score = 0.0  # an infinite one before it has passed
+        self.score = 0.0  # the last loss may have been infinite
         for metric in self.watches:
             value = metrics.get(metric)
             if value is not None and value - value != 0.0:
@@ -47,16 +47,16 @@ class LossNanDetector(Detector):
         return None
 
     def looks_at(self, metrics: Mapping[str, object]) -> bool:
-        """Tell whether there is anything for it in what was logged."""
+        """Return whether these metrics contain a value that it judges."""
         return any(name in metrics for name in self.watches)
 
     def _observe(self, step: int, value: float) -> Alert | None:
-        """Not asked: `update` looks at several losses."""
+        """Never called: `update` judges several losses."""
         raise NotImplementedError
 
 
 def _key(metric: str, metrics: Mapping[str, float]) -> str:
-    """Return what the trainer calls the loss: one that is recorded as another is in the row too."""
+    """Return the trainer's name of a loss: `other_loss` is in the row under that name, too."""
     if metric != "other_loss":
         return metric
     value = metrics[metric]

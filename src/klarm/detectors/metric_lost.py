@@ -1,4 +1,4 @@
-"""Metric lost: something that was logged is gone, or stands still."""
+"""Metric lost: a metric is no longer logged, or is stuck at one value."""
 
 from __future__ import annotations
 
@@ -14,25 +14,24 @@ from klarm.metrics import METRICS
 from klarm.settings import setting
 from klarm.types import Alert, Severity
 
-# The metrics that noise keeps from ever repeating themselves. Others, such as a learning rate or a
-# share, are often the same for long in a healthy run.
+# Metrics that never repeat a value, because of their noise. Others, such as a learning rate or a
+# share, often stay the same for a long time in a healthy run.
 _NEVER_CONSTANT = ("kl", "entropy", "reward", "loss", "grad_norm")
-# Rewards that no longer differ have no p, and other losses are named only when they are broken:
-# that these are gone is no failure of logging.
-# The probe spaces itself by what it costs, and says so when it stops.
+# The dip test has no p-value if all rewards are equal, other losses are only named when they are
+# not finite, and the probe measures as often as its cost allows: these may be missing.
 _KNOWN = {name for name, metric in METRICS.items() if not metric.by_probe} - {
     "reward_dip_p",
     "other_loss",
 }
-# Logs round, and a policy loss is near 0 by nature: standing at 0 says nothing of it.
+# A policy loss is close to 0 and logs are rounded, so a loss that stays at 0 is normal.
 _ZERO_IS_NORMAL = "loss"
 _ROUNDED_AWAY = 1e-3  # a loss below this, printed with four decimals, looks constant
-# A reward at its highest is one that cannot rise any more.
+# A reward that stays at its highest value is saturated, not stuck.
 _BEST_IS_NORMAL = "reward"
-# A log that fills values forward holds them all the time: stuck is what lasts so many times as long
-# as any value did before.
+# A log that fills values forward repeats them all the time, so a value is stuck only if it lasts
+# this many times as long as any earlier value.
 _HOLDS = 10
-# A metric with gaps is missed when it stays away this many times as long as it ever did.
+# A metric with gaps is lost if it is missing for this many times its longest gap.
 _GAPS = 3
 
 
@@ -40,9 +39,9 @@ _GAPS = 3
 class MetricLostDetector(Detector):
     """Warns when a metric has been missing, or stuck at one exact value, for `missing_steps`.
 
-    Counted are steps that were logged. A metric that comes on every n-th step is missed after three
-    of its longest gaps at the earliest. A metric that has been 0 from the start is not measured,
-    rather than stuck.
+    Only logged steps count. A metric that is logged at every n-th step is reported after three of
+    its longest gaps at the earliest. A metric that has been 0 from the start is not measured, which
+    is not the same as stuck.
     """
 
     name: ClassVar[str] = "metric_lost"
@@ -54,8 +53,8 @@ class MetricLostDetector(Detector):
     measures: ClassVar[str] = "steps"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "Detectors of this metric are blind. See whether the trainer still computes and logs "
-            "it; a value that stands still can also be a policy that no longer changes."
+            "Detectors of this metric are blind. Check whether the trainer still computes and logs "
+            "it. A value that is stuck can also mean that the policy no longer changes."
         ),
     }
 
@@ -68,25 +67,25 @@ class MetricLostDetector(Detector):
 
     def _start(self) -> None:
         self._steps = 0
-        self._step: int | None = None  # several dicts may make up one
+        self._step: int | None = None  # it may come in several dicts
         self._traces: dict[str, _Trace] = {}
-        # Of those that never repeat themselves: which of them the last row held, their values, and
-        # how long each has been the same.
+        # Of the metrics that never repeat a value: those in the last row, their values, and how
+        # long each has been the same.
         self._watched: tuple[str, ...] = ()
         self._values: tuple[float | None, ...] = ()
-        self._last: dict[str, float | None] = {}  # values of those that it did not hold
+        self._last: dict[str, float | None] = {}  # values of those that it did not have
         self._holds: dict[str, _Hold] = {}
-        self._holding: set[str] = set()  # those whose hold has yet to be ended
-        self._best = -inf  # reward before its present value
-        self._reward_at = -1  # its place in what is watched
-        # Most rows hold the same metrics as the one before. Those are only counted, until traces
-        # are asked for or a row is different.
-        self._names: tuple[str, ...] = ()  # what the last row held
-        self._uncounted = 0  # rows like it, which traces do not know of yet
-        self._due = 0  # nothing can be missed before this many steps
+        self._holding: set[str] = set()  # those whose current value may have been repeated
+        self._best = -inf  # the highest reward before its current value
+        self._reward_at = -1  # its index in `_watched`
+        # Most rows have the same metrics as the one before. They are only counted until the traces
+        # are needed or a row is different.
+        self._names: tuple[str, ...] = ()  # the names in the last row
+        self._uncounted = 0  # rows like it that are not in the traces yet
+        self._due = 0  # nothing can be lost before this many steps
 
     def looks_at(self, metrics: Mapping[str, object]) -> bool:  # noqa: ARG002
-        """Always: a step with nothing in it is what it is looking for."""
+        """Return True: it also judges a step in which a metric is missing."""
         return True
 
     def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
@@ -99,17 +98,17 @@ class MetricLostDetector(Detector):
         if names == self._names:
             self._uncounted += 1
         else:
-            self._count(self._steps - is_new)  # as of the row before
+            self._count(self._steps - is_new)  # up to the row before
             self._trace(names)
             self._watch(names)
         last = self._values
         values = self._values = _reader(self._watched)(metrics)
         repeats = bool(self._holding)
-        for value, before in zip(values, last):  # noqa: B905  # an argument would cost
+        for value, before in zip(values, last):  # noqa: B905  # an argument would cost time
             if value == before:
                 repeats = True
         stuck: Sequence[str] = ()
-        if repeats:  # hardly ever
+        if repeats:  # rarely
             stuck = self._stuck(values, last)
         elif self._reward_at >= 0:
             reward = last[self._reward_at]
@@ -120,7 +119,7 @@ class MetricLostDetector(Detector):
         return self._say(step, lost, stuck) if lost or stuck else None
 
     def _watch(self, names: tuple[str, ...]) -> None:
-        """Note what rows hold from this one on."""
+        """Note the names in the rows from now on."""
         self._names = names
         self._last.update(zip(self._watched, self._values, strict=True))
         self._watched = tuple(name for name in _NEVER_CONSTANT if name in names)
@@ -131,7 +130,7 @@ class MetricLostDetector(Detector):
         self._holding.update(name for name in self._watched if name not in self._holds)
 
     def _trace(self, metrics: Iterable[str]) -> None:
-        """Note that these were there at this step."""
+        """Note that these metrics were logged at this step."""
         now = self._steps
         for name in metrics:
             trace = self._traces.get(name)
@@ -146,7 +145,7 @@ class MetricLostDetector(Detector):
             trace.last = now
 
     def _count(self, until: int) -> None:
-        """Tell traces of the rows that were only counted, the last of them at this step."""
+        """Add the rows that were only counted to the traces; the last of them is this step."""
         if self._uncounted:
             for name in self._traces.keys() & self._names:
                 self._traces[name].times += self._uncounted
@@ -154,7 +153,7 @@ class MetricLostDetector(Detector):
             self._uncounted = 0
 
     def _stuck(self, values: Iterable[float], last: Iterable[float | None]) -> list[str]:
-        """Compare with the values before; return what stands still."""
+        """Compare with the previous values; return the metrics that are stuck."""
         stuck: list[str] = []
         for name, value, before in zip(self._watched, values, last, strict=True):
             if value != before:
@@ -180,11 +179,11 @@ class MetricLostDetector(Detector):
         if name == _ZERO_IS_NORMAL and abs(value) < _ROUNDED_AWAY:
             return False
         if name == _BEST_IS_NORMAL and value >= self._best:
-            return False  # as good as it ever was: saturated, not stuck
+            return False  # at its highest value: saturated, not stuck
         return hold.same >= _HOLDS * hold.longest
 
     def _lost(self) -> list[str]:
-        """Return what is missed, and put off looking until something else may be."""
+        """Return the lost metrics, and set when the next one may be lost."""
         self._count(self._steps)
         traces = self._traces
         self._due = min((t.last + t.limit for t in traces.values()), default=0)
@@ -197,7 +196,7 @@ class MetricLostDetector(Detector):
     def _say(self, step: int, lost: Iterable[str], stuck: Iterable[str]) -> Alert:
         traces, holds = self._traces, self._holds
         values = dict(zip(self._watched, self._values, strict=True))
-        # In one order, whatever that of the dicts: a replay must say the same.
+        # Sorted, because a replay must give the same message whatever the order of the dicts.
         lost, stuck = sorted(lost), sorted(stuck)
         gone = {name: self._steps - traces[name].last for name in lost}
         still = {name: holds[name].same for name in stuck}
@@ -227,13 +226,13 @@ class MetricLostDetector(Detector):
         )
 
     def _observe(self, step: int, value: float) -> Alert | None:
-        """Not asked: `update` looks at all metrics at once."""
+        """Never called: `update` judges all metrics at once."""
         raise NotImplementedError
 
 
 @cache
 def _reader(names: tuple[str, ...]) -> Callable[[Mapping[str, float]], tuple[float, ...]]:
-    """Return what takes the values of these out of a row: the quickest way there is."""
+    """Return a function that reads the values of these names from a row, as fast as possible."""
     if len(names) > 1:
         return itemgetter(*names)
     return lambda row: tuple(row[name] for name in names)
@@ -241,23 +240,23 @@ def _reader(names: tuple[str, ...]) -> Callable[[Mapping[str, float]], tuple[flo
 
 @dataclass(slots=True)
 class _Trace:
-    """When one metric was there."""
+    """When one metric was logged."""
 
-    last: int  # the count of steps when it was there last
-    limit: int  # after how many steps without it, it is missed
-    times: int = 1  # how often it was there
+    last: int  # the number of the step at which it was logged last
+    limit: int  # the number of steps without it after which it is lost
+    times: int = 1  # how often it was logged
 
 
 @dataclass(slots=True)
 class _Hold:
     """How long one metric has had its value."""
 
-    measured: bool  # whether it was ever anything but 0
-    same: int = 1  # how often in a row with this value
-    longest: int = 0  # the most times in a row with one value, before this one
+    measured: bool  # whether it was ever different from 0
+    same: int = 1  # number of consecutive rows with this value
+    longest: int = 0  # the longest such series of an earlier value
 
     def end(self) -> None:
-        """Note that the value is another one now."""
+        """Note that the value has changed."""
         if self.measured and self.same > max(self.longest, 1):
             self.longest = self.same
         self.same = 1

@@ -1,4 +1,4 @@
-"""Reward collapse: reward has fallen far below where it just was, and stays there."""
+"""Reward collapse: reward has fallen far below its recent level, and stays there."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from klarm.detectors.base import Detector
 from klarm.settings import setting
 from klarm.types import Alert, Severity, Worse
 
-# A fall is looked for once in so many values: it has to last anyhow, and medians cost.
-_LOOK_EVERY = 5
-# The mean distance from the median of normal noise, times this, is its standard deviation.
+# It looks for a fall at every fifth value only, because a fall must last and medians take time.
+_CHECK_EVERY = 5
+# Converts the mean absolute deviation of normal noise to its standard deviation.
 _TO_STD = 1.2533
 # A scatter below this share of the level is rounding, not noise.
-_LEAST_RELATIVE_NOISE = 1e-3
-# A smaller fall than this share of the level is none: a saturated reward has a tiny range.
-_LEAST_RELATIVE_FALL = 0.05
-# Early on no range is known, and means over the first few episodes drift: it must be this one.
-_LEAST_EARLY_FALL = 0.2
-# The first look, and in a short run how long a fall must last: a part of what there is. Other
-# detectors have their look at every 25th or 100th row: so these never fall on the same call of
-# `log`.
-_FIRST_LOOK, _SHORTEST_FALL, _SHORT_RUN_PART = 13, 5, 3
+_MIN_RELATIVE_NOISE = 1e-3
+# A fall must be at least this share of the level, because a saturated reward has a tiny range.
+_MIN_RELATIVE_FALL = 0.05
+# Early in a run it must be this share: the range is unknown, and means over few episodes drift.
+_MIN_EARLY_FALL = 0.2
+# The value of the first check. Other detectors check at every 25th or 100th row, so that two checks
+# never fall on the same call of `log`.
+_FIRST_CHECK = 13
+# In a short run, a fall must last for a third of the run, but at least for five values.
+_MIN_FALL_STEPS, _SHORT_RUN_PART = 5, 3
 _MAX_SINCE_BEST = 200
-_LARGEST = 1e300  # beyond this, differences overflow
+_MAX_SIZE = 1e300  # differences of larger values overflow
 
 
 @dataclass(kw_only=True, eq=False)
 class RewardCollapseDetector(Detector):
-    """Warns when reward has lost `lost_share` of the range it has covered, in one go.
+    """Warns when reward has suddenly lost `lost_share` of its range so far.
 
-    Compared are the median of the last `collapse_steps` values (in a short run, of fewer) and that
-    of the `before_steps` before them. The fall must be more than `noise_units` times the scatter of
-    those, too. Critical when nothing is left: reward is at the lowest level it ever had. Also a
-    warning: `slow_share` of what was learnt is lost little by little. It has lasted by then, so an
-    alert is decisive.
+    It compares the median of the last `collapse_steps` values (fewer in a short run) with that of
+    the `before_steps` values before them. The fall must also exceed `noise_units` times their
+    scatter. Critical if reward is at its lowest level so far. A gradual loss of `slow_share` of
+    what was learnt is a warning, too. Alerts are decisive, because a fall has lasted by then.
 
     >>> detector = RewardCollapseDetector()
     >>> rewards = [min(0.02 * step, 1.0) + 0.02 * (step % 2) for step in range(100)] + [0.2] * 50
@@ -53,13 +53,13 @@ class RewardCollapseDetector(Detector):
     worse: ClassVar[Worse] = "lower"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "Look at what changed where the fall began: a learning rate, a new stage of the data, "
-            "a worker that fails. If nothing was meant to change, go back to the checkpoint before "
-            "it."
+            "Check what changed where the fall began: the learning rate, a new stage of the data, "
+            "a failing worker. If nothing was meant to change, go back to the last checkpoint "
+            "before the fall."
         ),
         "critical": (
-            "What the run had learnt is gone: stop, go back to the checkpoint before the fall and "
-            "lower the learning rate. Such a policy rarely recovers in place."
+            "The run has lost what it had learnt: stop, go back to the last checkpoint before the "
+            "fall and lower the learning rate. Such a policy rarely recovers in place."
         ),
     }
 
@@ -76,10 +76,10 @@ class RewardCollapseDetector(Detector):
 
     def _start(self) -> None:
         self._values: deque[float] = deque(maxlen=self.collapse_steps + self.before_steps)
-        self._until_look = _FIRST_LOOK
+        self._until_check = _FIRST_CHECK
         self._lowest, self._highest = inf, -inf  # levels
-        # The highest level of so many values as a fall must last, the lowest before it, and the
-        # levels since.
+        # The highest level over `collapse_steps` values, the lowest level before it, and the levels
+        # since.
         self._best, self._lowest_before_best = -inf, inf
         self._since_best: deque[float] = deque(maxlen=_MAX_SINCE_BEST)
         self._severity: Severity | None = None
@@ -88,45 +88,45 @@ class RewardCollapseDetector(Detector):
 
     def _observe(self, step: int, value: float) -> Alert | None:
         self._values.append(value)
-        self._until_look -= 1
-        if self._until_look <= 0:
-            self._until_look = _LOOK_EVERY
-            self._look()
+        self._until_check -= 1
+        if self._until_check <= 0:
+            self._until_check = _CHECK_EVERY
+            self._check()
         self.score = self._units
         if self._severity is None:
             return None
         return self._alert(self._severity, step, value, self._fall, decisive=True)
 
-    def _look(self) -> None:
-        """Set how far reward has fallen, and what to say if that is too far."""
+    def _check(self) -> None:
+        """Set how far reward has fallen, and the message if that is too far."""
         values = list(self._values)
         lasting = self.collapse_steps
         if len(values) < lasting + self.before_steps:
-            # A short run has no time for a fall to last as long.
-            lasting = min(lasting, max(_SHORTEST_FALL, len(values) // _SHORT_RUN_PART))
+            # In a short run, a fall cannot last as long.
+            lasting = min(lasting, max(_MIN_FALL_STEPS, len(values) // _SHORT_RUN_PART))
             values = values[-lasting - self.before_steps :]
         before = values[:-lasting]
         was, now = _level(before), _level(values[-lasting:])
         early = len(before) < self.before_steps
-        if early:  # levels of few values are noise: only the latest count
+        if early:  # levels of few values are noise, so only the latest count
             self._lowest, self._highest, self._best = inf, -inf, -inf
         self._highest = max(self._highest, was)
         self._lowest = min(self._lowest, was)
         self._units, self._severity = 0.0, None
         fall = was - now
-        if fall > (_LEAST_EARLY_FALL if early else _LEAST_RELATIVE_FALL) * abs(was):
+        if fall > (_MIN_EARLY_FALL if early else _MIN_RELATIVE_FALL) * abs(was):
             self._judge_sudden(was, now, before, lasting)
         self._judge_slow(was, now, before, lasting)
 
     def _noise(self, level: float, values: list[float]) -> float:
-        """Return the standard deviation of the rewards about their level."""
+        """Return the standard deviation of the rewards around their level."""
         scatter = _scatter(values)
-        if len(values) < self.before_steps:  # a reward climbs early on, which is no noise
+        if len(values) < self.before_steps:  # reward climbs early in a run, which is not noise
             scatter = min(scatter, _scatter_about_line(values))
-        return max(_TO_STD * scatter, _LEAST_RELATIVE_NOISE * abs(level))
+        return max(_TO_STD * scatter, _MIN_RELATIVE_NOISE * abs(level))
 
     def _judge_sudden(self, was: float, now: float, before: list[float], lasting: int) -> None:
-        """Compare with the values just before."""
+        """Compare with the values just before the fall."""
         fall, covered = was - now, self._highest - min(self._lowest, now)
         if fall <= self.lost_share * covered:
             return
@@ -134,16 +134,16 @@ class RewardCollapseDetector(Detector):
         self._units = fall / noise if noise > 0.0 else inf
         if self._units > self.noise_units:
             self._severity = "critical" if now <= self._lowest else "warning"
-            left = "where it began or lower" if self._severity == "critical" else "and stays there"
+            where = "to its lowest level" if self._severity == "critical" else "and stays there"
             self._fall = (
                 f"Reward fell from {was:.4g} to {now:.4g} (the median of the last "
-                f"{lasting}), {self._units:.3g}σ of its noise, {left}."
+                f"{lasting}), {self._units:.3g}σ of its noise, {where}."
             )
 
     def _judge_slow(self, was: float, now: float, before: list[float], lasting: int) -> None:
-        """Compare with the best level of the run: little by little, much may have been lost."""
+        """Compare with the best level of the run, to find a gradual loss."""
         if self._severity is not None:
-            self._best = -inf  # told as a sudden fall: what comes is measured from where it ends
+            self._best = -inf  # reported as a sudden fall: start again from its end
             return
         if now > self._best:
             self._best = now
@@ -156,14 +156,14 @@ class RewardCollapseDetector(Detector):
         lost, learnt = best - now, best - self._lowest_before_best
         if (
             lost <= self.slow_share * learnt
-            or lost <= _LEAST_RELATIVE_FALL * abs(best)
-            or len(levels) * _LOOK_EVERY < self.before_steps
+            or lost <= _MIN_RELATIVE_FALL * abs(best)
+            or len(levels) * _CHECK_EVERY < self.before_steps
             or lost <= self.noise_units * (noise := self._noise(was, before))
         ):
             return
         half = len(levels) // 2
         if min(list(levels)[:half]) + noise < max(list(levels)[half:]):
-            return  # to and fro
+            return  # it goes up and down
         self._units = lost / noise if noise > 0.0 else inf
         self._severity = "warning"
         share = lost / learnt if learnt > 0.0 else 1.0
@@ -195,7 +195,7 @@ def _scatter_about_line(values: list[float]) -> float:
 
 
 def _scatter(values: list[float]) -> float:
-    """Return the mean distance from the median: what the upper half has more than the lower.
+    """Return the mean absolute deviation: the mean of the upper half minus that of the lower.
 
     >>> _scatter([1.0, 2.0, 6.0])
     1.6666666666666667
@@ -207,6 +207,6 @@ def _scatter(values: list[float]) -> float:
 
 
 def _level(values: list[float]) -> float:
-    """Return the lower median, held within what differences can be taken of."""
+    """Return the lower median, clamped so that differences do not overflow."""
     level = sorted(values)[(len(values) - 1) // 2]
-    return level if -_LARGEST < level < _LARGEST else _LARGEST if level > 0.0 else -_LARGEST
+    return level if -_MAX_SIZE < level < _MAX_SIZE else _MAX_SIZE if level > 0.0 else -_MAX_SIZE

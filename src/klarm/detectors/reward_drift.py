@@ -1,4 +1,4 @@
-"""Reward drift: reward has moved one way for long, and something else shows that it is not good."""
+"""Reward drift: reward has moved in one direction, and another metric shows that this is bad."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from klarm.settings import setting
 from klarm.types import Alert, Severity, Worse
 
 _BLOCKS = 4
-# How many of the newest rewards must still be up for a rise to count.
+# The number of newest rewards that must still be high for a rise to count.
 _NEWEST = 3
-# Times the median distance from the median, this is the standard deviation of normal noise.
+# Converts the median absolute deviation of normal noise to its standard deviation.
 _MAD_TO_STD = 1.4826
 # A spread below this share of the level is rounding, not noise.
-_LEAST_RELATIVE_SPREAD = 0.01
-_LEAST_SPREAD = 1e-300  # only so that nothing is divided by zero
+_MIN_RELATIVE_SPREAD = 0.01
+_MIN_SPREAD = 1e-300  # prevents a division by zero
 
 _Row = list[float | None]  # in the order of `watches`
 
 
 class _Move(NamedTuple):
-    """Where a metric came from, where it went, and how far that is in units of its noise.
+    """The movement of a metric: its first and last level, and the distance in units of noise.
 
-    No units if it went to and fro, or was not logged.
+    The distance is 0 if it went up and down, or was not logged.
     """
 
     first: float = 0.0
@@ -38,13 +38,13 @@ class _Move(NamedTuple):
 
 @dataclass(kw_only=True, eq=False)
 class RewardDriftDetector(Detector):
-    """Warns when reward and another metric have moved together in a way that learning does not.
+    """Warns when reward and another metric move together in a way that is not learning.
 
-    That is: reward falls while KL or entropy rises; reward rises while length multiplies; reward
-    rises while entropy collapses. A metric moves if, of the medians of the four blocks that make up
-    the last `drift_steps` values, the oldest and the newest are the extremes, further apart than
-    `noise_units` times the scatter within a block. Reward that only rises is learning. One look a
-    block, and what it found stands until the next; it has lasted by then, so the alert is decisive.
+    That is: reward falls while KL or entropy rises, or reward rises while length multiplies or
+    entropy collapses. The last `drift_steps` values are divided into four blocks. A metric has
+    moved if the medians of the oldest and the newest block are the extremes, and differ by more
+    than `noise_units` times the scatter within a block. There is one check per block, whose result
+    holds until the next one. Alerts are decisive, because a drift has lasted by then.
 
     >>> detector = RewardDriftDetector()
     >>> alerts = [
@@ -81,21 +81,21 @@ class RewardDriftDetector(Detector):
 
     def _start(self) -> None:
         self._size = self.drift_steps // _BLOCKS
-        self._step: int | None = None  # the step under way, and what was logged at it
+        self._step: int | None = None  # the current step, and what was logged at it
         self._row: _Row = []
-        # The steps with a reward: of the block under way, and of the last four.
+        # The steps with a reward: those of the current block, and the last four blocks.
         self._rows: list[_Row] = []
         self._latest: list[float] = []  # their rewards
         self._blocks: list[list[_Row]] = []
-        self._rewards: list[_Values] = []  # those of each of these blocks
+        self._rewards: list[_Values] = []  # the rewards of each of these blocks
         self._units = 0.0
         self._drift = ""
         self._worse: Worse = "higher"
-        self._other = ""  # the metric that moves as well
+        self._other = ""  # the other metric that moves
 
     def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
         """Learn from one step; return an alert if it looks wrong."""
-        # The other metrics may come in another dict of the step than the reward, before or after.
+        # The other metrics may come in another dict of the step than the reward.
         get = metrics.get
         if step != self._step:
             self._step = step
@@ -112,14 +112,14 @@ class RewardDriftDetector(Detector):
             self._blocks = [*self._blocks[1 - _BLOCKS :], self._rows]
             self._rewards = [*self._rewards[1 - _BLOCKS :], _Values(self._latest)]
             self._rows, self._latest = [], []
-            self._look()
+            self._check()
         self.score = self._units
         if not self._drift:
             return None
         return self._alert("warning", step, value, self._drift, decisive=True, worse=self._worse)
 
-    def _look(self) -> None:
-        """Set how far the clearest drift has come, and say it in words if that is too far."""
+    def _check(self) -> None:
+        """Set how far the clearest drift has gone, and its message if that is too far."""
         self._units, self._drift = 0.0, ""
         reward = self._moved(self._rewards)
         if abs(reward.units) <= self.noise_units:
@@ -137,7 +137,7 @@ class RewardDriftDetector(Detector):
             length, entropy = self._move("length"), self._move("entropy")
             if length.last >= self.length_factor * length.first:
                 found.append((length.units, "length", "rises while length runs away", length))
-            # A differential entropy goes below 0: shares of it mean nothing.
+            # A differential entropy can be negative, and shares of it mean nothing.
             if 0.0 <= entropy.last <= self.entropy_share * entropy.first:
                 words = "rises while entropy collapses"
                 found.append((-entropy.units, "entropy", words, entropy))
@@ -148,8 +148,10 @@ class RewardDriftDetector(Detector):
             self._drift = f"Reward {words}: {reward} and {other}, medians of {self._size}."
 
     def _has_turned(self, reward: _Move) -> bool:
-        """Tell whether the newest rewards have lost half of the rise: a mean over many episodes
-        hides a collapse from the median of its block."""
+        """Return whether the newest rewards have lost half of the rise.
+
+        If rewards are means over many episodes, the median of a block hides a collapse.
+        """
         newest = _median(self._rewards[-1].values[-_NEWEST:])
         return newest < reward.first + (reward.last - reward.first) / 2.0
 
@@ -169,16 +171,16 @@ class RewardDriftDetector(Detector):
             return _Move()
         noise = max(
             _MAD_TO_STD * _median([block.spread() for block in blocks]),
-            _LEAST_RELATIVE_SPREAD * max(-low, high),
-            _LEAST_SPREAD,
+            _MIN_RELATIVE_SPREAD * max(-low, high),
+            _MIN_SPREAD,
         )
         units = (last - first) / noise
-        # A NaN means that the values overflow, and nothing is known.
+        # NaN means that the values overflow, so nothing is known.
         return _Move(first, last, units) if units == units else _Move()  # noqa: PLR0124
 
 
 class _Values:
-    """The finite values that a metric had in one block, and their median."""
+    """The finite values of a metric in one block, and their median."""
 
     __slots__ = ("median", "values")
 
@@ -198,5 +200,5 @@ def _column(rows: Iterable[_Row], place: int) -> list[float]:
 
 
 def _median(values: Sequence[float]) -> float:
-    """Return the upper median: a value that was there, so nothing overflows."""
+    """Return the upper median: one of the values, so that nothing overflows."""
     return sorted(values)[len(values) // 2]

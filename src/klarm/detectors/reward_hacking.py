@@ -1,4 +1,4 @@
-"""Reward hacking: the rewards spread far wider than at first, or have split into two groups."""
+"""Reward hacking: rewards spread far wider than at first, or have split into two groups."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from klarm.settings import setting
 from klarm.types import Alert, Severity
 
 _CRITICAL_FACTOR = 2.0
-# A baseline of which a larger share looked bimodal was so from the start. By chance, at most
-# `dip_significance` of the steps do.
+# If a larger share of the baseline looks bimodal, the rewards were so from the start. By chance, at
+# most `dip_significance` of the steps do.
 _MAX_BIMODAL = 0.1
 _DIP_P = "reward_dip_p"
-# Beyond this, sums overflow.
-_LARGEST = 1e300
+# Sums of larger values overflow.
+_MAX_SIZE = 1e300
 
 
 @dataclass(kw_only=True, eq=False)
 class RewardHackingDetector(Detector):
     """Warns when the variance of rewards is over `variance_multiplier` times its baseline's mean.
 
-    Critical beyond twice that. The baseline is the first `baseline_window` variances, locked for
-    good. Where the rewards of single samples are logged, it also warns when they have become
-    bimodal: the dip test's p is below `dip_significance`, as in few steps of its own baseline.
+    Critical above twice that. The baseline consists of the first `baseline_window` variances,
+    permanently. If the rewards of single samples are logged, it also warns when they have become
+    bimodal: the p-value of the dip test is below `dip_significance`, which was rare at first.
 
     >>> detector = RewardHackingDetector()
     >>> for step in range(100):
@@ -43,14 +43,14 @@ class RewardHackingDetector(Detector):
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Read the samples with the highest rewards of this step: has the policy found "
-            "something that the reward pays for and you would not?"
+            "something that the reward pays for, but that you do not want?"
         ),
         "critical": (
             "Read samples now. If the reward is being gamed, stop: go back to a checkpoint from "
             "before the change and fix the reward or raise the KL penalty."
         ),
     }
-    fewest_values: ClassVar[int] = 10
+    min_values: ClassVar[int] = 10
 
     warmup_steps: int = setting(
         50, "number of first values that are learned from but never alerted on", at_least=0
@@ -73,27 +73,27 @@ class RewardHackingDetector(Detector):
     def _start(self) -> None:
         self._total = 0.0
         self._learnt = 0
-        # The baseline that the last value was measured against.
+        # The baseline that the last value was compared with.
         self.mean = self.min_variance
-        self._tested = 0  # steps with a p, in the baseline
-        self._bimodal = 0  # of them
+        self._tested = 0  # number of steps with a p-value in the baseline
+        self._bimodal = 0  # number of them that were bimodal
 
     def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
         """Learn from one step; return an alert if the rewards spread too wide, or have split."""
         p = metrics.get(_DIP_P)
         if p is None:
             return self._update_metric(step, metrics)
-        said = (self._update_metric(step, metrics), self._observe_shape(step, p, metrics))
-        alerts = [alert for alert in said if alert is not None]
+        found = (self._update_metric(step, metrics), self._observe_shape(step, p, metrics))
+        alerts = [alert for alert in found if alert is not None]
         return max(alerts, key=lambda alert: alert.decisive, default=None)
 
     def looks_at(self, metrics: Mapping[str, object]) -> bool:
-        """Tell whether there is anything for it in what was logged."""
+        """Return whether these metrics contain a value that it judges."""
         return self._metric in metrics or _DIP_P in metrics
 
     def _observe(self, step: int, value: float) -> Alert | None:
         square = value * value
-        variance = square if square < _LARGEST else _LARGEST
+        variance = square if square < _MAX_SIZE else _MAX_SIZE
         ratio = self.score = variance / self.mean
         alert = self._judge(step, value, ratio) if ratio > self.variance_multiplier else None
         if self._learnt < self.baseline_window:
@@ -101,7 +101,7 @@ class RewardHackingDetector(Detector):
         return alert
 
     def _observe_shape(self, step: int, p: float, metrics: Mapping[str, float]) -> Alert | None:
-        """Warn when the rewards are bimodal and were not at first; then learn whether they are."""
+        """Warn if the rewards are bimodal and were not at first; then learn from this step."""
         if p - p != 0.0:  # only NaN and the infinities
             return self._not_finite(step, p, _DIP_P)
         is_bimodal = p < self.dip_significance
@@ -119,8 +119,9 @@ class RewardHackingDetector(Detector):
             severity="warning",
             step=step,
             message=(
-                f"The step's rewards have split into groups: p {p:.2g} in the dip test (bimodal "
-                f"below {self.dip_significance:g}), as in {bimodal} of the first {tested} steps."
+                f"The rewards of this step have split into groups: the dip test has p = {p:.2g} "
+                f"(bimodal below {self.dip_significance:g}). {bimodal} of the first {tested} steps "
+                "were bimodal."
             ),
             metrics=numbers,
             recommendation=self.recommendations["warning"],
@@ -134,7 +135,7 @@ class RewardHackingDetector(Detector):
     def _judge(self, step: int, value: float, ratio: float) -> Alert:
         severity: Severity = "critical" if ratio > self._threshold("critical") else "warning"
         message = (
-            f"The rewards' variance {value * value:.4g} is {ratio:.3g} times its baseline of "
+            f"The variance of rewards {value * value:.4g} is {ratio:.3g} times its baseline of "
             f"{self.mean:.4g} ({severity} above {self._threshold(severity):g} times)."
         )
         return self._alert(severity, step, value, message)

@@ -1,4 +1,4 @@
-"""Rollout mismatch: trainer and sampler no longer agree on what the policy is."""
+"""Rollout mismatch: the policies of trainer and sampler differ."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _CRITICAL_FACTOR = 3.0
 
 @dataclass(kw_only=True, eq=False)
 class RolloutMismatchDetector(Detector):
-    """Warns when the gap's recent median is above `floor_nats` and `growth` times its first level.
+    """Warns when the recent median of the gap is above `floor_nats` and `growth` times its start.
 
-    Critical beyond three times the higher of the two. The first level is the median over the
-    warm-up, for good, so a gap that creeps is seen too. A signed estimate counts by its size.
+    Critical above three times the higher of the two. The start is the median over the warm-up,
+    permanently, so slow growth is detected, too. A signed estimate is judged by its absolute value.
     """
 
     name: ClassVar[str] = "rollout_mismatch"
     signal: ClassVar[str] = "kl"
     watches: ClassVar[tuple[str, ...]] = ("kl_rollout",)
     has_fixed_limit: ClassVar[bool] = True
-    fewest_values: ClassVar[int] = 5
+    min_values: ClassVar[int] = 5
     limit_per_token: ClassVar[str] = "floor_nats"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Trainer and sampler drift apart: check that weights are synchronised at every update "
-            "and that both use the same precision, templates and sampling settings; importance "
-            "weights truncated at the sampler bound the harm."
+            "and that both use the same precision, templates and sampling settings. Truncated "
+            "importance weights limit the damage."
         ),
         "critical": (
             "Stop: the samples are no longer those of the policy that is trained. Restart the "
@@ -51,7 +51,7 @@ class RolloutMismatchDetector(Detector):
 
     def _start(self) -> None:
         self._last = SlidingMedian(self.recent_steps)
-        self._first: list[float] = []  # the warm-up's, until the limit is made from them
+        self._first: list[float] = []  # values of the warm-up, from which the limit is computed
         self._limit = self.floor_nats
 
     def _observe(self, step: int, value: float) -> Alert | None:
@@ -68,8 +68,8 @@ class RolloutMismatchDetector(Detector):
         severity: Severity = "critical" if score > _CRITICAL_FACTOR else "warning"
         limit = self._limit * (_CRITICAL_FACTOR if severity == "critical" else 1.0)
         message = (
-            f"Trainer and sampler are {level:.3g} nats apart in the median of the last "
-            f"{len(self._last.values)} steps ({severity} above {limit:.3g} in this run)."
+            f"Trainer and sampler are {level:.3g} nats apart (median of the last "
+            f"{len(self._last.values)} steps; {severity} above {limit:.3g} in this run)."
         )
         return self._alert(severity, step, value, message, decisive=True)
 

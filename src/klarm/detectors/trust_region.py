@@ -13,16 +13,17 @@ from klarm.stats import median
 from klarm.types import Alert, Severity
 
 _CONFIRMING_VALUES = 3
-# So many times the limit need no confirmation.
-_AT_ONCE = 10.0
+# A value this many times the limit needs no confirmation.
+_DECISIVE_FACTOR = 10.0
 
 
 @dataclass(kw_only=True, eq=False)
 class TrustRegionDetector(Detector):
     """Warns when an update moved the policy by more than `max_step_nats`.
 
-    Critical, and decisive, when the median of the last three updates did, or a single one by ten
-    times as much: short runs have no second. A signed estimate counts by its size.
+    Critical and decisive if the median of the last three updates does, or a single one exceeds ten
+    times the limit, because a short run may have no second one. A signed estimate is judged by its
+    absolute value.
 
     >>> detector = TrustRegionDetector()
     >>> [detector.update(step, {"kl_old": 0.3}).severity for step in range(3)]
@@ -36,12 +37,12 @@ class TrustRegionDetector(Detector):
     limit_per_token: ClassVar[str] = "max_step_nats"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "One update went far: usually an odd batch. If it happens again, lower the learning "
-            "rate, or take fewer epochs over a batch."
+            "One update moved the policy far, usually because of an odd batch. If it happens "
+            "again, lower the learning rate or use fewer epochs per batch."
         ),
         "critical": (
-            "Updates are too large: lower the learning rate, take fewer epochs over a batch, or "
-            "stop a batch early at a target KL. If the reward has fallen, go back to a checkpoint "
+            "Updates are too large: lower the learning rate, use fewer epochs per batch, or stop a "
+            "batch early at a target KL. If the reward has fallen, go back to a checkpoint "
             "from before."
         ),
     }
@@ -68,14 +69,14 @@ class TrustRegionDetector(Detector):
             return None
         if usual > self.max_step_nats:
             message = (
-                f"The last three updates moved the policy by {usual:.3g} nats in the median "
+                f"The last three updates moved the policy by a median of {usual:.3g} nats "
                 f"(critical above {self.max_step_nats:g})."
             )
             return self._alert("critical", step, value, message, decisive=True)
-        if size > _AT_ONCE * self.max_step_nats:
+        if size > _DECISIVE_FACTOR * self.max_step_nats:
             message = (
                 f"This update alone moved the policy by {size:.3g} nats (critical above "
-                f"{_AT_ONCE * self.max_step_nats:g})."
+                f"{_DECISIVE_FACTOR * self.max_step_nats:g})."
             )
             return self._alert("critical", step, value, message, decisive=True)
         message = (

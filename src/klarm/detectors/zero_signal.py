@@ -1,4 +1,4 @@
-"""Zero signal: in most groups all rewards are equal, so there is nothing to learn from."""
+"""Zero signal: in most groups all rewards are equal, so nothing can be learnt from them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from klarm.types import Alert, Severity
 
 @dataclass(kw_only=True, eq=False)
 class ZeroSignalDetector(Detector):
-    """Warns when more than `share` of the groups have had equal rewards for long.
+    """Warns when more than `share` of the groups have had equal rewards for a number of steps.
 
-    An advantage is the reward less the group's mean: in such a group it is zero, and so is the
-    gradient. Above `critical_share` for as long it is critical. The steps in a row are the
-    confirmation, so the alert is decisive.
+    An advantage is the reward minus the mean of its group. In such a group it is zero, and so is
+    the gradient. Critical above `critical_share` for as long. Alerts are decisive, because they
+    already take many steps.
 
     >>> detector = ZeroSignalDetector()
     >>> alerts = [detector.update(step, {"zero_std_fraction": 0.9}) for step in range(21)]
@@ -31,13 +31,13 @@ class ZeroSignalDetector(Detector):
     has_fixed_limit: ClassVar[bool] = True
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "Look whether the groups are all right or all wrong, and choose prompts of medium "
-            "difficulty; more samples a group or a finer reward help too."
+            "Check whether the groups are all right or all wrong, and choose prompts of medium "
+            "difficulty. More samples per group or a finer reward help, too."
         ),
         "critical": (
-            "Most of the compute is spent on no gradient. If groups are all right, the task is "
-            "learnt: stop or give harder prompts. If all wrong, give easier ones or a finer "
-            "reward. If samples are all alike, the policy has collapsed: go back to a checkpoint."
+            "Most of the compute gives no gradient. If the groups are all right, the task is "
+            "learnt: stop or use harder prompts. If they are all wrong, use easier ones or a finer "
+            "reward. If all samples are alike, the policy has collapsed: go back to a checkpoint."
         ),
     }
 
@@ -52,7 +52,7 @@ class ZeroSignalDetector(Detector):
     )
 
     def _start(self) -> None:
-        # Steps in a row above each share.
+        # The number of consecutive steps above each share.
         self._above = 0
         self._above_critical = 0
 
@@ -68,7 +68,7 @@ class ZeroSignalDetector(Detector):
         else:
             return None
         message = (
-            f"In {value:.0%} of the groups all rewards are equal; above {limit:.0%} for {steps} "
-            f"steps ({severity} from {self.consecutive_steps} on)."
+            f"In {value:.0%} of the groups all rewards are equal. The share has been above "
+            f"{limit:.0%} for {steps} steps ({severity} after {self.consecutive_steps})."
         )
         return self._alert(severity, step, value, message, decisive=True)

@@ -1,4 +1,4 @@
-"""The z rule, which several detectors share: a value is far above its own past."""
+"""The z-score rule that several detectors share: a value is far above its own past."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-# A spread below this share of the mean is rounding, not noise.
-_LEAST_RELATIVE_STD = 0.01
+# A smaller spread than this share of the mean is rounding, not noise.
+_MIN_RELATIVE_STD = 0.01
 _CRITICAL_FACTOR = 1.5
 
 
@@ -25,16 +25,16 @@ _CRITICAL_FACTOR = 1.5
 class ZScoreDetector(Detector):
     """Warns when its metric is more than `sigma_multiplier` standard deviations above its baseline.
 
-    Critical beyond 1.5 times that. The baseline is the mean and spread of the values before the
-    current one: the last `rolling_window` of them, or for good the first when it is frozen. A
-    rolling baseline catches spikes and follows slow drift; a frozen one catches drift.
+    Critical above 1.5 times that. The baseline is the mean and standard deviation of earlier
+    values: the last `rolling_window` of them, or permanently the first ones if it is frozen. A
+    rolling baseline catches spikes, but follows slow drift; a frozen one catches drift.
     """
 
-    # What messages call the metric.
-    called: ClassVar[str]
-    # A value this far out is judged but not learnt from: it would hide the next.
+    # The name of the metric in messages.
+    label: ClassVar[str]
+    # A value further out than this is judged, but not learnt: it would hide the next one.
     outlier_sigmas: ClassVar[float] = inf
-    fewest_values: ClassVar[int] = 10
+    min_values: ClassVar[int] = 10
 
     sigma_multiplier: float = setting(
         3.0, "warning above this many standard deviations, critical above 1.5 times it", above=0
@@ -52,24 +52,24 @@ class ZScoreDetector(Detector):
     def _start(self) -> None:
         self._moments = SlidingMoments(self.rolling_window)
         self._rolls = self.baseline_mode == "rolling"
-        # The baseline that the last value was measured against.
+        # The baseline that the last value was compared with.
         self.mean = 0.0
         self.spread = self.min_std
 
     def _observe(self, step: int, value: float) -> Alert | None:
-        # The hot path, written out in one piece. `scores` does the same for a whole series and
-        # must round alike.
+        # The hot path, in one function for speed. `scores` does the same for a whole series and
+        # must round in the same way.
         moments = self._moments
         mean = self.mean = moments.mean
         variance = moments.variance
         spread = 0.0 if variance <= 0.0 else sqrt(variance)  # a NaN stays a NaN
-        if spread < _LEAST_RELATIVE_STD * abs(mean):  # noqa: PLR1730
-            spread = _LEAST_RELATIVE_STD * abs(mean)
+        if spread < _MIN_RELATIVE_STD * abs(mean):  # noqa: PLR1730
+            spread = _MIN_RELATIVE_STD * abs(mean)
         if spread < self.min_std:  # noqa: PLR1730
             spread = self.min_std
         self.spread = spread
         z = (value - mean) / spread
-        if z != z:  # noqa: PLR0124  # NaN: values beyond 1e150 overflowed, no spread is known
+        if z != z:  # noqa: PLR0124  # NaN: values above 1e150 overflow, so the spread is unknown
             z = 0.0
         self.score = z
         alert = self._judge(step, value, z) if z > self.sigma_multiplier else None
@@ -80,15 +80,15 @@ class ZScoreDetector(Detector):
         return alert
 
     def scores(self, values: ArrayLike) -> NDArray[np.float64]:
-        """Return the score of every value of a series at once: what `update` would have set.
+        """Return the scores of all values of a series at once, as `update` would set them.
 
-        It starts from nothing and leaves the detector as it is. A value in warm-up scores 0, one
-        that is not finite scores infinity: an alert is wherever the score passes the threshold.
+        It starts without a baseline and does not change the detector. A value in warm-up scores 0,
+        one that is not finite scores infinity: an alert is wherever a score exceeds the threshold.
         """
         import numpy as np
 
         series = np.asarray(values, dtype=np.float64)
-        if self.outlier_sigmas < inf:  # what is learnt depends on what was said: one by one
+        if self.outlier_sigmas < inf:  # what is learnt depends on each score: one by one
             again = copy(self)
             again.reset()
             name = self._metric
@@ -112,9 +112,9 @@ class ZScoreDetector(Detector):
         return scores
 
     def baselines(self, values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the mean and the spread that each of these values, all finite, is measured by.
+        """Return the mean and the spread that each of these finite values is compared with.
 
-        Like `scores`, it starts from nothing and leaves the detector as it is.
+        Like `scores`, it starts without a baseline and does not change the detector.
         """
         import numpy as np
 
@@ -147,16 +147,16 @@ class ZScoreDetector(Detector):
             )
         with np.errstate(over="ignore", invalid="ignore"):
             spread = np.sqrt(np.maximum(variance, 0.0, out=variance), out=variance)
-            np.maximum(spread, _LEAST_RELATIVE_STD * np.abs(mean), out=spread)
+            np.maximum(spread, _MIN_RELATIVE_STD * np.abs(mean), out=spread)
             np.maximum(spread, self.min_std, out=spread)
         return mean, spread
 
     def _judge(self, step: int, value: float, z: float) -> Alert:
         severity: Severity = "critical" if z > self._threshold("critical") else "warning"
-        # Until its window is full, a frozen baseline rolls too.
+        # A frozen baseline is rolling until its window is full.
         mode = self.baseline_mode if self._seen >= self.rolling_window else "rolling"
         message = (
-            f"{self.called} {value:.4g} is {z:.3g}σ above its {mode} baseline of {self.mean:.4g} ± "
+            f"{self.label} {value:.4g} is {z:.3g}σ above its {mode} baseline of {self.mean:.4g} ± "
             f"{self.spread:.2g} ({severity} above {self._threshold(severity):g}σ)."
         )
         return self._alert(severity, step, value, message)

@@ -1,4 +1,4 @@
-"""Incidents: what alerts amount to, how they end, what else moved and what to do."""
+"""Incidents: they turn alerts into episodes, with their end, what else moved and what to do."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from klarm.incidents.rules import IncidentRules
 from klarm.incidents.text import (
     COLOURS,
     advice,
+    also_moved,
     event_panel,
     event_paragraphs,
     event_text,
     headline,
     incidents_in_sum,
     is_alarm,
+    likely_cause,
     short_title,
     title,
 )
@@ -27,6 +29,7 @@ __all__ = [
     "Saved",
     "Tracker",
     "advice",
+    "also_moved",
     "can_be_loaded",
     "counted",
     "damage_of",
@@ -37,6 +40,7 @@ __all__ = [
     "incidents_in_sum",
     "is_alarm",
     "is_undone",
+    "likely_cause",
     "metric_of",
     "number",
     "short_title",

@@ -1,4 +1,4 @@
-"""The checkpoints a trainer has saved: which of them to go back to."""
+"""The checkpoints that the trainer has saved, and which of them to go back to."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from klarm.incidents.loadable import problem_with
 from klarm.journal import Limit
 
 Saved = tuple[int, str]  # the step and the path
-Span = tuple[int, int | None]  # from a step to another, or without an end
-# What is kept in memory; the journal has them all.
+Span = tuple[int, int | None]  # the first step, and the step after the last; None: no end
+# How many are kept in memory; the journal has all of them.
 _MAX_KEPT = 100
 
 
 class Checkpoints:
-    """Remembers what was saved, as far as it belongs to the part of the run that still counts."""
+    """Remembers the saved checkpoints of the part of the run that was not rolled back."""
 
     def __init__(self) -> None:
         self._saved: deque[Saved] = deque(maxlen=_MAX_KEPT)
-        self._damaged: set[str] = set()  # paths that could not be loaded when last looked at
+        self._damaged: set[str] = set()  # paths that could not be loaded at the last check
 
     @property
     def saved(self) -> list[Saved]:
-        """The checkpoints that count, in order."""
+        """The checkpoints that were not rolled back, in order."""
         return list(self._saved)
 
     def recall(self, saved: Iterable[Saved]) -> None:
-        """Take over the checkpoints that an earlier process noted."""
+        """Set the checkpoints to those that an earlier process recorded."""
         self._saved = deque(saved, maxlen=_MAX_KEPT)
 
     def add(self, step: int, path: str, *, damaged: bool = False) -> None:
-        """Note a checkpoint, and whether it cannot be loaded.
+        """Add a checkpoint, and whether it cannot be loaded.
 
-        Earlier ones that are deleted by now are forgotten: trainers keep the last few. Damaged ones
-        are looked at again, because some trainers go on writing in the background. This reads from
-        the disk, which the trainer has just waited for itself.
+        Earlier checkpoints that were deleted are forgotten: trainers keep only the last few.
+        Damaged ones are checked again, because some trainers write in the background. This reads
+        from the disk, for which the trainer has just waited itself.
         """
         kept = [saved for saved in self._saved if is_there(saved[1])]
         self._saved = deque([*kept, (step, path)], maxlen=_MAX_KEPT)
@@ -45,7 +45,7 @@ class Checkpoints:
             self._damaged.add(path)
 
     def go_back_to(self, step: int) -> None:
-        """Forget those that no longer count when training goes on at a step."""
+        """Forget the checkpoints that no longer count when training goes back to a step."""
         limit = Limit(step)
         kept = [saved for saved in self._saved if limit.keeps_checkpoint(saved[0])]
         self._saved = deque(kept, maxlen=_MAX_KEPT)
@@ -53,9 +53,9 @@ class Checkpoints:
     def last_before(
         self, step: int, unsafe: Iterable[Span], is_good: Callable[[str], bool]
     ) -> Saved | None:
-        """Return the latest from before a step, saved while the run was well, that can be loaded.
+        """Return the latest loadable checkpoint before a step that is not in an unsafe span.
 
-        `is_good` is asked about each candidate.
+        `is_good` is called with the path of each candidate.
         """
         spans = list(unsafe)
         for at, path in reversed(self._saved):
@@ -70,7 +70,7 @@ class Checkpoints:
 
 
 def is_there(path: str) -> bool:
-    """Tell whether a local path exists. One in a bucket or on another machine is trusted."""
+    """Return whether a local path exists. A path in a bucket or on another machine is trusted."""
     try:
         return Path(path).exists() or not Path(path).parent.is_dir()
     except (OSError, ValueError):
@@ -78,10 +78,10 @@ def is_there(path: str) -> bool:
 
 
 def damage_of(path: str) -> str:
-    """Return what is wrong with a checkpoint. One that is not there may yet be written."""
+    """Return what is wrong with a checkpoint, if anything. A missing one may yet be written."""
     return problem_with(path) if is_there(path) else ""
 
 
 def can_be_loaded(path: str) -> bool:
-    """Tell whether a checkpoint looks complete. One that is not on this machine is trusted."""
+    """Return whether a checkpoint looks complete. One on another machine is trusted."""
     return not problem_with(path)

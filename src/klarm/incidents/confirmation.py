@@ -1,4 +1,4 @@
-"""Confirmation: which severity the alerts of a row amount to, and whether a detector is sure."""
+"""Confirmation: which severity the alerts of a row confirm, and when a detector is sure."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from klarm.types import SEVERITIES, Alert, Reason, Severity
 _RANKS: Mapping[Severity, int] = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 
 
-class Believed(NamedTuple):
-    """The highest severity that is confirmed or decisive, and by which alert."""
+class Confirmed(NamedTuple):
+    """The highest severity that is confirmed or decisive, and the alert that confirmed it."""
 
     severity: Severity
     reason: Reason
     by: Measured
-    rows: int | None  # in alert
+    rows: int | None  # the number of rows in alert; None for a decisive alert
 
 
 class Confirmation:
-    """Counts rows in alert: of a signal, of its critical alerts, of each of its detectors.
+    """Counts consecutive rows in alert: of a signal, of its critical alerts, of each detector.
 
-    `confirm_steps` is how many each detector needs where it is not decisive. A detector's own rows
-    are those at which its metric was logged: where metrics of one signal take turns, each of them
-    is quiet in the rows of the others.
+    `confirm_steps` maps each detector to the rows it needs when its alerts are not decisive. Only
+    rows in which its metric was logged count for a detector, because the metrics of one signal may
+    be logged in turns.
     """
 
     def __init__(self, confirm_steps: Mapping[str, int]) -> None:
@@ -34,47 +34,53 @@ class Confirmation:
         self._streaks = Streaks()
 
     def add(self, alert: Alert, *, is_news: bool = True) -> None:
-        """Count an alert; one that is no news keeps a streak up and does not lengthen it."""
-        note = self._streaks.add if is_news else self._streaks.keep
-        who = alert.detector
-        note(("", "warning"), (who, "warning"))
+        """Count an alert. One that is not news keeps a streak alive, but does not extend it."""
+        count = self._streaks.add if is_news else self._streaks.keep
+        name = alert.detector
+        count(("", "warning"), (name, "warning"))
         if alert.severity == "critical":
-            note(("", "critical"), (who, "critical"))
+            count(("", "critical"), (name, "critical"))
 
     def end_row(self, looked: Set[str]) -> None:
-        """End a row at which these detectors had something to look at."""
+        """End a row in which these detectors had a value to judge."""
         self._streaks.end_row(looked)
 
-    def believed(self, alerts: Sequence[Measured]) -> Believed | None:
-        """Return what the alerts of a row amount to; None if that is to be seen."""
+    def confirmed(self, alerts: Sequence[Measured]) -> Confirmed | None:
+        """Return what the alerts of a row confirm; None if they need more rows."""
         for severity in reversed(SEVERITIES):
-            grave = [said for said in alerts if not is_graver(severity, said.alert.severity)]
-            if not grave:
+            relevant = [
+                measured
+                for measured in alerts
+                if not is_more_severe(severity, measured.alert.severity)
+            ]
+            if not relevant:
                 continue
-            exact = [said for said in grave if said.alert.severity == severity] or grave
-            decisive = next((said for said in exact if said.alert.decisive), None)
+            exact = [
+                measured for measured in relevant if measured.alert.severity == severity
+            ] or relevant
+            decisive = next((measured for measured in exact if measured.alert.decisive), None)
             if decisive is not None:
                 reason: Reason = "decisive" if decisive.is_finite else "not_finite"
-                return Believed(severity, reason, decisive, None)
+                return Confirmed(severity, reason, decisive, None)
             rows = self._streaks["", severity]
-            if rows >= min(self._needed[said.alert.detector] for said in grave):
-                return Believed(severity, "confirmed", exact[0], rows)
-            for said in grave:
-                rows = self._streaks[said.alert.detector, severity]
-                if rows >= self._needed[said.alert.detector]:
-                    return Believed(severity, "confirmed", said, rows)
+            if rows >= min(self._needed[measured.alert.detector] for measured in relevant):
+                return Confirmed(severity, "confirmed", exact[0], rows)
+            for measured in relevant:
+                rows = self._streaks[measured.alert.detector, severity]
+                if rows >= self._needed[measured.alert.detector]:
+                    return Confirmed(severity, "confirmed", measured, rows)
         return None
 
     def is_sure(self, alert: Alert) -> bool:
-        """Tell whether a detector has confirmed its own alert."""
+        """Return whether a detector has confirmed its own alert."""
         rows = self._streaks[alert.detector, "warning"]
         return alert.decisive or rows >= self._needed[alert.detector]
 
 
-def is_graver(severity: Severity, than: Severity) -> bool:
-    """Compare two severities.
+def is_more_severe(severity: Severity, than: Severity) -> bool:
+    """Return whether a severity is higher than another.
 
-    >>> is_graver("critical", "warning"), is_graver("warning", "warning")
+    >>> is_more_severe("critical", "warning"), is_more_severe("warning", "warning")
     (True, False)
     """
     return _RANKS[severity] > _RANKS[than]

@@ -1,11 +1,11 @@
-"""An episode: an incident together with what its tracker needs to judge it."""
+"""An episode: an incident together with the state that its tracker needs."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
 
-from klarm.incidents.confirmation import is_graver
+from klarm.incidents.confirmation import is_more_severe
 from klarm.incidents.excuse import Excuse
 from klarm.incidents.measured import Measured
 from klarm.incidents.recovery import LEVEL_ROWS, Course, Kind, is_worse
@@ -15,95 +15,95 @@ from klarm.types import Event, EventKind, Incident, Reason
 
 @dataclass
 class Episode:
-    """One incident, pending, open or settled, or recovered a short while ago."""
+    """One incident that is pending, open, settled or recently recovered."""
 
     incident: Incident
-    counts_steps: bool  # its peak is a count of steps, which grows by itself
+    counts_steps: bool  # its peak is a number of steps, which always grows
     courses: dict[Kind, Course] = field(default_factory=dict)
-    # What people were notified of: kinds, detectors and the peak, and how many rows ago.
-    told_kinds: set[Kind] = field(default_factory=set)
-    told_detectors: set[str] = field(default_factory=set)
-    told_names: set[str] = field(default_factory=set)  # of metrics that were lost
+    # What people were notified of, and how many rows ago.
+    notified_kinds: set[Kind] = field(default_factory=set)
+    notified_detectors: set[str] = field(default_factory=set)
+    notified_names: set[str] = field(default_factory=set)  # lost metrics
     names: set[str] = field(default_factory=set)
-    notified_peak: float = math.nan  # finite: how much worse than NaN something is cannot be said
+    notified_peak: float = math.nan  # finite: nothing can be compared with NaN
     finite_peak: float = math.nan
     rows_since_notified: int = 0
     reopenings: int = 0
     excuse: Excuse | None = None
-    end: Event | None = None  # that told its end, if it is over
+    end: Event | None = None  # the event of its end, if it has ended
 
     @classmethod
-    def begin(cls, signal: str, said: Measured) -> Episode:
-        """Begin one with its first alert, pending."""
+    def begin(cls, signal: str, measured: Measured) -> Episode:
+        """Begin a pending episode with its first alert."""
         incident = Incident(
             signal=signal,
-            metric=said.kind[0],
-            started=said.alert.step,
+            metric=measured.kind[0],
+            started=measured.alert.step,
             state="pending",
-            severity=said.alert.severity,
+            severity=measured.alert.severity,
             detectors=[],
             alerts=0,
-            last_alert=said.alert.step,
-            worst=said.alert,
-            peak=said.value or 0.0,
-            worse=said.kind[1],
+            last_alert=measured.alert.step,
+            worst=measured.alert,
+            peak=measured.value or 0.0,
+            worse=measured.kind[1],
         )
-        return cls(incident, said.detector.watches_all)
+        return cls(incident, measured.detector.watches_all)
 
     @property
     def kind(self) -> Kind:
-        """What it is about first of all."""
+        """The metric and direction of its first alert."""
         return self.incident.metric, self.incident.worse
 
     @property
     def normal(self) -> float:
-        """What its metric was before; NaN if that is not known."""
+        """The level of its metric before the incident; NaN if unknown."""
         course = self.courses.get(self.kind)
         return math.nan if course is None else course.normal
 
     @property
     def notified(self) -> float:
-        """What people know the metric to be; what was normal, where they know of a NaN alone."""
+        """The peak that people were notified of; the normal level if they only know of a NaN."""
         return self.notified_peak if math.isfinite(self.notified_peak) else self.normal
 
-    def add(self, said: Measured, recent: RecentRows) -> None:
-        """Take in one more alert."""
-        incident, alert = self.incident, said.alert
-        self.names |= said.names
-        if incident.state == "pending" and is_graver(alert.severity, incident.severity):
+    def add(self, measured: Measured, recent: RecentRows) -> None:
+        """Add one more alert."""
+        incident, alert = self.incident, measured.alert
+        self.names |= measured.names
+        if incident.state == "pending" and is_more_severe(alert.severity, incident.severity):
             incident.severity, incident.worst = alert.severity, alert
-            self.turn_to(said)
+            self.turn_to(measured)
         incident.alerts += 1
         incident.last_alert = alert.step
         if alert.detector not in incident.detectors:
             incident.detectors.append(alert.detector)
-        by_level = said.detector.recovery == "level"
-        course = self.courses.get(said.kind)
+        by_level = measured.detector.recovery == "level"
+        course = self.courses.get(measured.kind)
         if course is None:
-            course = Course(said.kind, alert.step, said.value or 0.0, by_level)
-            self.courses[said.kind] = course
-            if incident.state != "pending":  # what is pending may be a blip
+            course = Course(measured.kind, alert.step, measured.value or 0.0, by_level)
+            self.courses[measured.kind] = course
+            if incident.state != "pending":  # a pending one may be a blip
                 course.measure_normal(recent)
         else:
             course.by_level = course.by_level or by_level
-            if said.value is not None and is_worse(said.value, course.worst, alert.worse):
-                course.worst = said.value
-        # The peak is of the metric that began it: detectors of one signal may watch several.
-        if said.kind != self.kind or said.value is None:
+            if measured.value is not None and is_worse(measured.value, course.worst, alert.worse):
+                course.worst = measured.value
+        # The peak is that of the first metric: detectors of one signal may watch several.
+        if measured.kind != self.kind or measured.value is None:
             return
-        if is_worse(said.value, incident.peak, incident.worse):
-            incident.peak = said.value
-        self._raise_finite_peak(said.value)
+        if is_worse(measured.value, incident.peak, incident.worse):
+            incident.peak = measured.value
+        self._raise_finite_peak(measured.value)
 
-    def turn_to(self, said: Measured) -> None:
-        """Let the other end of the metric's range be the trouble, if that is what was said."""
-        metric, worse = said.kind
+    def turn_to(self, measured: Measured) -> None:
+        """Switch the direction of the incident to that of an alert on the same metric."""
+        metric, worse = measured.kind
         if metric == self.incident.metric and worse != self.incident.worse:
-            self.incident.worse, self.incident.peak = worse, said.value or 0.0
-            self.finite_peak = said.value if said.value is not None else math.nan
+            self.incident.worse, self.incident.peak = worse, measured.value or 0.0
+            self.finite_peak = measured.value if measured.value is not None else math.nan
 
     def merge(self, other: Episode, recent: RecentRows) -> None:
-        """Take in another episode of the same trouble, which never opened by itself."""
+        """Merge another episode of the same problem, which has not been opened itself."""
         mine, its = self.incident, other.incident
         mine.alerts += its.alerts
         mine.last_alert = its.last_alert
@@ -121,14 +121,14 @@ class Episode:
         self._raise_finite_peak(other.finite_peak)
 
     def supersede(self, other: Episode, recent: RecentRows) -> None:
-        """Go on from one that had settled: it is over only when both are, and no less severe."""
+        """Continue a settled episode: this one ends only when both have ended, and is as severe."""
         mine, its = self.incident, other.incident
         for kind, course in other.courses.items():
             if kind in self.courses:
                 self.courses[kind].follow(course, other.level(kind, recent))
             else:
                 self.courses[kind] = course
-        if is_graver(its.severity, mine.severity):
+        if is_more_severe(its.severity, mine.severity):
             mine.severity = its.severity
 
     def _raise_finite_peak(self, value: float) -> None:
@@ -137,11 +137,11 @@ class Episode:
             self.finite_peak = value
 
     def is_back(self, recent: RecentRows) -> bool:
-        """Tell whether everything it is about is over, now that it is quiet."""
+        """Return whether all its metrics have recovered, given that there are no alerts."""
         return all(course.is_back(recent) for course in self.courses.values())
 
     def level(self, kind: Kind, recent: RecentRows) -> float:
-        """Return where a metric is: where it settled, else the worst of its latest values."""
+        """Return the level of a metric: where it settled, or the worst of its latest values."""
         if self.incident.level is not None and kind == self.kind:
             return self.incident.level
         level = recent.worst(*kind, LEVEL_ROWS)
@@ -158,9 +158,9 @@ class Episode:
         rows: int | None = None,
         by: str = "",
     ) -> Event:
-        """Return what there is to say of a change; who is notified of what is noted here.
+        """Return the event of a change, and remember what people are notified of.
 
-        `news` is the alert that brought it about, if it is of another kind than the incident.
+        `news` is the alert that caused the change, if it is of another kind than the incident.
         """
         incident = self.incident
         (metric, worse), peak = self.kind, incident.peak
@@ -176,8 +176,8 @@ class Episode:
         notified = self.notified_peak
         if kind in ("opened", "escalated"):
             self.notified_peak, self.rows_since_notified = self.finite_peak, 0
-            self.told_detectors = set(incident.detectors)
-            self.told_names |= self.names
+            self.notified_detectors = set(incident.detectors)
+            self.notified_names |= self.names
         return Event(
             event=kind,
             incident=incident.number,

@@ -1,7 +1,7 @@
-"""Evidence: what the other signals say of an alert that one signal cannot decide.
+"""Evidence: which alerts count, given what the other signals show.
 
-A policy that has converged has low entropy; rewards spread when learning takes off; KL shifts when
-the reward pays for it. Such alerts are recorded, and count only when something else is wrong too.
+A converged policy has low entropy, rewards spread when learning takes off, and KL rises while the
+reward rises. Such alerts are recorded, but count only if something else is wrong, too.
 """
 
 from __future__ import annotations
@@ -18,29 +18,32 @@ from klarm.incidents.trends import RecentRows
 _REWARD = "reward"
 # Signals of the update itself: an incident on one of them explains a KL better than the reward.
 _UPDATES = ("gradient", "loss")
-# Beyond this share of its budget KL is far.
+# KL is far from the reference above this share of its budget.
 _FAR_SHARE = 0.5
-# Below this one it is near: what has become of the policy is hard to tell from what it was.
+# KL is near the reference below this share: the policy has hardly changed.
 _NEAR_SHARE = 0.05
-# Reward is at its best within this share of the range it has covered, and has lost much of what
-# was learnt beyond that one.
-_BEST_SHARE, _LOST_SHARE = 0.15, 0.3
-# A range of fewer noise units than this shows no learning. Noise alone takes a level further from
-# the best of hundreds.
-_LEARNT_NOISE_UNITS, _LOST_NOISE_UNITS = 2.0, 5.0
-# What was paid for once is normal up to so many times that level.
+# The reward is at its best within this share of its range so far below its highest level.
+_BEST_SHARE = 0.15
+# The reward has lost much if it has fallen by more than this share of its range so far.
+_LOST_SHARE = 0.3
+# The reward has learnt if its range so far exceeds this many noise units.
+_LEARNT_NOISE_UNITS = 2.0
+# A loss must exceed more units: noise alone takes a level that far below the best of hundreds.
+_LOST_NOISE_UNITS = 5.0
+# After the reward has paid for a KL, levels up to this many times as high are normal.
 _PAID_FACTOR = 1.5
-# The reward's level and its scatter about that: exponentially smoothed, so much by each value.
+# Weights of the exponential smoothing of the reward's level, and of its scatter around that level.
 _WEIGHT, _SCATTER_WEIGHT = 0.1, 0.01
-# The level begins as the mean of so many. So many show how far rewards scatter; the mean distance
-# of normal noise from its level, times this, is its standard deviation.
-_FIRST, _MIN_REWARDS, _TO_STD = 10, 5, 1.2533
+_FIRST = 10  # the level starts as the mean of this many rewards
+_MIN_REWARDS = 5  # fewer do not show their scatter
+_TO_STD = 1.2533  # from the mean absolute deviation of normal noise to its standard deviation
 
 
 class Evidence:
-    """Tells, from what is logged on other signals, which alerts count.
+    """Decides which alerts count, by what is logged on other signals.
 
-    It looks at the steps before that of the alert: the dicts of one step may come in any order.
+    It only uses the steps before that of the alert, because a step may be logged in several dicts,
+    in any order.
     """
 
     def __init__(
@@ -50,7 +53,7 @@ class Evidence:
         is_open: Callable[[str], bool],
         probe_budget_nats: float = math.inf,
     ) -> None:
-        """Judge by recent rows, the budgets of KL, and which signals have an incident."""
+        """Use recent rows, the KL budgets, and whether a signal has an incident."""
         self._recent = recent
         self._budgets = {KL: budget_nats, PROBED: probe_budget_nats}
         self._is_open = is_open
@@ -64,17 +67,18 @@ class Evidence:
 
     def reset(self) -> None:
         """Forget everything."""
-        self._step: int | None = None  # the step under way, and its reward
+        self._step: int | None = None  # the current step, and its reward
         self._reward = math.nan
-        self._level = math.nan  # of the reward, before that step
+        self._level = math.nan  # level of the reward before that step
         self._best = -math.inf
         self._lowest = math.inf
-        self._paid_levels: dict[str, float] = {}  # by KL, that the reward has paid for
-        self._rewards = 0  # so many so far
-        self._scatter = 0.0  # their mean distance from the level before them
+        # The highest level that the reward has paid for, by metric.
+        self._paid_levels: dict[str, float] = {}
+        self._rewards = 0  # number of rewards so far
+        self._scatter = 0.0  # mean distance of the rewards from the level before them
 
     def update(self, step: int, values: Mapping[str, float]) -> None:
-        """Take in what was new at a step. Every step comes here."""
+        """Add what was logged at a step. This is called for every step."""
         if step != self._step:
             if self._reward - self._reward == 0.0:
                 self._learn(self._reward)
@@ -88,63 +92,64 @@ class Evidence:
         away = reward - self._level if count > 1 else 0.0
         weight = 1.0 / count if count * _SCATTER_WEIGHT < 1.0 else _SCATTER_WEIGHT
         self._scatter += weight * (abs(away) - self._scatter)
-        if count <= _FIRST:  # a single odd reward at the start is no best, and no low
+        if count <= _FIRST:  # one odd reward at the start is neither the best nor the lowest
             first = reward if count == 1 else self._level + away / count
             self._level = self._best = self._lowest = first
             return
         level = self._level = self._level + _WEIGHT * away
-        if level > self._best:  # noqa: PLR1730  # quicker than max
+        if level > self._best:  # noqa: PLR1730  # faster than max
             self._best = level
         if level < self._lowest:  # noqa: PLR1730
             self._lowest = level
 
-    def excuses(self, said: Measured) -> bool:
-        """Tell whether an alert does not count, given the rest. One that is not finite does."""
-        excuse = self._excuses.get(said.detector.excuse)
-        return excuse is not None and said.is_finite and excuse(said)
+    def excuses(self, measured: Measured) -> bool:
+        """Return whether other signals excuse an alert. One that is not finite always counts."""
+        excuse = self._excuses.get(measured.detector.excuse)
+        return excuse is not None and measured.is_finite and excuse(measured)
 
     def _is_solved(self, _: Measured) -> bool:
-        """The reward is at its best, and KL shows no sign that it is being gamed."""
+        """Return whether the reward is at its best, with no sign in KL that it is being gamed."""
         at_best = self._below_best() <= _BEST_SHARE and self._has_learnt()
         return at_best and not self._kl_is_far()
 
-    def _takes_off(self, said: Measured) -> bool:
-        """Rewards spread and rise when learning starts; KL would be far if they were gamed."""
-        told = said.alert.metrics
-        if said.kind[1] == "lower" or "reward_dip_p" in told or told.get("while") == "length":
-            return False  # that it falls, that rewards have split or buy length, is another matter
+    def _takes_off(self, measured: Measured) -> bool:
+        """Return whether learning takes off: rewards spread and rise while KL is not far."""
+        details = measured.alert.metrics
+        split, longer = "reward_dip_p" in details, details.get("while") == "length"
+        if measured.kind[1] == "lower" or split or longer:
+            return False  # a take-off explains no fall, no split and no growing length
         return not self._kl_is_far()
 
     def _is_harmless(self, _: Measured) -> bool:
-        """Much is clipped in many a healthy run; a harmful update shows elsewhere, too."""
+        """Return whether nothing else suffers: many healthy runs clip much."""
         return not self._is_open(KL) and not self._has_lost_much()
 
-    def _is_paid_for(self, said: Measured) -> bool:
-        """The reward pays for a KL that is far from its budget, or has paid for one as high.
+    def _is_paid_for(self, measured: Measured) -> bool:
+        """Return whether the reward has risen with KL, and KL is far below its budget.
 
-        Or there is next to nothing to pay for.
-        A slow test speaks of a level long after it was reached.
+        Also if the reward has paid for a similar level before, because a slow test may report a
+        level long after it was reached, and if KL is tiny.
         """
-        step, kl = said.alert.step, PROBED if said.kind[0] == PROBED else KL
+        step, kl = measured.alert.step, PROBED if measured.kind[0] == PROBED else KL
         budget, paid_level = self._budgets[kl], self._paid_levels.get(kl, 0.0)
-        if said.value is None or abs(said.value) > _FAR_SHARE * budget:
-            return False  # it is far already, whatever its level of late
+        if measured.value is None or abs(measured.value) > _FAR_SHARE * budget:
+            return False  # this value is far, whatever the recent level
         if any(map(self._is_open, _UPDATES)):
-            return False  # the update itself is broken, and no reward is worth that
+            return False  # the update itself is broken, whatever the reward
         level = abs(self._recent.latest(kl, LEVEL_ROWS, before=step))
-        if self._is_small_change(said, level, budget):
+        if self._is_small_change(measured, level, budget):
             return True
         if Excuse(self._recent, step, budget, kl).holds(before=step):
             self._paid_levels[kl] = max(paid_level, level)
             return True
         within = level < min(_PAID_FACTOR * paid_level, _FAR_SHARE * budget)
-        return within and said.kind[1] == "higher"
+        return within and measured.kind[1] == "higher"
 
-    def _is_small_change(self, said: Measured, level: float, budget: float) -> bool:
-        """A KL that is next to nothing may multiply as long as the reward does not suffer."""
-        if said.alert.severity == "critical" or said.kind[1] != "higher":
+    def _is_small_change(self, measured: Measured, level: float, budget: float) -> bool:
+        """Return whether this is a warning on a tiny KL while the reward does not suffer."""
+        if measured.alert.severity == "critical" or measured.kind[1] != "higher":
             return False
-        # Without a budget nothing is near, and without a reward nobody can know.
+        # Without a budget there is no scale, and without a reward nothing shows whether it suffers.
         known = math.isfinite(budget) and math.isfinite(self._level)
         return known and level < _NEAR_SHARE * budget and not self._has_lost_much()
 
@@ -165,8 +170,8 @@ class Evidence:
         return self._is_clear(self._best - self._lowest, _LEARNT_NOISE_UNITS)
 
     def _is_clear(self, difference: float, units: float) -> bool:
-        """Tell whether two levels of the reward differ by so many units of its noise."""
-        noise = _TO_STD * self._scatter * math.sqrt(_WEIGHT)  # that of the level
+        """Return whether a difference between reward levels exceeds this many units of noise."""
+        noise = _TO_STD * self._scatter * math.sqrt(_WEIGHT)  # the noise of the level
         return self._rewards >= _MIN_REWARDS and difference > units * noise
 
     @property
@@ -174,6 +179,6 @@ class Evidence:
         return math.inf if self._step is None else self._step
 
     def _below_best(self) -> float:
-        """Return how far below its best the reward is, as a share of the range it has covered."""
+        """Return how far the reward is below its best, as a share of its range so far."""
         covered = self._best - self._lowest
         return (self._best - self._level) / covered if covered > 0.0 else 0.0

@@ -1,7 +1,8 @@
-"""The bounded excuse: when a KL that has risen for good may be taken for the new normal.
+"""The bounded excuse: when a lasting rise of KL may be accepted as the new normal.
 
-A KL that the reward pays for, that is far from its budget and has not cost entropy is growth, not
-damage. Measured on labelled runs: without bounds this excuse hides most explosions.
+A higher KL is growth, not damage, if the reward has risen with it, if it is far below its budget
+and if entropy has not collapsed. On labelled runs, the excuse without these bounds hides most
+explosions.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from klarm.incidents.recovery import LEVEL_ROWS
 from klarm.incidents.trends import RecentRows
 from klarm.metrics import PROBE
 
-KL, PROBED = "kl", PROBE[0]  # the trainer's, and that of klarm's probe
+KL, PROBED = "kl", PROBE[0]  # as the trainer and as klarm's probe measure it
 _REWARD, _ENTROPY = "reward", "entropy"
-# The reward pays if it is this many noise units above its level over so many rows before. Against
-# the level of the whole run, a reward that has long stopped rising would still count as paying.
-_REWARD_ROWS, _NOISE_UNITS = 50, 0.6
-_BUDGET_SHARE = 0.5  # under which KL stays
-_ENTROPY_SHARE = 0.7  # of its level before, above which entropy stays
+# The reward pays if it is this many noise units above its level over this many rows before.
+# Compared with the whole run, a reward that stopped rising long ago would still count as paying.
+_REWARD_ROWS, _MIN_REWARD_RISE = 50, 0.6
+_MAX_BUDGET_SHARE = 0.5  # of KL
+_MIN_ENTROPY_SHARE = 0.7  # of its level before the incident
 
 
 def kl_budgets(detectors: Iterable[Detector]) -> dict[str, float]:
-    """Return the budget in nats of either KL; infinite where none is set."""
+    """Return the budgets of both KLs in nats; infinite where none is set."""
     found = {KL: math.inf, PROBED: math.inf}
     for detector in detectors:
         if isinstance(detector, KLBudgetDetector):
@@ -34,10 +35,10 @@ def kl_budgets(detectors: Iterable[Detector]) -> dict[str, float]:
 
 
 class Excuse:
-    """Follows one settled incident, and must hold at every row."""
+    """Follows one settled incident. It must hold in every row."""
 
     def __init__(self, recent: RecentRows, started: int, budget_nats: float, kl: str = KL) -> None:
-        """Follow a KL, the trainer's or the probe's, from the start of its incident."""
+        """Follow the KL of the trainer or of the probe from the start of its incident."""
         self._recent = recent
         self._kl = kl
         self._budget = budget_nats
@@ -46,20 +47,20 @@ class Excuse:
         self.held = True
 
     def look(self) -> None:
-        """Take in one more row."""
+        """Check the latest row."""
         self.held = self.held and self.holds()
 
     def holds(self, before: float = math.inf) -> bool:
-        """Tell whether it holds at the last row, or at the last one before a step."""
-        # A reward that is not logged excuses nothing: comparisons with NaN are false. Many trainers
-        # log no entropy; then there is none to hold.
+        """Return whether it holds in the last row, or in the last row before a step."""
+        # A reward that is not logged excuses nothing, because comparisons with NaN are false. Many
+        # trainers log no entropy, so it is only checked where it is logged.
         kl, reward, entropy = (
             self._recent.latest(metric, LEVEL_ROWS, before)
             for metric in (self._kl, _REWARD, _ENTROPY)
         )
         return (
-            reward > self._reward + _NOISE_UNITS * self._noise
-            and abs(kl) < _BUDGET_SHARE * self._budget
+            reward > self._reward + _MIN_REWARD_RISE * self._noise
+            and abs(kl) < _MAX_BUDGET_SHARE * self._budget
             and math.isfinite(self._budget)
-            and (math.isnan(entropy) or entropy >= _ENTROPY_SHARE * self._entropy)
+            and (math.isnan(entropy) or entropy >= _MIN_ENTROPY_SHARE * self._entropy)
         )

@@ -1,4 +1,4 @@
-"""Alerts that did not count: an incident that opens right after them began with the first."""
+"""Excused alerts: an incident that opens right after them began with the first of them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from klarm.incidents.recovery import Kind
 
-# After so many rows without an alert, they have nothing to do with what comes.
+# After more rows than this without an alert, they are unrelated to what follows.
 _QUIET_ROWS = 5
-# What was excused for longer than so many rows was no beginning, but a level of its own.
+# Alerts excused for more rows than this are a level of their own, not the beginning of an incident.
 _MAX_ROWS = 50
 
 
 class ExcusedAlerts:
-    """Since when a metric is in alerts that other signals excuse.
+    """The steps since which metrics have had alerts that other signals excuse.
 
     >>> excused = ExcusedAlerts()
     >>> excused.add(("kl", "higher"), step=152)
@@ -24,14 +24,14 @@ class ExcusedAlerts:
 
     def __init__(self) -> None:
         self._first: dict[Kind, int] = {}  # the step of the first
-        self._rows = 0  # since the first of any kind
-        self._quiet = 0  # rows without one
+        self._rows = 0  # since the first alert of any kind
+        self._quiet = 0  # rows without an excused alert
 
     def __bool__(self) -> bool:
         return bool(self._first)
 
     def add(self, kind: Kind, step: int) -> None:
-        """Note one."""
+        """Add an excused alert."""
         self._first.setdefault(kind, step)
         self._quiet = 0
 
@@ -46,6 +46,6 @@ class ExcusedAlerts:
             self._rows = 0
 
     def since(self, kinds: Iterable[Kind]) -> int | None:
-        """Return the step at which the first of these kinds began, if that is not long ago."""
+        """Return the first step of any of these kinds, unless it was long ago."""
         found = [self._first[kind] for kind in kinds if kind in self._first]
         return min(found, default=None) if self._rows <= _MAX_ROWS else None

@@ -1,4 +1,4 @@
-"""Whether a checkpoint on disk looks complete, told from its files without loading it."""
+"""Checks whether a checkpoint on disk looks complete, without loading it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import struct
 import zipfile
 from pathlib import Path
 
-# A checkpoint has a few dozen files, or some thousands when it is sharded over many ranks.
+# A checkpoint has a few dozen files, or thousands if it is sharded over many ranks.
 _MAX_FILES = 2_000
 _MAX_HEADER_BYTES = 100 * 2**20  # the limit of the safetensors format itself
 _ZIP_SUFFIXES = (".pt", ".pth", ".bin", ".zip", ".ckpt")
@@ -16,7 +16,7 @@ _ZIP_SUFFIXES = (".pt", ".pth", ".bin", ".zip", ".ckpt")
 def problem_with(path: str) -> str:
     """Return why a checkpoint cannot be loaded, or an empty string if no reason is found.
 
-    Known are safetensors files and their shard indexes, JSON files, and the zip files that PyTorch
+    It checks safetensors files and their shard indexes, JSON files, and the zip files that PyTorch
     and Stable-Baselines3 write. A path that is not on this machine is trusted.
     """
     place = Path(path)
@@ -26,7 +26,7 @@ def problem_with(path: str) -> str:
         if place.is_file():
             return _problem_with_file(place)
         return "it does not exist" if place.parent.is_dir() else ""
-    except (OSError, ValueError):  # unreadable from here, which says nothing about its content
+    except (OSError, ValueError):  # unreadable from here, which proves nothing
         return ""
 
 
@@ -73,7 +73,7 @@ def _problem_with_safetensors(file: Path, size: int) -> str:
 def _problem_with_json(file: Path, size: int) -> str:
     if file.name.endswith(".index.json"):
         return _problem_with_shards(file)
-    # A tokenizer has megabytes: its last bracket tells whether it was cut short.
+    # A tokenizer has megabytes, so only the last bracket is checked: is the file cut short?
     with file.open("rb") as opened:
         opened.seek(max(0, size - 64))
         complete = opened.read().rstrip().endswith((b"}", b"]"))
@@ -97,6 +97,6 @@ def _problem_with_zip(file: Path, size: int) -> str:
     if size == 0:
         return f"{file.name} is empty"
     with file.open("rb") as opened:
-        if opened.read(4) != b"PK\x03\x04":  # an older format, of which no check is known
+        if opened.read(4) != b"PK\x03\x04":  # an older format, which is not checked
             return ""
     return "" if zipfile.is_zipfile(file) else f"{file.name} ends too early"

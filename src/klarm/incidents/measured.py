@@ -1,4 +1,4 @@
-"""An alert with the value it is about, and what its detector declares of itself."""
+"""An alert together with its detector and the value of its metric."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from klarm.types import Alert
 
 
 class Measured(NamedTuple):
-    """What the tracker goes by: a detector of any kind, known or not, comes down to this."""
+    """All that the tracker uses of an alert, whichever detector raised it."""
 
     alert: Alert
     detector: Detector
-    kind: Kind  # the metric, and which of its values are the worse
-    value: float | None  # of the metric; None if the alert does not say it
-    names: frozenset[str] = frozenset()  # of the metrics, if its detector watches all of them
+    kind: Kind  # the metric, and which direction is worse
+    value: float | None  # of the metric; None if the alert does not contain it
+    names: frozenset[str] = frozenset()  # affected metrics, if the detector watches all of them
 
     @classmethod
     def of(cls, alert: Alert, detector: Detector) -> Measured:
-        """Return an alert of a detector, measured."""
+        """Combine an alert with its detector."""
         value = alert.metrics.get(detector.measures)
         number = None if value is None or isinstance(value, str) else float(value)
         names: frozenset[str] = frozenset()
         if detector.watches_all:
-            listed = [said for said in alert.metrics.values() if isinstance(said, str)]
-            names = frozenset(name for said in listed for name in said.split(", ") if name)
+            lists = [text for text in alert.metrics.values() if isinstance(text, str)]
+            names = frozenset(name for text in lists for name in text.split(", ") if name)
         return cls(alert, detector, (detector.measures, alert.worse), number, names)
 
     @property
     def is_finite(self) -> bool:
-        """Whether all the metrics it names are finite."""
+        """Whether all metrics in the alert are finite."""
         for name, value in self.alert.metrics.items():
             is_metric = name in METRICS or name in self.detector.watches
             if is_metric and isinstance(value, float) and not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""Numbers as people read them: counts, values and proportions."""
+"""Formats numbers for people: counts, values and proportions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a number of things.
+    """Return a count with its noun, in the plural where needed.
 
     >>> counted(1, "step"), counted(12, "critical alert")
     ('1 step', '12 critical alerts')
@@ -19,7 +19,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def number(value: float | str, digits: int = 3) -> str:
-    """Return a value with so many digits, and without an exponent where that is short enough.
+    """Return a value with this many significant digits, without an exponent if that is short.
 
     >>> number(0.5449), number(999.6), number(1234.5), number(6.02e23), number(float("nan"))
     ('0.545', '1000', '1234', '6.02e23', 'NaN')
@@ -36,7 +36,7 @@ def number(value: float | str, digits: int = 3) -> str:
 
 
 def factor(value: float) -> str:
-    """Return how many times something is what it was, in short.
+    """Return a factor of change in short.
 
     >>> factor(100.4), factor(5.23), factor(0.552), factor(12_345.0), factor(3e9)
     ('×100', '×5.2', '×0.55', '×12000', '×3e9')
@@ -46,7 +46,7 @@ def factor(value: float) -> str:
 
 
 def times(value: float) -> str:
-    """Return a proportion above 1 in words; empty if it is next to none.
+    """Return a ratio above 1 in words; empty if it rounds to 1.
 
     >>> times(74.2), times(1.52), times(1.01)
     ('74 times', '1.5 times', '')
@@ -56,7 +56,7 @@ def times(value: float) -> str:
 
 
 def share(divisor: float) -> str:
-    """Return one part of so many in words; empty if that is next to all.
+    """Return the fraction 1/divisor in words; empty if it rounds to 1.
 
     >>> share(20.0), share(2.1), share(8.0), share(1.3), share(1000.0)
     ('a 20th of', 'half', 'an 8th of', '', 'less than a 100th of')

@@ -1,6 +1,6 @@
-"""The playbook: patterns of what moves together, their likely cause and what to do.
+"""The playbook: patterns of metrics that move together, their likely cause and what to do.
 
-One table. `docs/playbook.md` says the same for people; a test holds the two together.
+A test verifies that the table in `docs/playbook.md` says the same.
 """
 
 from __future__ import annotations
@@ -17,46 +17,46 @@ from klarm.incidents.trends import Direction, Movement, summary
 from klarm.metrics import PROBE
 from klarm.types import Event
 
-# Beyond this share of its budget KL is far: no longer small change.
+# KL is far from the reference above this share of its budget.
 FAR = 0.5
-# A reward has risen with another metric if this share of its rise came since that one moved. SB3
-# logs a mean over the last hundred episodes: it goes on rising when the policy is long broken.
-_WITH = 0.25
+# A reward has risen with another metric if at least this share of its rise came after that metric
+# moved. SB3 logs a mean over the last hundred episodes, which still rises after a policy broke.
+_MIN_SHARED_RISE = 0.25
 _REWARD = "reward"
 _KL, _PROBED = "kl", PROBE[0]
 
 
 class Circumstances(NamedTuple):
-    """What a pattern may depend on besides what moved."""
+    """What a pattern may depend on besides the metrics that moved."""
 
     started: float = inf  # the step of the incident's first alert
-    far: bool = False  # KL is beyond half its budget
+    far: bool = False  # KL is above half its budget
     critical: bool = False
-    early: bool = False  # the run had just begun, and the policy gave way
+    early: bool = False  # the policy broke down when the run had just begun
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """What moved how, and what it means. A metric that is not logged fits no condition."""
+    """Movements of metrics, and what they mean. A metric that is not logged fits no condition."""
 
     name: str
-    # The signals whose incidents it explains: something else broken is no cause of this.
+    # The signals whose incidents it explains.
     explains: tuple[str, ...]
     moved: dict[str, tuple[Direction, ...]]
     cause: str
     remedy: str
-    # These moved first, in this order. All but the last may have turned back since.
+    # These metrics moved in this order. All but the last may have turned back since.
     order: tuple[str, ...] = ()
-    # How many times what was normal a metric has become at least.
-    least: dict[str, float] = field(default_factory=dict)
-    # Only where KL is far; where it is not and the incident is no more than a warning; where the
-    # incident is critical and the run has just begun.
+    # The minimum factor over its normal level, by metric.
+    min_factor: dict[str, float] = field(default_factory=dict)
+    # far: only if KL is far. harmless: only if it is not, and the incident is a warning.
+    # early: only if the incident is critical and the run has just begun.
     only: Literal["", "far", "harmless", "early"] = ""
-    # This moved no later than the incident began.
+    # This metric must have moved no later than the incident began.
     cause_metric: str = ""
 
     def fits(self, movements: Iterable[Movement], at: Circumstances) -> bool:
-        """Tell whether this is what happened."""
+        """Return whether the pattern fits these movements."""
         if (self.only == "far" and not at.far) or (self.only == "early" and not at.early):
             return False
         if self.only == "harmless" and (at.far or at.critical):
@@ -69,7 +69,7 @@ class Pattern:
             where = movement.direction if metric in self.order[:-1] else movement.lately
             if metric == _REWARD and where == "up" and not self._rose_with_others(found):
                 where = "flat"
-            if where not in directions or movement.factor < self.least.get(metric, -inf):
+            if where not in directions or movement.factor < self.min_factor.get(metric, -inf):
                 return False
         if self.cause_metric:
             others = [m for m in found.values() if m.metric != self.cause_metric]
@@ -77,14 +77,14 @@ class Pattern:
             if not followed or found[self.cause_metric].step > at.started:
                 return False
         steps = [found[metric].step for metric in self.order if metric in found]
-        # What moves at the same step came first no more than the other did.
+        # Metrics that moved at the same step have no order.
         return all(earlier < later for earlier, later in pairwise(steps))
 
     def _rose_with_others(self, found: Mapping[str, Movement]) -> bool:
-        """Tell whether reward has risen since the others moved: what came before is not theirs."""
+        """Return whether enough of the rise of the reward came after the other metrics moved."""
         others = [found[metric] for metric in self.moved if metric != _REWARD and metric in found]
         moved = [other.step for other in others if other.direction != "flat"]
-        return all(found[_REWARD].share_since(step) >= _WITH for step in moved)
+        return all(found[_REWARD].share_since(step) >= _MIN_SHARED_RISE for step in moved)
 
 
 _UP: tuple[Direction, ...] = ("up",)
@@ -92,7 +92,7 @@ _DOWN: tuple[Direction, ...] = ("down",)
 _BROKEN: tuple[Direction, ...] = ("broken",)
 _STILL_OR_DOWN: tuple[Direction, ...] = ("flat", "down")
 
-# The first that fits is told, so the more particular stand first.
+# The first pattern that fits is reported, so specific ones come before general ones.
 PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         "reward broken",
@@ -164,13 +164,13 @@ PATTERNS: tuple[Pattern, ...] = (
         {"length": _UP, "reward": _UP},
         "the reward pays for length",
         "Make the reward neutral to length, or penalise truncated samples.",
-        least={"length": 2.0},
+        min_factor={"length": 2.0},
     ),
     Pattern(
         "reward hacking",
         ("kl", "reward", "entropy"),
         {"reward": _UP, "entropy": _DOWN},
-        "the policy has found what the reward likes and writes little else",
+        "the policy has found what the reward pays for and writes little else",
         "Stop; go back; read some samples; fix the reward or raise the KL penalty.",
         only="far",
     ),
@@ -178,7 +178,8 @@ PATTERNS: tuple[Pattern, ...] = (
         "longer for nothing",
         ("length",),
         {"length": _UP, "reward": _STILL_OR_DOWN},
-        "completions grow and the reward does not: padding, repetition or a missing end token",
+        "completions grow without a matching rise in reward: padding, repetition or a missing end "
+        "token",
         "Read some long samples; penalise truncated ones, and see how the loss weighs length.",
     ),
     Pattern(
@@ -193,7 +194,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "falling apart",
         ("kl", "reward", "entropy"),
         {"entropy": _UP, "kl": _UP, "reward": _DOWN},
-        "the policy dissolves into noise: updates too large, or samples that are not its own",
+        "the policy becomes noise: updates are too large, or samples come from another policy",
         "Go back and lower the learning rate; check that the sampler has the trainer's weights.",
     ),
     Pattern(
@@ -208,14 +209,14 @@ PATTERNS: tuple[Pattern, ...] = (
         "past the optimum",
         ("kl", "reward"),
         {"kl": _UP, "reward": _DOWN},
-        "KL is spent and the reward falls all the same",
+        "KL has risen and the reward is falling",
         "Stop at the checkpoint with the best reward, or lower the learning rate.",
     ),
     Pattern(
-        "KL spent for nothing",
+        "KL far ahead of the reward",
         ("kl",),
         {"kl": _UP, "reward": ("flat",)},
-        "KL is over half its budget and the reward does not rise with it",
+        "KL has used over half its budget without a matching rise in reward",
         "Stop at the checkpoint with the best reward; lower the learning rate or raise the KL "
         "penalty.",
         only="far",
@@ -224,8 +225,8 @@ PATTERNS: tuple[Pattern, ...] = (
         "KL ahead of the reward",
         ("kl",),
         {"kl": _UP, "reward": ("flat",)},
-        "KL rises and the reward has not followed, so far",
-        "Read some samples. If the reward does not follow soon, lower the learning rate or raise "
+        "KL has risen faster than the reward",
+        "Read some samples. If the reward does not catch up soon, lower the learning rate or raise "
         "the KL penalty.",
     ),
     Pattern(
@@ -248,7 +249,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "narrowing",
         ("entropy",),
         {"entropy": _DOWN, "reward": _STILL_OR_DOWN},
-        "the policy grows certain and the reward does not rise with it",
+        "the policy is losing its diversity without a matching rise in reward",
         "Compare some samples of one prompt. Lower the learning rate, add an entropy bonus or "
         "sample at a higher temperature.",
     ),
@@ -258,7 +259,7 @@ PATTERNS: tuple[Pattern, ...] = (
 def diagnose(
     movements: Iterable[Movement],
     signal: str,
-    at: Circumstances = Circumstances(),  # noqa: B008  # it cannot be changed
+    at: Circumstances = Circumstances(),  # noqa: B008  # it is immutable
     *,
     budget: float = inf,
     probe_budget: float = inf,
@@ -273,7 +274,7 @@ def diagnose(
 
 
 def _with_one_kl(movements: Iterable[Movement]) -> list[Movement]:
-    """Let the probe's KL stand for the trainer's where that is not logged, or shows nothing."""
+    """Use the KL of the probe where the trainer logs none, or where the trainer's is flat."""
     found = {movement.metric: movement for movement in movements}
     trainers, probes = found.get(_KL), found.get(_PROBED)
     if probes is not None and (trainers is None or trainers.direction == "flat"):
@@ -290,17 +291,17 @@ def diagnosed(
     probe_budget: float = inf,
     early: bool = False,
 ) -> Event:
-    """Return an event that also says what else moved, and what that looks like.
+    """Return the event with what else moved, and with the pattern that fits.
 
-    `own` are the metrics that were alarmed about, and which way they went. Where these steps do not
-    show it the alert has looked further back, or closer: it is believed. Where they show nothing at
-    all, there is nothing to explain it by, unless the run has just begun (`early`).
+    `own` maps the metrics in alert to their direction. If such a metric looks flat in these steps,
+    the alert is trusted, because its detector looks further back or more closely. If no metric at
+    all has moved there is no diagnosis, unless the run has just begun (`early`).
     """
-    seen, believed = [], []
+    seen, trusted = [], []
     for movement in movements:
         if movement.direction == "flat" and movement.metric in own:
             direction = own[movement.metric]
-            believed.append(movement._replace(direction=direction, step=event.started))
+            trusted.append(movement._replace(direction=direction, step=event.started))
         else:
             seen.append(movement)
     critical = event.severity == "critical"
@@ -309,7 +310,7 @@ def diagnosed(
         return event
     at = Circumstances(event.started, critical=critical, early=early)
     pattern = diagnose(
-        [*seen, *believed], event.signal, at, budget=budget, probe_budget=probe_budget
+        [*seen, *trusted], event.signal, at, budget=budget, probe_budget=probe_budget
     )
     return msgspec.structs.replace(
         event,

@@ -1,8 +1,7 @@
-"""Why an incident changed, in a sentence made of its event's numbers.
+"""Why an incident changed, as a sentence with the numbers of its event.
 
-Nothing is looked up that may be missing: a detector, metric or signal that klarm does not know goes
-by its own name, and a reason that is not in the enumeration (journals of format 1 hold sentences)
-is left as it stands.
+Unknown detectors, metrics and signals are shown by their name. A reason that is not in the
+enumeration is shown as it is: journals of format 1 contain sentences.
 """
 
 from __future__ import annotations
@@ -17,9 +16,14 @@ from klarm.types import ROLLED_BACK, SEVERITY_RAISED, Event
 _NAMES = {"kl": "KL"}
 
 
-def why(event: Event) -> str:
-    """Say in a sentence why an incident changed."""
+def why(event: Event, *, notified: bool = False) -> str:
+    """Return a sentence that says why an incident changed.
+
+    `notified` is for messages to a channel: only their readers were notified of it before.
+    """
     reason = {SEVERITY_RAISED: "graver", ROLLED_BACK: "rolled_back"}.get(event.reason, event.reason)
+    if reason == "far_worse":
+        return _far_worse(event, "at the last notification" if notified else "when last reported")
     sentence = SENTENCES.get(reason)
     if sentence is not None:
         return sentence(event)
@@ -28,12 +32,12 @@ def why(event: Event) -> str:
 
 
 def is_undone(event: Event) -> bool:
-    """Tell whether an incident never was, since training went back to before it."""
+    """Return whether an incident was undone, because training went back to before it."""
     return event.event == "resolved" and event.reason.endswith((ROLLED_BACK, "rolled_back"))
 
 
 def metric_of(event: Event) -> str:
-    """Return the metric that an incident's peak is of; empty if its detector watches all alike."""
+    """Return the metric of an incident's peak; empty if its detector watches all metrics."""
     return event.metric or _measured_by(event.detectors[0] if event.detectors else "")
 
 
@@ -55,16 +59,15 @@ def _follows(event: Event) -> str:
     return f" It follows incident {event.follows}." if event.follows else ""
 
 
-def _graver(event: Event) -> str:
+def _severity_raised(event: Event) -> str:
     return f"Now {event.severity}."
 
 
-def _far_worse(event: Event) -> str:
+def _far_worse(event: Event, when: str = "when last reported") -> str:
     which, way = ("Peak", "up") if event.worse == "higher" else ("Lowest", "down")
     if event.notified is None:
         return f"Far worse: {which.lower()} {number(event.peak)}."
-    before = f"{way} from {number(event.notified)} at the last notification"
-    return f"{which} {number(event.peak)}, {before}."
+    return f"{which} {number(event.peak)}, {way} from {number(event.notified)} {when}."
 
 
 def _new_kind(event: Event) -> str:
@@ -80,14 +83,14 @@ def _settled(event: Event) -> str:
 
 def _returned(event: Event) -> str:
     when = "shortly" if event.rows is None else counted(event.rows, "row")
-    return f"Back {when} after it had recovered."
+    return f"Back {when} after it recovered."
 
 
 def _recovered(event: Event) -> str:
     if event.level is None:
         quiet = "" if event.rows is None else f": no alert for {counted(event.rows, 'row')}"
         return f"Recovered{quiet}."
-    before = "" if event.before is None else f" (before the incident {number(event.before)})"
+    before = "" if event.before is None else f" ({number(event.before)} before the incident)"
     if event.before is not None and abs(event.level - event.before) > abs(event.before) / 2:
         quiet = "" if event.rows is None else f" for {counted(event.rows, 'row')}"
         return f"Over: no alert{quiet}. {_subject(event)} is at {number(event.level)}{before}."
@@ -111,19 +114,19 @@ def _rolled_back(event: Event) -> str:
 
 
 def _against_before(event: Event) -> str:
-    """Compare where a metric is with where it was: as a proportion, where that has a meaning."""
+    """Compare the level of a metric with the one before: as a ratio if both are positive."""
     now, before = event.level, event.before
     if now is None or before is None:
         return ""
     if now > 0.0 and before > 0.0 and math.isfinite(now / before):
         proportion = times(now / before) if now > before else share(before / now)
         if proportion:
-            return f", {proportion} its level before ({number(before)})"
-    return f", before {number(before)}"
+            return f", {proportion} its earlier level ({number(before)})"
+    return f", compared with {number(before)} before"
 
 
 def _subject(event: Event) -> str:
-    """Return the metric as a sentence begins with it; a word that is no name is capitalised."""
+    """Return the metric as the first word of a sentence: a plain word is capitalised."""
     name = metric_of(event) or event.signal
     return _NAMES.get(name) or (name.capitalize() if name.isalpha() else name)
 
@@ -137,18 +140,18 @@ def _measured_by(detector: str) -> str:
     return "" if kind is None or kind.watches_all else kind.watches[0]
 
 
-# How each Reason reads. A test holds that none is missing.
+# The sentence of each Reason. A test verifies that none is missing.
 SENTENCES: dict[str, Callable[[Event], str]] = {
     "confirmed": _confirmed,
     "decisive": _decisive,
     "not_finite": _not_finite,
-    "graver": _graver,
+    "graver": _severity_raised,
     "far_worse": _far_worse,
     "new_kind": _new_kind,
     "settled": _settled,
     "returned": _returned,
     "alert_while_settled": lambda _: "In alert again at the level where it had settled.",
-    "resumed": lambda _: "The run goes on, and so does this incident.",
+    "resumed": lambda _: "The run was resumed; this incident is still open.",
     "back_in_time": lambda event: f"Training went back to step {event.step}, before it settled.",
     "recovered": _recovered,
     "accepted": _accepted,

@@ -1,6 +1,6 @@
-"""Recovery: whether a metric is back where it was before its incident.
+"""Recovery: whether a metric is back at its level before the incident.
 
-Detectors that learn get used to a level that lasts, and then say no more. That is no recovery.
+Detectors that learn get used to a lasting level and stop raising alerts. That is not a recovery.
 """
 
 from __future__ import annotations
@@ -11,38 +11,39 @@ from dataclasses import dataclass
 from klarm.incidents.trends import RecentRows
 from klarm.types import Worse
 
-# Where a metric is now: its median over the latest values.
+# The current level of a metric is the median of this many latest values.
 LEVEL_ROWS = 10
 # A metric that has fallen may have risen for a long time before. It is back when it is back at its
-# median over so many rows before the fall, which may be far above its median over all rows kept.
+# median over this many rows before the fall, which may be far above its median over all rows kept.
 _JUST_BEFORE_ROWS = 50
-_FAR = 3.0
-# That this rose may be worth an alarm, but nobody wants it back.
+# A value is far from normal if it is this many times as high or as low.
+_FAR_FACTOR = 3.0
+# A rise of this metric may be worth an alert, but nobody wants it to fall again.
 _BETTER_HIGH = "reward"
 
-Kind = tuple[str, Worse]  # a metric, and which of its values are the worse
+Kind = tuple[str, Worse]  # a metric, and which direction is worse
 
 
 @dataclass
 class Course:
-    """One kind of trouble within an incident: what its metric was before, and its worst value."""
+    """The course of one metric within an incident: its level before, and its worst value."""
 
     kind: Kind
     first: int  # the step of its first alert
     worst: float
-    by_level: bool  # whether it is over when the level is back, or as soon as it is quiet
+    by_level: bool  # whether it ends when the level is back, or as soon as it is quiet
     normal: float = math.nan
-    fell_from: float = math.nan  # what it must come back to: at least what was normal
-    # Where the incident that this one follows had settled: back there is not back.
+    fell_from: float = math.nan  # the level it must return to: at least the normal one
+    # Where the incident before this one settled: a return to that level is not a recovery.
     settled: float = math.nan
 
     def follow(self, earlier: Course, level: float) -> None:
-        """Go on from an incident that had settled: what is normal is what it was before that."""
+        """Continue the course of a settled incident, with the normal level from before it."""
         self.normal, self.fell_from = earlier.normal, earlier.fell_from
         self.settled = level if math.isnan(earlier.settled) else earlier.settled
 
     def measure_normal(self, recent: RecentRows) -> None:
-        """Note what was normal, looking back from the first alert."""
+        """Set the normal level from the rows before the first alert."""
         if math.isnan(self.normal):
             metric, worse = self.kind
             self.normal = self.fell_from = recent.level(metric, self.first - 1)
@@ -51,12 +52,12 @@ class Course:
                 self.fell_from = max(self.fell_from, just_before)
 
     def is_back(self, recent: RecentRows) -> bool:
-        """Tell whether the trouble is over, now that it is quiet."""
+        """Return whether the metric has recovered, given that there are no alerts."""
         metric, worse = self.kind
         if not self.by_level or (metric == _BETTER_HIGH and worse == "higher"):
             return True
         worst = self.worst
-        if not math.isfinite(worst):  # a NaN by itself is over when it is; was it bad besides?
+        if not math.isfinite(worst):  # a NaN has passed; were the finite values bad, too?
             worst = recent.furthest(metric, self.first, self.normal)
             worst = worst if _is_far(worst, self.normal) else math.nan
         now, before = self.level(recent), self.normal
@@ -65,14 +66,14 @@ class Course:
         return not any(stays_away(now, before, far) for far in (worst, self.settled))
 
     def level(self, recent: RecentRows) -> float:
-        """Return where the metric is now; NaN if that is not known."""
+        """Return the current level of the metric; NaN if unknown."""
         return recent.latest(self.kind[0], LEVEL_ROWS)
 
 
 def stays_away(now: float, normal: float, furthest: float) -> bool:
-    """Tell whether a metric is still nearer to its furthest than to what was normal.
+    """Return whether a metric is still closer to its furthest value than to its normal level.
 
-    In proportion, where that has a meaning.
+    Positive values are compared as ratios.
 
     >>> stays_away(5.0, 0.02, 50.0), stays_away(0.03, 0.02, 50.0), stays_away(-1.0, 0.5, -3.0)
     (True, False, False)
@@ -85,17 +86,17 @@ def stays_away(now: float, normal: float, furthest: float) -> bool:
 
 
 def is_worse(value: float, than: float, worse: Worse) -> bool:
-    """Compare two values; one that is not finite is worse than any that is, NaN worst of all."""
+    """Compare two values. One that is not finite is worse than any finite one; NaN is the worst."""
     if math.isfinite(value) and math.isfinite(than):
         return value > than if worse == "higher" else value < than
     return math.isfinite(than) or math.isnan(value)
 
 
 def is_times_worse(value: float, than: float, worse: Worse, factor: float) -> bool:
-    """Tell whether a value is worse by a factor.
+    """Return whether a value is worse by a factor.
 
-    Two negative values are compared by their size. Across 0 a factor has no meaning: whatever is
-    worse is worse by any factor.
+    Two negative values are compared by their absolute values. Across 0 a factor means nothing, so
+    any worse value counts.
 
     >>> is_times_worse(3.0, 2.0, "higher", 1.5), is_times_worse(0.1, 0.2, "lower", 1.5)
     (True, True)
@@ -116,10 +117,10 @@ def is_times_worse(value: float, than: float, worse: Worse, factor: float) -> bo
 
 
 def is_further(value: float, than: float, kind: Kind, factor: float, normal: float) -> bool:
-    """Tell whether a value is so many times as bad as another that people were notified of.
+    """Return whether a value is worse by a factor than another that people were notified of.
 
-    A fall, or a value across 0, is measured by the distance from what was normal: entropy that went
-    from 0.8 to 0.01 is not ten times worse at 0.001.
+    A fall, or a value across 0, is measured by its distance from normal: entropy that fell from 0.8
+    to 0.01 is not ten times worse at 0.001.
 
     >>> is_further(0.001, 0.01, ("entropy", "lower"), 10.0, normal=0.8)
     False
@@ -136,5 +137,5 @@ def is_further(value: float, than: float, kind: Kind, factor: float, normal: flo
 
 
 def _is_far(value: float, normal: float) -> bool:
-    """Tell whether a value is no mere noise or growth; of what is not positive nothing is known."""
-    return 0.0 < _FAR * normal <= value or 0.0 < _FAR * value <= normal
+    """Return whether a value is more than noise or growth; only known for positive values."""
+    return 0.0 < _FAR_FACTOR * normal <= value or 0.0 < _FAR_FACTOR * value <= normal

@@ -1,4 +1,4 @@
-"""The rules of incidents: when they open, get worse, settle and end. All of them are settings."""
+"""The rules of incidents, as settings: when they open, escalate, settle and end."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from klarm.settings import check_settings, setting
 
 @dataclass(kw_only=True)
 class IncidentRules:
-    """The numbers of docs/incidents.md, counted in rows of the signal.
+    """The settings of docs/incidents.md, counted in rows of the signal.
 
-    A row of a signal is a step at which one of its detectors had something to look at.
+    A row of a signal is a step at which one of its detectors had a value to judge.
     """
 
     confirm_steps: int = setting(

@@ -1,8 +1,8 @@
-"""The incidents of one signal: a state machine that is fed one row after the other.
+"""The incidents of one signal: a state machine that processes one row after the other.
 
-docs/incidents.md draws it. An alert makes an incident pending; confirmed it opens, once quiet it is
-resolved if its metric is back and has settled if it is not; a settled one recovers, is accepted, or
-is superseded by a new one.
+docs/incidents.md has a diagram. An alert makes an incident pending, and confirmation opens it. Once
+there are no more alerts, it is resolved if its metric has recovered, and settled if not. A settled
+incident recovers, is accepted, or is superseded by a new one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from klarm.detectors import Detector
 from klarm.incidents.allowances import Allowances
-from klarm.incidents.confirmation import Believed, Confirmation, is_graver
+from klarm.incidents.confirmation import Confirmation, Confirmed, is_more_severe
 from klarm.incidents.episode import Episode
 from klarm.incidents.evidence import Evidence
 from klarm.incidents.excuse import KL, PROBED, Excuse, kl_budgets
@@ -23,13 +23,13 @@ from klarm.incidents.rules import IncidentRules
 from klarm.incidents.trends import RecentRows
 from klarm.types import Alert, Blip, Event, Incident, Reason
 
-Identity = tuple[str, int, str]  # the id of an incident, its number, and the id that it follows
-# Gives it by the signal, the first step and that of the opening.
+Identity = tuple[str, int, str]  # id and number of an incident, and the id of the one it follows
+# Called with the signal, the first step and the step of the opening.
 Identify = Callable[[str, int, int], Identity]
 
 
 class SignalTracker:
-    """Follows one signal. Nobody else changes its incidents."""
+    """Follows one signal. Only this class changes its incidents."""
 
     def __init__(
         self,
@@ -59,20 +59,20 @@ class SignalTracker:
         """Forget everything."""
         self.episode: Episode | None = None  # open or settled
         self.pending: Episode | None = None
-        self._recovered: Episode | None = None  # and may reopen
-        self._closed: list[Episode] = []  # by people, and their metrics are not back yet
+        self._recovered: Episode | None = None  # recently, so it may reopen
+        self._closed: list[Episode] = []  # by people, before their metrics had recovered
         self._rows_since_recovery = 0
-        self._quiet = 0  # rows in a row
-        self._looked: set[str] = set()  # detectors that had something to look at in this row
-        self._alarmed = False  # in the row under way
-        self._allowed = False  # in it, something was said about what somebody allows
+        self._quiet = 0  # consecutive rows without an alert
+        self._looked: set[str] = set()  # detectors that had a value to judge in this row
+        self._alarmed = False  # whether the current row has an alert that counts
+        self._allowed = False  # whether it has an alert that was allowed or excused
         self._confirmation = Confirmation(self._confirm)
         self._allowances = Allowances(self._rules.relapse_factor, self._rules.resolve_after)
         self._excused = ExcusedAlerts()
 
     @property
     def busy(self) -> bool:
-        """Whether quiet rows must be counted."""
+        """Whether rows without an alert must be counted."""
         return bool(
             self.episode
             or self.pending
@@ -83,10 +83,10 @@ class SignalTracker:
         )
 
     def alarm(self, step: int, alerts: Sequence[Alert], *, same_batch: bool = False) -> list[Event]:
-        """Take in what was said at a step; return what it changes."""
-        said = [Measured.of(alert, self._detectors[alert.detector]) for alert in alerts]
-        counting = [one for one in said if not self._is_allowed(one, step)]
-        self._allowed = self._allowed or len(counting) < len(said)
+        """Add the alerts of a step; return the resulting events."""
+        measured = [Measured.of(alert, self._detectors[alert.detector]) for alert in alerts]
+        counting = [one for one in measured if not self._is_allowed(one, step)]
+        self._allowed = self._allowed or len(counting) < len(measured)
         if not counting:
             return []
         self._alarmed = True
@@ -101,30 +101,30 @@ class SignalTracker:
         pending = self.pending = self.pending or Episode.begin(self.name, counting[0])
         for one in counting:
             pending.add(one, self._recent)
-        believed = self._confirmation.believed(counting)
-        if believed is None:
+        confirmed = self._confirmation.confirmed(counting)
+        if confirmed is None:
             return []
         self.pending = None
         if episode is not None:
-            return self._relapse(episode, pending, step, counting, believed)
-        return self._open(pending, step, counting, believed)
+            return self._relapse(episode, pending, step, counting, confirmed)
+        return self._open(pending, step, counting, confirmed)
 
-    def _is_allowed(self, said: Measured, step: int) -> bool:
-        if self._allowances.allows(said):
+    def _is_allowed(self, measured: Measured, step: int) -> bool:
+        if self._allowances.allows(measured):
             return True
-        excused = self._evidence.excuses(said)
+        excused = self._evidence.excuses(measured)
         if excused:
-            self._excused.add(said.kind, step)
+            self._excused.add(measured.kind, step)
         return excused
 
     def look(self, values: Mapping[str, float]) -> None:
-        """Note who has something to look at in this row. Needed only while it is busy."""
+        """Note which detectors have a value to judge in this row. Only needed while it is busy."""
         for name, detector in self._detectors.items():
             if detector.looks_at(values):
                 self._looked.add(name)
 
     def end_row(self, step: int) -> list[Event | Blip]:
-        """End the row under way, if it was one of this signal; return what changes."""
+        """End the current row, if it is one of this signal; return the changes."""
         if not self._looked:
             return []
         looked, self._looked = self._looked, set()
@@ -147,7 +147,7 @@ class SignalTracker:
         return changes
 
     def close(self, step: int, by: str, *, accept: bool) -> list[Event]:
-        """Let a person end the incident; accepted, its level is normal from now on."""
+        """End the incident on request of a person. `accept` makes its level the new normal."""
         episode = self.episode
         if episode is None:
             return []
@@ -170,11 +170,11 @@ class SignalTracker:
         return [self._end(episode, step, "closed", by=by)]
 
     def forget_recovery(self) -> None:
-        """Reopen nothing that recovered before."""
+        """Do not reopen an incident that has recovered."""
         self._recovered = None
 
     def finish(self, step: int) -> list[Event]:
-        """Let the run end; an incident that is open ends with it, unresolved."""
+        """End the run. An open incident ends with it, unresolved."""
         episode = self.episode
         if episode is None:
             return []
@@ -182,7 +182,7 @@ class SignalTracker:
         return [episode.event("ended", step, "finished", self._recent)]
 
     def restate(self, step: int, reason: Reason) -> Event:
-        """Return the event that says where the incident is, for those who were told otherwise."""
+        """Return the event that corrects what people were last notified of."""
         episode = self.episode
         assert episode is not None
         if reason in ("confirmed", "rolled_back"):
@@ -206,7 +206,7 @@ class SignalTracker:
             self.pending = None
         episode = self.episode
         if episode is None or looked.isdisjoint(episode.incident.detectors):
-            return changes  # a row of another metric of the signal says nothing of this one
+            return changes  # this row was about another metric of the signal
         self._quiet += 1
         settled = episode.incident.state == "settled"
         if not settled and self._quiet < self._quiet_rows_needed(episode):
@@ -221,20 +221,20 @@ class SignalTracker:
         return changes
 
     def _open(
-        self, episode: Episode, step: int, alerts: Sequence[Measured], believed: Believed
+        self, episode: Episode, step: int, alerts: Sequence[Measured], confirmed: Confirmed
     ) -> list[Event]:
         earlier, self._recovered = self._recovered, None
         self._allowances.lift(episode.courses)
         if earlier is not None and earlier.kind == episode.kind:
-            return self._reopen(earlier, episode, step, believed)
-        return [self._opened(episode, step, alerts, believed)]
+            return self._reopen(earlier, episode, step, confirmed)
+        return [self._opened(episode, step, alerts, confirmed)]
 
     def _opened(
         self,
         episode: Episode,
         step: int,
         alerts: Sequence[Measured],
-        believed: Believed,
+        confirmed: Confirmed,
         follows: Episode | None = None,
     ) -> Event:
         incident = episode.incident
@@ -242,20 +242,20 @@ class SignalTracker:
         incident.id, incident.number, incident.follows = identity
         incident.state, incident.opened = "open", step
         incident.onset = self._excused.since(episode.courses)
-        incident.severity, incident.worst = believed.severity, believed.by.alert
+        incident.severity, incident.worst = confirmed.severity, confirmed.by.alert
         if follows is not None:
             incident.follows = follows.incident.id
             episode.supersede(follows, self._recent)
         for course in episode.courses.values():
             course.measure_normal(self._recent)
-        episode.told_kinds = {said.kind for said in alerts}
+        episode.notified_kinds = {measured.kind for measured in alerts}
         self.episode, self._quiet = episode, 0
-        return episode.event("opened", step, believed.reason, self._recent, rows=believed.rows)
+        return episode.event("opened", step, confirmed.reason, self._recent, rows=confirmed.rows)
 
     def _reopen(
-        self, episode: Episode, again: Episode, step: int, believed: Believed
+        self, episode: Episode, again: Episode, step: int, confirmed: Confirmed
     ) -> list[Event]:
-        """Go on with an incident that had recovered a short while ago."""
+        """Reopen an incident that has recovered recently."""
         incident = episode.incident
         far_worse = is_further(
             again.incident.peak,
@@ -270,11 +270,11 @@ class SignalTracker:
         self.episode, self._quiet = episode, 0
         rows = self._rows_since_recovery
         changes = [episode.event("reopened", step, "returned", self._recent, rows=rows)]
-        if is_graver(believed.severity, incident.severity):
-            incident.severity, incident.worst = believed.severity, believed.by.alert
+        if is_more_severe(confirmed.severity, incident.severity):
+            incident.severity, incident.worst = confirmed.severity, confirmed.by.alert
             changes.append(episode.event("escalated", step, "graver", self._recent))
         elif far_worse:
-            incident.worst = believed.by.alert
+            incident.worst = confirmed.by.alert
             changes.append(episode.event("escalated", step, "far_worse", self._recent))
         return changes
 
@@ -284,13 +284,13 @@ class SignalTracker:
         again: Episode,
         step: int,
         alerts: Sequence[Measured],
-        believed: Believed,
+        confirmed: Confirmed,
     ) -> list[Event]:
-        """Decide about a confirmed alert while settled: new trouble, or the same once more."""
-        kind = believed.by.kind
+        """Decide whether a confirmed alert while settled is a new problem or the same again."""
+        kind = confirmed.by.kind
         new = kind not in episode.courses
-        new = new or is_graver(believed.severity, episode.incident.severity)
-        if not new and believed.by.value is not None:
+        new = new or is_more_severe(confirmed.severity, episode.incident.severity)
+        if not new and confirmed.by.value is not None:
             worst, level = again.courses[kind].worst, episode.level(kind, self._recent)
             new = is_times_worse(worst, level, kind[1], self._rules.relapse_factor)
         if not new:
@@ -299,22 +299,22 @@ class SignalTracker:
             episode.incident.state, episode.incident.level = "open", None
             return [episode.event("reopened", step, "alert_while_settled", self._recent)]
         end = self._end(episode, step, "superseded")
-        return [end, self._opened(again, step, alerts, believed, follows=episode)]
+        return [end, self._opened(again, step, alerts, confirmed, follows=episode)]
 
     def _escalate(self, episode: Episode, step: int, alerts: Sequence[Measured]) -> list[Event]:
         incident, rules = episode.incident, self._rules
-        believed: Believed | None = None
-        if incident.severity != "critical":  # else nothing is graver
-            believed = self._confirmation.believed(alerts)
-        if believed is not None and is_graver(believed.severity, incident.severity):
-            episode.turn_to(believed.by)
-            episode.told_kinds.add(believed.by.kind)
-            incident.severity, incident.worst = believed.severity, believed.by.alert
-            news = believed.by if believed.by.kind != episode.kind else None
+        confirmed: Confirmed | None = None
+        if incident.severity != "critical":  # otherwise it cannot rise
+            confirmed = self._confirmation.confirmed(alerts)
+        if confirmed is not None and is_more_severe(confirmed.severity, incident.severity):
+            episode.turn_to(confirmed.by)
+            episode.notified_kinds.add(confirmed.by.kind)
+            incident.severity, incident.worst = confirmed.severity, confirmed.by.alert
+            news = confirmed.by if confirmed.by.kind != episode.kind else None
             return [episode.event("escalated", step, "graver", self._recent, news=news)]
         late = episode.rows_since_notified >= rules.escalate_later_after
         factor = rules.escalate_later_factor if late else rules.escalate_factor
-        is_known = math.isfinite(episode.finite_peak)  # a NaN after a NaN is no worse
+        is_known = math.isfinite(episode.finite_peak)  # a NaN after a NaN is not worse
         if (
             is_known
             and not episode.counts_steps
@@ -325,15 +325,15 @@ class SignalTracker:
             as_bad = [s.alert for s in alerts if s.alert.severity == incident.severity]
             incident.worst = as_bad[0] if as_bad else incident.worst
             return [episode.event("escalated", step, "far_worse", self._recent)]
-        for said in alerts:
-            # Several detectors of one explosion are one explosion, unless a long time has passed.
-            other = late and said.alert.detector not in episode.told_detectors
-            is_news = said.kind not in episode.told_kinds or other
-            is_news = is_news or not said.names <= episode.told_names
-            if is_news and self._confirmation.is_sure(said.alert):
-                incident.worst = said.alert
-                episode.told_kinds.add(said.kind)
-                return [episode.event("escalated", step, "new_kind", self._recent, news=said)]
+        for measured in alerts:
+            # Several detectors of one explosion are no news, unless a long time has passed.
+            other = late and measured.alert.detector not in episode.notified_detectors
+            is_news = measured.kind not in episode.notified_kinds or other
+            is_news = is_news or not measured.names <= episode.notified_names
+            if is_news and self._confirmation.is_sure(measured.alert):
+                incident.worst = measured.alert
+                episode.notified_kinds.add(measured.kind)
+                return [episode.event("escalated", step, "new_kind", self._recent, news=measured)]
         return []
 
     def _settle(self, episode: Episode, step: int) -> Event:

@@ -1,19 +1,19 @@
-"""Streaks: how many rows in a row something was said."""
+"""Streaks: the number of consecutive rows with an alert."""
 
 from __future__ import annotations
 
 from collections.abc import Set
 
-# Who said it, and what. Nobody in particular is "": that counts in every row.
+# A detector and a severity. The detector "" stands for the signal, which counts in every row.
 Key = tuple[str, str]
 
 
 class Streaks:
-    """Counts rows by key. Several dicts may make up a row, so a key counts once until it ends.
+    """Counts consecutive rows by key. A key counts once per row, which may come in several dicts.
 
     >>> streaks = Streaks()
-    >>> for said in (True, True, False):
-    ...     if said:
+    >>> for alerted in (True, True, False):
+    ...     if alerted:
     ...         streaks.add(("kl_budget", "critical"))
     ...     streaks.end_row({"kl_budget"})
     >>> streaks["kl_budget", "critical"]
@@ -28,7 +28,7 @@ class Streaks:
         return self._rows.get(key, 0)
 
     def add(self, *keys: Key) -> None:
-        """Note that something was said in this row."""
+        """Count these keys in the current row."""
         now, rows = self._now, self._rows
         for key in keys:
             if key not in now:
@@ -36,7 +36,7 @@ class Streaks:
                 rows[key] = rows.get(key, 0) + 1
 
     def keep(self, *keys: Key) -> None:
-        """Note that it was said again of what is known: that counts no further."""
+        """Keep the streaks of these keys without extending them: the values are not new."""
         for key in keys:
             if key in self._rows:
                 self._now.add(key)
@@ -44,7 +44,7 @@ class Streaks:
                 self.add(key)
 
     def end_row(self, looked: Set[str]) -> None:
-        """End the row: of those that could have spoken, who did not has no streak any more."""
+        """End the row, and the streaks of the detectors that had a value but raised no alert."""
         now = self._now
         for key in [key for key in self._rows if key not in now]:
             if not key[0] or key[0] in looked:

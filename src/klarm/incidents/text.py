@@ -1,6 +1,6 @@
-"""The one renderer of incidents: titles, lines and panels for whoever shows them.
+"""Renders incidents: titles, lines and panels for the terminal, messages and trackers.
 
-Every text comes from an event alone, so a live run, a replay, a message and the page say the same.
+Every text is made from an event alone, so a live run, a replay and the page say the same.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 COLOURS: dict[Severity, str] = {"warning": "yellow", "critical": "red"}
-# The end of a run names so many incidents; the journal has them all.
+# The summary at the end of a run lists this many incidents; the journal has all of them.
 _MAX_NAMED = 5
-# What W&B takes as the title of an alert.
+# The maximum length of the title of a W&B alert.
 _MAX_TITLE = 63
 _STATES: dict[EventKind, str] = {"reopened": "open again", "ended": "ended with the run"}
 
 
 def state(event: Event) -> str:
-    """Say in a word or two what became of an incident."""
+    """Return the state of an incident in a word or two."""
     if event.event != "resolved":
         return _STATES.get(event.event, event.event)
     if is_undone(event):
@@ -35,7 +35,7 @@ def state(event: Event) -> str:
 
 
 def title(event: Event) -> str:
-    """Return one line: on what, how bad, since when, what became of it, what it looks like.
+    """Return one line: the signal, the severity, since when, the state and the pattern.
 
     >>> title(Event("opened", 3, "kl", "critical", 153, 148, ["kl_runaway"], 0.8, "", "", ""))
     'kl critical since step 148 (opened)'
@@ -45,27 +45,27 @@ def title(event: Event) -> str:
     if event.event == "resolved":
         lasted = f"{event.severity} from step {event.started} to {event.step}"
         return f"{event.signal} {state(event)}, {lasted}"
-    looks = f", looks like {event.pattern}" if event.pattern else ""
+    pattern = f", pattern: {event.pattern}" if event.pattern else ""
     since = f"{event.severity} since step {event.started}"
-    return f"{event.signal} {since} ({state(event)}){looks}"
+    return f"{event.signal} {since} ({state(event)}){pattern}"
 
 
 def short_title(event: Event) -> str:
-    """Return a line within the 63 characters that a tracker's alert has for it."""
+    """Return a line of at most 63 characters for the alert of a tracker."""
     text = f"klarm: {event.severity} on {event.signal} ({state(event)}, incident {event.incident})"
     return text if len(text) <= _MAX_TITLE else text[: _MAX_TITLE - 1] + "…"
 
 
 def headline(event: Event) -> str:
-    """Return what to read first: the numbers while it is news, later what became of it."""
+    """Return the line to read first: the numbers of an alarm, otherwise why it changed."""
     return event.message if is_alarm(event) else why(event)
 
 
 def advice(event: Event, diagnosis: Event | None = None) -> list[str]:
-    """Return the one thing to do first, or nothing if nothing is left to do.
+    """Return the one thing to do first, or an empty list if nothing is left to do.
 
-    The playbook knows what else moved, so its remedy goes before the detector's recommendation.
-    `diagnosis` is the event that has the remedy, if this one does not.
+    The playbook knows what else moved, so its remedy takes precedence over the recommendation of
+    the detector. `diagnosis` is the event with the remedy, if this one has none.
     """
     if event.event == "resolved" and (event.recovered or event.reason in SENTENCES):
         return []
@@ -73,13 +73,28 @@ def advice(event: Event, diagnosis: Event | None = None) -> list[str]:
     return [text for text in (remedy, event.recommendation) if text][:1]
 
 
+def likely_cause(event: Event) -> str:
+    """Return the cause that the playbook suggests, with the name of its pattern; may be empty.
+
+    >>> likely_cause(Event("opened", 3, "kl", "critical", 153, 148, ["kl_runaway"], 0.8, "", "", "",
+    ...                    pattern="gradients first", cause="updates that are too large"))
+    'updates that are too large (gradients first)'
+    """
+    return f"{event.cause} ({event.pattern})" if event.pattern else ""
+
+
+def also_moved(event: Event) -> str:
+    """Return which other metrics moved; empty if none did, which 0.1 recorded as "nothing; …"."""
+    return "" if event.moved.startswith("nothing; ") else event.moved
+
+
 def is_alarm(event: Event) -> bool:
-    """Tell whether an event says that something is wrong, rather than what became of it."""
+    """Return whether an event reports a problem, rather than the further course of one."""
     return event.event in ("opened", "escalated")
 
 
 def event_text(event: Event) -> str:
-    """Return a change of an incident as lines: all there is to say when it opens, later less."""
+    """Return an event as lines: in full when an incident opens, later in short."""
     head = f"klarm INCIDENT {_place(event)}"
     if not is_alarm(event):
         return f"{head}. {why(event)}"
@@ -88,7 +103,7 @@ def event_text(event: Event) -> str:
 
 
 def event_panel(event: Event) -> RenderableType:
-    """Return an incident that opened or got worse as a rich panel."""
+    """Return an opened or escalated incident as a rich panel."""
     from rich.panel import Panel
     from rich.text import Text
 
@@ -104,14 +119,14 @@ def event_panel(event: Event) -> RenderableType:
 
 
 def event_paragraphs(event: Event) -> str:
-    """Return an incident that opened or got worse as the text of a tracker's alert."""
+    """Return an opened or escalated incident as the text of a tracker's alert."""
     (first, *rest), to_do, details = _parts(event)
     lines = [f"Step {event.step}: {first}", *rest, *(f"To do: {text}" for text in to_do)]
     return "\n".join([*lines, *details])
 
 
 def incidents_in_sum(incidents: Iterable[Incident]) -> str:
-    """Say in a few words which incidents a run had, in the order of their numbers."""
+    """Summarise the incidents of a run in one line, in the order of their numbers."""
     opened = [incident for incident in incidents if incident.opened is not None]
     opened.sort(key=lambda incident: incident.number)
     if not opened:
@@ -122,26 +137,26 @@ def incidents_in_sum(incidents: Iterable[Incident]) -> str:
 
 
 def _place(event: Event) -> str:
-    """Return number, signal, state, severity and step: the beginning of a line."""
+    """Return the beginning of a line: number, signal, state, severity and step."""
     what = f"{event.incident} on {event.signal}"
     if is_alarm(event):
         return f"{what} {state(event)}, {event.severity}, step {event.step}"
-    # How it was resolved is in the sentence that follows.
+    # The sentence that follows says how it was resolved.
     became = "resolved" if state(event).startswith(("resolved", "undone")) else state(event)
     return f"{what} {became} at step {event.step} ({event.severity} since step {event.started})"
 
 
 def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
-    """Return what happened and since when; what to do first; and the details."""
+    """Return three parts: what happened and since when, what to do first, and the details."""
     opens = event.event == "opened"
     happened = [event.message, f"Since step {event.started}. {why(event)}".rstrip()]
     if event.pattern and opens:
-        happened.append(f"Looks like {event.pattern}: {event.cause}.")
+        happened.append(f"Likely cause: {likely_cause(event)}.")
     details = (
         [f"Last checkpoint before the incident: {event.checkpoint}"] if event.checkpoint else []
     )
-    if event.moved and opens:
-        details.append(f"Also moved: {event.moved}.")
+    if opens and (moved := also_moved(event)):
+        details.append(f"Also moved: {moved}.")
     return happened, advice(event), details
 
 

@@ -1,6 +1,6 @@
-"""The tracker: the one owner of incidents. What alerts amount to, row after row, is decided here.
+"""The tracker: the only owner of incidents, which it opens, changes and ends row by row.
 
-Nothing is capped: every alert counts, and a critical one is never held back by a warning before it.
+No limit suppresses alerts, and an earlier warning never holds back a critical alert.
 """
 
 from __future__ import annotations
@@ -24,20 +24,22 @@ from klarm.journal import IncidentRecord, NewId, new_id
 from klarm.text import clean_line
 from klarm.types import SEVERITIES, Alert, Blip, Command, Event, Incident, Reason
 
-# What is kept in memory of incidents that are over; the journal has them all.
+# How many past incidents are kept in memory; the journal has all of them.
 _MAX_PAST = 1_000
-# What goes wrong within so many rows was wrong from the start.
+# A failure within this many rows was there from the start.
 _EARLY_ROWS = 30
+# The policy has broken down if the median of this many latest entropies differs from the first one
+# by this factor.
 _EARLY_MEDIAN, _ENTROPY_FACTOR = 3, 2.0
 
 Change = Event | Blip
-_Place = tuple[str, int, int]  # of an incident: signal, first step, step of opening
+_Place = tuple[str, int, int]  # signal, first step and step of the opening of an incident
 
 
 class Tracker:
-    """Follows every signal of a run and says what changed.
+    """Follows all signals of a run and returns what changed.
 
-    Fed with the same rows and commands it says the same, live and in a replay.
+    The same rows and commands give the same result, live and in a replay.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class Tracker:
         self._signal_of = {detector.name: detector.signal for detector in self._detectors}
         self._new_id = ids
         self._last_number = 0
-        # Ids and numbers in a journal that is gone through again, and what they follow.
+        # The identities of incidents in a journal whose rows are processed again.
         self._known: dict[_Place, Identity] = {}
         self.recent = RecentRows(name for detector in self._detectors for name in detector.watches)
         self.checkpoints = Checkpoints()
@@ -70,10 +72,10 @@ class Tracker:
         self.reset()
 
     def reset(self) -> None:
-        """Forget what happened, but not which numbers were given."""
+        """Forget everything except which numbers have been used."""
         self._past: deque[Episode] = deque(maxlen=_MAX_PAST)
-        self._step: int | None = None  # the step under way: several dicts may make up one
-        self._busy: list[SignalTracker] = []  # those whose quiet rows must be counted
+        self._step: int | None = None  # the current step, which may come in several dicts
+        self._busy: list[SignalTracker] = []  # those whose rows without an alert must be counted
         self.recent.clear()
         self._evidence.reset()
         for signal in self._signals.values():
@@ -81,20 +83,20 @@ class Tracker:
 
     @property
     def parts(self) -> dict[str, object]:
-        """The objects that hold what happened, by name: for a snapshot."""
+        """The objects that hold the state for a snapshot, by name."""
         signals = {f"signal {name}": signal for name, signal in self._signals.items()}
         own = {"tracker": self, "recent": self.recent, "evidence": self._evidence}
         return {**own, **signals, **{f"detector {d.name}": d for d in self._detectors}}
 
     @property
     def ends(self) -> dict[str, Event]:
-        """How incidents that are over ended, by id."""
+        """The last events of resolved incidents, by id."""
         over = [episode for episode in self._past if episode.incident.state == "resolved"]
         return {episode.incident.id: episode.end for episode in over if episode.end is not None}
 
     @contextmanager
     def keeping_what_stays(self) -> Iterator[None]:
-        """Have checkpoints, and which numbers were given, survive that a snapshot is restored."""
+        """Keep the checkpoints and the used numbers while a snapshot is restored."""
         last, saved = self._last_number, self.checkpoints.saved
         try:
             yield
@@ -104,7 +106,7 @@ class Tracker:
 
     @property
     def incidents(self) -> list[Incident]:
-        """Those that are over, then those that are not."""
+        """The resolved incidents, then the others."""
         current = [
             episode.incident
             for signal in tuple(self._signals.values())
@@ -115,14 +117,14 @@ class Tracker:
         return [*(incident for incident in past if incident.state == "resolved"), *current]
 
     def has_open(self, signal: str) -> bool:
-        """Tell whether an incident on a signal is open, and has not settled."""
+        """Return whether an incident on a signal is open and has not settled."""
         tracker = self._signals.get(signal)
         episode = None if tracker is None else tracker.episode
         return episode is not None and episode.incident.state == "open"
 
     @property
     def critical(self) -> list[Incident]:
-        """Those that are open and critical now."""
+        """The incidents that are open and critical."""
         return [i for i in self.incidents if i.is_open and i.severity == "critical"]
 
     def update(
@@ -133,11 +135,11 @@ class Tracker:
         *,
         same_batch: bool = False,
     ) -> list[Change]:
-        """Take in what was logged at a step and what the detectors said of it; return what changed.
+        """Add the values and alerts of a step; return what changed.
 
-        `same_batch` says that the step is of the same samples as the one before: what is said of
-        it again confirms nothing.
-        Whether a signal was quiet is known when the step is over, so it is told with the next.
+        `same_batch` says that the step has the same samples as the one before, so that its alerts
+        confirm nothing. Whether a signal was quiet is only known when the step has ended, so that
+        change is returned with the next step.
         """
         changes = self._end_step() if step != self._step else []
         self._step = step
@@ -147,8 +149,8 @@ class Tracker:
             by_signal: dict[str, list[Alert]] = {}
             for alert in alerts:
                 by_signal.setdefault(self._signal_of[alert.detector], []).append(alert)
-            for name, said in by_signal.items():
-                changes += self._signals[name].alarm(step, said, same_batch=same_batch)
+            for name, its_alerts in by_signal.items():
+                changes += self._signals[name].alarm(step, its_alerts, same_batch=same_batch)
             for name in by_signal:
                 if self._signals[name] not in self._busy:
                     self._busy = sorted([*self._busy, self._signals[name]], key=_name)
@@ -158,11 +160,11 @@ class Tracker:
         return [self._completed(change) for change in changes] if changes else changes
 
     def end_step(self) -> list[Change]:
-        """End the step under way; return what changed because nothing was said in it."""
+        """End the current step; return what changed because it had no alert."""
         return [self._completed(change) for change in self._end_step()]
 
     def apply(self, command: Command, step: int) -> list[Change]:
-        """Do what a person asked for; the incident may be over by now."""
+        """Apply the command of a person. The incident may have ended in the meantime."""
         signal = self._signal_with(command.incident)
         if signal is None or command.command not in ("close", "accept"):
             return []
@@ -181,26 +183,26 @@ class Tracker:
         return changes
 
     def finish(self) -> list[Change]:
-        """Let the run end; what is open ends with it, unresolved."""
+        """End the run. Open incidents end with it, unresolved."""
         changes = self.end_step()
         for signal in self._signals.values():
             changes += signal.finish(self._step or 0)
         return changes
 
-    def recall(self, told: Iterable[IncidentRecord]) -> None:
-        """Note which incidents a journal holds, before its rows are gone through again.
+    def recall(self, recorded: Iterable[IncidentRecord]) -> None:
+        """Note the incidents of a journal before its rows are processed again.
 
-        Those that a snapshot holds have another id if they were opened anew since.
+        An incident of a snapshot has a different id now if it was opened again since.
         """
         self._known = {}
         places: dict[str, _Place] = {}
-        for record in told:
+        for record in recorded:
             self._last_number = max(self._last_number, record.number)
             opened = record.opened
             place = (opened.signal, opened.started, opened.step)
             if opened.reason == "rolled_back":
-                # It opened at the step that training went back to; its rows are those of the one
-                # that it follows.
+                # It opened at the step that training went back to, but it has the rows of the
+                # incident that it follows.
                 place = places.get(opened.follows, place)
             places[record.id] = place
             if not record.was_rolled_back:
@@ -212,22 +214,22 @@ class Tracker:
                 incident.id, incident.number, incident.follows = self._known[place]
 
     def forget_recoveries(self) -> None:
-        """Reopen nothing that was over: what comes again after a rollback is new."""
+        """Do not reopen resolved incidents: after a rollback, the same problem is a new one."""
         for signal in self._signals.values():
             signal.forget_recovery()
 
     def reconcile(
         self,
         step: int,
-        told: Iterable[IncidentRecord],
+        recorded: Iterable[IncidentRecord],
         ends: Mapping[str, Event],
         *,
         undone: bool,
     ) -> list[Event]:
-        """Return what must be told after a rollback or a crash, so that what was told is true.
+        """Return the events that correct the recorded incidents after a rollback or a crash.
 
-        `ends` is how incidents ended when their rows were gone through again; `undone` says that
-        some rows no longer count.
+        `ends` has the ends of incidents from processing their rows again; `undone` says that some
+        rows no longer count.
         """
         self._known = {}
         if undone:
@@ -237,19 +239,19 @@ class Tracker:
             for signal in self._signals.values()
             if signal.episode is not None
         }
-        told = list(told)
+        recorded = list(recorded)
         if not undone:
-            self._adopt(current, told, ends)
+            self._adopt(current, recorded, ends)
         news: list[Event] = []
-        for record in told:
+        for record in recorded:
             signal = current.pop(record.id, None)
             if record.state == "resolved":
                 if signal is not None and record.reason != "rolled_back":
                     news += self._ended_too_early(signal, step, record, undone=undone)
             elif signal is not None:
-                news += self._state_told(signal, step, record, undone=undone)
+                news += self._corrected_state(signal, step, record, undone=undone)
             elif record.id in ends:
-                # After a rollback as of now: that it ended may have been told, and undone, before.
+                # After a rollback with the current step: an earlier end may have been undone.
                 end = ends[record.id]
                 news.append(replace(end, step=step) if undone else end)
             else:
@@ -260,7 +262,7 @@ class Tracker:
     def last_good_checkpoint(
         self, incident: Incident | Event, is_good: Callable[[str], bool] = lambda _: True
     ) -> Saved | None:
-        """Return step and path of the last checkpoint from before an incident."""
+        """Return step and path of the last good checkpoint before an incident."""
         first = incident.started if incident.onset is None else incident.onset
         return self.checkpoints.last_before(first, self._unsafe(), is_good)
 
@@ -278,7 +280,7 @@ class Tracker:
         return self._new_id(signal, started, opened), self._last_number, ""
 
     def _archive(self, episode: Episode) -> None:
-        kept = [other for other in self._past if other is not episode]  # it may have reopened
+        kept = [other for other in self._past if other is not episode]  # it may have been reopened
         self._past = deque([*kept, episode], maxlen=_MAX_PAST)
 
     def _opened_episodes(self) -> list[Episode]:
@@ -298,15 +300,15 @@ class Tracker:
     def _adopt(
         self,
         current: dict[str, SignalTracker],
-        told: Iterable[IncidentRecord],
+        recorded: Iterable[IncidentRecord],
         ends: Mapping[str, Event],
     ) -> None:
-        """Give an incident the id that people know it by, where its rows were not read as before.
+        """Give incidents the ids that people know, where they opened at another step this time.
 
-        A line may be damaged, or a setting may have changed: then it opens at another step.
+        That happens if a line is damaged or if a setting has changed.
         """
-        known = {record.id for record in told}
-        for record in told:
+        known = {record.id for record in recorded}
+        for record in recorded:
             if record.state == "resolved" or record.id in current or record.id in ends:
                 continue
             for id_, signal in tuple(current.items()):
@@ -319,10 +321,10 @@ class Tracker:
     def _ended_too_early(
         self, signal: SignalTracker, step: int, record: IncidentRecord, *, undone: bool
     ) -> list[Event]:
-        """Make true what people take for over, and is not."""
-        if not undone:  # klarm has changed its mind, or its rules: nobody is rung for that
+        """Return the events for an incident that was reported as resolved, but is open."""
+        if not undone:  # the settings or klarm itself changed: no reason to notify anybody
             return [signal.restate(step, "resumed")]
-        # Training went back to before its end. It opens anew: whoever closed it must hear of it.
+        # Training went back to before its end. It gets a new id, so that people are notified.
         assert signal.episode is not None
         incident = signal.episode.incident
         self._last_number += 1
@@ -331,7 +333,7 @@ class Tracker:
         incident.follows = record.id
         return [signal.restate(step, "rolled_back")]
 
-    def _state_told(
+    def _corrected_state(
         self, signal: SignalTracker, step: int, record: IncidentRecord, *, undone: bool
     ) -> list[Event]:
         assert signal.episode is not None
@@ -346,7 +348,7 @@ class Tracker:
         return []
 
     def _unsafe(self) -> list[Span]:
-        """Return from which step to which the run was broken: what was saved there is no good."""
+        """Return the spans of steps in which the run was broken, so that checkpoints are unsafe."""
         incidents = {i.id: i for i in self.incidents if i.opened is not None}
         followers = {i.follows: i for i in incidents.values() if i.follows}
         spans: list[Span] = []
@@ -357,7 +359,7 @@ class Tracker:
                 while last.reason == "superseded" and last.id in followers:
                     last = followers[last.id]
                 if last.reason == "accepted" and last.by:
-                    continue  # somebody has said that this is good
+                    continue  # a person accepted this level
                 end = last.back if last.reason == "closed" else last.ended
                 spans.append((first, end if last.state == "resolved" else None))
         return spans
@@ -366,7 +368,7 @@ class Tracker:
         return self._complete(change) if isinstance(change, Event) else change
 
     def _complete(self, event: Event) -> Event:
-        """Add to what opened or escalated what else moved, and where to go back to."""
+        """Add to an opened or escalated incident what else moved, and the last good checkpoint."""
         if event.event not in ("opened", "escalated"):
             return event
         episode = self._signals[event.signal].episode
@@ -394,19 +396,19 @@ class Tracker:
         )
 
     def _is_early(self, event: Event) -> bool:
-        """Tell whether the policy gave way when the run had just begun.
+        """Return whether the policy broke down when the run had just begun.
 
-        That all rewards of a group are equal may be the task's fault; then entropy has to show it.
+        Equal rewards in a group may be due to the task, so entropy must confirm it in that case.
         """
         if self.recent.rows_until(event.started) > _EARLY_ROWS:
             return False
         first, latest = self.recent.first_and_latest("entropy", _EARLY_MEDIAN)
-        gave_way = latest < first / _ENTROPY_FACTOR or latest > first * _ENTROPY_FACTOR
-        return event.signal != "advantage" or gave_way
+        broke_down = latest < first / _ENTROPY_FACTOR or latest > first * _ENTROPY_FACTOR
+        return event.signal != "advantage" or broke_down
 
 
 def _resolved(event: Event, step: int, reason: Reason) -> Event:
-    """Return the end of an incident that is not followed any more."""
+    """Return the end of an incident that is no longer followed."""
     return replace(
         event,
         event="resolved",

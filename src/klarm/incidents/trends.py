@@ -1,4 +1,4 @@
-"""What moved over the last steps, in which direction, how far and when."""
+"""Which metrics moved over the last steps: in which direction, how far and when."""
 
 from __future__ import annotations
 
@@ -13,31 +13,37 @@ from klarm.metrics import METRICS
 from klarm.stats import median
 from klarm.types import Worse
 
-# How many steps a diagnosis looks back.
+# The number of steps that a diagnosis looks back.
 LOOK_BACK = 100
-# How many are kept: some detectors find a fall long after it, and what was before is asked for too.
-_KEPT = 300
-_WIDE = 200  # names in a row
-# Of a metric that is logged at few steps, so many values from before those.
-_KEPT_OF_SPARSE = 100
-# The first part of them is what was normal; fewer values say nothing.
+# The number of rows that are kept. It is larger, because some detectors report a fall late, and the
+# level before it is needed, too.
+_MAX_ROWS = 300
+_MAX_NAMES = 200  # per row; of wider rows only the names that klarm may need are kept
+# The number of earlier values that are kept of a metric that is logged at few steps.
+_MAX_SPARSE = 100
+# This first share of the values is the normal range.
 _NORMAL_SHARE = 0.5
-_MIN_VALUES = 20
-_MIN_OF_A_LEVEL = 5
-# A value that was not finite is past when so many finite ones have come since.
-_HEALED = 20
-# A value has moved when the median of three is this many spreads and this share away from normal.
-_SPREADS = 4.0
-_SHARE = 0.25
-_AT_ONCE = 3
-# And twice as far if it has turned back since: noise goes far once in a while.
-_PASSED = 2.0
-# Reward is noisy and often climbs all the time: its rise is clear when more values show it.
+_MIN_VALUES = 20  # for a movement
+_MIN_LEVEL_VALUES = 5
+# A value that was not finite no longer matters after this many finite ones.
+_FINITE_AGAIN = 20
+# A metric has moved if the median of its last three values differs from normal by this many spreads
+# and by this share of the normal level.
+_MIN_SPREADS = 4.0
+_MIN_SHARE = 0.25
+_MEDIAN_OF = 3
+# A movement that has turned back must have gone this many times as far, because noise sometimes
+# goes far.
+_TURNED_FACTOR = 2.0
+# Reward is noisy and often climbs all the time, so more values must show its movement.
 _REWARD = "reward"
-_CLEARLY = 10
+_REWARD_MEDIAN_OF = 10
+# A reward whose latest median is this many spreads above normal is not called flat: in pure noise
+# that happens once in a hundred times.
+_RISEN_SPREADS = 1.0
 
-# A learning rate that is this many times the one before was raised, not scheduled.
-_RATE, _RAISED = "learning_rate", 3.0
+# A learning rate that is this many times the previous one was raised, not scheduled.
+_RATE, _RAISED_FACTOR = "learning_rate", 3.0
 
 _Row = tuple[int, Mapping[str, float]]
 
@@ -49,30 +55,33 @@ class Movement(NamedTuple):
 
     metric: str
     direction: Direction
-    step: int  # when it left what was normal; the last step if it did not
-    # What it is over what was normal, or was at its furthest; NaN if that is no measure.
+    step: int  # when it left its normal range; the last step if it did not
+    # The current or, if it has turned back, the furthest value over the normal level; NaN if that
+    # means nothing.
     factor: float
-    level: float = math.nan  # what it is now
-    # If it has turned back since: where it is now, and over what was normal.
+    level: float = math.nan  # its current level
+    # If it has turned back: its current direction, and its current value over the normal level.
     ended: Direction | None = None
     now: float = math.nan
-    # How far away from normal the median was of the values up to a step, step by step.
+    # The distance of the median from normal, step by step.
     path: tuple[tuple[int, float], ...] = ()
+    # Of a reward that counts as flat, because it is within its normal range: whether it has risen.
+    risen: bool = False
 
     @property
     def lately(self) -> Direction:
-        """Where it is now."""
+        """Its current direction."""
         return self.ended or self.direction
 
     def share_since(self, step: int) -> float:
-        """Return how much of its way it has come since a step; 1 if that is not known."""
+        """Return the share of its movement that came after a step; 1 if unknown."""
         before = [away for at, away in self.path if at < step]
         now = self.path[-1][1] if self.path else 0.0
         return 1.0 - before[-1] / now if before and now else 1.0
 
     def __str__(self) -> str:
         if self.direction == "flat":
-            return f"{self.metric} flat"
+            return f"{self.metric} {'up slowly' if self.risen else 'flat'}"
         if self.direction == "broken":
             return f"{self.metric} not finite at {self.step}"
         text = f"{self.metric} {_times(self.factor) or self.direction} from {self.step}"
@@ -80,37 +89,37 @@ class Movement(NamedTuple):
 
 
 class RecentRows:
-    """The last steps that were logged; of those with very many names, what klarm may ask for."""
+    """The rows of the last steps; of very wide rows only the names that klarm may need."""
 
     def __init__(self, watched: Iterable[str] = ()) -> None:
-        """Prepare to keep rows. `watched` are names that detectors read besides the metrics."""
+        """Create an empty history. `watched` are further names that detectors read."""
         self._asked_for = METRICS.keys() | set(watched)
-        self._rows: deque[_Row] = deque(maxlen=_KEPT)
-        # What rows held that had metrics which the one before does not: those are logged sparsely.
+        self._rows: deque[_Row] = deque(maxlen=_MAX_ROWS)
+        # Earlier values of metrics that are logged at few steps.
         self._sparse: dict[str, deque[tuple[int, float]]] = {}
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Take in what was new at a step: several dicts may make up one."""
+        """Add what was logged at a step, which may come in several dicts."""
         rows = self._rows
-        if len(values) > _WIDE:  # hundreds of them would fill the memory
+        if len(values) > _MAX_NAMES:  # hundreds of names would fill the memory
             values = {name: values[name] for name in self._asked_for if name in values}
         if rows and rows[-1][0] == step:
             rows[-1] = (step, {**rows[-1][1], **values})
         else:
-            if len(rows) == _KEPT and [*rows[0][1]] != [*rows[-1][1]]:
+            if len(rows) == _MAX_ROWS and [*rows[0][1]] != [*rows[-1][1]]:
                 self._keep_sparse(*rows[0], rows[-1][1])
             rows.append((step, values))
 
-    def level(self, metric: str, until: float = math.inf, steps: int = _KEPT) -> float:
-        """Return what a metric was over so many steps up to one; NaN if that is not known."""
+    def level(self, metric: str, until: float = math.inf, steps: int = _MAX_ROWS) -> float:
+        """Return the median of a metric over a number of steps up to one; NaN if unknown."""
         found = [value for step, value in self._series(metric) if step <= until][-steps:]
         finite = [value for value in found if math.isfinite(value)]
-        return median(finite) if len(finite) >= _MIN_OF_A_LEVEL else math.nan
+        return median(finite) if len(finite) >= _MIN_LEVEL_VALUES else math.nan
 
     def latest(self, metric: str, count: int, before: float = math.inf) -> float:
         """Return the median of the latest finite values of a metric; NaN if there are too few.
 
-        `before` leaves out a step whose dicts have not all come yet.
+        `before` excludes a step whose dicts have not all been logged yet.
         """
         found: list[float] = []
         for step, values in reversed(self._rows):
@@ -119,49 +128,52 @@ class RecentRows:
                 found.append(value)
                 if len(found) == count:
                     break
-        if len(found) < _MIN_OF_A_LEVEL:
+        if len(found) < _MIN_LEVEL_VALUES:
             found = [value for _, value in self._series(metric) if math.isfinite(value)][-count:]
-        return median(found) if len(found) >= _MIN_OF_A_LEVEL else math.nan
+        return median(found) if len(found) >= _MIN_LEVEL_VALUES else math.nan
 
     def worst(self, metric: str, worse: Worse, count: int) -> float:
         """Return the worst of the latest finite values of a metric; NaN if there is none."""
         found = [value for _, value in self._series(metric) if math.isfinite(value)]
         return (max if worse == "higher" else min)(found[-count:], default=math.nan)
 
-    def level_and_noise(self, metric: str, until: float, steps: int = _KEPT) -> tuple[float, float]:
-        """Return what a metric was up to a step, and how far it scattered about that."""
+    def level_and_noise(
+        self, metric: str, until: float, steps: int = _MAX_ROWS
+    ) -> tuple[float, float]:
+        """Return the level of a metric over a number of steps up to one, and its scatter."""
         level = self.level(metric, until, steps)
         found = [value for step, value in self._series(metric) if step <= until][-steps:]
         apart = [abs(value - level) for value in found if math.isfinite(value)]
         return level, 1.4826 * median(apart) if apart and math.isfinite(level) else math.nan
 
     def since(self, step: int) -> list[tuple[int, Mapping[str, float]]]:
-        """Return the rows from a step on, as far as they are kept."""
+        """Return the rows at and after a step that are still kept."""
         return [row for row in self._rows if row[0] >= step]
 
     def furthest(self, metric: str, since: int, normal: float) -> float:
-        """Return the finite value from a step on that is furthest from another; NaN if none is."""
+        """Return the finite value since a step that is furthest from normal; NaN if none."""
         found = [value for step, value in self._series(metric) if step >= since]
         finite = [value for value in found if math.isfinite(value)]
         return max(finite, key=lambda value: abs(value - normal), default=math.nan)
 
     def rows_until(self, step: int) -> float:
-        """Return how many rows there were up to a step; infinite if not all of them are kept."""
-        if len(self._rows) == _KEPT:
+        """Return the number of rows up to a step; infinite if some are no longer kept."""
+        if len(self._rows) == _MAX_ROWS:
             return math.inf
         return sum(at <= step for at, _ in self._rows)
 
     def first_and_latest(self, metric: str, count: int) -> tuple[float, float]:
-        """Return the first value that is kept, and the median of the latest."""
+        """Return the first value that is kept, and the median of the latest ones."""
         found = [value for _, value in self._series(metric) if math.isfinite(value)]
         if len(found) <= count:
             return math.nan, math.nan
         return found[0], median(found[-count:])
 
     def had(self, metric: str, step: int, value: float) -> bool:
-        """Tell whether a metric had this very value at a step, or since before it.
+        """Return whether a metric had exactly this value at a step.
 
-        What only repeats a value that is held is not kept, so the last one up to the step counts.
+        Repeated values that a log fills forward are not kept, so the last value up to the step
+        counts.
         """
         earlier = ((at, row[metric]) for at, row in reversed(self._rows) if metric in row)
         for at, known in chain(earlier, reversed(self._sparse.get(metric, ()))):
@@ -170,9 +182,9 @@ class RecentRows:
         return False
 
     def get_state(self) -> tuple[list[_Row], dict[str, list[tuple[int, float]]]]:
-        """Return them for a snapshot, which holds them as they are: there are hundreds.
+        """Return the rows for a snapshot, as plain data because there are hundreds.
 
-        What a detector may read is enough, as where rows are read from a journal.
+        They contain only what a detector may read, like rows that are read from a journal.
         """
         rows: list[_Row] = [
             (step, {name: row[name] for name in row if name in self._asked_for})
@@ -182,16 +194,16 @@ class RecentRows:
         return rows, {metric: list(kept) for metric, kept in sparse if metric in self._asked_for}
 
     def set_state(self, state: Sequence[Any]) -> None:
-        """Take up what a snapshot holds."""
+        """Restore the rows of a snapshot."""
         rows, sparse = state
-        self._rows = deque([(step, values) for step, values in rows], maxlen=_KEPT)
+        self._rows = deque([(step, values) for step, values in rows], maxlen=_MAX_ROWS)
         self._sparse = {
-            metric: deque([(step, value) for step, value in kept], maxlen=_KEPT_OF_SPARSE)
+            metric: deque([(step, value) for step, value in kept], maxlen=_MAX_SPARSE)
             for metric, kept in sparse.items()
         }
 
     def clear(self) -> None:
-        """Forget them, as after a rollback."""
+        """Forget all rows, for example after a rollback."""
         self._rows.clear()
         self._sparse.clear()
 
@@ -204,11 +216,11 @@ class RecentRows:
     ) -> None:
         for metric, value in values.items():
             if metric not in usual:
-                kept = self._sparse.setdefault(metric, deque(maxlen=_KEPT_OF_SPARSE))
+                kept = self._sparse.setdefault(metric, deque(maxlen=_MAX_SPARSE))
                 kept.append((step, value))
 
     def movements(self) -> list[Movement]:
-        """Return how every known metric moved: those that did in their order, then the others."""
+        """Return the movements of all known metrics: those that moved in order, then the others."""
         found = []
         rows = list(self._rows)[-LOOK_BACK:]
         for metric in METRICS:
@@ -220,30 +232,30 @@ class RecentRows:
 
 
 def summary(movements: Iterable[Movement]) -> str:
-    """Say in one line what moved in which order, and what did not.
+    """Return one line that says what moved in which order and what did not, or nothing if none did.
 
     >>> summary([Movement("grad_norm", "up", 612, 4.0), Movement("kl", "up", 618, 8.0),
     ...          Movement("reward", "flat", 630, 1.0)])
     'grad_norm ×4 from 612, then kl ×8 from 618; reward flat'
     """
     movements = list(movements)
-    moved = ", then ".join(str(m) for m in movements if m.direction != "flat")
-    still = ", ".join(m.metric for m in movements if m.direction == "flat")
-    return f"{moved or 'nothing'}; {still} flat" if still else moved
+    moved = ", then ".join(str(m) for m in movements if m.direction != "flat" or m.risen)
+    flat = ", ".join(m.metric for m in movements if m.direction == "flat" and not m.risen)
+    return f"{moved}; {flat} flat" if moved and flat else moved
 
 
 def _raised_rate(series: list[tuple[int, float]]) -> Movement | None:
-    """Return where a learning rate was last multiplied at a stroke; schedules do not do that.
+    """Return where the learning rate was last multiplied in one step, which no schedule does.
 
-    It has no noise, so a few values before are enough, and it may stand anywhere among them. From 0
-    a schedule sets out as well, but in small steps: what follows is many times the first of them.
+    A learning rate has no noise, so a few earlier values are enough. A schedule may also start from
+    0, but in small steps: later values are many times the first one.
     """
     highest_since = 0.0
-    for number in range(len(series) - 1, _MIN_OF_A_LEVEL - 1, -1):
+    for number in range(len(series) - 1, _MIN_LEVEL_VALUES - 1, -1):
         (_, before), (step, after) = series[number - 1], series[number]
-        if 0.0 < _RAISED * before <= after < math.inf:
+        if 0.0 < _RAISED_FACTOR * before <= after < math.inf:
             return Movement(_RATE, "up", step, after / before, level=series[-1][1])
-        if before == 0.0 < after < math.inf and highest_since < _RAISED * after:
+        if before == 0.0 < after < math.inf and highest_since < _RAISED_FACTOR * after:
             return Movement(_RATE, "up", step, math.inf, level=series[-1][1])
         highest_since = max(highest_since, after)
     return None
@@ -252,7 +264,7 @@ def _raised_rate(series: list[tuple[int, float]]) -> Movement | None:
 def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
     if metric == _RATE and (raised := _raised_rate(series)) is not None:
         return raised
-    if not all(math.isfinite(value) for _, value in series[-_HEALED:]):
+    if not all(math.isfinite(value) for _, value in series[-_FINITE_AGAIN:]):
         first_broken = next(step for step, value in series if not math.isfinite(value))
         return Movement(metric, "broken", first_broken, math.nan)
     series = [(step, value) for step, value in series if math.isfinite(value)]
@@ -262,44 +274,49 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
     split = int(len(values) * _NORMAL_SHARE)
     normal = median(values[:split])
     spread = 1.4826 * median(abs(value - normal) for value in values[:split])
-    least = max(_SPREADS * spread, _SHARE * abs(normal), 1e-12)
-    at_once = _CLEARLY if metric == _REWARD else _AT_ONCE
-    # How far away from normal it was, in the middle of so many values.
+    min_distance = max(_MIN_SPREADS * spread, _MIN_SHARE * abs(normal), 1e-12)
+    median_of = _REWARD_MEDIAN_OF if metric == _REWARD else _MEDIAN_OF
+    # The distance of the running median from normal.
     away = [
-        median(values[i : i + at_once]) - normal for i in range(split, len(values) - at_once + 1)
+        median(values[i : i + median_of]) - normal
+        for i in range(split, len(values) - median_of + 1)
     ]
     now = away[-1]
-    ended = _direction(now, least)
+    ended = _direction(now, min_distance)
     furthest = max(away, key=abs)
-    turned = abs(furthest) > _PASSED * least and _direction(furthest, least) != ended
+    turned = (
+        abs(furthest) > _TURNED_FACTOR * min_distance
+        and _direction(furthest, min_distance) != ended
+    )
     if not turned:
         furthest = now
-    direction = _direction(furthest, least)
+    direction = _direction(furthest, min_distance)
     if direction == "flat":
-        return Movement(metric, "flat", series[-1][0], math.nan, level=normal + now)
-    # It set out where it was last within a quarter of the way, and slow growth before is no part of
-    # it. A median is out when most are: the change came with the middle one.
+        risen = metric == _REWARD and now > _RISEN_SPREADS * spread
+        return Movement(metric, "flat", series[-1][0], math.nan, level=normal + now, risen=risen)
+    # The movement began where it last was within a quarter of the way; slow growth before that is
+    # not part of it. A running median moves when most of its values have: use the middle one.
     side = math.copysign(1.0, furthest)
-    near = max(least, abs(furthest) / 4.0)
+    near = max(min_distance, abs(furthest) / 4.0)
     first = away.index(furthest) if turned else len(away) - 1
     while first > 0 and side * away[first - 1] > near:
         first -= 1
-    # A level that noise drowns is nothing to measure by.
+    # A factor over a level that is smaller than its noise means nothing.
     unit = normal if abs(normal) > spread else math.nan
     return Movement(
         metric,
         direction,
-        series[split + first + at_once // 2][0],
+        series[split + first + median_of // 2][0],
         (normal + furthest) / unit,
         level=normal + now,
         ended=ended if turned else None,
         now=(normal + now) / unit,
-        path=tuple((series[split + i + at_once - 1][0], far) for i, far in enumerate(away)),
+        path=tuple((series[split + i + median_of - 1][0], far) for i, far in enumerate(away)),
     )
 
 
-def _direction(away: float, least: float) -> Direction:
-    return "flat" if abs(away) <= least else "up" if away > 0.0 else "down"
+def _direction(away: float, min_distance: float) -> Direction:
+    return "flat" if abs(away) <= min_distance else "up" if away > 0.0 else "down"
 
 
 def _times(value: float) -> str:

@@ -1,4 +1,4 @@
-"""Metrics: from the keys that any framework logs to canonical names and plain floats."""
+"""Metrics: translates the keys of any framework to canonical names and plain floats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which key of this run fills which metric."""
+"""The binding: which key of this run each metric is read from."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ from klarm.metrics.samples import STATISTICS, sample_statistics
 from klarm.metrics.user_keys import UserKey
 from klarm.text import clean_line
 
-# Metrics may come in dicts within dicts (RLlib's do); deeper than this is not a metric, and more
-# than this is not a step.
-_DEEPEST = 4
+# Metrics may be nested dicts, as those of RLlib are. Deeper ones and larger ones are not metrics.
+_MAX_DEPTH = 4
 _MAX_KEYS = 10_000
-# What is kept of names that are no metric of klarm's: a key that never comes again, such as one a
-# step, would fill the memory. Losses come first, since any of them may turn out NaN.
+# The number of other names that are kept: keys that are used only once, such as one per step, would
+# fill the memory. Losses are kept beyond that, because any of them may become NaN.
 _MAX_NAMES, _MAX_LOSSES = 10_000, 1_000
-_MAX_NAME = 500  # characters
-# A loss by any other name matters when it is not finite.
+_MAX_NAME_LENGTH = 500
+# The name under which any other loss is recorded when it is not finite.
 OTHER_LOSS = "other_loss"
 
 
 class Binding:
-    """Turns what a trainer logs into plain floats by canonical name.
+    """Translates what a trainer logs to plain floats by canonical name.
 
-    A metric is bound to the first key that brings it a number, and stays bound to it: two keys
-    with the same meaning in one framework are often different estimates, and must never take
-    turns. Keys that are not bound are kept under their own name.
+    A metric is bound to the first key that has a number for it, and stays bound to that key. Two
+    keys with the same meaning in one framework are often different estimates, so they must never
+    be mixed. Keys that are not bound are kept under their own name.
     """
 
     def __init__(
@@ -40,46 +39,47 @@ class Binding:
         of_journal: bool = False,
         own_metrics: Iterable[str] = (),
     ) -> None:
-        """Prepare to read. `own_metrics` are read under their own name: klarm has no other."""
+        """Create a binding. `own_metrics` are metrics of the user, read under their own name."""
         self.framework = framework
         self._own = frozenset(own_metrics)
         self.user_keys = dict(user_keys or {})  # by canonical name
         self.keys: dict[str, str] = {}  # canonical name -> the key it is read from
-        # The same as a journal has it that is being replayed, whose own keys are the names.
+        # The same, as recorded in a journal that is replayed, in which the keys are metric names.
         self.recorded: dict[str, Origin] = {}
         self.unreadable: dict[str, str] = {}  # canonical name -> why it cannot be read
         self.not_measured: dict[str, str] = {}  # canonical name -> why, and what to do
-        self.remarks: list[str] = []  # on what is left out, for the monitor to say
+        self.remarks: list[str] = []  # about what is left out; the monitor reports them
         self._remarked: set[str] = set()
         self._of_journal = of_journal
-        self._said = {_bare(said.key): name for name, said in self.user_keys.items() if said.key}
-        self._said_plainly = {key.lower(): name for key, name in self._said.items()}
+        # The user's keys without their prefix -> canonical name, as spelled and in lower case.
+        self._chosen = {_bare(user.key): name for name, user in self.user_keys.items() if user.key}
+        self._chosen_lower = {key.lower(): name for key, name in self._chosen.items()}
         self._names: dict[str, str] = {}  # key -> the name it is recorded under
-        self._bound: dict[str, Meaning] = {}  # canonical name -> what its key stands for
-        self._losses: list[str] = []  # names of losses that are no metric of klarm's
-        self._negated: list[str] = []  # canonical names whose key holds minus their value
+        self._bound: dict[str, Meaning] = {}  # canonical name -> the meaning of its key
+        self._losses: list[str] = []  # names of losses that are not metrics of klarm
+        self._negated: list[str] = []  # canonical names whose key has minus their value
 
     def read(self, metrics: Mapping[str, object]) -> dict[str, float]:
-        """Return what in `metrics` is a number, by name; learn the keys not met before."""
+        """Return the numbers in `metrics` by name, and bind new keys."""
         names = self._names
         values: dict[str, float]
-        try:  # nearly every row has keys that are known, and numbers
+        try:  # almost every row has known keys and numbers only
             values = {
                 names[key]: raw if type(raw) is float else _plain_number(key, raw)
                 for key, raw in metrics.items()
             }
-        except Exception:  # noqa: BLE001  # a new key; or a foreign object that fails in its own way
+        except Exception:  # noqa: BLE001  # a new key, or a foreign object that raises anything
             values = self._read_one_by_one(metrics)
         for name in self._negated:
             if name in values:
-                values[name] = 0.0 - values[name]  # which leaves 0 without a sign
+                values[name] = 0.0 - values[name]  # so that 0 has no sign
         for name in self._losses:
             if name in values and values[name] - values[name] != 0.0:
                 values[OTHER_LOSS] = values[name]
         return values
 
     def _read_one_by_one(self, metrics: Mapping[str, object]) -> dict[str, float]:
-        """Do the same for a row that holds something new or odd, which costs nothing but itself."""
+        """Read a row with new or unreadable entries; an unreadable one is left out."""
         values: dict[str, float] = {}
         new: dict[str, float] = {}
         for key, raw in self._items(metrics):
@@ -99,7 +99,7 @@ class Binding:
                     values[self._names[key]] = number
                 elif isinstance(key, str) and self._is_short(key):
                     new[key] = number
-            except Exception:  # noqa: BLE001  # a foreign object may fail in any way of its own
+            except Exception:  # noqa: BLE001  # a foreign object may raise anything
                 continue
         if new:
             self._learn(new)
@@ -108,20 +108,20 @@ class Binding:
         return values
 
     def kind(self, name: str) -> Kind | None:
-        """Return of which kind a bound metric is, as far as that is known."""
-        said = self.user_keys.get(name)
-        if said is not None and said.kind is not None:
-            return said.kind
+        """Return the kind of a bound metric; None if unknown."""
+        user = self.user_keys.get(name)
+        if user is not None and user.kind is not None:
+            return user.kind
         recorded = self.recorded.get(name)
-        return (recorded and recorded.kind) or self._told(name).kind
+        return (recorded and recorded.kind) or self._meaning_of(name).kind
 
     def when_zero(self, name: str) -> str:
-        """Return what to set when a bound metric is 0 because it is not measured."""
+        """Return what to set if a bound metric is 0 because it is not measured."""
         known = METRICS.get(name)
-        return self._told(name).when_zero or (known.when_zero if known else "")
+        return self._meaning_of(name).when_zero or (known.when_zero if known else "")
 
-    def _told(self, name: str) -> Meaning:
-        """Return what the key of a bound metric stands for: the trainer's key, in a journal too."""
+    def _meaning_of(self, name: str) -> Meaning:
+        """Return the meaning of the trainer's key of a bound metric, in a journal too."""
         if name in self.recorded:
             found = meaning(self.recorded[name].key, self.framework)
             if found is not None and found.metric == name:
@@ -134,30 +134,34 @@ class Binding:
         return clean_line(recorded.key if recorded else self.keys[name])
 
     def origins(self) -> dict[str, Origin]:
-        """Return where every metric that there was is read, by canonical name."""
+        """Return the origins of all bound metrics, by canonical name."""
         return {name: Origin(self.source(name), self.kind(name)) for name in self.keys}
 
     def names(self) -> list[str]:
-        """Return the names that anything was recorded under so far."""
+        """Return all names that have been used so far."""
         return list(dict.fromkeys(self._names.values()))
 
     def _meaning(self, key: str) -> Meaning | None:
-        """Return what a key stands for: in the user's word first, then by the tables."""
-        # A journal's names are ours, and its values as they should be, whatever logged them.
+        """Return the meaning of a key: as the user says, otherwise by the tables."""
+        # The names in a journal are canonical, and its values need no conversion.
         bare = _bare(key)
         ours = self._of_journal and key in METRICS
         known = Meaning(key, 0, key) if ours else meaning(key, self.framework)
         recorded = self.recorded.get(key) if ours else None
         own = _bare(recorded.key) if recorded else bare
-        said = self._said.get(own)
-        if said is not None:
-            return known if known and known.metric == said else Meaning(said, 0, bare)
+        metric = self._chosen.get(own)
+        if metric is not None:
+            return known if known and known.metric == metric else Meaning(metric, 0, bare)
         if known is None and bare in self._own:
             return Meaning(bare, 0, bare)
-        said = self._said_plainly.get(own.lower())
-        if said is not None:
-            return known if known and known.metric == said else Meaning(said, 1, bare)
-        if known is None or known.metric in self._said.values() or (self._of_journal and not ours):
+        metric = self._chosen_lower.get(own.lower())
+        if metric is not None:
+            return known if known and known.metric == metric else Meaning(metric, 1, bare)
+        if (
+            known is None
+            or known.metric in self._chosen.values()
+            or (self._of_journal and not ours)
+        ):
             return None
         return known
 
@@ -170,7 +174,7 @@ class Binding:
                 self._bound[name] = known
                 if known.negated:
                     self._negated.append(name)
-            # The same key with and without its prefix is one source, two keys are two.
+            # The same key with and without its prefix is one source.
             if self._bound[name].source == known.source:
                 self._names[key] = name
         for key in keys:
@@ -178,7 +182,7 @@ class Binding:
                 is_loss = "loss" in key.lower() and not self._of_journal
                 if not self._has_room(is_loss):
                     continue
-                # A canonical name that is not the source of its metric steps aside.
+                # A key that looks like a metric, but is not its source, gets another name.
                 own = f"other/{key}" if _bare(key) in METRICS else key
                 self._names[key] = name = clean_line(own)
                 if is_loss:
@@ -187,48 +191,48 @@ class Binding:
                     self._bound.setdefault(OTHER_LOSS, Meaning(OTHER_LOSS, 0, key))
 
     def _has_room(self, is_loss: bool) -> bool:
-        """Tell whether one more name is kept; remark on it if not."""
+        """Return whether one more name can be kept; add a remark if not."""
         if len(self._names) < _MAX_NAMES or (is_loss and len(self._losses) < _MAX_LOSSES):
             return True
         self._remark(
-            f"more than {_MAX_NAMES:,} different names were logged: further ones are not recorded. "
-            "What detectors read still is."
+            f"more than {_MAX_NAMES:,} different names were logged: further ones are not recorded, "
+            "except those that detectors read."
         )
         return False
 
     def _items(self, level: Mapping[str, object]) -> Sequence[tuple[object, object]]:
-        """Return what a mapping holds, as far as it can be read."""
+        """Return the items of a mapping, as far as they can be read."""
         if type(level) is dict:
-            return tuple(level.items())  # at once: another thread may be changing it
+            return tuple(level.items())  # a copy, because another thread may change it
         found: list[tuple[object, object]] = []
         try:
             found.extend(level.items())
-        except Exception as error:  # noqa: BLE001  # a foreign object may fail in its own way
+        except Exception as error:  # noqa: BLE001  # a foreign object may raise anything
             kind = clean_line(type(level).__name__, 80)
             self._remark(
-                f"a {kind} that was logged cannot be read to its end: {type(error).__name__}"
+                f"a {kind} that was logged cannot be read completely: {type(error).__name__}"
             )
         return found
 
     def _is_short(self, key: str) -> bool:
-        if len(key) > _MAX_NAME:
+        if len(key) > _MAX_NAME_LENGTH:
             self._remark(
-                f"a name of more than {_MAX_NAME} characters was logged: what it holds is not "
+                f"a name of more than {_MAX_NAME_LENGTH} characters was logged: its values are not "
                 f"recorded. It begins with {clean_line(key, 60)}"
             )
-        return len(key) <= _MAX_NAME
+        return len(key) <= _MAX_NAME_LENGTH
 
     def _flat(self, metrics: Mapping[str, object]) -> dict[str, object]:
-        """Return nested dicts as one, keys joined by a slash, and of samples their statistics."""
+        """Return nested dicts as one, with keys joined by a slash and statistics of samples."""
         flat: dict[str, object] = {}
         waiting: list[tuple[str, Mapping[str, object], int]] = [("", metrics, 1)]
         while waiting and len(flat) < _MAX_KEYS and len(waiting) < _MAX_KEYS:
             prefix, level, depth = waiting.pop()
             for key, value in self._items(level)[: None if depth == 1 else _MAX_KEYS]:
-                with contextlib.suppress(Exception):  # a foreign object may fail in any way
+                with contextlib.suppress(Exception):  # a foreign object may raise anything
                     path = f"{prefix}{key}" if prefix else key
                     if isinstance(value, Mapping):
-                        if depth < _DEEPEST:
+                        if depth < _MAX_DEPTH:
                             waiting.append((f"{path}/", value, depth + 1))
                     elif path in SAMPLES:
                         flat.update(self._of_samples(str(path), value))

@@ -1,6 +1,6 @@
-"""The metrics klarm knows: their names, what each means, and what the frameworks call them.
+"""The metrics that klarm knows: their names, their meaning and their keys in the frameworks.
 
-No other file spells a framework's key, but those in frameworks, which say what some of them mean.
+Only this file and those in `frameworks`, which define the meaning of some keys, contain keys.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from klarm.metrics.frameworks import PREFIX, TELLING_KEYS, Row, tables
+from klarm.metrics.frameworks import PREFIX, SPECIFIC_KEYS, Row, tables
 from klarm.metrics.kl_kind import Kind, Target
 
 
@@ -21,20 +21,20 @@ class Metric:
 
     name: str
     meaning: str
-    # What frameworks log it as; when a step has several of them, the first here is taken. A key is
-    # also known with `train/` before it; one that is clear only with it has it here. A star stands
-    # for a part that the user names.
+    # Its keys in the frameworks. If a step has several of them, the first one here is used. A key
+    # may also have the prefix `train/`; one that is only clear with the prefix has it here. A star
+    # stands for a part that the user names.
     keys: tuple[str, ...] = ()
-    # Why it may be missing, by framework, for a user whose detector waits for it; "" is for a run
-    # whose framework is not known.
+    # Why it may be missing, by framework, for users whose detector needs it; "" is for a run of an
+    # unknown framework.
     when_missing: Mapping[str, str] = field(default_factory=dict)
-    # What it must not be taken for: other metrics that users call by the same word.
+    # Other metrics with which it must not be confused, because users call them by the same word.
     unlike: tuple[str, ...] = ()
-    # What to set when it has been exactly 0 from the start, where that means it is not measured.
+    # What to set if it has been exactly 0 from the start, because it is not measured then.
     when_zero: str = ""
-    # Of a KL: what it is measured against.
+    # The distribution with which a KL compares the policy.
     target: Target | None = None
-    # Whether klarm measures it itself when asked to: that it is not logged is nothing to mend.
+    # Whether the probe of klarm measures it: then nothing is wrong if it is not logged.
     by_probe: bool = False
 
 
@@ -102,7 +102,7 @@ METRICS: dict[str, Metric] = {
         ),
         Metric(
             "top_token_changed",
-            "share of the probe's positions whose likeliest token is no longer that of the start",
+            "share of the probe's positions whose most likely token has changed since the start",
             by_probe=True,
         ),
         Metric(
@@ -260,36 +260,37 @@ METRICS: dict[str, Metric] = {
     )
 }
 
-# Keys that bring the rewards of a step's single samples. `klarm.samples` makes statistics of them,
-# whose keys are above: the last of each metric, so that what the trainer says itself goes first.
+# Keys with the rewards of the single samples of a step. `samples.py` computes statistics of them.
+# The keys of these statistics are the last of each metric above, so that the trainer's own values
+# take precedence.
 SAMPLES = frozenset(
     prefix + key for key in ("rewards", "env/reward_dist") for prefix in ("", PREFIX)
 )
 
-# Three quantities that share a word, and nothing else.
+# Three different quantities that are all called KL.
 KLS = ("kl", "kl_old", "kl_rollout")
 
-# What the probe measures, in the order in which it does.
+# The metrics of the probe, in their order.
 PROBE = ("kl_probe", "entropy_probe", "top_token_changed")
 
-# key -> (canonical name, rank): lower ranks go first when a step has several keys of one metric.
+# key -> (canonical name, rank): if a step has several keys of one metric, the lowest rank is used.
 _RANKS: dict[str, tuple[str, int]] = {
     key: (metric.name, rank)
     for metric in METRICS.values()
     for rank, key in enumerate((metric.name, *metric.keys))
 }
-_LAST = 1000  # the rank of keys that have none
-_OTHER_CASE = 10 * _LAST  # and behind those, keys that are not spelt as they should be
-# The module that RLlib trains unless it is told of others.
+_LAST = 1000  # the rank of keys without one
+_OTHER_CASE = 10 * _LAST  # added for keys in another letter case
+# The default module of RLlib.
 _FIRST_MODULE = "default_policy"
 
 
 class Meaning(NamedTuple):
-    """What a framework's key stands for."""
+    """The meaning of a framework's key."""
 
     metric: str
-    rank: int  # how good a source of the metric it is: the lowest is taken
-    source: str  # the same for keys that differ in their prefix only
+    rank: int  # the lowest of several keys of a metric is used
+    source: str  # the same for keys that differ only in their prefix
     kind: Kind | None = None
     negated: bool = False
     when_zero: str = ""
@@ -300,9 +301,9 @@ _NOT_NUMBERS = (bool, bytes, bytearray)
 
 
 def meaning(key: str, framework: str = "") -> Meaning | None:
-    """Return what a key stands for in a framework, or by its name; None if that is unknown.
+    """Return the meaning of a key in a framework, or by its name alone; None if unknown.
 
-    A key that is known in lower case only goes behind those that are known as they are spelt.
+    A key in another letter case is also found, but ranks after keys that are spelled exactly.
 
     >>> meaning("train/approx_kl").metric
     'kl_old'
@@ -314,7 +315,7 @@ def meaning(key: str, framework: str = "") -> Meaning | None:
     found = _exact_meaning(key, framework)
     if found is None and not key.islower():
         found = _exact_meaning(key.lower(), framework)
-        if found is not None:  # another key than the one that is spelt as it should be
+        if found is not None:  # not the same source as the exact spelling
             rank = found.rank + _OTHER_CASE
             found = found._replace(rank=rank, source=_without_prefix(key))
     return found
@@ -328,7 +329,7 @@ def _exact_meaning(key: str, framework: str) -> Meaning | None:
             if spelling in table:
                 return _meaning(spelling, bare, table[spelling])
     for spelling in spellings:
-        row = TELLING_KEYS.get(spelling)
+        row = SPECIFIC_KEYS.get(spelling)
         if row is None and spelling in _RANKS:
             row = Row(_RANKS[spelling][0])
         if row is not None:
@@ -352,16 +353,16 @@ def _without_prefix(key: str) -> str:
 
 
 def _starred(key: str) -> str:
-    """Return a key of three parts with a star for the one in the middle."""
+    """Return a key of three parts with a star in place of the middle one."""
     parts = key.split("/")
     return f"{parts[0]}/*/{parts[2]}" if len(parts) == 3 else key
 
 
 def to_number(value: object) -> float | None:
-    """Return what a trainer logged as a float; None for what is not one number.
+    """Return what a trainer logged as a float; None if it is not a single number.
 
-    Numbers of Python, numpy and torch, tensors and arrays with one element and numeric text are
-    taken. Booleans, None, words, lists and longer arrays are not.
+    Accepts numbers of Python, numpy and torch, tensors and arrays with one element, and numeric
+    text, but no booleans, None, words, lists and longer arrays.
 
     >>> to_number("0.25"), to_number("inf"), to_number("n/a"), to_number(True)
     (0.25, inf, None, None)
@@ -372,11 +373,11 @@ def to_number(value: object) -> float | None:
         if isinstance(value, _NOT_NUMBERS):
             return None
         if not isinstance(value, _PLAIN) and hasattr(value, "item"):
-            value = value.item()  # numpy and torch; fails for more than one element
+            value = value.item()  # numpy and torch; raises an error for more than one element
             if isinstance(value, bool):
                 return None
         if isinstance(value, int) and abs(value) > sys.float_info.max:
             return math.inf if value > 0 else -math.inf
         return float(value)  # type: ignore[arg-type]
-    except Exception:  # noqa: BLE001  # a foreign object may fail in any way of its own
+    except Exception:  # noqa: BLE001  # a foreign object may raise anything
         return None

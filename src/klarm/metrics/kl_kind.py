@@ -1,4 +1,4 @@
-"""The kinds of KL: one word for quantities whose thresholds do not hold for each other."""
+"""The kinds of KL: different quantities with one name, which need different thresholds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Target = Literal["reference", "old", "rollout"]
 Estimator = Literal["k1", "k2", "k3", "exact", "unknown"]
 Per = Literal["token", "action", "sequence"]
 
-CLAMP_NATS = 10.0  # what every framework that clamps has chosen
+CLAMP_NATS = 10.0  # the same in every framework that clamps
 
 _SUM = "_sum"
 _TARGETS = {"reference": "reference", "old": "old policy", "rollout": "rollout policy"}
@@ -18,7 +18,7 @@ _PER = {"token": "per token", "action": "per action", "sequence": "summed over t
 
 
 class Kind(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a KL is measured against, and how.
+    """What a KL is compared with, and how it is estimated.
 
     With d the difference of the log-probabilities, k1 is d, k2 is d²/2 and k3 is exp(-d) - 1 + d.
 
@@ -29,12 +29,12 @@ class Kind(msgspec.Struct, frozen=True, omit_defaults=True):
     target: Target
     estimator: Estimator = "unknown"
     per: Per = "token"
-    # Whether each token's is held within ±CLAMP_NATS, which its mean then cannot leave either.
+    # Whether the value of each token is clamped within ±CLAMP_NATS, which limits the mean, too.
     clamped: bool = False
 
     @property
     def signed(self) -> bool:
-        """Whether it is below zero at times, as k1 is."""
+        """Whether it can be negative, like k1."""
         return self.estimator == "k1"
 
     def __str__(self) -> str:
@@ -49,14 +49,14 @@ class Kind(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Origin(NamedTuple):
-    """Which of the trainer's keys a metric is read from, and of which kind it is, if known."""
+    """The trainer's key that a metric is read from, and its kind, if known."""
 
     key: str
     kind: Kind | None = None
 
 
 def parse_kind(text: str) -> Kind | None:
-    """Return the kind that a user's word stands for: target, estimator, perhaps `_sum`.
+    """Return the kind that a user has named: target, estimator and optionally `_sum`.
 
     >>> parse_kind("reference_k1_sum")
     Kind(target='reference', estimator='k1', per='sequence', clamped=False)
@@ -69,10 +69,10 @@ def parse_kind(text: str) -> Kind | None:
 
 
 def spell_kind(kind: Kind) -> str:
-    """Return the word of klarm.yaml for a kind."""
+    """Return the name of a kind in klarm.yaml."""
     return f"{kind.target}_{kind.estimator}{_SUM if kind.per == 'sequence' else ''}"
 
 
 def kinds_of(target: Target) -> list[str]:
-    """Return every word there is for a kind of KL to this target."""
+    """Return the names of all kinds of KL to this target."""
     return [f"{target}_{how}{end}" for end in ("", _SUM) for how in get_args(Estimator)]

@@ -1,4 +1,4 @@
-"""The rewards of a step's single samples, reduced to the few numbers that detectors read."""
+"""Reduces the rewards of single samples to the few numbers that detectors read."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Any
 from klarm.metrics.catalogue import to_number
 from klarm.stats.dip import dip, dip_p_value
 
-# What `sample_statistics` returns, at most.
+# The names that `sample_statistics` may return.
 STATISTICS = ("mean", "std", "dip_p")
 
-# However many there are, a step stays cheap. Of more, evenly spaced ones are taken: all that are
-# read, those of them that are sorted, and those of the sorted that are tested.
+# Limits that keep a step cheap. Of more samples, evenly spaced ones are used: of all samples for
+# reading, of those for sorting, and of the sorted ones for the dip test.
 _MAX_READ = 4_096
 _MAX_SORTED = 512
 _MAX_TESTED = 128
-# Fewer are a grade, not a scale: right or wrong is always two groups.
+# Fewer distinct rewards are grades, which always form groups, such as right and wrong.
 _MIN_DISTINCT = 10
-# Beyond this, products overflow in the dip test.
-_LARGEST = 1e300
+# Products of larger values overflow in the dip test.
+_MAX_SIZE = 1e300
 
 
 def sample_statistics(samples: object) -> dict[str, float] | None:
-    """Return mean, standard deviation and the dip test's p; None if this is no list of numbers.
+    """Return mean, standard deviation and dip test p-value; None if this is not a list of numbers.
 
-    Lists, tuples and arrays or tensors of one dimension are taken. A None in them is a sample
-    without a reward and left out; a NaN or an infinity makes the mean and the deviation so. The dip
-    test looks at finite values, and is left out if fewer than ten of them differ.
+    Accepts lists, tuples, and arrays or tensors with one dimension. A None is a sample without a
+    reward and is left out. With NaN or infinity, mean and deviation are not finite either. The dip
+    test uses finite values only, and needs ten distinct ones.
 
     >>> sample_statistics([1, 2.0, None, 3])
     {'mean': 2.0, 'std': 1.0}
@@ -39,7 +39,7 @@ def sample_statistics(samples: object) -> dict[str, float] | None:
     """
     try:
         values = _numbers(samples)
-    except Exception:  # noqa: BLE001  # a foreign object may fail in any way of its own
+    except Exception:  # noqa: BLE001  # a foreign object may raise anything
         return None
     if values is None:
         return None
@@ -67,7 +67,7 @@ def _numbers(samples: object) -> list[float] | None:
     if not isinstance(read, list | tuple):
         return None
     if all(issubclass(kind, Real) for kind in set(map(type, read))):
-        with suppress(OverflowError):  # a whole number beyond all floats
+        with suppress(OverflowError):  # an integer larger than any float
             return list(map(float, read))
     values = []
     for raw in read:
@@ -84,13 +84,13 @@ def _stride(samples: Sized) -> int:
 
 
 def _dip_p(values: list[float]) -> float | None:
-    finite = [value for value in values if abs(value) < _LARGEST]  # and no NaN
+    finite = [value for value in values if abs(value) < _MAX_SIZE]  # excludes NaN
     tested = _spaced(sorted(_spaced(finite, _MAX_SORTED)), _MAX_TESTED)
     if len(set(tested)) < _MIN_DISTINCT:
         return None
     return dip_p_value(dip(tested), len(tested))
 
 
-def _spaced(values: list[float], most: int) -> list[float]:
+def _spaced(values: list[float], limit: int) -> list[float]:
     count = len(values)
-    return values if count <= most else [values[i * count // most] for i in range(most)]
+    return values if count <= limit else [values[i * count // limit] for i in range(limit)]

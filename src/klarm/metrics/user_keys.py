@@ -1,4 +1,4 @@
-"""The keys that users say themselves: `metrics` in klarm.yaml."""
+"""The keys that users configure: `metrics` in klarm.yaml."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from klarm.metrics.kl_kind import Kind, kinds_of, parse_kind, spell_kind
 from klarm.settings import ConfigError, as_given, did_you_mean
 
 SECTION = "metrics"
-# Not a metric, and read from a column all the same.
+# Not a metric, but read from a column, too.
 STEP = "step"
 _FIELDS = ("key", "kind")
 
 
 class UserKey(NamedTuple):
-    """Where a metric is to be read, in the user's word, which beats every table."""
+    """The key of a metric as the user configured it, which takes precedence over all tables."""
 
-    key: str = ""  # empty: wherever klarm finds it
+    key: str = ""  # empty: klarm finds it
     kind: Kind | None = None
 
     def as_dict(self) -> dict[str, str]:
-        """Return it as klarm.yaml would hold it."""
-        spelt = {"key": self.key, "kind": spell_kind(self.kind) if self.kind else ""}
-        return {name: value for name, value in spelt.items() if value}
+        """Return it as in klarm.yaml."""
+        fields = {"key": self.key, "kind": spell_kind(self.kind) if self.kind else ""}
+        return {name: value for name, value in fields.items() if value}
 
 
 def read_user_key(metric: str, value: object) -> UserKey:
-    """Check what a user says of a metric: a key, or `{key: …, kind: …}`."""
+    """Read what a user configured for a metric: a key, or `{key: …, kind: …}`."""
     place = f"{SECTION}.{metric}"
     if metric not in METRICS and metric != STEP:
         known = [STEP, *METRICS]
@@ -55,14 +55,14 @@ def read_user_key(metric: str, value: object) -> UserKey:
 
 
 def check_user_keys(keys: Mapping[str, UserKey]) -> None:
-    """Refuse one key for two metrics."""
+    """Raise an error if two metrics have the same key."""
     metrics: dict[str, str] = {}
-    for metric, said in keys.items():
-        other = metrics.setdefault(said.key, metric) if said.key else metric
+    for metric, user in keys.items():
+        other = metrics.setdefault(user.key, metric) if user.key else metric
         if other != metric:
             raise ConfigError(
-                f"{SECTION}.{other} and {SECTION}.{metric} are both read from {said.key!r}; "
-                "one key is one metric"
+                f"{SECTION}.{other} and {SECTION}.{metric} are both read from {user.key!r}; "
+                "give each metric its own key"
             )
 
 
@@ -70,7 +70,7 @@ def _read_kind(metric: str, text: str) -> Kind:
     place, target = f"{SECTION}.{metric}.kind", METRICS[metric].target if metric != STEP else None
     if target is None:
         having = ", ".join(name for name, known in METRICS.items() if known.target)
-        raise ConfigError(f"{place} cannot be: only {having} have a kind, got {text!r}")
+        raise ConfigError(f"{place} is not allowed: only {having} have a kind, got {text!r}")
     allowed = kinds_of(target)
     kind = parse_kind(text)
     if kind is None:
@@ -80,7 +80,7 @@ def _read_kind(metric: str, text: str) -> Kind:
         right = next(name for name, known in METRICS.items() if known.target == kind.target)
         raise ConfigError(
             f"{place} is {text!r}, {METRICS[right].meaning}, but {metric} is "
-            f"{METRICS[metric].meaning}: say {SECTION}.{right}, or a kind that begins with "
+            f"{METRICS[metric].meaning}: use {SECTION}.{right}, or a kind that begins with "
             f"{target}_"
         )
     return kind

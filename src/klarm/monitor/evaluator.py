@@ -91,7 +91,7 @@ class Evaluator:
     def rebuild(
         self,
         history: Iterable[History],
-        told: Sequence[IncidentRecord],
+        recorded: Sequence[IncidentRecord],
         step: int,
         *,
         undone: bool = True,
@@ -99,14 +99,14 @@ class Evaluator:
     ) -> list[Event]:
         """Roll back to just before a step; return events that correct what was reported earlier.
 
-        `told` are the incidents as reported so far. `undone` says whether rows at or after the
+        `recorded` are the incidents in the journal. `undone` says whether rows at or after the
         step are rolled back. `restored` says that a snapshot was restored, and that the history
         begins after it.
         """
         tracker = self.tracker
         if not restored:
             self._reset()
-        tracker.recall(told)
+        tracker.recall(recorded)
         running = self._running
         self._set_running(self._active)  # earlier rows may have metrics that were not logged since
         ends = tracker.ends  # the last events of incidents that the snapshot has as resolved
@@ -125,7 +125,7 @@ class Evaluator:
             _note_ends(changes, ends)
         self._set_running(running)
         _note_ends(tracker.end_step(), ends)  # the last step is complete as well
-        return tracker.reconcile(step, told, ends, undone=undone)
+        return tracker.reconcile(step, recorded, ends, undone=undone)
 
     @property
     def active(self) -> list[str]:

@@ -35,7 +35,7 @@ class FirstAlerts:
         self._last_row: dict[str, int] = {}  # the step of the latest: dicts may make up one
 
     def pick(self, step: int, values: Mapping[str, float], alerts: Sequence[Alert]) -> list[Alert]:
-        """Return which alerts of a step are the first of an episode and not told of otherwise."""
+        """Return which alerts of a step are the first of an episode and not reported otherwise."""
         if not alerts and not self._quiet:
             return []
         spoke: dict[str, Alert] = {}  # the first of each signal

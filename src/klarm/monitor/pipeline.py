@@ -285,7 +285,7 @@ class Pipeline(ReportsFailures):
         logged = None if snapshot is None else snapshot.logged
         history = self.timeline.following(before.rows, logged)
         changes = self._evaluator.rebuild(
-            history, before.told, step, undone=before.undone, restored=snapshot is not None
+            history, before.recorded, step, undone=before.undone, restored=snapshot is not None
         )
         self.timeline.go_on_at(step)
         self._first_alerts.reset()

@@ -32,7 +32,7 @@ class Before(NamedTuple):
     """What remains of a run when it continues at a step."""
 
     rows: Iterable[History]  # can be read only once
-    told: Sequence[IncidentRecord]  # the incidents as recorded in the journal
+    recorded: Sequence[IncidentRecord]  # the incidents as recorded in the journal
     undone: bool  # whether rows are rolled back
     how: str  # what happens, in words
     snapshot: Snapshot | None  # the snapshot that was restored; the rows begin after it
@@ -152,7 +152,7 @@ class Past:
         else:
             self._is_in_order = False
             return None
-        told = [] if known is None else list(known.incidents.values())
+        incidents = [] if known is None else list(known.incidents.values())
         undone = (
             f"steps {step} to {last} are rolled back" if last is not None and last >= step else ""
         )
@@ -160,7 +160,7 @@ class Past:
             how = f"starts over: {undone}; a new run needs a new name"
         else:
             how = f"continues at step {step}{'; ' if undone else ''}{undone}"
-        return Before(rows, told, bool(undone), how, snapshot)
+        return Before(rows, incidents, bool(undone), how, snapshot)
 
     def _restored(self, step: int, evaluator: Evaluator, since: int = 0) -> Snapshot | None:
         """Restore the evaluator from the newest snapshot before a step; None if none fits."""

@@ -30,7 +30,7 @@ def alerts_in_sum(counts: Mapping[str, int], folder: Path | None) -> str:
 def notebook_table(run: str, steps: int, state: str, incidents: Sequence[Incident]) -> str:
     """Return a run and its incidents as an HTML table."""
     rows = [("steps", f"{steps} in this process"), ("state", state)]
-    for incident in incidents:
+    for incident in sorted(incidents, key=lambda incident: incident.number):
         if incident.opened is not None:
             until = "now" if incident.ended is None else str(incident.ended)
             what = f"{incident.signal} {incident.severity}"

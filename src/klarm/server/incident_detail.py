@@ -8,7 +8,7 @@ from collections import Counter
 import msgspec
 
 from klarm.delivery import Delivered, deliveries
-from klarm.incidents import advice, is_alarm
+from klarm.incidents import advice, also_moved, is_alarm
 from klarm.journal import Checkpoint, IncidentRecord
 from klarm.metrics import METRICS
 from klarm.server.arithmetic import Arithmetic, arithmetic_of, arithmetic_of_others
@@ -143,7 +143,7 @@ def _moved(run: RunView, incident: IncidentRecord, event: Event) -> Moved:
     return Moved(
         event.event,
         event.step,
-        event.moved,
+        also_moved(event),
         list(names),
         max(first, begin - _LOOK_BACK),
         end if last is None else max(first, min(end, last)),

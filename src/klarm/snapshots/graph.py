@@ -247,6 +247,9 @@ class Restore:
             fields = {n: self._value(node) for n, node in zip(names, nodes, strict=True)}
             self._met[place] = kind(**fields)
             return self._met[place]
+        declared, others = _declared(kind)
+        if not set(declared) <= set(names) <= {*declared, *others}:
+            raise UnfitError(f"{kind.__qualname__} has other attributes")
         made = existing
         if type(existing) is not kind or id(existing) in self._filled:
             made = kind.__new__(kind)

@@ -33,13 +33,13 @@ export function finite(value: Value | null | undefined): number | null {
   return typeof value === "number" && Number.isFinite(value) ? value : null;
 }
 
-/** How many times something is what it was: "28 times its level before"; empty where that says nothing. */
+/** How many times something is what it was: "28 times its earlier level"; empty where that says nothing. */
 export function timesBefore(now: Value | null, before: Value | null): string {
   const a = finite(now);
   const b = finite(before);
   if (a === null || b === null || a <= 0 || b <= 0) return "";
   const factor = a / b;
-  if (factor >= 1.05) return `${factor < 10 ? number(factor, 2) : count(Math.round(factor))} times its level before`;
-  if (factor < 0.95) return `${number(factor * 100, 2)} % of its level before`;
+  if (factor >= 1.05) return `${factor < 10 ? number(factor, 2) : count(Math.round(factor))} times its earlier level`;
+  if (factor < 0.95) return `${number(factor * 100, 2)} % of its earlier level`;
   return "";
 }

@@ -1,4 +1,4 @@
-"""What a key means in one framework, where its name alone does not tell: a file each.
+"""The meaning of keys that differ between frameworks, with one file per framework.
 
 A new framework is one file and one line here.
 """
@@ -22,11 +22,11 @@ from klarm.metrics.frameworks.trl import TRL
 from klarm.metrics.frameworks.unsloth import UNSLOTH
 from klarm.metrics.frameworks.verl import VERL
 
-# Hugging Face trackers, OpenRLHF, SB3 and slime put this before what the trainer logged: the
-# number is the same with it and without.
+# Hugging Face trackers, OpenRLHF, SB3 and slime add this prefix to the keys of the trainer. The
+# value is the same with and without it.
 PREFIX = "train/"
 
-# An unknown estimator is one the user chooses in the framework's configuration.
+# The estimator is unknown where users choose it in the configuration of the framework.
 CATALOGUE: tuple[Framework, ...] = (
     TRL,
     UNSLOTH,
@@ -43,8 +43,8 @@ CATALOGUE: tuple[Framework, ...] = (
     RLLIB,
 )
 
-# By framework, or by one of its trainers after a slash; what a trainer's table lacks is its
-# framework's.
+# By framework, or by framework and trainer with a slash. Keys that are not in the table of a
+# trainer are looked up in that of its framework.
 FRAMEWORKS: dict[str, Mapping[str, Row]] = {
     name: table
     for framework in CATALOGUE
@@ -56,8 +56,8 @@ FRAMEWORKS: dict[str, Mapping[str, Row]] = {
 
 _ROWS = [(key, row) for table in FRAMEWORKS.values() for key, row in table.items()]
 _GENERIC = {key for key, row in _ROWS if row.generic}
-# The other keys say by themselves which framework logs them.
-TELLING_KEYS: dict[str, Row] = {key: row for key, row in _ROWS if key not in _GENERIC}
+# All other keys are specific to one framework.
+SPECIFIC_KEYS: dict[str, Row] = {key: row for key, row in _ROWS if key not in _GENERIC}
 
 _OTHER_NAMES = {other: known.name for known in CATALOGUE for other in known.other_names}
 
@@ -65,7 +65,7 @@ __all__ = [
     "CATALOGUE",
     "FRAMEWORKS",
     "PREFIX",
-    "TELLING_KEYS",
+    "SPECIFIC_KEYS",
     "Framework",
     "Row",
     "frameworks_with",
@@ -74,7 +74,7 @@ __all__ = [
 
 
 def tables(framework: str) -> Iterator[Mapping[str, Row]]:
-    """Yield what is known of a framework's keys: of its trainer's first, if one is named.
+    """Yield the tables of keys of a framework, first that of its trainer if one is named.
 
     >>> [table["kl"].metric for table in tables("trl/AsyncGRPOTrainer")]
     ['kl_old', 'kl']
@@ -90,7 +90,7 @@ def tables(framework: str) -> Iterator[Mapping[str, Row]]:
 
 
 def frameworks_with(key: str, metric: str) -> list[str]:
-    """Return the frameworks in which a key that is clear nowhere else is this metric.
+    """Return the frameworks in which a generic key means this metric.
 
     >>> frameworks_with("train/entropy_loss", "entropy")
     ['openrlhf', 'slime', 'sb3']

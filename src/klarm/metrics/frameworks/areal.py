@@ -5,7 +5,7 @@ from __future__ import annotations
 from klarm.metrics.frameworks.row import Framework, Row
 from klarm.metrics.kl_kind import Kind
 
-# `ppo_actor/kl_rewards` is no KL but minus a KL times its weight, and is taken for none.
+# `ppo_actor/kl_rewards` is not used, because it is minus the KL times its weight.
 AREAL = Framework(
     "areal",
     keys={

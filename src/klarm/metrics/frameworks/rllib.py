@@ -1,4 +1,4 @@
-"""RLlib: the exact KL to the policy before the update, if it is asked for."""
+"""RLlib: the exact KL to the policy before the update, if it is enabled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a framework is to klarm: the keys it logs, and what each means."""
+"""The description of a framework: the keys that it logs, and their meaning."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ class Row:
     kind: Kind | None = None
     # Whether the framework logs minus the metric.
     negated: bool = False
-    # What to set when it has been exactly 0 from the start, for it is not measured then.
+    # What to set if it has been exactly 0 from the start, because it is not measured then.
     when_zero: str = ""
-    # Whether anybody may give that name to a number: then it means this in this framework only.
+    # Whether other frameworks may use this key with another meaning.
     generic: bool = False
 
 
 @dataclass(frozen=True)
 class Framework:
-    """One framework. Its keys are listed where the name alone does not tell what they mean."""
+    """One framework, with the keys whose meaning is not clear from their name."""
 
     name: str
     keys: Mapping[str, Row] = field(default_factory=dict)
-    # Where one of its trainers means something else by a key. By the trainer's name in lower case,
-    # without `Trainer` or `Config` at its end.
+    # The keys that have another meaning in one of its trainers, by the name of the trainer in lower
+    # case, without `Trainer` or `Config` at its end.
     trainers: Mapping[str, Mapping[str, Row]] = field(default_factory=dict)
     other_names: tuple[str, ...] = ()

@@ -164,9 +164,7 @@ function Diagnosis({ incident }: { incident: IncidentDetail }) {
       {first && !checkpoint && <p class="muted">klarm knows of no good checkpoint from before this incident.</p>}
       {diagnosis?.pattern && (
         <p>
-          <strong>Looks like {diagnosis.pattern}</strong>
-          {diagnosis.cause && `: ${diagnosis.cause}`}
-          {/[.!?]$/.test(diagnosis.cause) ? "" : "."}
+          <strong>Likely cause:</strong> {diagnosis.cause} ({diagnosis.pattern}).
         </p>
       )}
     </Section>
