@@ -42,6 +42,8 @@ from klarm.types import Alert, Command, Event
 
 _News = TypeVar("_News")
 
+_MAX_REPEATED = 20  # calls for one step that add no metric; some scripts log every micro-batch
+
 
 class Pipeline(ReportsFailures):
     """Processes the rows of one run, one at a time: the monitor calls it under its lock.
@@ -85,6 +87,7 @@ class Pipeline(ReportsFailures):
         self._report: BindingReport | None = BindingReport(detectors, binding, console.say)
         self._bindings = 0  # how many of the binding's keys the detectors know of
         self._snapshot_rows = self._until_snapshot = snapshot_rows
+        self._repeated_step, self._repeated = -1, 0  # calls that added nothing to a step
         self._since = ""  # qualifies the number of steps if an earlier process logged some, too
         if earlier is not None:
             self.tracker.checkpoints.recall(earlier.checkpoints)
@@ -136,6 +139,8 @@ class Pipeline(ReportsFailures):
         if len(self.binding.keys) != self._bindings:
             self.bind()
         new = self.timeline.new_at(at, values) if row is None else values
+        if not new and values:
+            self._note_repeated_step(at)
         alerts: list[Alert] = []
         changes: Sequence[Change] = ()
         try:
@@ -219,6 +224,17 @@ class Pipeline(ReportsFailures):
             f"run {self.run} ends after {counted(steps, 'step')}{self._since}: "
             f"{nothing or incidents_and_where(self.tracker.incidents, self.folder)}"
         )
+
+    def _note_repeated_step(self, step: int) -> None:
+        """Say so if a step is logged again and again: only its first values are judged."""
+        self._repeated = self._repeated + 1 if step == self._repeated_step else 1
+        self._repeated_step = step
+        if self._repeated == _MAX_REPEATED:
+            self._say_once(
+                f"step {step} was logged {_MAX_REPEATED + 1} times; only its first values are "
+                "watched. Does the step that the script passes to klarm advance?",
+                about="a step that does not advance",
+            )
 
     def _late_again(self, step: int, values: Mapping[str, float], late: int) -> LateRow:
         """Return a late row of a journal, in a replay."""
