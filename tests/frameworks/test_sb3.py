@@ -9,7 +9,7 @@ import gymnasium as gym
 import pytest
 import torch
 from loopback import Server
-from stable_baselines3 import A2C, DQN, PPO
+from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import CallbackList
 from stable_baselines3.common.env_util import make_vec_env
@@ -213,6 +213,21 @@ def test_a2c_is_watched_in_a_list_of_callbacks() -> None:
     model.learn(500, callback=CallbackList([KlarmCallback("a2c")]))
     assert len(steps("a2c")) == model._n_updates == 100
     assert all("kl_old" not in row and row["entropy"] > 0 for row in metrics("a2c"))
+    last, logged = metrics("a2c")[-1], model.logger.name_to_value
+    assert "loss" not in last  # A2C logs its parts, not their sum
+    assert last["actor_loss"] == pytest.approx(logged["train/policy_loss"])
+    assert last["critic_loss"] == pytest.approx(logged["train/value_loss"])
+    assert "explained_variance" in last
+
+
+@pytest.mark.parametrize("kind", [SAC, TD3])
+def test_actor_and_critic_are_watched_apart(kind: type[SAC | TD3]) -> None:
+    """They log no loss that is the sum of both."""
+    model = kind("MlpPolicy", "Pendulum-v1", learning_starts=50, seed=0, device="cpu")
+    model.learn(120, callback=KlarmCallback("apart"))
+    rows = metrics("apart")
+    assert all("critic_loss" in row and "loss" not in row for row in rows)
+    assert sum("actor_loss" in row for row in rows) >= len(rows) // 2  # TD3's is every other
 
 
 def test_off_policy_learning_is_watched_from_its_first_update(

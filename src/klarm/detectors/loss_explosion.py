@@ -21,7 +21,8 @@ class LossExplosionDetector(LazyScoreDetector):
     """Warns when the last five losses are all above `factor` times the largest of those before.
 
     Critical above ten times that. By size, for a policy's loss has either sign, and only above
-    `least_loss`: many a policy's loss is 0 but for rounding. The loss of a critic counts alike.
+    `least_loss`: many a policy's loss is 0 but for rounding. The losses of
+    actor and critic count alike.
 
     >>> detector = LossExplosionDetector()
     >>> losses = [0.3, -0.2, 0.4] * 5 + [40.0] * 5
@@ -32,7 +33,8 @@ class LossExplosionDetector(LazyScoreDetector):
 
     name: ClassVar[str] = "loss_explosion"
     signal: ClassVar[str] = "loss"
-    watches: ClassVar[tuple[str, ...]] = ("loss", "critic_loss")
+    state_version: ClassVar[int] = 2
+    watches: ClassVar[tuple[str, ...]] = ("loss", "actor_loss", "critic_loss")
     reads: ClassVar[tuple[str, ...]] = watches
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
@@ -111,7 +113,7 @@ class LossExplosionDetector(LazyScoreDetector):
                 f"the largest of the {len(sizes) - _LASTING} before ({severity} above {limit:g} "
                 "times)."
             ),
-            metrics={"loss": sizes[-1], "score": score, "threshold": limit},
+            metrics={name: sizes[-1], "score": score, "threshold": limit},
             recommendation=self.recommendations[severity],
             decisive=True,
         )

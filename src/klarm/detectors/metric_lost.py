@@ -18,11 +18,12 @@ from klarm.types import Alert, Severity
 # share, are often the same for long in a healthy run.
 _NEVER_CONSTANT = ("kl", "entropy", "reward", "loss", "grad_norm")
 # Rewards that no longer differ have no p, and other losses are named only when they are broken:
-# that these are gone is no failure of logging.
+# that these are gone is no failure of logging. No detector reads the explained variance.
 # The probe spaces itself by what it costs, and says so when it stops.
 _KNOWN = {name for name, metric in METRICS.items() if not metric.by_probe} - {
     "reward_dip_p",
     "other_loss",
+    "explained_variance",
 }
 # Logs round, and a policy loss is near 0 by nature: standing at 0 says nothing of it.
 _ZERO_IS_NORMAL = "loss"

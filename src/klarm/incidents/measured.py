@@ -23,13 +23,17 @@ class Measured(NamedTuple):
     @classmethod
     def of(cls, alert: Alert, detector: Detector) -> Measured:
         """Return an alert of a detector, measured."""
-        value = alert.metrics.get(detector.measures)
+        # One that watches several metrics alike names the one it speaks of.
+        metric = detector.measures
+        if metric not in alert.metrics:
+            metric = next((name for name in detector.reads if name in alert.metrics), metric)
+        value = alert.metrics.get(metric)
         number = None if value is None or isinstance(value, str) else float(value)
         names: frozenset[str] = frozenset()
         if detector.watches_all:
             listed = [said for said in alert.metrics.values() if isinstance(said, str)]
             names = frozenset(name for said in listed for name in said.split(", ") if name)
-        return cls(alert, detector, (detector.measures, alert.worse), number, names)
+        return cls(alert, detector, (metric, alert.worse), number, names)
 
     @property
     def is_finite(self) -> bool:

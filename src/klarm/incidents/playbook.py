@@ -24,6 +24,7 @@ FAR = 0.5
 _WITH = 0.25
 _REWARD = "reward"
 _KL, _PROBED = "kl", PROBE[0]
+_LOSS, _PARTS = "loss", ("actor_loss", "critic_loss")
 
 
 class Circumstances(NamedTuple):
@@ -267,7 +268,7 @@ def diagnose(
     movements = list(movements)
     budgets = {_KL: budget, _PROBED: probe_budget}
     far = any(abs(m.level) > FAR * budgets.get(m.metric, inf) for m in movements)
-    at, movements = at._replace(far=far), _with_one_kl(movements)
+    at, movements = at._replace(far=far), _with_whole_loss(_with_one_kl(movements))
     explaining = (pattern for pattern in PATTERNS if signal in pattern.explains)
     return next((pattern for pattern in explaining if pattern.fits(movements, at)), None)
 
@@ -278,6 +279,16 @@ def _with_one_kl(movements: Iterable[Movement]) -> list[Movement]:
     trainers, probes = found.get(_KL), found.get(_PROBED)
     if probes is not None and (trainers is None or trainers.direction == "flat"):
         found[_KL] = probes._replace(metric=_KL)
+    return list(found.values())
+
+
+def _with_whole_loss(movements: Iterable[Movement]) -> list[Movement]:
+    """Let a part of the loss that is not finite stand for the whole, where that is not logged."""
+    found = {movement.metric: movement for movement in movements}
+    parts = [found[part] for part in _PARTS if part in found]
+    broken = next((part for part in parts if part.direction == "broken"), None)
+    if broken is not None and _LOSS not in found:
+        found[_LOSS] = broken._replace(metric=_LOSS)
     return list(found.values())
 
 

@@ -379,6 +379,8 @@ class Tracker:
     def _diagnosed(self, event: Event, incident: Incident) -> Event:
         went: Direction = "up" if event.worse == "higher" else "down"
         own = {d.measures: went for d in self._detectors if d.name in event.detectors}
+        if event.metric:
+            own[event.metric] = went
         movements = self.recent.movements()
         left = [m.step for m in movements if m.metric in own and m.direction in (went, "broken")]
         known = [] if incident.onset is None else [incident.onset]

@@ -36,6 +36,9 @@ _PASSED = 2.0
 _REWARD = "reward"
 _CLEARLY = 10
 
+# Returns that are all alike have no variance to explain: then it is NaN, and nothing is broken.
+_MAY_BE_UNDEFINED = "explained_variance"
+
 # A learning rate that is this many times the one before was raised, not scheduled.
 _RATE, _RAISED = "learning_rate", 3.0
 
@@ -252,6 +255,8 @@ def _raised_rate(series: list[tuple[int, float]]) -> Movement | None:
 def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
     if metric == _RATE and (raised := _raised_rate(series)) is not None:
         return raised
+    if metric == _MAY_BE_UNDEFINED:
+        series = [(step, value) for step, value in series if math.isfinite(value)]
     if not all(math.isfinite(value) for _, value in series[-_HEALED:]):
         first_broken = next(step for step, value in series if not math.isfinite(value))
         return Movement(metric, "broken", first_broken, math.nan)

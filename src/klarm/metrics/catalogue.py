@@ -164,9 +164,12 @@ METRICS: dict[str, Metric] = {
                 "policy_gradient_loss",
                 "ppo_actor/update/actor_loss/avg",
                 "learners/*/total_loss",
-                "learners/*/policy_loss",
-                "actor_loss",
             ),
+        ),
+        Metric(
+            "actor_loss",
+            "loss of the policy alone, where that of the critic is minimised with it or beside it",
+            keys=("learners/*/policy_loss",),
         ),
         Metric(
             "critic_loss",
@@ -179,6 +182,11 @@ METRICS: dict[str, Metric] = {
                 "learners/*/vf_loss",
                 "learners/*/qf_loss",
             ),
+        ),
+        Metric(
+            "explained_variance",
+            "share of the variance of returns that the value function explains: 1 at best",
+            keys=("critic/vf_explained_var", "learners/*/vf_explained_var"),
         ),
         Metric(
             "other_loss",
