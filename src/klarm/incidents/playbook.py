@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from klarm.incidents.trends import Direction, Movement, summary
-from klarm.metrics import PROBE
+from klarm.metrics import PROBE, Advice
 from klarm.types import Event
 
 # Beyond this share of its budget KL is far: no longer small change.
@@ -300,12 +300,14 @@ def diagnosed(
     *,
     probe_budget: float = inf,
     early: bool = False,
+    advice: Advice = Advice(),  # noqa: B008  # it cannot be changed
 ) -> Event:
     """Return an event that also says what else moved, and what that looks like.
 
     `own` are the metrics that were alarmed about, and which way they went. Where these steps do not
     show it the alert has looked further back, or closer: it is believed. Where they show nothing at
-    all, there is nothing to explain it by, unless the run has just begun (`early`).
+    all, there is nothing to explain it by, unless the run has just begun (`early`). `advice` has
+    the framework's own words for some patterns.
     """
     seen, believed = [], []
     for movement in movements:
@@ -322,10 +324,14 @@ def diagnosed(
     pattern = diagnose(
         [*seen, *believed], event.signal, at, budget=budget, probe_budget=probe_budget
     )
-    return msgspec.structs.replace(
+    event = msgspec.structs.replace(
         event,
         moved=summary(movement for movement in seen if movement.metric not in own),
         pattern=pattern.name if pattern else "",
         cause=pattern.cause if pattern else "",
         remedy=pattern.remedy if pattern else "",
     )
+    said = advice.patterns.get(event.pattern)
+    if said is None:
+        return event
+    return msgspec.structs.replace(event, cause=said.cause or event.cause, remedy=said.remedy)

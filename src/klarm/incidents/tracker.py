@@ -21,6 +21,7 @@ from klarm.incidents.rules import IncidentRules
 from klarm.incidents.signal_tracker import Identity, SignalTracker
 from klarm.incidents.trends import Direction, RecentRows
 from klarm.journal import IncidentRecord, NewId, new_id
+from klarm.metrics import Advice
 from klarm.text import clean_line
 from klarm.types import SEVERITIES, Alert, Blip, Command, Event, Incident, Reason
 
@@ -41,11 +42,17 @@ class Tracker:
     """
 
     def __init__(
-        self, detectors: Iterable[Detector], rules: IncidentRules, *, ids: NewId = new_id
+        self,
+        detectors: Iterable[Detector],
+        rules: IncidentRules,
+        *,
+        ids: NewId = new_id,
+        advice: Advice = Advice(),  # noqa: B008  # it cannot be changed
     ) -> None:
         self._detectors = [detector for detector in detectors if detector.enabled]
         self._signal_of = {detector.name: detector.signal for detector in self._detectors}
         self._new_id = ids
+        self._advice = advice
         self._last_number = 0
         # Ids and numbers in a journal that is gone through again, and what they follow.
         self._known: dict[_Place, Identity] = {}
@@ -393,6 +400,7 @@ class Tracker:
             self._budgets[KL],
             probe_budget=self._budgets[PROBED],
             early=self._is_early(event),
+            advice=self._advice,
         )
 
     def _is_early(self, event: Event) -> bool:

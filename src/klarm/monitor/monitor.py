@@ -43,7 +43,7 @@ from klarm.journal import (
     spell_non_finite,
     unused_ids,
 )
-from klarm.metrics import METRICS, Binding, Origin, UserKey
+from klarm.metrics import METRICS, Binding, Origin, UserKey, advice_of
 from klarm.monitor.command_watch import CommandWatch
 from klarm.monitor.coverage import BindingReport, nothing_known, watched
 from klarm.monitor.evaluator import Evaluator
@@ -108,7 +108,13 @@ class Monitor(ReportsFailures):
         earlier = self._past.recorded
         ids = ids or unused_ids(() if earlier is None else earlier.incidents)
         rules = rules or IncidentRules()
-        self._evaluator = Evaluator(self.detectors, rules, ids=ids, on_failure=self._on_failure)
+        self._evaluator = Evaluator(
+            self.detectors,
+            rules,
+            ids=ids,
+            advice=advice_of(framework),
+            on_failure=self._on_failure,
+        )
         self._tracker = self._evaluator.tracker
         self._first_alerts = FirstAlerts(self.detectors, rules, self._tracker.has_open)
         self._bindings = 0  # how many of the binding's keys it was told of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from klarm.metrics.frameworks.advice import advice_on_episodes
 from klarm.metrics.frameworks.row import Framework, Row
 from klarm.metrics.kl_kind import Kind
 
@@ -15,4 +16,14 @@ SB3 = Framework(
         "policy_loss": Row("actor_loss", generic=True),
     },
     other_names=("stable-baselines3",),
+    advice=advice_on_episodes(
+        learning_rate="learning_rate",
+        epochs="n_epochs",
+        update_limit="set target_kl, which ends an update early (0.02, for example)",
+        clip_range="clip_range",
+        entropy_bonus="ent_coef",
+        gradient_clip="max_grad_norm",
+        scale="scale rewards and observations with VecNormalize",
+        find="VecCheckNan finds where they come from",
+    ),
 )
