@@ -34,11 +34,11 @@ class Checkpoints:
     def add(self, step: int, path: str, *, damaged: bool = False) -> None:
         """Note a checkpoint, and whether it cannot be loaded.
 
-        Earlier ones that are deleted by now are forgotten: trainers keep the last few. Damaged ones
-        are looked at again, because some trainers go on writing in the background. This reads from
-        the disk, which the trainer has just waited for itself.
+        Earlier ones that are deleted or written over by now are forgotten: trainers keep the last
+        few, or the best. Damaged ones are looked at again, because some trainers go on writing in
+        the background. This reads from the disk, which the trainer has just waited for itself.
         """
-        kept = [saved for saved in self._saved if is_there(saved[1])]
+        kept = [saved for saved in self._saved if saved[1] != path and is_there(saved[1])]
         self._saved = deque([*kept, (step, path)], maxlen=_MAX_KEPT)
         self._damaged = {known for known in self._damaged if problem_with(known)}
         if damaged:
