@@ -117,6 +117,22 @@ def test_a_reckless_run_is_stopped_and_saved(capsys: pytest.CaptureFixture[str])
     assert "is still open and is not acted upon again for 20 steps" in said
 
 
+def test_a_checkpoint_is_noticed_however_it_is_saved(tmp_path: Path) -> None:
+    """By `save` or `save_to_path`; RLlib tells a callback of neither."""
+    algorithm, _ = train(ppo(KlarmCallback.with_settings("saved")), 1)
+    algorithm.save(str(tmp_path / "first"))
+    algorithm.train()
+    algorithm.save_to_path(tmp_path / "second")
+    other, _ = train(ppo(), 1)
+    other.save_to_path(tmp_path / "of-another")
+    noticed = [(saved["step"], saved["path"]) for saved in journal("saved", "checkpoint")]
+    assert noticed == [
+        (1, str(tmp_path / "first")),
+        (2, str(tmp_path / "second")),
+    ]
+    assert Algorithm.from_checkpoint(str(noticed[0][1])).training_iteration == 1
+
+
 def test_an_iteration_without_an_update_is_no_news_of_the_learner() -> None:
     """APPO learns beside the sampling: what it logs then are means over nothing, which are NaN."""
     algorithm, (result,) = train(ppo(KlarmCallback.with_settings("idle")), 1)
@@ -236,3 +252,23 @@ def test_tune_ends_a_reckless_trial(tmp_path: Path) -> None:
     assert rows == list(range(1, result.metrics["training_iteration"] + 1))
     assert [event["signal"] for event in journal(run, "event")] == ["kl"]
     assert len(journal(run, "checkpoint")) == 1
+
+
+def test_what_tune_saves_of_a_trial_is_noticed_where_it_is_kept(tmp_path: Path) -> None:
+    """Not in the temporary folder that it is written to first."""
+    callback = KlarmCallback.with_settings("kept", console=False)
+    results = tune.Tuner(
+        PPO,
+        param_space=ppo(callback),
+        run_config=tune.RunConfig(
+            storage_path=str(tmp_path / "ray"),
+            stop={"training_iteration": 4},
+            checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=2),
+            verbose=0,
+        ),
+    ).fit()
+    (result,) = list(results)
+    (run,) = [path.name for path in Path("klarm_runs").iterdir()]
+    noticed = [(saved["step"], saved["path"]) for saved in journal(run, "checkpoint")]
+    kept = sorted(Path(result.path).glob("checkpoint_*"))
+    assert noticed == list(zip((2, 4), map(str, kept), strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -11,8 +12,14 @@ import torch
 from loopback import Server
 from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.callbacks import CallbackList
+from stable_baselines3.common.callbacks import (
+    BaseCallback,
+    CallbackList,
+    CheckpointCallback,
+    EvalCallback,
+)
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import VecNormalize
 
 import klarm
 from klarm import boundary
@@ -162,6 +169,72 @@ def test_a_checkpoint_alone_does_not_stop(tmp_path: Path) -> None:
     critical = [e for e in journal("saved", "event") if e["severity"] == "critical"]
     assert len({event["incident"] for event in critical}) == len(journal("saved", "checkpoint"))
     assert len(list((tmp_path / "mine").glob("critical-*.zip"))) == len(critical) == 1
+
+
+def checkpoints(run: str) -> list[tuple[object, object]]:
+    return [(saved["step"], saved["path"]) for saved in journal(run, "checkpoint")]
+
+
+@pytest.mark.parametrize("klarm_first", [True, False])
+def test_what_checkpoint_callback_saves_is_where_to_go_back_to(klarm_first: bool) -> None:
+    """Without a line from the user, wherever it stands in the list."""
+    model = ppo()
+    # The learning rate jumps after half of the run.
+    model.learning_rate = lambda left: SANE if left > 0.5 else RECKLESS
+    model._setup_lr_schedule()
+    callbacks: list[BaseCallback] = [
+        CheckpointCallback(save_freq=5 * ROLLOUT // 2, save_path="models", name_prefix="ours"),
+        KlarmCallback("noticed"),
+    ]
+    model.learn(40 * ROLLOUT, callback=callbacks[::-1] if klarm_first else callbacks)
+    every = [5 * ROLLOUT * (i + 1) for i in range(8)]
+    paths = {step: str(Path(f"models/ours_{step}_steps.zip").absolute()) for step in every}
+    assert checkpoints("noticed") == list(paths.items())
+    opened = next(event for event in journal("noticed", "event") if event["signal"] == "kl")
+    before = [step for step in every if step < opened["onset"]]  # type: ignore[operator]
+    assert opened["checkpoint"] == paths[before[-1]]
+    PPO.load(str(opened["checkpoint"]))
+
+
+def test_the_best_model_is_of_the_step_at_which_it_was_last_saved() -> None:
+    """EvalCallback writes over it each time."""
+    model = ppo()
+    evaluating = EvalCallback(
+        make_vec_env("CartPole-v1", seed=1), eval_freq=ROLLOUT, best_model_save_path="best",
+        n_eval_episodes=1, verbose=0,
+    )  # fmt: skip
+    callback = KlarmCallback("best")
+    model.learn(20 * ROLLOUT, callback=[callback, evaluating])
+    noticed = checkpoints("best")
+    assert {path for _, path in noticed} == {str(Path("best/best_model.zip").absolute())}
+    assert len(noticed) > 1
+    assert callback.monitor is not None
+    assert callback.monitor._tracker.checkpoints.saved == [noticed[-1]]
+
+
+def test_a_replay_buffer_and_normalisation_are_no_checkpoints() -> None:
+    """They lie beside it, and it alone is what is loaded."""
+    env = VecNormalize(make_vec_env("CartPole-v1", seed=0))
+    model = DQN("MlpPolicy", env, learning_starts=50, buffer_size=500, seed=0, device="cpu")
+    saving = CheckpointCallback(100, "models", save_replay_buffer=True, save_vecnormalize=True)
+    model.learn(200, callback=[saving, KlarmCallback("beside")])
+    assert len(list(Path("models").iterdir())) == 6
+    names = [Path(str(path)).name for _, path in checkpoints("beside")]
+    assert names == ["rl_model_100_steps.zip", "rl_model_200_steps.zip"]
+
+
+def test_a_model_is_noticed_whoever_saves_it_and_only_if_it_is_watched() -> None:
+    """Also once it has learnt; but nothing that is not a file."""
+    model, other = ppo(), ppo(seed=1)
+    model.learn(2 * ROLLOUT, callback=KlarmCallback("whoever"))
+    model.save(Path("mine"))
+    model.save("with.dots")
+    model.save(io.BytesIO())
+    other.save("other")
+    at = 2 * ROLLOUT
+    files = [str(Path(name).absolute()) for name in ("mine.zip", "with.dots")]
+    assert checkpoints("whoever") == [(at, path) for path in files]
+    assert all(Path(path).exists() for path in files)
 
 
 def test_watching_changes_nothing() -> None:
