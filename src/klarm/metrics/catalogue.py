@@ -55,7 +55,8 @@ METRICS: dict[str, Metric] = {
                 "kl_policy_base",
             ),
             when_missing={
-                "": "TRL's GRPO logs it only with beta > 0, verl only with a KL penalty",
+                "": "most trainers log it only with a KL penalty; `klarm docs probe` says how "
+                "klarm can measure one",
                 "trl": "GRPO logs it only with beta > 0; KlarmCallback(probe=True) measures one",
                 "verl": "it is logged only with a KL penalty",
             },
