@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
 from klarm.boundary import never_raises
@@ -25,6 +24,10 @@ from klarm.notices import Notices, ReportsFailures
 _FRAMEWORK = "rllib"
 # Of a trial's folder name; it begins with the algorithm, the environment and the id.
 _MAX_TRIAL = 80
+
+# What `save` calls: first to write a checkpoint, last to have Tune keep it. In an actor, Ray knows
+# `save` itself from before klarm could listen to it.
+_SAVE, _KEEP = "save_to_path", "_report_class_trainable_checkpoint"
 
 _watching: weakref.WeakSet[KlarmCallback] = weakref.WeakSet()
 
@@ -52,6 +55,7 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
         self._reaction = Reaction(on_critical, checkpoint_dir)
         self._module = module
         self._algorithm: Callable[[], Any] = lambda: None  # a weak reference, in its process
+        self._saved: tuple[int, str] | None = None  # the last checkpoint that was noticed
         self._reacts = False  # while it saves the algorithm itself
         self.notices = Notices(stderr=settings is None or settings.console)
 
@@ -108,9 +112,11 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
         if algorithm is not None:
             self._algorithm = weakref.ref(algorithm)
             _watching.add(self)
-            # RLlib tells callbacks of checkpoints that are loaded, not of those that are saved.
-            tap(Algorithm, "save_to_path", _on_save_to_path)
-            tap(Algorithm, "save", _on_save)
+            # RLlib tells callbacks of checkpoints that are loaded, not of those that are saved. Of
+            # the class of an actor Ray makes copies of all methods: it has to be this very class.
+            for method, hear in ((_SAVE, _on_save_to_path), (_KEEP, _on_kept)):
+                if hasattr(algorithm, method):
+                    tap(type(algorithm), method, hear)
 
     @never_raises(lambda: None)
     def on_train_result(self, *, algorithm: Any, result: dict[str, Any], **_: Any) -> None:
@@ -135,8 +141,12 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
 
     def on_saved(self, algorithm: Any, path: str) -> None:
         """Note a checkpoint, if it is one of the algorithm that is watched."""
-        if self._algorithm() is algorithm and self.monitor is not None and not self._reacts:
-            self.monitor.checkpoint(algorithm.training_iteration, path)
+        if self._algorithm() is not algorithm or self.monitor is None or self._reacts:
+            return
+        saved = algorithm.training_iteration, path
+        if saved != self._saved:  # a class and its subclass may both be listened to
+            self._saved = saved
+            self.monitor.checkpoint(*saved)
 
     def _watched_module(self, result: Mapping[str, Any]) -> str:
         learners = result.get("learners", {})
@@ -167,7 +177,7 @@ def _on_save_to_path(algorithm: Any, path: object = None, *_: Any, **__: Any) ->
             _tell(algorithm, text)
 
 
-def _on_save(algorithm: Any, *_: Any, **__: Any) -> None:
+def _on_kept(algorithm: Any, *_: Any, **__: Any) -> None:
     """Hear of a checkpoint that Tune keeps in the folder of the trial."""
     if storage := _storage(algorithm):
         _tell(algorithm, str(storage.checkpoint_fs_path))
