@@ -11,7 +11,7 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,6 +27,7 @@ from klarm.probe import Probe
 
 RESULTS = Path(__file__).resolve().parent / "results"
 RUNS = RESULTS / "probe"
+PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "probe-against.png"
 CAUSE = "learning rate raised"
 TEXT = 96  # tokens of a context of the large model
 SMOOTHED = 20  # steps
@@ -156,25 +157,54 @@ def healthy() -> list[tuple[str, object]]:
 
 def against() -> list[tuple[str, object]]:
     """The probe's curve beside the trainer's KL, where that rises at least tenfold."""
-    ranks, noises = {}, {}
-    for run in AGAINST:
-        records = trained(run)
-        theirs, ours = dict(curve(records, "kl")), dict(curve(records, "kl_probe"))
-        steps = sorted(theirs.keys() & ours.keys())
-        kl = np.array([theirs[step] for step in steps])
-        probe = np.array([ours[step] for step in steps])
-        smooth = np.convolve(kl, np.ones(SMOOTHED) / SMOOTHED, "valid")
-        if smooth.max() < 10 * max(smooth[0], 1e-12):
-            say(f"{run.name}: its KL does not rise tenfold")
-            continue
-        ranks[run.name] = round(spearman(smooth, probe[SMOOTHED - 1 :]), 3)
+    ranks, rising, noises = {}, {}, {}
+    for run, kl, probe in risen():
+        ranks[run.name] = round(agreement(kl, probe), 3)
+        until = run.sane_rows + SMOOTHED
+        rising[run.name] = round(agreement(kl[:until], probe[:until]), 3)
         noises[run.name] = round(noise(kl) / noise(probe), 1)
         say(f"{run.name}: Spearman {ranks[run.name]}, noise ratio {noises[run.name]}")
     return [
         ("against: runs whose KL rises tenfold", len(ranks)),
         ("against: Spearman with the trainer's KL smoothed over 20 steps", ranks),
+        ("against: the same up to 20 steps after the jump", rising),
         ("against: noise of the trainer's log KL over the probe's", noises),
     ]
+
+
+def picture() -> list[tuple[str, object]]:
+    """Draw the two curves of the runs that `against` compares, for docs/probe.md."""
+    from probe_plot import Panel, draw
+
+    panels = [
+        Panel(run.setting.removeprefix("beta-"), run.seed, kl, probe, run.sane_rows,
+              agreement(kl, probe))
+        for run, kl, probe in risen()
+    ]  # fmt: skip
+    draw(panels, PICTURE)
+    return [("picture: runs drawn", len(panels))]
+
+
+def risen() -> Iterator[tuple[Run, Any, Any]]:
+    """Yield the runs whose KL rises tenfold, with the trainer's KL and the probe's."""
+    for run in AGAINST:
+        records = trained(run)
+        theirs, ours = dict(curve(records, "kl")), dict(curve(records, "kl_probe"))
+        steps = sorted(theirs.keys() & ours.keys())
+        kl = np.array([theirs[step] for step in steps])
+        level = smooth(kl)
+        if level.max() < 10 * max(level[0], 1e-12):
+            say(f"{run.name}: its KL does not rise tenfold")
+        else:
+            yield run, kl, np.array([ours[step] for step in steps])
+
+
+def smooth(kl: Any) -> Any:
+    return np.convolve(kl, np.ones(SMOOTHED) / SMOOTHED, "valid")
+
+
+def agreement(kl: Any, probe: Any) -> float:
+    return spearman(smooth(kl), probe[SMOOTHED - 1 :])
 
 
 def spearman(one: Any, other: Any) -> float:
@@ -255,7 +285,8 @@ def say(line: str) -> None:
 
 
 PARTS: dict[str, Callable[[], list[tuple[str, object]]]] = {
-    "jumps": jumps, "healthy": healthy, "against": against, "cost": cost, "share": share,
+    "jumps": jumps, "healthy": healthy, "against": against, "picture": picture, "cost": cost,
+    "share": share,
 }  # fmt: skip
 
 
