@@ -22,7 +22,8 @@ class Panel(NamedTuple):
     trainer: Sequence[float]
     probe: Sequence[float]
     jump: int
-    spearman: float
+    over_rise: float
+    over_run: float
 
 
 def draw(panels: Sequence[Panel], path: Path) -> None:
@@ -39,7 +40,10 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
         axes.plot(steps, trainer, color=_TRAINERS, linewidth=1.0, label="trainer's KL")
         axes.plot(steps, probe, color=_PROBES, linewidth=1.8, label="probe's KL")
         axes.axvline(panel.jump, color="0.4", linestyle=":", label="learning rate ×100")
-        title = f"{panel.setting}, seed {panel.seed}: rank correlation {panel.spearman:.2f}"
+        title = (
+            f"{panel.setting}, seed {panel.seed}: "
+            f"rank correlation {panel.over_rise:.2f}, {panel.over_run:.2f}"
+        )
         axes.set_title(title, fontsize=10)
         axes.set_yscale("log")
         axes.grid(color="0.9")

@@ -165,7 +165,7 @@ def test_the_lines_name_the_key_or_the_reason() -> None:
     assert line({"kl": 0.1}) == "kl: kl_explosion"
     assert line({"train/kl": 0.1}) == "kl ← train/kl: kl_explosion"
     assert line({"kl": 0.1}, enabled=False) == "off (enabled: false): kl_explosion"
-    assert "(most trainers log it only with a KL penalty; `klarm docs probe`" in line({"loss": 0.1})
+    assert "(most trainers log it only with a KL penalty)" in line({"loss": 0.1})
     assert "most trainers log it only" in line({"kl": None, "twinkling": 1})
     assert "KlarmCallback(probe=True) measures one" in line({"loss": 0.1}, "trl/GRPOConfig")
     for framework in ("sb3", "rllib"):

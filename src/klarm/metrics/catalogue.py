@@ -55,8 +55,7 @@ METRICS: dict[str, Metric] = {
                 "kl_policy_base",
             ),
             when_missing={
-                "": "most trainers log it only with a KL penalty; `klarm docs probe` says how "
-                "klarm can measure one",
+                "": "most trainers log it only with a KL penalty",
                 "trl": "GRPO logs it only with beta > 0; KlarmCallback(probe=True) measures one",
                 "verl": "it is logged only with a KL penalty",
             },
