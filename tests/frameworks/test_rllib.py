@@ -14,7 +14,9 @@ import ray
 import torch
 from ray import tune
 from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.algorithms.appo import APPOConfig
 from ray.rllib.algorithms.ppo import PPO, PPOConfig
+from ray.rllib.algorithms.sac import SACConfig
 
 import klarm
 from klarm import boundary
@@ -50,7 +52,7 @@ def ppo(callback: Any = None, training: Mapping[str, Any] = SANE) -> PPOConfig:
     return config if callback is None else config.callbacks(callback)
 
 
-def train(config: PPOConfig, iterations: int) -> tuple[Algorithm, list[dict[str, Any]]]:
+def train(config: Any, iterations: int) -> tuple[Algorithm, list[dict[str, Any]]]:
     """Train until `done`, as the docs tell."""
     algorithm = config.build_algo()
     results = []
@@ -87,6 +89,8 @@ def test_a_sane_run_is_watched_and_learns_as_it_would_alone(
         assert row["metrics"]["kl_old"] == pytest.approx(learner["mean_kl_loss"])
         assert row["metrics"]["entropy"] == pytest.approx(learner["entropy"])
         assert row["metrics"]["reward"] == result["env_runners"]["episode_return_mean"]
+        assert row["metrics"]["critic_loss"] == pytest.approx(learner["vf_loss"])
+        assert row["metrics"]["explained_variance"] == pytest.approx(learner["vf_explained_var"])
     assert journal("sane", "event") == []
     klarm.finish()
     source = "kl_old ← learners/default_policy/mean_kl_loss (old policy, exact, per action)"
@@ -146,6 +150,22 @@ def test_an_iteration_without_an_update_is_no_news_of_the_learner() -> None:
     assert "reward" in rows[3]["metrics"]
     assert not any("learners" in name or name == "entropy" for name in rows[3]["metrics"])
     assert journal("idle", "alert") == []
+
+
+def test_sac_and_appo_are_watched_by_the_losses_they_have() -> None:
+    """SAC has a critic of Q values and no entropy; APPO has no explained variance."""
+    sac = SACConfig().environment("Pendulum-v1").env_runners(num_env_runners=0)
+    sac = sac.training(num_steps_sampled_before_learning_starts=64, train_batch_size_per_learner=32)
+    appo = APPOConfig().environment("CartPole-v1").env_runners(num_env_runners=0)
+    appo = appo.training(train_batch_size_per_learner=100)
+    for name, config in (("sac", sac), ("appo", appo)):
+        algorithm, _ = train(config.callbacks(KlarmCallback.with_settings(name)), 3)
+        algorithm.stop()
+        klarm.finish()
+        logged = {metric for row in journal(name, "step") for metric in row["metrics"]}
+        assert {"loss", "actor_loss", "critic_loss"} <= logged
+        assert "explained_variance" not in logged
+        assert journal(name, "alert") == []
 
 
 def test_a_kl_that_is_not_measured_is_not_watched() -> None:
