@@ -11,7 +11,7 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,6 +27,7 @@ from klarm.probe import Probe
 
 RESULTS = Path(__file__).resolve().parent / "results"
 RUNS = RESULTS / "probe"
+PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "probe-against.png"
 CAUSE = "learning rate raised"
 VOCABULARY = 32_000  # of the large model
 TEXT = 96  # tokens of a context of the large model
@@ -163,19 +164,8 @@ def against() -> list[tuple[str, object]]:
     destroyed, and both stay at several nats in no particular order.
     """
     rises, wholes, noises = {}, {}, {}
-    for run in AGAINST:
-        records = trained(run)
-        theirs, ours = dict(curve(records, "kl")), dict(curve(records, "kl_probe"))
-        steps = sorted(theirs.keys() & ours.keys())
-        kl = np.array([theirs[step] for step in steps])
-        probe = np.array([ours[step] for step in steps])
-        smooth, smooth_probe = smoothed(kl), smoothed(probe)
-        if smooth.max() < 10 * max(smooth[0], 1e-12):
-            say(f"{run.name}: its KL does not rise tenfold")
-            continue
-        rise = slice(int(np.argmax(smooth)) + 1)
-        rises[run.name] = round(spearman(smooth[rise], smooth_probe[rise]), 3)
-        wholes[run.name] = round(spearman(smooth, smooth_probe), 3)
+    for run, kl, probe in risen():
+        rises[run.name], wholes[run.name] = agreement(kl, probe)
         noises[run.name] = round(noise(kl) / noise(probe), 1)
         say(
             f"{run.name}: Spearman {rises[run.name]} over the rise, {wholes[run.name]} over the "
@@ -187,6 +177,43 @@ def against() -> list[tuple[str, object]]:
         ("against: the same over the whole run", wholes),
         ("against: noise of the trainer's log KL over the probe's", noises),
     ]
+
+
+def picture() -> list[tuple[str, object]]:
+    """Draw the two curves of the runs that `against` compares, for docs/probe.md."""
+    from probe_plot import Panel, draw
+
+    panels = [
+        Panel(run.setting.removeprefix("beta-"), run.seed, kl, probe, run.sane_rows,
+              *agreement(kl, probe))
+        for run, kl, probe in risen()
+    ]  # fmt: skip
+    draw(panels, PICTURE)
+    return [("picture: runs drawn", len(panels))]
+
+
+def risen() -> Iterator[tuple[Run, Any, Any]]:
+    """Yield the runs whose KL rises tenfold, with the trainer's KL and the probe's."""
+    for run in AGAINST:
+        records = trained(run)
+        theirs, ours = dict(curve(records, "kl")), dict(curve(records, "kl_probe"))
+        steps = sorted(theirs.keys() & ours.keys())
+        kl = np.array([theirs[step] for step in steps])
+        level = smoothed(kl)
+        if level.max() < 10 * max(level[0], 1e-12):
+            say(f"{run.name}: its KL does not rise tenfold")
+        else:
+            yield run, kl, np.array([ours[step] for step in steps])
+
+
+def agreement(kl: Any, probe: Any) -> tuple[float, float]:
+    """Return the rank correlation of both, smoothed: over the rise, and over the whole run."""
+    smooth, smooth_probe = smoothed(kl), smoothed(probe)
+    rise = slice(int(np.argmax(smooth)) + 1)
+    return (
+        round(spearman(smooth[rise], smooth_probe[rise]), 3),
+        round(spearman(smooth, smooth_probe), 3),
+    )
 
 
 def smoothed(values: Any) -> Any:
@@ -291,7 +318,8 @@ def say(line: str) -> None:
 
 
 PARTS: dict[str, Callable[[], list[tuple[str, object]]]] = {
-    "jumps": jumps, "healthy": healthy, "against": against, "cost": cost, "share": share,
+    "jumps": jumps, "healthy": healthy, "against": against, "picture": picture, "cost": cost,
+    "share": share,
 }  # fmt: skip
 
 

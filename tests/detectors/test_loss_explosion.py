@@ -23,8 +23,8 @@ def noise(count: int, size: float = 0.3) -> list[float]:
 
 
 def test_a_lasting_explosion_raises_an_alert_at_its_fifth_value() -> None:
-    """Within the first hundred rows, too, and for the loss of a critic as well."""
-    for metric in ("loss", "critic_loss"):
+    """Within the first hundred rows, too, and for the losses of actor and critic as well."""
+    for metric in ("loss", "actor_loss", "critic_loss"):
         alerts = feed([*noise(30), *[-50.0] * 10], metric)
         assert min(severities(alerts)) == 34
         assert alerts[34] is not None

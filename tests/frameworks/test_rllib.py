@@ -14,7 +14,9 @@ import ray
 import torch
 from ray import tune
 from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.algorithms.appo import APPOConfig
 from ray.rllib.algorithms.ppo import PPO, PPOConfig
+from ray.rllib.algorithms.sac import SACConfig
 
 import klarm
 from klarm import boundary
@@ -50,7 +52,7 @@ def ppo(callback: Any = None, training: Mapping[str, Any] = SANE) -> PPOConfig:
     return config if callback is None else config.callbacks(callback)
 
 
-def train(config: PPOConfig, iterations: int) -> tuple[Algorithm, list[dict[str, Any]]]:
+def train(config: Any, iterations: int) -> tuple[Algorithm, list[dict[str, Any]]]:
     """Train until `done`, as the docs tell."""
     algorithm = config.build_algo()
     results = []
@@ -87,6 +89,8 @@ def test_a_sane_run_is_watched_and_learns_as_it_would_alone(
         assert row["metrics"]["kl_old"] == pytest.approx(learner["mean_kl_loss"])
         assert row["metrics"]["entropy"] == pytest.approx(learner["entropy"])
         assert row["metrics"]["reward"] == result["env_runners"]["episode_return_mean"]
+        assert row["metrics"]["critic_loss"] == pytest.approx(learner["vf_loss"])
+        assert row["metrics"]["explained_variance"] == pytest.approx(learner["vf_explained_var"])
     assert journal("sane", "event") == []
     klarm.finish()
     source = "kl_old ← learners/default_policy/mean_kl_loss (old policy, exact, per action)"
@@ -117,6 +121,22 @@ def test_a_reckless_run_is_stopped_and_saved(capsys: pytest.CaptureFixture[str])
     assert "is still open and is not acted upon again for 20 steps" in said
 
 
+def test_a_checkpoint_is_noticed_however_it_is_saved(tmp_path: Path) -> None:
+    """By `save` or `save_to_path`; RLlib tells a callback of neither."""
+    algorithm, _ = train(ppo(KlarmCallback.with_settings("saved")), 1)
+    algorithm.save(str(tmp_path / "first"))
+    algorithm.train()
+    algorithm.save_to_path(tmp_path / "second")
+    other, _ = train(ppo(), 1)
+    other.save_to_path(tmp_path / "of-another")
+    noticed = [(saved["step"], saved["path"]) for saved in journal("saved", "checkpoint")]
+    assert noticed == [
+        (1, str(tmp_path / "first")),
+        (2, str(tmp_path / "second")),
+    ]
+    assert Algorithm.from_checkpoint(str(noticed[0][1])).training_iteration == 1
+
+
 def test_an_iteration_without_an_update_is_no_news_of_the_learner() -> None:
     """APPO learns beside the sampling: what it logs then are means over nothing, which are NaN."""
     algorithm, (result,) = train(ppo(KlarmCallback.with_settings("idle")), 1)
@@ -130,6 +150,22 @@ def test_an_iteration_without_an_update_is_no_news_of_the_learner() -> None:
     assert "reward" in rows[3]["metrics"]
     assert not any("learners" in name or name == "entropy" for name in rows[3]["metrics"])
     assert journal("idle", "alert") == []
+
+
+def test_sac_and_appo_are_watched_by_the_losses_they_have() -> None:
+    """SAC has a critic of Q values and no entropy; APPO has no explained variance."""
+    sac = SACConfig().environment("Pendulum-v1").env_runners(num_env_runners=0)
+    sac = sac.training(num_steps_sampled_before_learning_starts=64, train_batch_size_per_learner=32)
+    appo = APPOConfig().environment("CartPole-v1").env_runners(num_env_runners=0)
+    appo = appo.training(train_batch_size_per_learner=100)
+    for name, config in (("sac", sac), ("appo", appo)):
+        algorithm, _ = train(config.callbacks(KlarmCallback.with_settings(name)), 3)
+        algorithm.stop()
+        klarm.finish()
+        logged = {metric for row in journal(name, "step") for metric in row["metrics"]}
+        assert {"loss", "actor_loss", "critic_loss"} <= logged
+        assert "explained_variance" not in logged
+        assert journal(name, "alert") == []
 
 
 def test_a_kl_that_is_not_measured_is_not_watched() -> None:
@@ -235,4 +271,26 @@ def test_tune_ends_a_reckless_trial(tmp_path: Path) -> None:
     rows = [row["step"] for row in journal(run, "step")]
     assert rows == list(range(1, result.metrics["training_iteration"] + 1))
     assert [event["signal"] for event in journal(run, "event")] == ["kl"]
-    assert len(journal(run, "checkpoint")) == 1
+    saved = [Path(record["path"]).name for record in journal(run, "checkpoint")]
+    last = result.metrics["training_iteration"]
+    assert saved == [f"critical-{last}", "checkpoint_000000"]  # Tune saves a trial that ends
+
+
+def test_what_tune_saves_of_a_trial_is_noticed_where_it_is_kept(tmp_path: Path) -> None:
+    """Not in the temporary folder that it is written to first."""
+    callback = KlarmCallback.with_settings("kept", console=False)
+    results = tune.Tuner(
+        PPO,
+        param_space=ppo(callback),
+        run_config=tune.RunConfig(
+            storage_path=str(tmp_path / "ray"),
+            stop={"training_iteration": 4},
+            checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=2),
+            verbose=0,
+        ),
+    ).fit()
+    (result,) = list(results)
+    (run,) = [path.name for path in Path("klarm_runs").iterdir()]
+    noticed = [(saved["step"], saved["path"]) for saved in journal(run, "checkpoint")]
+    kept = sorted(Path(result.path).glob("checkpoint_*"))
+    assert noticed == list(zip((2, 4), map(str, kept), strict=True))

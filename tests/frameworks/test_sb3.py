@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -9,10 +10,16 @@ import gymnasium as gym
 import pytest
 import torch
 from loopback import Server
-from stable_baselines3 import A2C, DQN, PPO
+from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.callbacks import CallbackList
+from stable_baselines3.common.callbacks import (
+    BaseCallback,
+    CallbackList,
+    CheckpointCallback,
+    EvalCallback,
+)
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import VecNormalize
 
 import klarm
 from klarm import boundary
@@ -164,6 +171,72 @@ def test_a_checkpoint_alone_does_not_stop(tmp_path: Path) -> None:
     assert len(list((tmp_path / "mine").glob("critical-*.zip"))) == len(critical) == 1
 
 
+def checkpoints(run: str) -> list[tuple[object, object]]:
+    return [(saved["step"], saved["path"]) for saved in journal(run, "checkpoint")]
+
+
+@pytest.mark.parametrize("klarm_first", [True, False])
+def test_what_checkpoint_callback_saves_is_where_to_go_back_to(klarm_first: bool) -> None:
+    """Without a line from the user, wherever it stands in the list."""
+    model = ppo()
+    # The learning rate jumps after half of the run.
+    model.learning_rate = lambda left: SANE if left > 0.5 else RECKLESS
+    model._setup_lr_schedule()
+    callbacks: list[BaseCallback] = [
+        CheckpointCallback(save_freq=5 * ROLLOUT // 2, save_path="models", name_prefix="ours"),
+        KlarmCallback("noticed"),
+    ]
+    model.learn(40 * ROLLOUT, callback=callbacks[::-1] if klarm_first else callbacks)
+    every = [5 * ROLLOUT * (i + 1) for i in range(8)]
+    paths = {step: str(Path(f"models/ours_{step}_steps.zip").absolute()) for step in every}
+    assert checkpoints("noticed") == list(paths.items())
+    opened = next(event for event in journal("noticed", "event") if event["signal"] == "kl")
+    before = [step for step in every if step < opened["onset"]]  # type: ignore[operator]
+    assert opened["checkpoint"] == paths[before[-1]]
+    PPO.load(str(opened["checkpoint"]))
+
+
+def test_the_best_model_is_of_the_step_at_which_it_was_last_saved() -> None:
+    """EvalCallback writes over it each time."""
+    model = ppo()
+    evaluating = EvalCallback(
+        make_vec_env("CartPole-v1", seed=1), eval_freq=ROLLOUT, best_model_save_path="best",
+        n_eval_episodes=1, verbose=0,
+    )  # fmt: skip
+    model.learn(20 * ROLLOUT, callback=[KlarmCallback("best"), evaluating])
+    noticed = checkpoints("best")
+    assert {path for _, path in noticed} == {str(Path("best/best_model.zip").absolute())}
+    assert len(noticed) > 1
+    steps_saved = [step for step, _ in noticed]
+    assert steps_saved == sorted(set(steps_saved))  # type: ignore[type-var]
+    assert steps_saved[-1] == PPO.load("best/best_model.zip").num_timesteps
+
+
+def test_a_replay_buffer_and_normalisation_are_no_checkpoints() -> None:
+    """They lie beside it, and it alone is what is loaded."""
+    env = VecNormalize(make_vec_env("CartPole-v1", seed=0))
+    model = DQN("MlpPolicy", env, learning_starts=50, buffer_size=500, seed=0, device="cpu")
+    saving = CheckpointCallback(100, "models", save_replay_buffer=True, save_vecnormalize=True)
+    model.learn(200, callback=[saving, KlarmCallback("beside")])
+    assert len(list(Path("models").iterdir())) == 6
+    names = [Path(str(path)).name for _, path in checkpoints("beside")]
+    assert names == ["rl_model_100_steps.zip", "rl_model_200_steps.zip"]
+
+
+def test_a_model_is_noticed_whoever_saves_it_and_only_if_it_is_watched() -> None:
+    """Also once it has learnt; but nothing that is not a file."""
+    model, other = ppo(), ppo(seed=1)
+    model.learn(2 * ROLLOUT, callback=KlarmCallback("whoever"))
+    model.save(Path("mine"))
+    model.save("with.dots")
+    model.save(io.BytesIO())
+    other.save("other")
+    at = 2 * ROLLOUT
+    files = [str(Path(name).absolute()) for name in ("mine.zip", "with.dots")]
+    assert checkpoints("whoever") == [(at, path) for path in files]
+    assert all(Path(path).exists() for path in files)
+
+
 def test_watching_changes_nothing() -> None:
     """The same seed gives the same weights to the last bit, saved on the way or not."""
     alone = ppo(RECKLESS).learn(20 * ROLLOUT)
@@ -213,6 +286,21 @@ def test_a2c_is_watched_in_a_list_of_callbacks() -> None:
     model.learn(500, callback=CallbackList([KlarmCallback("a2c")]))
     assert len(steps("a2c")) == model._n_updates == 100
     assert all("kl_old" not in row and row["entropy"] > 0 for row in metrics("a2c"))
+    last, logged = metrics("a2c")[-1], model.logger.name_to_value
+    assert "loss" not in last  # A2C logs its parts, not their sum
+    assert last["actor_loss"] == pytest.approx(logged["train/policy_loss"])
+    assert last["critic_loss"] == pytest.approx(logged["train/value_loss"])
+    assert "explained_variance" in last
+
+
+@pytest.mark.parametrize("kind", [SAC, TD3])
+def test_actor_and_critic_are_watched_apart(kind: type[SAC | TD3]) -> None:
+    """They log no loss that is the sum of both."""
+    model = kind("MlpPolicy", "Pendulum-v1", learning_starts=50, seed=0, device="cpu")
+    model.learn(120, callback=KlarmCallback("apart"))
+    rows = metrics("apart")
+    assert all("critic_loss" in row and "loss" not in row for row in rows)
+    assert sum("actor_loss" in row for row in rows) >= len(rows) // 2  # TD3's is every other
 
 
 def test_off_policy_learning_is_watched_from_its_first_update(

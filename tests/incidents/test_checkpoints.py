@@ -76,6 +76,23 @@ def test_a_checkpoint_that_the_trainer_deleted_is_not_named() -> None:
     assert [event.checkpoint for event in events] == ["checkpoint-10"]
 
 
+def test_one_that_was_written_over_holds_the_later_step_only() -> None:
+    """As `latest.pt` or SB3's `best_model.zip`, in a process that takes the run up as well."""
+    monitor = klarm.init("a", console=False)
+    train(monitor, 1, 15)
+    saved("best")
+    monitor.checkpoint(15, "best")
+    train(monitor, 16, 19)
+    monitor.log({"kl": math.nan}, 20)
+    assert monitor.last_good_checkpoint(monitor.critical[0]) == (15, "best")
+    monitor.checkpoint(21, "best")
+    assert monitor.last_good_checkpoint(monitor.critical[0]) == (10, "checkpoint-10")
+    klarm.finish()
+    again = klarm.init("a", console=False)
+    again.log({"kl": math.nan}, 22)
+    assert again.last_good_checkpoint(again.critical[0]) == (10, "checkpoint-10")
+
+
 def test_a_checkpoint_on_another_machine_is_trusted() -> None:
     """In a bucket, say."""
     monitor = klarm.init("a", console=False)

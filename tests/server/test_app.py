@@ -96,6 +96,23 @@ def test_the_baseline_is_what_the_detector_measures_by(client: Client) -> None:
     assert (other["metric"], other["baseline_mode"]) == ("grad_norm", "frozen")
 
 
+def test_the_budget_of_each_kl_is_drawn_beside_its_own_curve() -> None:
+    """The probe's KL has a budget of its own, with the settings of the run."""
+    klarm.init("probed", dir=str(RUNS), console=False, kl_probe_budget={"budget_nats": 0.5})
+    for step in range(40):
+        klarm.log({"kl_probe": 0.01, "kl": 0.02}, step)
+    klarm.finish()
+    with served() as client:
+        found = client.get("/runs/probed/baseline?detector=kl_probe_explosion")
+        of_trainer = client.get("/runs/probed/baseline?detector=kl_explosion")["limits"]
+    assert found["metric"] == "kl_probe"
+    assert found["limits"] == [
+        {"detector": "kl_probe_budget", "severity": "warning", "value": 0.5},
+        {"detector": "kl_probe_budget", "severity": "critical", "value": 1.0},
+    ]
+    assert [limit["detector"] for limit in of_trainer] == ["kl_budget", "kl_budget"]
+
+
 def test_alerts_can_be_picked(client: Client) -> None:
     """By step, detector and severity; of many, the latest."""
     every = client.get("/runs/exploding/alerts")

@@ -22,7 +22,7 @@ class LossExplosionDetector(LazyScoreDetector):
 
     Critical above ten times that. It compares absolute values, because the loss of a policy may
     have either sign, and ignores losses below `least_loss`, because many are 0 except for rounding.
-    The loss of a critic is judged in the same way.
+    The losses of actor and critic are judged in the same way.
 
     >>> detector = LossExplosionDetector()
     >>> losses = [0.3, -0.2, 0.4] * 5 + [40.0] * 5
@@ -33,7 +33,8 @@ class LossExplosionDetector(LazyScoreDetector):
 
     name: ClassVar[str] = "loss_explosion"
     signal: ClassVar[str] = "loss"
-    watches: ClassVar[tuple[str, ...]] = ("loss", "critic_loss")
+    state_version: ClassVar[int] = 2
+    watches: ClassVar[tuple[str, ...]] = ("loss", "actor_loss", "critic_loss")
     reads: ClassVar[tuple[str, ...]] = watches
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
@@ -112,7 +113,7 @@ class LossExplosionDetector(LazyScoreDetector):
                 f"the largest of the {len(sizes) - _LASTING} before ({severity} above {limit:g} "
                 "times)."
             ),
-            metrics={"loss": sizes[-1], "score": score, "threshold": limit},
+            metrics={name: sizes[-1], "score": score, "threshold": limit},
             recommendation=self.recommendations[severity],
             decisive=True,
         )

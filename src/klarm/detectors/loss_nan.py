@@ -12,6 +12,8 @@ from msgspec.structs import replace
 from klarm.detectors.base import Detector, when_not_finite
 from klarm.types import SEVERITIES, Alert, Severity
 
+_OTHER = "other_loss"
+
 
 @dataclass(kw_only=True, eq=False)
 class LossNanDetector(Detector):
@@ -25,7 +27,7 @@ class LossNanDetector(Detector):
 
     name: ClassVar[str] = "loss_nan"
     signal: ClassVar[str] = "loss"
-    watches: ClassVar[tuple[str, ...]] = ("loss", "critic_loss", "other_loss")
+    watches: ClassVar[tuple[str, ...]] = ("loss", "actor_loss", "critic_loss", _OTHER)
     reads: ClassVar[tuple[str, ...]] = watches
     recovery: ClassVar[Literal["level", "quiet"]] = "quiet"
     recommendations: ClassVar[Mapping[Severity, str]] = dict.fromkeys(
@@ -43,7 +45,9 @@ class LossNanDetector(Detector):
             if value is not None and value - value != 0.0:
                 self.score = inf
                 alert = self._not_finite(step, value, _key(metric, metrics))
-                return replace(alert, metrics={"loss": value, **alert.metrics})
+                if metric != _OTHER:
+                    return alert
+                return replace(alert, metrics={self.measures: value, **alert.metrics})
         return None
 
     def looks_at(self, metrics: Mapping[str, object]) -> bool:
@@ -57,7 +61,7 @@ class LossNanDetector(Detector):
 
 def _key(metric: str, metrics: Mapping[str, float]) -> str:
     """Return the trainer's name of a loss: `other_loss` is in the row under that name, too."""
-    if metric != "other_loss":
+    if metric != _OTHER:
         return metric
     value = metrics[metric]
     same = (k for k, v in metrics.items() if k != metric and repr(v) == repr(value) and "loss" in k)

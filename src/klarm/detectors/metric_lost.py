@@ -18,10 +18,12 @@ from klarm.types import Alert, Severity
 # share, often stay the same for a long time in a healthy run.
 _NEVER_CONSTANT = ("kl", "entropy", "reward", "loss", "grad_norm")
 # The dip test has no p-value if all rewards are equal, other losses are only named when they are
-# not finite, and the probe measures as often as its cost allows: these may be missing.
+# not finite, and the probe measures as often as its cost allows: these may be missing. No detector
+# reads the explained variance.
 _KNOWN = {name for name, metric in METRICS.items() if not metric.by_probe} - {
     "reward_dip_p",
     "other_loss",
+    "explained_variance",
 }
 # A policy loss is close to 0 and logs are rounded, so a loss that stays at 0 is normal.
 _ZERO_IS_NORMAL = "loss"

@@ -34,11 +34,12 @@ class Checkpoints:
     def add(self, step: int, path: str, *, damaged: bool = False) -> None:
         """Add a checkpoint, and whether it cannot be loaded.
 
-        Earlier checkpoints that were deleted are forgotten: trainers keep only the last few.
+        Earlier checkpoints that were deleted or overwritten are forgotten: trainers keep the last
+        few, or the best.
         Damaged ones are checked again, because some trainers write in the background. This reads
         from the disk, for which the trainer has just waited itself.
         """
-        kept = [saved for saved in self._saved if is_there(saved[1])]
+        kept = [saved for saved in self._saved if saved[1] != path and is_there(saved[1])]
         self._saved = deque([*kept, (step, path)], maxlen=_MAX_KEPT)
         self._damaged = {known for known in self._damaged if problem_with(known)}
         if damaged:

@@ -23,13 +23,17 @@ class Measured(NamedTuple):
     @classmethod
     def of(cls, alert: Alert, detector: Detector) -> Measured:
         """Combine an alert with its detector."""
-        value = alert.metrics.get(detector.measures)
+        # A detector that watches several metrics alike names the one that the alert is about.
+        metric = detector.measures
+        if metric not in alert.metrics:
+            metric = next((name for name in detector.reads if name in alert.metrics), metric)
+        value = alert.metrics.get(metric)
         number = None if value is None or isinstance(value, str) else float(value)
         names: frozenset[str] = frozenset()
         if detector.watches_all:
             lists = [text for text in alert.metrics.values() if isinstance(text, str)]
             names = frozenset(name for text in lists for name in text.split(", ") if name)
-        return cls(alert, detector, (detector.measures, alert.worse), number, names)
+        return cls(alert, detector, (metric, alert.worse), number, names)
 
     @property
     def is_finite(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from klarm.incidents.trends import Direction, Movement, summary
-from klarm.metrics import PROBE
+from klarm.metrics import PROBE, Advice
 from klarm.types import Event
 
 # KL is far from the reference above this share of its budget.
@@ -24,6 +24,7 @@ FAR = 0.5
 _MIN_SHARED_RISE = 0.25
 _REWARD = "reward"
 _KL, _PROBED = "kl", PROBE[0]
+_LOSS, _PARTS = "loss", ("actor_loss", "critic_loss")
 
 
 class Circumstances(NamedTuple):
@@ -268,7 +269,7 @@ def diagnose(
     movements = list(movements)
     budgets = {_KL: budget, _PROBED: probe_budget}
     far = any(abs(m.level) > FAR * budgets.get(m.metric, inf) for m in movements)
-    at, movements = at._replace(far=far), _with_one_kl(movements)
+    at, movements = at._replace(far=far), _with_whole_loss(_with_one_kl(movements))
     explaining = (pattern for pattern in PATTERNS if signal in pattern.explains)
     return next((pattern for pattern in explaining if pattern.fits(movements, at)), None)
 
@@ -282,6 +283,16 @@ def _with_one_kl(movements: Iterable[Movement]) -> list[Movement]:
     return list(found.values())
 
 
+def _with_whole_loss(movements: Iterable[Movement]) -> list[Movement]:
+    """Let a part of the loss that is not finite stand for the whole, where that is not logged."""
+    found = {movement.metric: movement for movement in movements}
+    parts = [found[part] for part in _PARTS if part in found]
+    broken = next((part for part in parts if part.direction == "broken"), None)
+    if broken is not None and _LOSS not in found:
+        found[_LOSS] = broken._replace(metric=_LOSS)
+    return list(found.values())
+
+
 def diagnosed(
     event: Event,
     movements: Iterable[Movement],
@@ -290,12 +301,14 @@ def diagnosed(
     *,
     probe_budget: float = inf,
     early: bool = False,
+    advice: Advice = Advice(),  # noqa: B008  # it cannot be changed
 ) -> Event:
     """Return the event with what else moved, and with the pattern that fits.
 
     `own` maps the metrics in alert to their direction. If such a metric looks flat in these steps,
     the alert is trusted, because its detector looks further back or more closely. If no metric at
-    all has moved there is no diagnosis, unless the run has just begun (`early`).
+    all has moved there is no diagnosis, unless the run has just begun (`early`). `advice` has
+    the framework's own words for some patterns.
     """
     seen, trusted = [], []
     for movement in movements:
@@ -312,10 +325,14 @@ def diagnosed(
     pattern = diagnose(
         [*seen, *trusted], event.signal, at, budget=budget, probe_budget=probe_budget
     )
-    return msgspec.structs.replace(
+    event = msgspec.structs.replace(
         event,
         moved=summary(movement for movement in seen if movement.metric not in own),
         pattern=pattern.name if pattern else "",
         cause=pattern.cause if pattern else "",
         remedy=pattern.remedy if pattern else "",
     )
+    said = advice.patterns.get(event.pattern)
+    if said is None:
+        return event
+    return msgspec.structs.replace(event, cause=said.cause or event.cause, remedy=said.remedy)

@@ -21,6 +21,7 @@ from klarm.incidents.rules import IncidentRules
 from klarm.incidents.signal_tracker import Identity, SignalTracker
 from klarm.incidents.trends import Direction, RecentRows
 from klarm.journal import IncidentRecord, NewId, new_id
+from klarm.metrics import Advice
 from klarm.text import clean_line
 from klarm.types import SEVERITIES, Alert, Blip, Command, Event, Incident, Reason
 
@@ -43,11 +44,17 @@ class Tracker:
     """
 
     def __init__(
-        self, detectors: Iterable[Detector], rules: IncidentRules, *, ids: NewId = new_id
+        self,
+        detectors: Iterable[Detector],
+        rules: IncidentRules,
+        *,
+        ids: NewId = new_id,
+        advice: Advice = Advice(),  # noqa: B008  # it cannot be changed
     ) -> None:
         self._detectors = [detector for detector in detectors if detector.enabled]
         self._signal_of = {detector.name: detector.signal for detector in self._detectors}
         self._new_id = ids
+        self._advice = advice
         self._last_number = 0
         # The identities of incidents in a journal whose rows are processed again.
         self._known: dict[_Place, Identity] = {}
@@ -381,6 +388,8 @@ class Tracker:
     def _diagnosed(self, event: Event, incident: Incident) -> Event:
         went: Direction = "up" if event.worse == "higher" else "down"
         own = {d.measures: went for d in self._detectors if d.name in event.detectors}
+        if event.metric:
+            own[event.metric] = went
         movements = self.recent.movements()
         left = [m.step for m in movements if m.metric in own and m.direction in (went, "broken")]
         known = [] if incident.onset is None else [incident.onset]
@@ -393,6 +402,7 @@ class Tracker:
             self._budgets[KL],
             probe_budget=self._budgets[PROBED],
             early=self._is_early(event),
+            advice=self._advice,
         )
 
     def _is_early(self, event: Event) -> bool:

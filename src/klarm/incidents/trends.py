@@ -42,6 +42,9 @@ _REWARD_MEDIAN_OF = 10
 # that happens once in a hundred times.
 _RISEN_SPREADS = 1.0
 
+# The explained variance is NaN where all returns are equal, which is no failure.
+_MAY_BE_UNDEFINED = "explained_variance"
+
 # A learning rate that is this many times the previous one was raised, not scheduled.
 _RATE, _RAISED_FACTOR = "learning_rate", 3.0
 
@@ -264,6 +267,8 @@ def _raised_rate(series: list[tuple[int, float]]) -> Movement | None:
 def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
     if metric == _RATE and (raised := _raised_rate(series)) is not None:
         return raised
+    if metric == _MAY_BE_UNDEFINED:
+        series = [(step, value) for step, value in series if math.isfinite(value)]
     if not all(math.isfinite(value) for _, value in series[-_FINITE_AGAIN:]):
         first_broken = next(step for step, value in series if not math.isfinite(value))
         return Movement(metric, "broken", first_broken, math.nan)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
+import tempfile
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,7 @@ from klarm.boundary import never_raises
 from klarm.config import Config, load
 from klarm.integrations.base import ConfigSource, checked_settings, start_run
 from klarm.integrations.reaction import OnCritical, Reaction
+from klarm.integrations.tap import tap
 from klarm.monitor import Monitor
 from klarm.notices import Notices, ReportsFailures
 
@@ -22,12 +25,19 @@ _FRAMEWORK = "rllib"
 # Of a trial's folder name; it begins with the algorithm, the environment and the id.
 _MAX_TRIAL = 80
 
+# What `save` calls: first to write a checkpoint, last to have Tune keep it. In an actor, Ray knows
+# `save` itself from before klarm could listen to it.
+_SAVE, _KEEP = "save_to_path", "_report_class_trainable_checkpoint"
+
+_watching: weakref.WeakSet[KlarmCallback] = weakref.WeakSet()
+
 
 class KlarmCallback(ReportsFailures, RLlibCallback):
     """Watches an algorithm: `config.callbacks(KlarmCallback.with_settings("my-run"))`.
 
     RLlib makes one in every process of the algorithm; only the one that trains starts a monitor.
-    Every iteration is one row. What fails in here is said once and training goes on.
+    Every iteration is one row, and every checkpoint of the algorithm is noticed. What fails in here
+    is said once and training goes on.
     """
 
     def __init__(
@@ -44,6 +54,9 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
         self._settings = settings
         self._reaction = Reaction(on_critical, checkpoint_dir)
         self._module = module
+        self._algorithm: Callable[[], Any] = lambda: None  # a weak reference, in its process
+        self._saved: tuple[int, str] | None = None  # the last checkpoint that was noticed
+        self._reacts = False  # while it saves the algorithm itself
         self.notices = Notices(stderr=settings is None or settings.console)
 
     @classmethod
@@ -88,7 +101,7 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
         settings = settings.without_channels({place.split(".")[1] for place in lost})
         self._config = settings
         # Tune runs many trials with the same settings; RLlib itself does not know the trial's id.
-        trial = getattr(getattr(algorithm, "_storage", None), "trial_dir_name", None)
+        trial = getattr(_storage(algorithm), "trial_dir_name", None)
         names = [settings.run, (trial or "")[:_MAX_TRIAL]]
         chosen = replace(
             settings,
@@ -96,6 +109,14 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
             framework=settings.framework or _FRAMEWORK,
         )
         self.monitor = start_run(chosen)
+        if algorithm is not None:
+            self._algorithm = weakref.ref(algorithm)
+            _watching.add(self)
+            # RLlib tells callbacks of checkpoints that are loaded, not of those that are saved. Of
+            # the class of an actor Ray makes copies of all methods: it has to be this very class.
+            for method, hear in ((_SAVE, _on_save_to_path), (_KEEP, _on_kept)):
+                if hasattr(algorithm, method):
+                    tap(type(algorithm), method, hear)
 
     @never_raises(lambda: None)
     def on_train_result(self, *, algorithm: Any, result: dict[str, Any], **_: Any) -> None:
@@ -110,9 +131,22 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
             if self._reaction.stops:
                 result["done"] = True  # Tune ends the trial; a loop of one's own has to look at it
             path = self._reaction.checkpoint_path(self.monitor, self._config, step)
-            self._reaction.act(
-                self.monitor, due, step, path, lambda to: algorithm.save_to_path(str(to))
-            )
+            self._reacts = True  # which notes the checkpoint itself
+            try:
+                self._reaction.act(
+                    self.monitor, due, step, path, lambda to: algorithm.save_to_path(str(to))
+                )
+            finally:
+                self._reacts = False
+
+    def on_saved(self, algorithm: Any, path: str) -> None:
+        """Note a checkpoint, if it is one of the algorithm that is watched."""
+        if self._algorithm() is not algorithm or self.monitor is None or self._reacts:
+            return
+        saved = algorithm.training_iteration, path
+        if saved != self._saved:  # a class and its subclass may both be listened to
+            self._saved = saved
+            self.monitor.checkpoint(*saved)
 
     def _watched_module(self, result: Mapping[str, Any]) -> str:
         learners = result.get("learners", {})
@@ -130,6 +164,33 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
                 f"modules of this iteration: {', '.join(modules)}"
             )
         return self._module
+
+
+def _on_save_to_path(algorithm: Any, path: object = None, *_: Any, **__: Any) -> None:
+    """Hear of a checkpoint that was saved where somebody wanted it: `algo.save(...)` ends here."""
+    if isinstance(path, str | os.PathLike):
+        text = os.fspath(path)
+        if "://" not in text:
+            text = str(Path(text).absolute())
+        # Tune saves to a temporary folder first, and deletes it.
+        if not (_storage(algorithm) and Path(text).parent == Path(tempfile.gettempdir())):
+            _tell(algorithm, text)
+
+
+def _on_kept(algorithm: Any, *_: Any, **__: Any) -> None:
+    """Hear of a checkpoint that Tune keeps in the folder of the trial."""
+    if storage := _storage(algorithm):
+        _tell(algorithm, str(storage.checkpoint_fs_path))
+
+
+def _storage(algorithm: Any) -> Any:
+    """Return where Tune keeps what a trial saves; None without Tune."""
+    return getattr(algorithm, "_storage", None)
+
+
+def _tell(algorithm: Any, path: str) -> None:
+    for callback in list(_watching):
+        callback.on_saved(algorithm, path)
 
 
 def _watchable(result: Mapping[str, Any], module: str, measures_kl: bool) -> dict[str, Any]:

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import os
+import weakref
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 
 from klarm.boundary import never_raises
 from klarm.config import Config
 from klarm.integrations.base import ConfigSource, checked_settings, start_run
 from klarm.integrations.reaction import OnCritical, Reaction
+from klarm.integrations.tap import tap
 from klarm.monitor import Monitor
 from klarm.notices import Notices, ReportsFailures
+
+_watching: weakref.WeakSet[KlarmCallback] = weakref.WeakSet()
 
 
 class KlarmCallback(ReportsFailures, BaseCallback):
     """Watches a model while it learns: `model.learn(100_000, callback=KlarmCallback("my-run"))`.
 
-    Every update is one row, at the number of timesteps it was made after. What fails in here is
-    said once and the model learns on; wrong settings raise when the callback is made.
+    Every update is one row, at the number of timesteps it was made after. Whatever saves the model,
+    such as SB3's CheckpointCallback, is noticed. What fails in here is said once and the model
+    learns on; wrong settings raise when the callback is made.
     """
 
     def __init__(
@@ -44,10 +51,15 @@ class KlarmCallback(ReportsFailures, BaseCallback):
         self._last_episode: Any = None
         self._offset = 0  # timesteps before SB3 began to count anew
         self._step = 0
+        self._reacts = False  # while it saves the model itself
 
     @never_raises(lambda: None)
     def _on_training_start(self) -> None:
         self._stopping = False
+        # A callback is not told of what others save, and `save` would be pickled with a model that
+        # had one of its own: so it is heard where all models have it.
+        tap(BaseAlgorithm, "save", _on_save)
+        _watching.add(self)
         self._updates = self.model._n_updates
         if self._watched is not self.model:
             self._watched, self._offset, self._step = self.model, 0, 0
@@ -94,7 +106,19 @@ class KlarmCallback(ReportsFailures, BaseCallback):
             self._stopping = self._reaction.stops
             path = self._reaction.checkpoint_path(self.monitor, self._settings, self._step)
             path = path.with_suffix(".zip")
-            self._reaction.act(self.monitor, due, self._step, path, self.model.save)
+            self._reaction.act(self.monitor, due, self._step, path, self._save)
+
+    def _save(self, path: Path) -> None:
+        """Save the model as a reaction, which notes the checkpoint itself."""
+        self._reacts = True
+        try:
+            self.model.save(path)
+        finally:
+            self._reacts = False
+
+    def _on_save(self, model: BaseAlgorithm, path: Path) -> None:
+        if self._watched is model and self.monitor is not None and not self._reacts:
+            self.monitor.checkpoint(self._offset + model.num_timesteps, path)
 
     def _reward(self) -> dict[str, float]:
         """Return the mean return as SB3 shows it, if episodes ended since the last row.
@@ -106,3 +130,13 @@ class KlarmCallback(ReportsFailures, BaseCallback):
             return {}
         self._last_episode = episodes[-1]
         return {"reward": sum(float(episode["r"]) for episode in episodes) / len(episodes)}
+
+
+def _on_save(model: BaseAlgorithm, path: object, *_: object, **__: object) -> None:
+    """Tell those who watch a model that it was saved, unless that was not to a file."""
+    if isinstance(path, str | os.PathLike):
+        file = Path(path).absolute()
+        if not file.suffix:
+            file = file.with_name(f"{file.name}.zip")  # as SB3 does
+        for callback in list(_watching):
+            callback._on_save(model, file)

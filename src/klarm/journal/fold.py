@@ -257,7 +257,9 @@ class Fold:
         elif isinstance(record, Started):
             self._begin(record)
         elif isinstance(record, Checkpoint):
-            self.checkpoints.append((record.step, record.path))
+            # One that was written over holds the state of the later step only.
+            earlier = [saved for saved in self.checkpoints if saved[1] != record.path]
+            self.checkpoints = [*earlier, (record.step, record.path)]
         elif isinstance(record, Bound):
             self.origins.update(record.origins())
         elif isinstance(record, Command):

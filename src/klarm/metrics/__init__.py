@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from klarm.metrics.binding import OTHER_LOSS, Binding
 from klarm.metrics.catalogue import KLS, METRICS, PROBE, meaning, to_number
-from klarm.metrics.frameworks import FRAMEWORKS, frameworks_with, tables
+from klarm.metrics.frameworks import FRAMEWORKS, Advice, advice_of, frameworks_with, tables
 from klarm.metrics.kl_kind import CLAMP_NATS, Kind, Origin
 from klarm.metrics.user_keys import SECTION, STEP, UserKey, check_user_keys, read_user_key
 
@@ -17,10 +17,12 @@ __all__ = [
     "PROBE",
     "SECTION",
     "STEP",
+    "Advice",
     "Binding",
     "Kind",
     "Origin",
     "UserKey",
+    "advice_of",
     "check_user_keys",
     "frameworks_with",
     "meaning",

@@ -55,7 +55,7 @@ METRICS: dict[str, Metric] = {
                 "kl_policy_base",
             ),
             when_missing={
-                "": "TRL's GRPO logs it only with beta > 0, verl only with a KL penalty",
+                "": "most trainers log it only with a KL penalty",
                 "trl": "GRPO logs it only with beta > 0; KlarmCallback(probe=True) measures one",
                 "verl": "it is logged only with a KL penalty",
             },
@@ -164,9 +164,12 @@ METRICS: dict[str, Metric] = {
                 "policy_gradient_loss",
                 "ppo_actor/update/actor_loss/avg",
                 "learners/*/total_loss",
-                "learners/*/policy_loss",
-                "actor_loss",
             ),
+        ),
+        Metric(
+            "actor_loss",
+            "loss of the policy alone, where that of the critic is minimised with it or beside it",
+            keys=("learners/*/policy_loss",),
         ),
         Metric(
             "critic_loss",
@@ -179,6 +182,11 @@ METRICS: dict[str, Metric] = {
                 "learners/*/vf_loss",
                 "learners/*/qf_loss",
             ),
+        ),
+        Metric(
+            "explained_variance",
+            "share of the variance of returns that the value function explains: 1 at best",
+            keys=("critic/vf_explained_var", "learners/*/vf_explained_var"),
         ),
         Metric(
             "other_loss",

@@ -10,10 +10,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from klarm import boundary
-from klarm.detectors import Detector
+from klarm.detectors import Detector, when_not_finite
 from klarm.incidents import Change, IncidentRules, Tracker
 from klarm.journal import History, IncidentRecord, NewId, Resume, new_id
-from klarm.metrics import Origin, to_number
+from klarm.metrics import Advice, Origin, to_number
 from klarm.monitor.held import HeldValues
 from klarm.settings import settings_of
 from klarm.snapshots import Capture, Restore, UnfitError, class_name
@@ -34,13 +34,18 @@ class Evaluator:
         rules: IncidentRules,
         *,
         ids: NewId = new_id,
+        advice: Advice = Advice(),  # noqa: B008  # it cannot be changed
         on_failure: Callable[[str, Exception], object] = lambda *_: None,
     ) -> None:
-        """Prepare the detectors. If one raises, `on_failure` gets its name; the others go on."""
+        """Prepare the detectors. If one raises, `on_failure` gets its name; the others go on.
+
+        `advice` is what the framework of the run says in words of its own.
+        """
         self.detectors = list(detectors)
         self._on_failure = on_failure
         self._rules = rules
-        self.tracker = Tracker(self.detectors, rules, ids=ids)
+        self._advice = advice
+        self.tracker = Tracker(self.detectors, rules, ids=ids, advice=advice)
         self._origins: dict[str, Origin] = {}  # by metric name, as passed to detectors
         self._active: list[Detector] = []  # enabled, and able to judge what this run logs
         self._running: list[Detector] = []  # the active ones for which any metric is logged
@@ -80,7 +85,7 @@ class Evaluator:
         else:
             alerts = self._alerts_with_held(step, values, news)
         if alerts:
-            alerts = _deduplicated([_plain(alert) for alert in alerts])
+            alerts = _deduplicated([self._worded(_plain(alert)) for alert in alerts])
         counting = alerts
         if alerts and news is not values:
             known = {detector.name: detector for detector in self._running}
@@ -159,6 +164,16 @@ class Evaluator:
         except UnfitError:
             self._reset()
             raise
+
+    def _worded(self, alert: Alert) -> Alert:
+        """Return an alert with the advice of the framework, if that has any for it."""
+        general = (d.recommendations for d in self._running if d.name == alert.detector)
+        if alert.recommendation == next(general, {}).get(alert.severity):
+            text = self._advice.detectors.get(alert.detector, {}).get(alert.severity)
+        else:
+            not_finite = {when_not_finite(m): own for m, own in self._advice.not_finite.items()}
+            text = not_finite.get(alert.recommendation)
+        return alert if text is None else replace(alert, recommendation=text)
 
     @property
     def _parts(self) -> dict[str, object]:

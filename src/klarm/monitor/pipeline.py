@@ -28,7 +28,7 @@ from klarm.journal import (
     spell_non_finite,
     unused_ids,
 )
-from klarm.metrics import Binding
+from klarm.metrics import Binding, advice_of
 from klarm.monitor.coverage import BindingReport, nothing_known, watched
 from klarm.monitor.evaluator import Evaluator
 from klarm.monitor.first_alerts import FirstAlerts
@@ -78,7 +78,13 @@ class Pipeline(ReportsFailures):
         self.commands: deque[Command] = deque()  # handed over, but not applied yet
         earlier = past.recorded
         ids = ids or unused_ids(() if earlier is None else earlier.incidents)
-        self._evaluator = Evaluator(detectors, rules, ids=ids, on_failure=self._on_failure)
+        self._evaluator = Evaluator(
+            detectors,
+            rules,
+            ids=ids,
+            advice=advice_of(binding.framework),
+            on_failure=self._on_failure,
+        )
         self.tracker = self._evaluator.tracker
         self.timeline = Timeline(metrics)
         self._late_rows = LateRows(self.timeline, self._evaluator, metrics)

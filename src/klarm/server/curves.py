@@ -18,6 +18,8 @@ from klarm.settings import ConfigError
 
 _CRITICAL_FACTOR = 1.5
 BASELINE_DETECTORS = {kind.name: kind for kind in CATALOGUE if issubclass(kind, ZScoreDetector)}
+# The trainer's KL and the one of the probe each have a budget of their own.
+_BUDGETS = {kind.watches[0]: kind for kind in CATALOGUE if issubclass(kind, KLBudgetDetector)}
 
 
 class Range(msgspec.Struct, frozen=True):
@@ -168,10 +170,11 @@ def _last_of_each_pixel(
 
 
 def _limits(run: RunView, metric: str) -> list[FixedLimit]:
-    if metric != KLBudgetDetector.watches[0]:
+    kind = _BUDGETS.get(metric)
+    if kind is None:
         return []
     try:
-        budget = KLBudgetDetector(**_settings_of(run, KLBudgetDetector))  # type: ignore[arg-type]
+        budget = kind(**_settings_of(run, kind))  # type: ignore[arg-type]
     except ConfigError:
         return []
     origin = run.index.fold.origins.get(metric)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from klarm.metrics.frameworks.advice import Advice
 from klarm.metrics.frameworks.areal import AREAL
 from klarm.metrics.frameworks.ms_swift import MS_SWIFT
 from klarm.metrics.frameworks.nemo_rl import NEMO_RL
@@ -66,8 +67,10 @@ __all__ = [
     "FRAMEWORKS",
     "PREFIX",
     "SPECIFIC_KEYS",
+    "Advice",
     "Framework",
     "Row",
+    "advice_of",
     "frameworks_with",
     "tables",
 ]
@@ -80,13 +83,22 @@ def tables(framework: str) -> Iterator[Mapping[str, Row]]:
     ['kl_old', 'kl']
     """
     name, _, trainer = framework.lower().partition("/")
-    name = name.replace("_", "-")
-    name = _OTHER_NAMES.get(name, name)
+    name = _known_name(name)
     for ending in ("trainer", "config"):
         trainer = trainer.removesuffix(ending)
     for known in (f"{name}/{trainer}", name):
         if known in FRAMEWORKS:
             yield FRAMEWORKS[known]
+
+
+def advice_of(framework: str) -> Advice:
+    """Return what is advised in a framework; nothing of its own where that is not known.
+
+    >>> advice_of("SB3/PPO").patterns["narrowing"].remedy
+    'Watch some episodes. Raise ent_coef or lower learning_rate.'
+    """
+    name = _known_name(framework.partition("/")[0])
+    return next((known.advice for known in CATALOGUE if known.name == name), Advice())
 
 
 def frameworks_with(key: str, metric: str) -> list[str]:
@@ -101,3 +113,8 @@ def frameworks_with(key: str, metric: str) -> list[str]:
         for framework, table in FRAMEWORKS.items()
         if any(name in table and table[name].metric == metric for name in names)
     ]
+
+
+def _known_name(name: str) -> str:
+    name = name.lower().replace("_", "-")
+    return _OTHER_NAMES.get(name, name)

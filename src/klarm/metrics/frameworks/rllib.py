@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from klarm.metrics.frameworks.advice import advice_on_episodes
 from klarm.metrics.frameworks.row import Framework, Row
 from klarm.metrics.kl_kind import Kind
 
@@ -12,4 +13,13 @@ RLLIB = Framework(
             "kl_old", Kind("old", "exact", per="action"), when_zero="set use_kl_loss=True"
         ),
     },
+    advice=advice_on_episodes(
+        learning_rate="lr",
+        epochs="num_epochs",
+        update_limit="lower kl_target or raise kl_coeff (with use_kl_loss=True)",
+        clip_range="clip_param",
+        entropy_bonus="entropy_coeff",
+        gradient_clip="grad_clip",
+        scale="scale the rewards of the environment",
+    ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from klarm.metrics.frameworks.advice import Advice
 from klarm.metrics.kl_kind import Kind
 
 
@@ -32,3 +33,5 @@ class Framework:
     # case, without `Trainer` or `Config` at its end.
     trainers: Mapping[str, Mapping[str, Row]] = field(default_factory=dict)
     other_names: tuple[str, ...] = ()
+    # What to do about an incident, where klarm's general advice does not fit.
+    advice: Advice = field(default_factory=Advice)

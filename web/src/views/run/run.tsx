@@ -25,7 +25,11 @@ import { Toolbar } from "./toolbar";
 import { Trouble } from "./trouble";
 
 // Detectors that have a baseline, by the metric that they measure.
-const BASELINES: Record<string, string> = { kl: "kl_explosion", grad_norm: "gradient_norm_spike" };
+const BASELINES: Record<string, string> = {
+  kl: "kl_explosion",
+  kl_probe: "kl_probe_explosion",
+  grad_norm: "gradient_norm_spike",
+};
 const BASELINE_MS = 1000;
 
 export function RunView({ id, query }: { id: string; query: URLSearchParams }) {

@@ -1,0 +1,145 @@
+"""What to do about an incident in a framework's own words, where klarm's general ones do not fit.
+
+General advice is for language models: it speaks of prompts, samples and a KL penalty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Explanation(NamedTuple):
+    """What a pattern of the playbook means and what to do. An empty cause stands for klarm's."""
+
+    remedy: str
+    cause: str = ""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The advice of one framework. What is not named here is klarm's general advice."""
+
+    # By the name of the detector, then by severity.
+    detectors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    # By the name of the pattern.
+    patterns: Mapping[str, Explanation] = field(default_factory=dict)
+    # By the metric that is NaN or infinite.
+    not_finite: Mapping[str, str] = field(default_factory=dict)
+
+
+def advice_on_episodes(
+    *,
+    learning_rate: str,
+    epochs: str,
+    update_limit: str,
+    clip_range: str,
+    entropy_bonus: str,
+    gradient_clip: str,
+    scale: str,
+    find: str = "",
+) -> Advice:
+    """Return advice for a policy that acts in an environment, given the names of its settings.
+
+    `update_limit` is what keeps an update small besides fewer epochs, and `scale` what to do about
+    large rewards, each as an order. `find` names a tool that finds values which are not finite.
+    """
+    smaller = f"lower {learning_rate} or {epochs}, or {update_limit}"
+    found = f" ({find})" if find else ""
+    lone = "A lone spike that clipping absorbed is harmless."
+    return Advice(
+        detectors={
+            "trust_region": {
+                "warning": f"One update went far: usually an odd batch. If it happens again, "
+                f"{smaller}.",
+                "critical": f"Updates are too large: {smaller}. If the reward has fallen, go back "
+                "to a checkpoint from before.",
+            },
+            "clip_saturation": {
+                "warning": f"Much of each batch gives no gradient: {smaller}.",
+                "critical": f"Most of the gradient is clipped away: lower {learning_rate} now. If "
+                f"{clip_range} is far below 0.2, raise it.",
+            },
+            "entropy_collapse": {
+                "warning": "Watch some episodes: does the policy always do the same? If the reward "
+                f"is not rising either, raise {entropy_bonus} or lower {learning_rate}.",
+                "critical": "The policy does the same every time and no longer explores. Stop; go "
+                f"back to a checkpoint from before the fall, with a higher {entropy_bonus} or a "
+                f"lower {learning_rate}.",
+            },
+            "gradient_norm_spike": {
+                "warning": f"Check that gradients are clipped ({gradient_clip}), and look at the "
+                f"batch of this step. {lone}",
+                "critical": f"If it lasts, lower {learning_rate} or {gradient_clip}, and look for "
+                f"extreme observations, rewards or advantages. {lone}",
+            },
+            "loss_explosion": {
+                "warning": "Look at which loss it is. The targets of a critic feed on themselves "
+                f"when {learning_rate} is too high or rewards are large: lower {learning_rate}, "
+                f"and {scale}.",
+                "critical": "Stop, and go back to a checkpoint from before the rise with a lower "
+                f"{learning_rate}; {scale}.",
+            },
+            "loss_nan": {
+                "critical": "Stop the run: nothing computed from this value can be trusted. Go "
+                f"back to the last good checkpoint, lower {learning_rate}, and look for "
+                f"observations, rewards or actions that are not finite or far too large{found}.",
+            },
+            "reward_drift": {
+                "warning": "Watch some episodes from before and from now. If they are worse, go "
+                f"back to the checkpoint with the best reward and lower {learning_rate}; if the "
+                "policy gets its reward without doing the task, fix the reward first.",
+            },
+            "reward_collapse": {
+                "warning": f"Look at what changed where the fall began: {learning_rate}, the "
+                "environment, a worker that fails. If nothing was meant to change, go back to the "
+                "checkpoint before it.",
+                "critical": "What the run had learnt is gone: stop, go back to the checkpoint "
+                f"before the fall and lower {learning_rate}. Such a policy rarely recovers in "
+                "place.",
+            },
+            "reward_hacking": {
+                "warning": "Watch the episodes with the highest returns: has the policy found "
+                "something that the reward pays for and you would not?",
+                "critical": "Watch some episodes now. If the reward is being gamed, stop: go back "
+                "to a checkpoint from before the change and fix the reward.",
+            },
+        },
+        patterns={
+            "reward broken": Explanation(
+                "Find the step of the environment that it came from: a division by 0, a logarithm "
+                f"of 0, a simulation that diverged{found}. Go back to a checkpoint from before it: "
+                "updates with such a reward are unsafe.",
+                "the environment returned a reward that is not finite",
+            ),
+            "learning rate raised": Explanation(
+                f"Go back to a checkpoint from before the change, and lower {learning_rate}."
+            ),
+            "numbers broken": Explanation(
+                "Stop; go back to the last good checkpoint; look for observations, rewards or "
+                f"advantages that overflow{found}, and lower {learning_rate}."
+            ),
+            "gradients broken": Explanation(
+                "Go back to the last good checkpoint; look for observations or rewards that are "
+                f"far too large, and lower {learning_rate} or {gradient_clip}."
+            ),
+            "learning rate too high from the start": Explanation(
+                f"Start again with {learning_rate} ten times lower. If only the KL of updates gave "
+                f"way, a smaller change may be enough: {update_limit}."
+            ),
+            "collapsed": Explanation(
+                "Nothing brings it back in place. Go back to a checkpoint from before the "
+                f"collapse, and raise {entropy_bonus} or lower {learning_rate}.",
+                "all episodes get the same reward, so there is no gradient left",
+            ),
+            "narrowing": Explanation(
+                f"Watch some episodes. Raise {entropy_bonus} or lower {learning_rate}."
+            ),
+        },
+        not_finite={
+            "reward": "Stop the run and look at the reward of the environment: a division by 0, a "
+            f"logarithm of 0, a simulation that diverged{found}. Go back to the last checkpoint "
+            "before it, since the update was made with it.",
+        },
+    )

@@ -1,0 +1,66 @@
+"""How many rows each detector needs before it can say anything, as docs/without-kl.md has it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from pathlib import Path
+
+import pytest
+
+from klarm.detectors import CATALOGUE, Detector
+
+PAGE = Path(__file__).parents[2] / "docs" / "without-kl.md"
+
+Row = dict[str, float]
+
+# The mean of each metric in a run that is well, and what it jumps to.
+LEVELS = {
+    "kl": (0.02, 50.0),
+    "kl_probe": (0.02, 50.0),
+    "kl_old": (0.005, 5.0),
+    "kl_rollout": (0.001, 5.0),
+    "entropy": (0.6, 1e-4),
+    "reward": (1.0, -5.0),
+    "reward_std": (0.3, 30.0),
+    "advantage_std": (0.5, 50.0),
+    "grad_norm": (0.5, 500.0),
+    "loss": (0.2, 900.0),
+    "length": (200.0, 9000.0),
+    "learning_rate": (1e-6, 1e-3),
+    "clip_fraction": (0.02, 0.95),
+    "zero_std_fraction": (0.1, 1.0),
+    "truncated_fraction": (0.01, 0.9),
+}
+
+
+def first_alert(kind: type[Detector], breaks_at: int, at_most: int, seed: int) -> int:
+    """Return at which row there is an alert if everything breaks at one; the limit if none is."""
+    rng = random.Random(seed)
+    detector = kind()
+    for number in range(at_most):
+        broken = number >= breaks_at
+        row = {
+            name: levels[broken] * rng.lognormvariate(0.0, 0.05) for name, levels in LEVELS.items()
+        }
+        if broken and kind.name == "kl_negative":
+            row["kl"] *= -1.0
+        if broken and kind.name == "loss_nan":
+            row["loss"] = float("nan")
+        if broken and kind.name == "metric_lost":
+            row = {"reward": row["reward"]}
+        if detector.update(number, row):
+            return number + 1
+    return at_most
+
+
+@pytest.mark.parametrize("kind", CATALOGUE, ids=lambda kind: kind.name)
+def test_the_fewest_rows_are_as_documented(kind: type[Detector]) -> None:
+    """However abrupt the change, and wherever in the run it comes."""
+    fewest = 150
+    for breaks_at, seed in itertools.product(range(60), range(3)):
+        fewest = min(fewest, first_alert(kind, breaks_at, fewest, seed))
+    cells = [line.split("|")[1:-1] for line in PAGE.read_text().splitlines() if line[:1] == "|"]
+    said = {row[0].split("]")[0].strip(" ["): row for row in cells}
+    assert said[kind.name][1].strip(" `") == kind.reads[0] or kind.watches_all
+    assert said[kind.name][2].strip() == str(fewest)
