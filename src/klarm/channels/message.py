@@ -17,6 +17,7 @@ from klarm.incidents import (
     likely_cause,
     metric_of,
     number,
+    since,
     title,
     why,
 )
@@ -207,7 +208,7 @@ def _duration(event: Event, context: Context, over: bool) -> str:
         return f"{steps}, {_spoken(seconds)}" if seconds >= 1 else steps
     at = f", {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime(began))}" if began else ""
     ago = f" ({_spoken(seconds)} ago)" if seconds >= 60 else ""
-    return f"step {event.started}{at}{ago}"
+    return f"step {since(event)}{at}{ago}"
 
 
 def _delay(context: Context) -> str:

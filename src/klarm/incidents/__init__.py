@@ -18,6 +18,7 @@ from klarm.incidents.text import (
     is_alarm,
     likely_cause,
     short_title,
+    since,
     title,
 )
 from klarm.incidents.tracker import Change, Tracker
@@ -44,6 +45,7 @@ __all__ = [
     "metric_of",
     "number",
     "short_title",
+    "since",
     "title",
     "why",
 ]

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 COLOURS: dict[Severity, str] = {"warning": "yellow", "critical": "red"}
 # The summary at the end of a run lists this many incidents; the journal has all of them.
 _MAX_NAMED = 5
+# If the first alert came this many steps after the metric left its normal range, messages say so.
+_MIN_STEPS_LATE = 6
 # The maximum length of the title of a W&B alert.
 _MAX_TITLE = 63
 _STATES: dict[EventKind, str] = {"reopened": "open again", "ended": "ended with the run"}
@@ -46,8 +48,7 @@ def title(event: Event) -> str:
         lasted = f"{event.severity} from step {event.started} to {event.step}"
         return f"{event.signal} {state(event)}, {lasted}"
     pattern = f", pattern: {event.pattern}" if event.pattern else ""
-    since = f"{event.severity} since step {event.started}"
-    return f"{event.signal} {since} ({state(event)}){pattern}"
+    return f"{event.signal} {event.severity} since step {event.started} ({state(event)}){pattern}"
 
 
 def short_title(event: Event) -> str:
@@ -146,10 +147,23 @@ def _place(event: Event) -> str:
     return f"{what} {became} at step {event.step} ({event.severity} since step {event.started})"
 
 
+def since(event: Event) -> str:
+    """Return the step of the first alert that counts; if it came late, also when the trouble began.
+
+    Alerts do not count while the reward rises along with KL, for example.
+
+    >>> since(Event("opened", 3, "kl", "critical", 223, 223, [], 0.8, "", "", "", onset=204))
+    '223 (out of its normal range from step 204 on)'
+    """
+    if event.onset is None or event.started - event.onset < _MIN_STEPS_LATE:
+        return str(event.started)
+    return f"{event.started} (out of its normal range from step {event.onset} on)"
+
+
 def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
     """Return three parts: what happened and since when, what to do first, and the details."""
     opens = event.event == "opened"
-    happened = [event.message, f"Since step {event.started}. {why(event)}".rstrip()]
+    happened = [event.message, f"Since step {since(event)}. {why(event)}".rstrip()]
     if event.pattern and opens:
         happened.append(f"Likely cause: {likely_cause(event)}.")
     details = (
