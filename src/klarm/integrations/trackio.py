@@ -8,6 +8,7 @@ from typing import Any
 from klarm.integrations import notice
 from klarm.integrations.base import ConfigSource, checked_settings, start_run
 from klarm.integrations.tap import tap
+from klarm.metrics import TRAINER_STEP, to_number
 from klarm.monitor import Monitor
 from klarm.types import Event
 
@@ -37,20 +38,35 @@ def watch(
 
 
 class _Mirror:
+    """Follows the steps of one Trackio run.
+
+    Trackio counts rows where no step is given. A trainer that logs its own step along is followed
+    by that one: Hugging Face trainers log evaluations as rows of their own, and continue an older
+    run of the same name, so Trackio's count runs ahead of them.
+    """
+
     def __init__(self, monitor: Monitor) -> None:
         self.monitor = monitor
         self._run: Any = None
+        self._trainer_step: float | None = None  # the latest, if the trainer logs any
 
     def logged(self, run: Any, metrics: Mapping[str, object], step: object = None) -> None:
-        if self._run is not None and run.name != self._run.name:
+        if self._run is not None and _identity(run) != _identity(self._run):
             self.monitor.say(
-                f"Trackio run {run.name} is not watched, {self._run.name} is: "
+                f"Trackio run {run.name} is not watched, an earlier run is: "
                 "call klarm.integrations.trackio.watch again before the next run",
                 about="another Trackio run",
             )
             return
         self._run = run
-        if step is None and hasattr(run, "_next_step"):
+        at = to_number(metrics.get(TRAINER_STEP))
+        if at is not None:
+            self._trainer_step = at
+        elif step is None:
+            at = self._trainer_step
+        if at is not None:
+            step = at
+        elif step is None and hasattr(run, "_next_step"):
             step = run._next_step - 1  # it has counted on by now
         self.monitor.log(metrics, step)
 
@@ -59,4 +75,10 @@ class _Mirror:
 
         if self._run is not None and notice.worth_an_alert(event):
             level = AlertLevel.ERROR if event.severity == "critical" else AlertLevel.WARN
-            self._run.alert(notice.title(event), notice.text(event), level, event.step)
+            # Without a step it belongs to the row just logged, on whatever axis Trackio has.
+            self._run.alert(notice.title(event), notice.text(event), level)
+
+
+def _identity(run: Any) -> object:
+    """Return what tells runs apart: names are used again. Older versions have nothing else."""
+    return getattr(run, "id", None) or run.name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from klarm.metrics.binding import OTHER_LOSS, Binding
-from klarm.metrics.catalogue import KLS, METRICS, PROBE, meaning, to_number
+from klarm.metrics.catalogue import KLS, METRICS, PROBE, TRAINER_STEP, meaning, to_number
 from klarm.metrics.frameworks import FRAMEWORKS, frameworks_with, tables
 from klarm.metrics.kl_kind import CLAMP_NATS, Kind, Origin
 from klarm.metrics.user_keys import SECTION, STEP, UserKey, check_user_keys, read_user_key
@@ -17,6 +17,7 @@ __all__ = [
     "PROBE",
     "SECTION",
     "STEP",
+    "TRAINER_STEP",
     "Binding",
     "Kind",
     "Origin",

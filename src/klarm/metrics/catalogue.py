@@ -266,6 +266,9 @@ SAMPLES = frozenset(
     prefix + key for key in ("rewards", "env/reward_dist") for prefix in ("", PREFIX)
 )
 
+# Under this key Hugging Face trainers log their step along with every row that goes to a tracker.
+TRAINER_STEP = "train/global_step"
+
 # Three quantities that share a word, and nothing else.
 KLS = ("kl", "kl_old", "kl_rollout")
 
