@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,11 @@ import tiny_trl
 import trackio
 import wandb
 from trackio import context_vars
+from trl import GRPOTrainer
 
 from klarm.integrations.trackio import watch as watch_trackio
+from klarm.integrations.trl import KlarmCallback
+from klarm.integrations.wandb import watch as watch_wandb
 
 STEPS = 6
 
@@ -74,3 +79,91 @@ def test_a_trackio_run_that_is_continued_by_name_keeps_the_trainers_steps(
         monitor.finish()
         assert steps_with(run, "kl") == [1, 2, 3, 4, 5, 6]
         assert journal(run, "resume") == []
+
+
+class LosesItsKL(GRPOTrainer):
+    """Logs a KL that is no number at one step."""
+
+    def log(self, logs: dict[str, Any], *args: Any) -> None:
+        if self.state.global_step == STEPS - 2:
+            self._metrics["train"]["kl"] = [float("nan")]
+        super().log(logs, *args)
+
+
+def train_into_an_incident(reference: Path, folder: Path, **settings: Any) -> None:
+    klarm = settings.pop("klarm", {})
+    trainer = tiny_trl.make_trainer(
+        reference,
+        folder,
+        STEPS,
+        [KlarmCallback("a", **klarm)],
+        trainer_class=LosesItsKL,
+        **settings,
+    )
+    trainer.train()
+
+
+def alerts_in_trackio() -> list[Any]:
+    (file,) = Path("trackio").glob("huggingface*.db")
+    with closing(sqlite3.connect(file)) as database:
+        return database.execute("select title, level, step from alerts").fetchall()
+
+
+def written_by_wandb() -> bytes:
+    wandb.finish()
+    return b"".join(file.read_bytes() for file in Path("wandb").glob("offline-run-*/run-*.wandb"))
+
+
+TITLE = "klarm: critical on kl (opened, incident 1)"
+
+
+def test_an_incident_is_an_alert_in_the_trackio_run_of_the_trainer(
+    reference: Path, tmp_path: Path
+) -> None:
+    """Without a line more than the callback and report_to."""
+    train_into_an_incident(reference, tmp_path / "out", report_to="trackio")
+    (alert,) = alerts_in_trackio()
+    assert alert[:2] == (TITLE, "error")
+
+
+def test_an_incident_at_the_last_step_reaches_trackio(reference: Path, tmp_path: Path) -> None:
+    """Transformers ends the Trackio run before it tells klarm that training is over."""
+    stop = {"on_critical": "stop"}
+    train_into_an_incident(reference, tmp_path / "out", report_to="trackio", klarm=stop)
+    (alert,) = alerts_in_trackio()
+    assert alert[0] == TITLE
+
+
+def test_an_incident_is_an_alert_in_the_wandb_run_of_the_trainer(
+    reference: Path, tmp_path: Path
+) -> None:
+    """Once, and its end is none."""
+    train_into_an_incident(reference, tmp_path / "out", report_to="wandb")
+    assert written_by_wandb().count(TITLE.encode()) == 1
+
+
+def test_alerts_in_trackers_can_be_switched_off(reference: Path, tmp_path: Path) -> None:
+    """Alerts of W&B may page people."""
+    off = {"tracker_alerts": False}
+    train_into_an_incident(reference, tmp_path / "out", report_to="wandb", klarm=off)
+    assert journal("a", "event")
+    assert TITLE.encode() not in written_by_wandb()
+
+
+def test_alerts_that_watch_was_asked_for_are_sent_beside_the_callback(
+    reference: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The callback's monitor takes the place of the other; one run, one alert."""
+    watch_wandb("b", alert=True)
+    wandb.init(project="p", dir=Path.cwd())
+    train_into_an_incident(reference, tmp_path / "out", report_to="wandb")
+    assert written_by_wandb().count(TITLE.encode()) == 1
+    assert "after finish" not in capfd.readouterr().err
+
+
+def test_alerts_that_watch_was_asked_for_need_no_report_to(reference: Path, tmp_path: Path) -> None:
+    """Some scripts log to W&B by themselves."""
+    watch_wandb("b", alert=True)
+    wandb.init(project="p", dir=Path.cwd())
+    train_into_an_incident(reference, tmp_path / "out")
+    assert written_by_wandb().count(TITLE.encode()) == 1

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
-from klarm.api import start
+from klarm.api import current_monitor, start
 from klarm.config import Config, load
 from klarm.journal import folder_name, run_folder
 from klarm.monitor import Monitor
@@ -40,3 +40,19 @@ def checked_settings(
 def start_run(settings: Config, name: str = "", *, rank: int | None = None) -> Monitor:
     """Start the monitor. `name` is what the framework calls the run, where the user has not."""
     return start(settings, folder_name(name) if name else "", rank)
+
+
+def is_replaced(monitor: Monitor, tracker: str) -> bool:
+    """Tell whether another run has begun in this process since; say once that it has.
+
+    Of what a tracker gets, only the run that began last is watched.
+    """
+    now = current_monitor()
+    if now is None or now is monitor:
+        return False
+    monitor.say(
+        f"what is logged to {tracker} is no longer watched as run {monitor.run}: "
+        f"run {now.run} began after it",
+        about="another run",
+    )
+    return True

@@ -16,6 +16,7 @@ from klarm.incidents import can_be_loaded
 from klarm.integrations.base import ConfigSource, checked_settings, start_run
 from klarm.integrations.kept_checkpoint import KeptCheckpoints
 from klarm.integrations.reaction import OnCritical, Reaction
+from klarm.integrations.tracker_alerts import send_alerts
 from klarm.metrics import KLS, PROBE, meaning, to_number
 from klarm.monitor import Monitor
 from klarm.notices import Notices, ReportsFailures
@@ -38,6 +39,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
     - `every_step`: have the trainer log every step, whatever its `logging_steps`.
     - `probe`: measure KL on fixed contexts, for runs that log none: True, or a `klarm.probe.Probe`
       with settings of your own. Contexts it lacks are taken from the training set.
+    - `tracker_alerts`: make incidents alerts in W&B or Trackio, if `report_to` names them.
 
     A wrong setting raises here, before training; no hook raises. Every rank must have the callback:
     all see the same numbers and come to the same decision, and rank 0 alone records and speaks.
@@ -50,9 +52,12 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
         every_step: bool = True,
         config: ConfigSource = None,
         probe: bool | Probe = False,
+        *,
+        tracker_alerts: bool = True,
         **overrides: object,
     ) -> None:
         self.every_step = every_step
+        self.tracker_alerts = tracker_alerts
         self.probe = Probe() if probe is True else probe or None
         if self.probe is not None and not isinstance(self.probe, Probe):
             raise ConfigError(f"probe is {probe!r}: it must be True, False or a klarm.probe.Probe")
@@ -112,6 +117,8 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
             self._kept.take_up({incident.id for incident in monitor.incidents if incident.is_open})
             if args.save_total_limit:  # else the trainer deletes nothing
                 monitor.on_event.append(self._kept.on_event)
+            if self.tracker_alerts:
+                send_alerts(monitor, args.report_to or ())
         if getattr(args, "beta", None) == 0 and self.probe is None:
             monitor.say(
                 f"there is no KL to watch: beta is 0 in {type(args).__name__}, so the trainer has "
