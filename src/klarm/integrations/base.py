@@ -37,9 +37,11 @@ def checked_settings(
     return replace(checked, framework=checked.framework or framework)
 
 
-def start_run(settings: Config, name: str = "", *, rank: int | None = None) -> Monitor:
+def start_run(
+    settings: Config, name: str = "", *, rank: int | None = None, output_dir: str = ""
+) -> Monitor:
     """Start the monitor. `name` is what the framework calls the run, where the user has not."""
-    return start(settings, folder_name(name) if name else "", rank)
+    return start(settings, folder_name(name) if name else "", rank, output_dir=output_dir)
 
 
 def is_replaced(monitor: Monitor, tracker: str) -> bool:

@@ -24,6 +24,7 @@ class Started(msgspec.Struct, tag_field="type", tag="run"):
     config: dict[str, Any]
     framework: str = ""  # which framework logs, if known
     format: int = 1  # klarm 0.1 does not write this field
+    output_dir: str = ""  # where the trainer saves, if that is what tells its runs apart
 
 
 class Bound(msgspec.Struct, tag_field="type", tag="binding"):
