@@ -65,7 +65,9 @@ def init(
         overrides["detectors"] = detectors
     if channels:
         overrides["channels"] = channels
-    return start(load(config, overrides), rank=rank)
+    monitor = start(load(config, overrides), rank=rank)
+    monitor.watch_end()
+    return monitor
 
 
 def start(

@@ -173,13 +173,13 @@ class SignalTracker:
         """Reopen nothing that recovered before."""
         self._recovered = None
 
-    def finish(self, step: int) -> list[Event]:
+    def finish(self, step: int, reason: Reason = "finished") -> list[Event]:
         """Let the run end; an incident that is open ends with it, unresolved."""
         episode = self.episode
         if episode is None:
             return []
         episode.incident.state, episode.incident.ended = "ended", step
-        return [episode.event("ended", step, "finished", self._recent)]
+        return [episode.event("ended", step, reason, self._recent)]
 
     def restate(self, step: int, reason: Reason) -> Event:
         """Return the event that says where the incident is, for those who were told otherwise."""

@@ -180,11 +180,11 @@ class Tracker:
                     detector.relearn(rows)
         return changes
 
-    def finish(self) -> list[Change]:
+    def finish(self, reason: Reason = "finished") -> list[Change]:
         """Let the run end; what is open ends with it, unresolved."""
         changes = self.end_step()
         for signal in self._signals.values():
-            changes += signal.finish(self._step or 0)
+            changes += signal.finish(self._step or 0, reason)
         return changes
 
     def recall(self, told: Iterable[IncidentRecord]) -> None:

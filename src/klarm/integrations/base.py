@@ -41,7 +41,9 @@ def start_run(
     settings: Config, name: str = "", *, rank: int | None = None, output_dir: str = ""
 ) -> Monitor:
     """Start the monitor. `name` is what the framework calls the run, where the user has not."""
-    return start(settings, folder_name(name) if name else "", rank, output_dir=output_dir)
+    monitor = start(settings, folder_name(name) if name else "", rank, output_dir=output_dir)
+    monitor.watch_end()
+    return monitor
 
 
 def is_replaced(monitor: Monitor, tracker: str) -> bool:

@@ -99,6 +99,8 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
             self._judge = _brought_to(judge, state.global_step, _without_probe(rows))
         self._start_recording(args, state, rows)
         self._start_probe(state, parts)
+        if self.monitor is not None:
+            self.monitor.training_began("transformers", "trl")
         if self._judge is None:
             self._judge = self.monitor
         if self._judge is not None:
@@ -219,9 +221,10 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
 
     @never_raises(_no_change)
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
-        """Finish. Where training raises, the end of the process does."""
+        """Finish. Where training raises, the end of the process does, and says so."""
         self._say_what_was_saved(args, state, before=state.global_step + 1)
         if self.monitor is not None:
+            self.monitor.training_ended()
             self.monitor.finish()
         self.monitor = self._judge = self._kept = None
 

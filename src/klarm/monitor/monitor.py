@@ -46,6 +46,7 @@ from klarm.journal import (
 from klarm.metrics import METRICS, Binding, Origin, UserKey
 from klarm.monitor.command_watch import CommandWatch
 from klarm.monitor.coverage import BindingReport, nothing_known, watched
+from klarm.monitor.ending import REASONS, Ending, EndWatch, ending_by
 from klarm.monitor.evaluator import Evaluator
 from klarm.monitor.first_alerts import FirstAlerts
 from klarm.monitor.resume import Past
@@ -126,6 +127,8 @@ class Monitor(ReportsFailures):
         self._since = ""  # qualifies the number of steps if an earlier process logged some, too
         self._commands: deque[Command] = deque()  # handed over, but not applied yet
         self._command_watch: CommandWatch | None = None
+        self._end_watch: EndWatch | None = None
+        self._ending: Ending | None = None
         if earlier is not None:
             self._tracker.checkpoints.recall(earlier.checkpoints)
         if earlier is not None and earlier.last_step is not None:
@@ -229,6 +232,26 @@ class Monitor(ReportsFailures):
         """Stop the thread that reads commands when the run ends."""
         self._command_watch = watch
 
+    def watch_end(self) -> None:
+        """Find out how the run ends, from now on: this process trains it."""
+        self._end_watch = EndWatch()
+
+    @never_raises(lambda: None)
+    def training_began(self, *packages: str) -> None:
+        """Note that these packages train now: a run that ends before they say so has stopped."""
+        if self._end_watch is not None:
+            self._end_watch.training_began(*packages)
+
+    @never_raises(lambda: None)
+    def training_ended(self) -> None:
+        """Note that training ended by itself."""
+        if self._end_watch is not None:
+            self._end_watch.training_ended()
+
+    def end_as(self, ending: Ending) -> None:
+        """Say how the run ends, for the `finish` that follows. For replays, which know it."""
+        self._ending = ending
+
     def hand_over(self, command: Command) -> None:
         """Queue a command to be applied with the next step. Any thread may call this."""
         self._commands.append(command)
@@ -278,12 +301,14 @@ class Monitor(ReportsFailures):
             self._silent_because = _AFTER_FINISH
             if self._report is not None:
                 self._report.finish()
-            steps = self._timeline.steps_logged
+            steps, ending = self._timeline.steps_logged, self._found_ending()
             changes: Sequence[Change] = ()
             try:
-                changes = self._end()
+                changes = self._end(ending)
             finally:
-                self._record(Finish(self._clock(), steps), changes)
+                outcome, error = ending
+                finish = Finish(self._clock(), steps, outcome=outcome, error=error)
+                self._record(finish, changes)
             self._publish(changes)
             self._journal.close(max(0.0, ends_at - time.monotonic()))
             for closing in self.on_finish:
@@ -293,17 +318,17 @@ class Monitor(ReportsFailures):
             self.notices.finish()
             if any(self.alert_counts.values()):
                 self._console.say(self._alerts_in_sum())
-            self._console.say(
-                f"run {self.run} ends after {counted(steps, 'step')}{self._since}: "
-                f"{self._summary()}"
-            )
+            ended = ending.in_words(self.run, f"{counted(steps, 'step')}{self._since}")
+            self._console.say(f"{ended}: {self._summary()}")
         finally:
             self._lock.release()
 
     def __enter__(self) -> Monitor:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if self._end_watch is not None and error is not None:
+            self._ending = ending_by(error)
         self.finish()
 
     @never_raises(str)
@@ -442,13 +467,19 @@ class Monitor(ReportsFailures):
         if recording:
             self._journal.record(Bound.of(recording))
 
-    def _end(self) -> Sequence[Change]:
+    @never_raises(Ending)
+    def _found_ending(self) -> Ending:
+        if self._ending is not None:
+            return self._ending
+        return Ending() if self._end_watch is None else self._end_watch.look()
+
+    def _end(self, ending: Ending) -> Sequence[Change]:
         """Return the changes that the end of the run causes."""
         recorded = self._past.recorded
         self._apply_commands((self._timeline.step or 0) + 1)
         if self._timeline.from_earlier_process and recorded is not None:
             return ended_by_crash(recorded)  # this process has not logged a single step
-        return self._tracker.finish()
+        return self._tracker.finish(REASONS[ending.outcome])
 
     def _apply_commands(self, step: int) -> None:
         """Apply and record the commands given since the last step."""
