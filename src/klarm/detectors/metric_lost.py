@@ -20,10 +20,10 @@ _NEVER_CONSTANT = ("kl", "entropy", "reward", "loss", "grad_norm")
 # Rewards that no longer differ have no p, and other losses are named only when they are broken:
 # that these are gone is no failure of logging.
 # The probe spaces itself by what it costs, and says so when it stops.
-_KNOWN = {name for name, metric in METRICS.items() if not metric.by_probe} - {
-    "reward_dip_p",
-    "other_loss",
-}
+# What only explains others is logged when there is something to explain it by.
+_KNOWN = {
+    name for name, metric in METRICS.items() if not (metric.by_probe or metric.only_shown)
+} - {"reward_dip_p", "other_loss"}
 # Logs round, and a policy loss is near 0 by nature: standing at 0 says nothing of it.
 _ZERO_IS_NORMAL = "loss"
 _ROUNDED_AWAY = 1e-3  # a loss below this, printed with four decimals, looks constant

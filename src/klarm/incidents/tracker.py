@@ -19,13 +19,14 @@ from klarm.incidents.excuse import KL, PROBED, kl_budgets
 from klarm.incidents.playbook import diagnosed
 from klarm.incidents.rules import IncidentRules
 from klarm.incidents.signal_tracker import Identity, SignalTracker
-from klarm.incidents.trends import Direction, RecentRows
+from klarm.incidents.trends import Direction, RecentRows, summary
 from klarm.journal import IncidentRecord, NewId, new_id
 from klarm.text import clean_line
 from klarm.types import SEVERITIES, Alert, Blip, Command, Event, Incident, Reason
 
 # What is kept in memory of incidents that are over; the journal has them all.
 _MAX_PAST = 1_000
+_REWARD = "reward"  # the signal
 # What goes wrong within so many rows was wrong from the start.
 _EARLY_ROWS = 30
 _EARLY_MEDIAN, _ENTROPY_FACTOR = 3, 2.0
@@ -384,7 +385,7 @@ class Tracker:
         known = [] if incident.onset is None else [incident.onset]
         incident.onset = min([event.started, *known, *left])
         event = replace(event, onset=incident.onset)
-        return diagnosed(
+        event = diagnosed(
             event,
             movements,
             own,
@@ -392,6 +393,15 @@ class Tracker:
             probe_budget=self._budgets[PROBED],
             early=self._is_early(event),
         )
+        return self._with_components(event)
+
+    def _with_components(self, event: Event) -> Event:
+        """Return an event on reward that also says which of several rewards moved."""
+        found = self.recent.component_movements() if event.signal == _REWARD else []
+        if not found:
+            return event
+        others = f"; {event.moved}" if event.moved else ""
+        return replace(event, moved=f"{clean_line(summary(found))}{others}")
 
     def _is_early(self, event: Event) -> bool:
         """Tell whether the policy gave way when the run had just begun.

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from klarm.incidents.numbers import factor
-from klarm.metrics import METRICS
+from klarm.metrics import METRICS, is_reward_component
 from klarm.stats import median
 from klarm.types import Worse
 
@@ -35,6 +35,7 @@ _PASSED = 2.0
 # Reward is noisy and often climbs all the time: its rise is clear when more values show it.
 _REWARD = "reward"
 _CLEARLY = 10
+_MAX_COMPONENTS = 3
 
 # A learning rate that is this many times the one before was raised, not scheduled.
 _RATE, _RAISED = "learning_rate", 3.0
@@ -218,6 +219,18 @@ class RecentRows:
                 found.append(movement)
         return sorted(found, key=lambda m: (m.direction == "flat", m.step))
 
+    def component_movements(self) -> list[Movement]:
+        """Return which of several rewards moved, in their order, and only the first few."""
+        rows = list(self._rows)[-LOOK_BACK:]
+        names = {name for _, values in rows for name in values if is_reward_component(name)}
+        found = []
+        for name in names:
+            series = [(step, values[name]) for step, values in rows if name in values]
+            movement = _movement(name, series)
+            if movement is not None and movement.direction != "flat":
+                found.append(movement)
+        return sorted(found, key=lambda m: (m.step, m.metric))[:_MAX_COMPONENTS]
+
 
 def summary(movements: Iterable[Movement]) -> str:
     """Say in one line what moved in which order, and what did not.
@@ -263,7 +276,8 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
     normal = median(values[:split])
     spread = 1.4826 * median(abs(value - normal) for value in values[:split])
     least = max(_SPREADS * spread, _SHARE * abs(normal), 1e-12)
-    at_once = _CLEARLY if metric == _REWARD else _AT_ONCE
+    is_reward = metric == _REWARD or is_reward_component(metric)
+    at_once = _CLEARLY if is_reward else _AT_ONCE
     # How far away from normal it was, in the middle of so many values.
     away = [
         median(values[i : i + at_once]) - normal for i in range(split, len(values) - at_once + 1)

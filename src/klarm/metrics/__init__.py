@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from klarm.metrics.binding import OTHER_LOSS, Binding
-from klarm.metrics.catalogue import KLS, METRICS, PROBE, TRAINER_STEP, meaning, to_number
+from klarm.metrics.catalogue import (
+    KLS,
+    METRICS,
+    PROBE,
+    TRAINER_STEP,
+    is_reward_component,
+    meaning,
+    to_number,
+)
 from klarm.metrics.frameworks import FRAMEWORKS, frameworks_with, tables
 from klarm.metrics.kl_kind import CLAMP_NATS, Kind, Origin
 from klarm.metrics.user_keys import SECTION, STEP, UserKey, check_user_keys, read_user_key
@@ -24,6 +32,7 @@ __all__ = [
     "UserKey",
     "check_user_keys",
     "frameworks_with",
+    "is_reward_component",
     "meaning",
     "read_user_key",
     "tables",
