@@ -86,8 +86,10 @@ def test_the_kl_of_kto_is_a_sum_that_no_limit_per_token_judges(
     """A healthy run opens no incident, and klarm says what the KL is."""
     train("kto", reference, tmp_path)
     kinds = [line["kinds"]["kl"] for line in journal("binding") if "kl" in line["kinds"]]
-    assert kinds[0] == {"target": "reference", "per": "sequence"}
-    assert "kl_budget is idle: kl is summed over the sequence" in capfd.readouterr().err
+    assert kinds[0] == {"target": "reference", "per": "sequence", "floored": True}
+    said = capfd.readouterr().err
+    assert "kl_budget is idle: kl is summed over the sequence" in said
+    assert "as if KL were not measured" not in said
     assert [event for event in journal("event") if event["event"] == "opened"] == []
     assert any("reward_margin" in row["metrics"] for row in journal("step"))
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +58,21 @@ def test_trials_of_one_trainer_do_not_share_a_run(reference: Path) -> None:
     assert [journal(run, "resume") for run in runs] == [[], [], []]
     (saved,) = journal("out-run-0", "checkpoint")
     assert Path(saved["path"]) == Path("out/run-0/checkpoint-2").absolute()
+
+
+def test_trials_of_ray_tune_are_recorded_where_the_search_began(tmp_path: Path) -> None:
+    """Each in a process and a working directory of its own, and as a run of its own."""
+    script = Path(__file__).parent / "search_with_ray.py"
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+        env={**os.environ, "HOME": str(tmp_path)},  # where Ray keeps results
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    runs = sorted(path.name for path in Path("klarm_runs").iterdir())
+    assert len(runs) == 2
+    assert all(run.startswith("out-trial-") for run in runs)
+    assert [steps(run) for run in runs] == [[1, 2, 3], [1, 2, 3]]

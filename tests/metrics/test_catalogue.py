@@ -150,7 +150,7 @@ def test_a_key_that_is_not_clear_is_not_known(key: str) -> None:
         ("trl", "kl", "kl", "reference, k3, per token"),
         ("trl/GRPOTrainer", "train/kl", "kl", "reference, k3, per token"),
         ("trl/RLOOTrainer", "kl", "kl", "reference, signed k1, per token"),
-        ("trl/KTOConfig", "kl", "kl", "reference, summed over the sequence"),
+        ("trl/KTOConfig", "kl", "kl", "reference, summed over the sequence, 0 if below"),
         ("trl/AsyncGRPOTrainer", "kl", "kl_old", "old policy, k3, per token"),
         ("trl/PPOConfig", "objective/kl", "kl", "reference, summed over the sequence"),
         ("Unsloth", "kl", "kl", "reference, k3, per token, ±10"),

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import ClassVar, Literal
 
 from klarm.detectors.base import Detector
-from klarm.metrics import METRICS
+from klarm.metrics import METRICS, Kind
 from klarm.settings import setting
 from klarm.types import Alert, Severity
 
@@ -27,6 +27,7 @@ _KNOWN = {
 # Logs round, and a policy loss is near 0 by nature: standing at 0 says nothing of it.
 _ZERO_IS_NORMAL = "loss"
 _ROUNDED_AWAY = 1e-3  # a loss below this, printed with four decimals, looks constant
+_KL = "kl"
 # A reward at its highest is one that cannot rise any more.
 _BEST_IS_NORMAL = "reward"
 # A log that fills values forward holds them all the time: stuck is what lasts so many times as long
@@ -65,6 +66,16 @@ class MetricLostDetector(Detector):
     missing_steps: int = setting(
         50, "warning when a metric is missing or stuck for this many steps", at_least=2
     )
+
+    def __post_init__(self) -> None:
+        """Prepare to watch. What kind of KL there is stays known when the rest is forgotten."""
+        self._kl_is_floored = False
+        super().__post_init__()
+
+    def bound(self, key: str, kind: Kind | None) -> None:
+        """Hear of which kind the KL is: it is the first that this detector watches."""
+        super().bound(key, kind)
+        self._kl_is_floored = kind is not None and kind.floored
 
     def _start(self) -> None:
         self._steps = 0
@@ -178,6 +189,8 @@ class MetricLostDetector(Detector):
         if not hold.measured:
             return False
         if name == _ZERO_IS_NORMAL and abs(value) < _ROUNDED_AWAY:
+            return False
+        if name == _KL and value == 0.0 and self._kl_is_floored:
             return False
         if name == _BEST_IS_NORMAL and value >= self._best:
             return False  # as good as it ever was: saturated, not stuck

@@ -117,7 +117,9 @@ class Binding:
 
     def when_zero(self, name: str) -> str:
         """Return what to set when a bound metric is 0 because it is not measured."""
-        known = METRICS.get(name)
+        known, kind = METRICS.get(name), self.kind(name)
+        if kind is not None and kind.floored:  # then it may be measured, and below 0
+            return ""
         return self._told(name).when_zero or (known.when_zero if known else "")
 
     def _told(self, name: str) -> Meaning:
