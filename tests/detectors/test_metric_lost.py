@@ -168,4 +168,4 @@ def test_a_kl_that_is_logged_as_0_where_it_is_below_may_stand_at_0() -> None:
     assert [any(alerts) for alerts in found] == [False, True]
     floored.reset()
     values = [0.003, 0.0, 0.001, *[0.5] * 200]
-    assert any([floored.update(step, {"kl": value}) for step, value in enumerate(values)])
+    assert any(floored.update(step, {"kl": value}) for step, value in enumerate(values))
