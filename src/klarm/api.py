@@ -65,13 +65,18 @@ def init(
         overrides["detectors"] = detectors
     if channels:
         overrides["channels"] = channels
-    return start(load(config, overrides), rank=rank)
+    monitor = start(load(config, overrides), rank=rank)
+    monitor.watch_end()
+    return monitor
 
 
-def start(settings: Config, run: str = "", rank: int | None = None) -> Monitor:
+def start(
+    settings: Config, run: str = "", rank: int | None = None, *, output_dir: str = ""
+) -> Monitor:
     """Do the same with a configuration that is read already, as integrations have it.
 
     `run` is the name where the configuration has none; without either the time makes one.
+    `output_dir` is recorded: it tells apart runs that a trainer would name the same.
     """
     if rank is None:
         rank = _rank_of_process()
@@ -93,7 +98,7 @@ def start(settings: Config, run: str = "", rank: int | None = None) -> Monitor:
     journal, ours = None, rank == 0
     if ours:
         try:
-            journal = _once_free(lambda: _open_journal(folder, name, settings, notices))
+            journal = _once_free(lambda: _open_journal(folder, name, settings, notices, output_dir))
         except InUseError:
             ours = False
             notices.warn(
@@ -152,7 +157,9 @@ def _once_free(open_journal: Callable[[], FileJournal | None]) -> FileJournal | 
     return open_journal()
 
 
-def _open_journal(folder: Path, run: str, settings: Config, notices: Notices) -> FileJournal | None:
+def _open_journal(
+    folder: Path, run: str, settings: Config, notices: Notices, output_dir: str
+) -> FileJournal | None:
     try:
         journal = FileJournal(folder, notices.warn)
     except OSError as error:
@@ -172,6 +179,7 @@ def _open_journal(folder: Path, run: str, settings: Config, notices: Notices) ->
             config=settings.as_dict(),
             framework=clean(settings.framework),
             format=FORMAT,
+            output_dir=clean(output_dir),
         )
     )
     notices.say(f"run {run} is recorded in {journal.path}")

@@ -114,6 +114,7 @@ Reason = Literal[
     # how a run ends that has it open
     "finished",
     "crashed",
+    "interrupted",
 ]
 # Why an incident of journal format 1 escalates, and why one is over that never was.
 SEVERITY_RAISED = "the severity rose"

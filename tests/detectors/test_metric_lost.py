@@ -10,6 +10,7 @@ import pytest
 from klarm.cli.demo import RECORDINGS, read_recording
 from klarm.detectors import MetricLostDetector
 from klarm.journal.file import MemoryJournal
+from klarm.metrics import Kind
 from klarm.monitor.monitor import Monitor
 from klarm.types import Event
 
@@ -154,3 +155,19 @@ def test_its_incident_lasts_as_long_as_the_metric_is_missing() -> None:
         ("opened", "liveness", 149),
         ("resolved", "liveness", 219),
     ]
+
+
+def test_a_kl_that_is_logged_as_0_where_it_is_below_may_stand_at_0() -> None:
+    """KTO's does for most of a healthy run; another one that stands there is stuck."""
+    floored, plain = MetricLostDetector(), MetricLostDetector()
+    floored.bound("kl", Kind("reference", per="sequence", floored=True))
+    plain.bound("kl", Kind("reference", "k3"))
+    values = [0.003, 0.0, 0.001, *[0.0] * 200]
+    found = [
+        [detector.update(step, {"kl": value}) for step, value in enumerate(values)]
+        for detector in (floored, plain)
+    ]
+    assert [any(alerts) for alerts in found] == [False, True]
+    floored.reset()
+    values = [0.003, 0.0, 0.001, *[0.5] * 200]
+    assert any(floored.update(step, {"kl": value}) for step, value in enumerate(values))

@@ -153,3 +153,38 @@ def test_our_file_is_not_taken_for_the_package() -> None:
     """Both are called trackio."""
     assert klarm.integrations.trackio.__file__ != trackio.__file__
     assert hasattr(trackio, "init")
+
+
+def test_another_run_of_the_same_name_is_not_mixed_in(capsys: pytest.CaptureFixture[str]) -> None:
+    """Trackio tells runs apart by their id, not by the name that people give them."""
+    watch("a")
+    start("one")
+    trackio.log({"kl": 0.1})
+    trackio.finish()
+    start("one")
+    trackio.log({"kl": 0.2})
+    assert rows() == [(0, {"kl": 0.1})]
+    assert capsys.readouterr().err.count("is not watched") == 1
+
+
+def test_a_run_that_is_resumed_is_still_watched() -> None:
+    """It is the same run to Trackio, which counts on."""
+    watch("a")
+    start("one")
+    trackio.log({"kl": 0.1})
+    trackio.finish()
+    trackio.init(project="p", name="one", embed=False, resume="must")
+    trackio.log({"kl": 0.2})
+    assert rows() == [(0, {"kl": 0.1}), (1, {"kl": 0.2})]
+
+
+def test_the_trainers_own_step_goes_before_trackios_count() -> None:
+    """Rows that have neither belong to the last step there was."""
+    watch("a")
+    start()
+    trackio.log({"kl": 0.1, "train/global_step": 10})
+    trackio.log({"eval/score": 1.0, "train/global_step": 10})
+    trackio.log({"seconds": 2.0}, step=10)
+    trackio.log({"predict/score": 1.0})
+    trackio.log({"kl": 0.2, "train/global_step": 20})
+    assert [step for step, _ in rows()] == [10, 10, 10, 10, 20]

@@ -410,7 +410,7 @@ def test_report_to_klarm_needs_no_callback(reference: Path, tmp_path: Path) -> N
 
 
 def test_a_run_whose_training_raises_is_finished_at_exit(reference: Path, tmp_path: Path) -> None:
-    """The trainer does not call its hook for the end then."""
+    """The trainer does not call its hook for the end then: training has not ended well."""
 
     class Failing(TrainerCallback):
         def on_step_begin(self, args, state, control, **kwargs):
@@ -421,7 +421,28 @@ def test_a_run_whose_training_raises_is_finished_at_exit(reference: Path, tmp_pa
         train(reference, tmp_path, FEW, Failing())
     klarm.finish()  # what the end of the process does
     (finish,) = records(tmp_path / "klarm_runs" / "run", "finish")
-    assert finish["steps"] == 2
+    assert (finish["steps"], finish["outcome"]) == (2, "stopped")
+
+
+@pytest.mark.parametrize(
+    ("fails_with", "code", "told"),
+    [
+        ("RuntimeError", 1, ("crashed", "RuntimeError: at step 2")),
+        ("KeyboardInterrupt", -signal.SIGINT, ("interrupted", "KeyboardInterrupt: at step 2")),
+        ("SystemExit", 1, ("stopped", "")),
+    ],
+)
+def test_a_training_that_fails_is_told_as_what_it_was(
+    reference: Path, tmp_path: Path, fails_with: str, code: int, told: tuple[str, str]
+) -> None:
+    """The process ends as it would without klarm."""
+    klarm = {"run": "run", "dir": str(tmp_path / "klarm_runs")}
+    done = run_script(
+        reference=str(reference), folder=str(tmp_path), steps=4, klarm=klarm, fails_with=fails_with
+    )
+    assert done.returncode == code
+    (finish,) = records(tmp_path / "klarm_runs" / "run", "finish")
+    assert (finish["outcome"], finish.get("error", "")) == told
 
 
 @pytest.mark.parametrize(
@@ -454,7 +475,7 @@ def run_script(*launcher: str, **options: Any) -> subprocess.CompletedProcess[st
         text=True,
         timeout=300,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "recordings")},
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'recordings'}"},
     )
 
 

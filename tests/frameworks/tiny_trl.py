@@ -1,12 +1,14 @@
 """A tiny GRPO run with klarm's callback, in this process or, as a script, in one of its own.
 
 The script takes one JSON object: the arguments of `make_trainer`, those of `Learning`, those of
-`Probe` as `probe`, and `broken` for a rank on which klarm cannot start to record. It
-writes what came of it to `<folder>/rank<n>.json`.
+`Probe` as `probe`, and `broken` for a rank on which klarm cannot start to record. `fails_with`
+names an exception that training raises after its second step. It writes what came of it to
+`<folder>/rank<n>.json`.
 """
 
 from __future__ import annotations
 
+import builtins
 import json
 import os
 import random
@@ -35,6 +37,17 @@ def make_reference(folder: Path) -> Path:
     random.seed(0)
     pretrain(make_tokenizer(), folder)
     return folder
+
+
+class Failing(TrainerCallback):
+    """Raises an exception after the second step."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind: type[BaseException] = getattr(builtins, kind)
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == 2:
+            raise self.kind("at step 2")
 
 
 class Learning(TrainerCallback):
@@ -116,6 +129,8 @@ def main() -> None:
     if (probe := options.pop("probe", None)) is not None:
         klarm["probe"] = Probe(**probe)
     callbacks = [KlarmCallback(**klarm), learning]
+    if fails_with := options.pop("fails_with", None):
+        callbacks.append(Failing(fails_with))
     trainer = make_trainer(reference, folder, callbacks=callbacks, **options)
     trainer.train(resume_from_checkpoint=resume)
     result = {"step": trainer.state.global_step, "losses": losses(trainer)}

@@ -297,3 +297,17 @@ def test_a_mean_over_many_episodes_that_lags_behind_a_collapse(
         {"reward hacking", "reward bought with KL", "take-off"}
     )
     assert "reward_drift" not in {event.detector for event in events}
+
+
+def test_an_incident_on_reward_says_which_part_of_it_fell() -> None:
+    """As TRL logs one mean for each reward function."""
+    rng = random.Random(1)
+    rows = []
+    for step in range(200):
+        accuracy = 0.5 + rng.gauss(0.0, 0.02)
+        form = (0.4 if step < 120 else 0.0) + rng.gauss(0.0, 0.01)
+        parts = {"rewards/accuracy/mean": accuracy, "rewards/format/mean": form}
+        rows.append({"reward": accuracy + form, **parts})
+    opened = next(event for event in notified(rows) if event.signal == "reward")
+    assert opened.moved.startswith("rewards/format/mean ")
+    assert "rewards/accuracy/mean" not in opened.moved

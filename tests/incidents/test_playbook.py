@@ -186,3 +186,22 @@ def test_a_critical_incident_or_a_far_kl_is_never_called_a_take_off(
     found = diagnose(movements, "kl", Circumstances(critical=critical), budget=1.0)
     assert found is not None
     assert found.name == name
+
+
+def falling_from(start: int) -> Callable[[int], float]:
+    return rising_from(start, 0.2)
+
+
+def test_the_parts_of_a_reward_that_moved_are_told() -> None:
+    """Those that did not are left out: there may be many."""
+    curves = {
+        "rewards/format/mean": falling_from(672),
+        "rewards/accuracy/mean": wobble,
+        "train/rewards/length/mean": rising_from(680, 3.0),
+        "rewards/format/std": falling_from(660),
+        "rewards/mean": falling_from(660),
+    }
+    found = rows(reward=falling_from(672), **curves).component_movements()
+    assert summary(found) == (
+        "rewards/format/mean ×0.2 from 672, then train/rewards/length/mean ×3 from 680"
+    )

@@ -171,7 +171,11 @@ SENTENCES: list[tuple[Event, str]] = [
     (changed("ended", "finished"), "The run ended with this incident open."),
     (
         changed("ended", "crashed"),
-        "The run stopped without saying so, with this incident open.",
+        "The run failed or was killed with this incident open.",
+    ),
+    (
+        changed("ended", "interrupted"),
+        "The run was cut short (Ctrl-C or an early exit) with this incident open.",
     ),
     # Journals of format 1 hold sentences.
     (changed("escalated", "the severity rose"), "Now critical."),

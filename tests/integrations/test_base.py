@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,17 @@ def test_a_hook_takes_what_klarm_init_takes() -> None:
     monitor = start_run(checked_settings("", "a", config, own, "here"))
     assert monitor.detectors[-1].name == "pass_rate_floor"
     assert Path("elsewhere/a/journal.jsonl").exists()
+
+
+def test_a_secret_given_as_text_costs_its_channel_in_another_process(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As in a trial of Ray Tune: a pickle does not hold it. The run is watched all the same."""
+    hook = {"type": "webhook", "url": "http://127.0.0.1:9/hook", "bearer_token": "hunter2-hunter2"}
+    settings = checked_settings("", "a", None, {"channels": {"ops": hook}}, "here")
+    pickled = pickle.dumps(settings)
+    assert b"hunter2" not in pickled
+    monitor = start_run(pickle.loads(pickled))
+    assert monitor.recorded
+    said = capsys.readouterr().err
+    assert "channels.ops.bearer_token is plain text, which does not go to another process" in said

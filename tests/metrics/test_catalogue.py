@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from klarm.detectors import CATALOGUE, MetricLostDetector
 from klarm.metrics.catalogue import METRICS, meaning, to_number
 from klarm.metrics.frameworks import FRAMEWORKS, SPECIFIC_KEYS
 
@@ -149,7 +150,7 @@ def test_a_key_that_is_not_clear_is_not_known(key: str) -> None:
         ("trl", "kl", "kl", "reference, k3, per token"),
         ("trl/GRPOTrainer", "train/kl", "kl", "reference, k3, per token"),
         ("trl/RLOOTrainer", "kl", "kl", "reference, signed k1, per token"),
-        ("trl/KTOConfig", "kl", "kl", "reference, summed over the sequence"),
+        ("trl/KTOConfig", "kl", "kl", "reference, summed over the sequence, 0 if below"),
         ("trl/AsyncGRPOTrainer", "kl", "kl_old", "old policy, k3, per token"),
         ("trl/PPOConfig", "objective/kl", "kl", "reference, summed over the sequence"),
         ("Unsloth", "kl", "kl", "reference, k3, per token, ±10"),
@@ -188,3 +189,22 @@ def test_the_table_of_frameworks_agrees_with_the_metrics() -> None:
             assert (row.kind.target if row.kind else None) == METRICS[row.metric].target
     for key, row in SPECIFIC_KEYS.items():
         assert key in METRICS[row.metric].keys
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("rewards/margins", "reward_margin"),
+        ("train/rewards/accuracies", "reward_accuracy"),
+        ("sampling/sampling_logp_difference/mean", "rollout_logp_gap"),
+    ],
+)
+def test_what_only_explains_is_known_and_no_detector_judges_it(key: str, name: str) -> None:
+    """Nor misses it: KTO logs a margin only if a batch has answers of both kinds."""
+    found = meaning(key, "trl/DPOConfig")
+    assert found is not None
+    assert found.metric == name
+    assert all(name not in kind.watches or kind.watches_all for kind in CATALOGUE)
+    detector = MetricLostDetector()
+    rows = [{"kl": 0.1 + step * 1e-4, **({name: 1.0} if step < 50 else {})} for step in range(400)]
+    assert [detector.update(step, row) for step, row in enumerate(rows)] == [None] * 400

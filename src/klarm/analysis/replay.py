@@ -25,6 +25,7 @@ from klarm.journal import (
 )
 from klarm.metrics import Origin
 from klarm.monitor import (
+    Ending,
     Monitor,
     hints,
     idle,
@@ -90,6 +91,7 @@ def replay(
         elif isinstance(row, Command):
             monitor.apply(row)
         elif isinstance(row, Finish):
+            monitor.end_as(Ending.recorded(row.outcome, row.error))
             monitor.finish()
         elif isinstance(row, LogRow):
             if row.late is None:

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import ClassVar, Literal
 
 from klarm.detectors.base import Detector
-from klarm.metrics import METRICS
+from klarm.metrics import METRICS, Kind
 from klarm.settings import setting
 from klarm.types import Alert, Severity
 
@@ -18,16 +18,15 @@ from klarm.types import Alert, Severity
 # share, often stay the same for a long time in a healthy run.
 _NEVER_CONSTANT = ("kl", "entropy", "reward", "loss", "grad_norm")
 # The dip test has no p-value if all rewards are equal, other losses are only named when they are
-# not finite, and the probe measures as often as its cost allows: these may be missing. No detector
-# reads the explained variance.
-_KNOWN = {name for name, metric in METRICS.items() if not metric.by_probe} - {
-    "reward_dip_p",
-    "other_loss",
-    "explained_variance",
-}
+# not finite, and the probe measures as often as its cost allows: these may be missing. So may
+# metrics that no detector judges.
+_KNOWN = {
+    name for name, metric in METRICS.items() if not (metric.by_probe or metric.only_shown)
+} - {"reward_dip_p", "other_loss"}
 # A policy loss is close to 0 and logs are rounded, so a loss that stays at 0 is normal.
 _ZERO_IS_NORMAL = "loss"
 _ROUNDED_AWAY = 1e-3  # a loss below this, printed with four decimals, looks constant
+_KL = "kl"
 # A reward that stays at its highest value is saturated, not stuck.
 _BEST_IS_NORMAL = "reward"
 # A log that fills values forward repeats them all the time, so a value is stuck only if it lasts
@@ -66,6 +65,16 @@ class MetricLostDetector(Detector):
     missing_steps: int = setting(
         50, "warning when a metric is missing or stuck for this many steps", at_least=2
     )
+
+    def __post_init__(self) -> None:
+        """Prepare to watch. What kind of KL there is stays known when the rest is forgotten."""
+        self._kl_is_floored = False
+        super().__post_init__()
+
+    def bound(self, key: str, kind: Kind | None) -> None:
+        """Hear of which kind the KL is: it is the first that this detector watches."""
+        super().bound(key, kind)
+        self._kl_is_floored = kind is not None and kind.floored
 
     def _start(self) -> None:
         self._steps = 0
@@ -179,6 +188,8 @@ class MetricLostDetector(Detector):
         if not hold.measured:
             return False
         if name == _ZERO_IS_NORMAL and abs(value) < _ROUNDED_AWAY:
+            return False
+        if name == _KL and value == 0.0 and self._kl_is_floored:
             return False
         if name == _BEST_IS_NORMAL and value >= self._best:
             return False  # at its highest value: saturated, not stuck

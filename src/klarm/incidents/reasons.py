@@ -160,5 +160,8 @@ SENTENCES: dict[str, Callable[[Event], str]] = {
     "rolled_back": _rolled_back,
     "lost": lambda _: "No longer watched: its detector is off now, or its record is damaged.",
     "finished": lambda _: "The run ended with this incident open.",
-    "crashed": lambda _: "The run stopped without saying so, with this incident open.",
+    "crashed": lambda _: "The run failed or was killed with this incident open.",
+    "interrupted": lambda _: (
+        "The run was cut short (Ctrl-C or an early exit) with this incident open."
+    ),
 }

@@ -173,13 +173,13 @@ class SignalTracker:
         """Do not reopen an incident that has recovered."""
         self._recovered = None
 
-    def finish(self, step: int) -> list[Event]:
+    def finish(self, step: int, reason: Reason = "finished") -> list[Event]:
         """End the run. An open incident ends with it, unresolved."""
         episode = self.episode
         if episode is None:
             return []
         episode.incident.state, episode.incident.ended = "ended", step
-        return [episode.event("ended", step, "finished", self._recent)]
+        return [episode.event("ended", step, reason, self._recent)]
 
     def restate(self, step: int, reason: Reason) -> Event:
         """Return the event that corrects what people were last notified of."""

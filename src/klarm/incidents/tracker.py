@@ -19,7 +19,7 @@ from klarm.incidents.excuse import KL, PROBED, kl_budgets
 from klarm.incidents.playbook import diagnosed
 from klarm.incidents.rules import IncidentRules
 from klarm.incidents.signal_tracker import Identity, SignalTracker
-from klarm.incidents.trends import Direction, RecentRows
+from klarm.incidents.trends import Direction, RecentRows, summary
 from klarm.journal import IncidentRecord, NewId, new_id
 from klarm.metrics import Advice
 from klarm.text import clean_line
@@ -27,6 +27,7 @@ from klarm.types import SEVERITIES, Alert, Blip, Command, Event, Incident, Reaso
 
 # How many past incidents are kept in memory; the journal has all of them.
 _MAX_PAST = 1_000
+_REWARD = "reward"  # the signal
 # A failure within this many rows was there from the start.
 _EARLY_ROWS = 30
 # The policy has broken down if the median of this many latest entropies differs from the first one
@@ -189,11 +190,11 @@ class Tracker:
                     detector.relearn(rows)
         return changes
 
-    def finish(self) -> list[Change]:
+    def finish(self, reason: Reason = "finished") -> list[Change]:
         """End the run. Open incidents end with it, unresolved."""
         changes = self.end_step()
         for signal in self._signals.values():
-            changes += signal.finish(self._step or 0)
+            changes += signal.finish(self._step or 0, reason)
         return changes
 
     def recall(self, recorded: Iterable[IncidentRecord]) -> None:
@@ -395,7 +396,7 @@ class Tracker:
         known = [] if incident.onset is None else [incident.onset]
         incident.onset = min([event.started, *known, *left])
         event = replace(event, onset=incident.onset)
-        return diagnosed(
+        event = diagnosed(
             event,
             movements,
             own,
@@ -404,6 +405,15 @@ class Tracker:
             early=self._is_early(event),
             advice=self._advice,
         )
+        return self._with_components(event)
+
+    def _with_components(self, event: Event) -> Event:
+        """Return an event on reward that also says which of several rewards moved."""
+        found = self.recent.component_movements() if event.signal == _REWARD else []
+        if not found:
+            return event
+        others = f"; {event.moved}" if event.moved else ""
+        return replace(event, moved=f"{clean_line(summary(found))}{others}")
 
     def _is_early(self, event: Event) -> bool:
         """Return whether the policy broke down when the run had just begun.

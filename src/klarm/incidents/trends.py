@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from klarm.incidents.numbers import factor
-from klarm.metrics import METRICS
+from klarm.metrics import METRICS, is_reward_component
 from klarm.stats import median
 from klarm.types import Worse
 
@@ -41,6 +41,7 @@ _REWARD_MEDIAN_OF = 10
 # A reward whose latest median is this many spreads above normal is not called flat: in pure noise
 # that happens once in a hundred times.
 _RISEN_SPREADS = 1.0
+_MAX_COMPONENTS = 3  # reward functions that are named
 
 # The explained variance is NaN where all returns are equal, which is no failure.
 _MAY_BE_UNDEFINED = "explained_variance"
@@ -233,6 +234,18 @@ class RecentRows:
                 found.append(movement)
         return sorted(found, key=lambda m: (m.direction == "flat", m.step))
 
+    def component_movements(self) -> list[Movement]:
+        """Return which of several rewards moved, in their order, and only the first few."""
+        rows = list(self._rows)[-LOOK_BACK:]
+        names = {name for _, values in rows for name in values if is_reward_component(name)}
+        found = []
+        for name in names:
+            series = [(step, values[name]) for step, values in rows if name in values]
+            movement = _movement(name, series)
+            if movement is not None and movement.direction != "flat":
+                found.append(movement)
+        return sorted(found, key=lambda m: (m.step, m.metric))[:_MAX_COMPONENTS]
+
 
 def summary(movements: Iterable[Movement]) -> str:
     """Return one line that says what moved in which order and what did not, or nothing if none did.
@@ -280,7 +293,8 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
     normal = median(values[:split])
     spread = 1.4826 * median(abs(value - normal) for value in values[:split])
     min_distance = max(_MIN_SPREADS * spread, _MIN_SHARE * abs(normal), 1e-12)
-    median_of = _REWARD_MEDIAN_OF if metric == _REWARD else _MEDIAN_OF
+    is_reward = metric == _REWARD or is_reward_component(metric)
+    median_of = _REWARD_MEDIAN_OF if is_reward else _MEDIAN_OF
     # The distance of the running median from normal.
     away = [
         median(values[i : i + median_of]) - normal

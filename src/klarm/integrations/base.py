@@ -11,10 +11,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
-from klarm.api import start
+from klarm.api import current_monitor, start
 from klarm.config import Config, load
 from klarm.journal import folder_name, run_folder
 from klarm.monitor import Monitor
+from klarm.notices import Notices
 
 ConfigSource = str | os.PathLike[str] | Config | None
 
@@ -37,6 +38,41 @@ def checked_settings(
     return replace(checked, framework=checked.framework or framework)
 
 
-def start_run(settings: Config, name: str = "", *, rank: int | None = None) -> Monitor:
+def start_run(
+    settings: Config, name: str = "", *, rank: int | None = None, output_dir: str = ""
+) -> Monitor:
     """Start the monitor. `name` is what the framework calls the run, where the user has not."""
-    return start(settings, folder_name(name) if name else "", rank)
+    settings = _without_lost_secrets(settings)
+    monitor = start(settings, folder_name(name) if name else "", rank, output_dir=output_dir)
+    monitor.watch_end()
+    return monitor
+
+
+def is_replaced(monitor: Monitor, tracker: str) -> bool:
+    """Tell whether another run has begun in this process since; say once that it has.
+
+    Of what a tracker gets, only the run that began last is watched.
+    """
+    now = current_monitor()
+    if now is None or now is monitor:
+        return False
+    monitor.say(
+        f"what is logged to {tracker} is no longer watched as run {monitor.run}: "
+        f"run {now.run} began after it",
+        about="another run",
+    )
+    return True
+
+
+def _without_lost_secrets(settings: Config) -> Config:
+    """Return settings that came from another process without the channels that lost a secret."""
+    lost = settings.lost_secrets()
+    if not lost:
+        return settings
+    notices = Notices(stderr=settings.console)
+    for place in lost:
+        notices.say_once(
+            f"{place} is plain text, which does not go to another process with the trainer: "
+            "this channel is off; give it as {env: NAME} or {file: PATH}"
+        )
+    return settings.without_channels({place.split(".")[1] for place in lost})

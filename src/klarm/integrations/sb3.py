@@ -67,6 +67,8 @@ class KlarmCallback(ReportsFailures, BaseCallback):
         elif self.model.num_timesteps + self._offset < self._step:
             # `learn` was called again and counts from 0, but the model was not set back.
             self._offset = self._step
+        if self.monitor is not None:
+            self.monitor.training_began("stable_baselines3")
 
     # SB3 updates the model between two rollouts, and once more after the last.
     @never_raises(lambda: None)
@@ -76,6 +78,8 @@ class KlarmCallback(ReportsFailures, BaseCallback):
     @never_raises(lambda: None)
     def _on_training_end(self) -> None:
         self._watch()
+        if self.monitor is not None:
+            self.monitor.training_ended()
 
     @never_raises(lambda: True)
     def _on_step(self) -> bool:

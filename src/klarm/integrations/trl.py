@@ -9,13 +9,14 @@ from typing import Any
 
 from transformers import TrainerCallback
 from transformers.integrations import INTEGRATION_TO_CALLBACK
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from klarm.boundary import never_raises
 from klarm.incidents import can_be_loaded
-from klarm.integrations.base import ConfigSource, checked_settings, start_run
+from klarm.integrations.base import ConfigSource, checked_settings
 from klarm.integrations.kept_checkpoint import KeptCheckpoints
 from klarm.integrations.reaction import OnCritical, Reaction
+from klarm.integrations.tracker_alerts import send_alerts
+from klarm.integrations.trainer_run import TrainerRuns, checkpoint_path
 from klarm.metrics import KLS, PROBE, meaning, to_number
 from klarm.monitor import Monitor
 from klarm.notices import Notices, ReportsFailures
@@ -38,6 +39,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
     - `every_step`: have the trainer log every step, whatever its `logging_steps`.
     - `probe`: measure KL on fixed contexts, for runs that log none: True, or a `klarm.probe.Probe`
       with settings of your own. Contexts it lacks are taken from the training set.
+    - `tracker_alerts`: make incidents alerts in W&B or Trackio, if `report_to` names them.
 
     A wrong setting raises here, before training; no hook raises. Every rank must have the callback:
     all see the same numbers and come to the same decision, and rank 0 alone records and speaks.
@@ -50,9 +52,12 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
         every_step: bool = True,
         config: ConfigSource = None,
         probe: bool | Probe = False,
+        *,
+        tracker_alerts: bool = True,
         **overrides: object,
     ) -> None:
         self.every_step = every_step
+        self.tracker_alerts = tracker_alerts
         self.probe = Probe() if probe is True else probe or None
         if self.probe is not None and not isinstance(self.probe, Probe):
             raise ConfigError(f"probe is {probe!r}: it must be True, False or a klarm.probe.Probe")
@@ -63,6 +68,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
         # leaves the others waiting for it.
         self._judge: Monitor | None = None
         self._settings = checked_settings("", run, config, overrides, "KlarmCallback()")
+        self._runs = TrainerRuns()
         self._reaction = Reaction(on_critical)
         self._asked_to_stop: int | None = None  # the step
         self._asked_to_save: tuple[int, list[Incident]] | None = None  # the step, and what for
@@ -93,6 +99,8 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
             self._judge = _brought_to(judge, state.global_step, _without_probe(rows))
         self._start_recording(args, state, rows)
         self._start_probe(state, parts)
+        if self.monitor is not None:
+            self.monitor.training_began("transformers", "trl")
         if self._judge is None:
             self._judge = self.monitor
         if self._judge is not None:
@@ -101,17 +109,16 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
 
     @never_raises(_no_change)
     def _start_recording(self, args: Any, state: Any, rows: _Rows) -> None:
-        monitor = start_run(
-            replace(self._settings, framework=self._framework),
-            _run_name(args),
-            rank=0 if state.is_world_process_zero else 1,
-        )
+        settings = replace(self._settings, framework=self._framework)
+        monitor = self._runs.start(settings, args, state)
         self.monitor = _brought_to(monitor, state.global_step, rows)
         if state.is_world_process_zero:
             self._kept = KeptCheckpoints(Path(args.output_dir), monitor.say)
             self._kept.take_up({incident.id for incident in monitor.incidents if incident.is_open})
             if args.save_total_limit:  # else the trainer deletes nothing
                 monitor.on_event.append(self._kept.on_event)
+            if self.tracker_alerts:
+                send_alerts(monitor, args.report_to or ())
         if getattr(args, "beta", None) == 0 and self.probe is None:
             monitor.say(
                 f"there is no KL to watch: beta is 0 in {type(args).__name__}, so the trainer has "
@@ -198,7 +205,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
                 f"training goes on though it was to stop at step {self._asked_to_stop}: this "
                 "trainer does not look at should_training_stop, or another callback took it back"
             )
-        self._say_what_was_saved(args, before=state.global_step)
+        self._say_what_was_saved(args, state, before=state.global_step)
         if self._judge is not None:
             self._act(self._judge, state.global_step, control)
 
@@ -209,14 +216,15 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
         if self._kept is not None:
             self._kept.restore()
         if self.monitor is not None:
-            self.monitor.checkpoint(step, _checkpoint_path(args, step))
-        self._say_what_was_saved(args, before=step + 1)
+            self.monitor.checkpoint(step, checkpoint_path(args, state, step))
+        self._say_what_was_saved(args, state, before=step + 1)
 
     @never_raises(_no_change)
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
-        """Finish. Where training raises, the end of the process does."""
-        self._say_what_was_saved(args, before=state.global_step + 1)
+        """Finish. Where training raises, the end of the process does, and says so."""
+        self._say_what_was_saved(args, state, before=state.global_step + 1)
         if self.monitor is not None:
+            self.monitor.training_ended()
             self.monitor.finish()
         self.monitor = self._judge = self._kept = None
 
@@ -243,12 +251,12 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
             control.should_training_stop = True
             self._asked_to_stop = step
 
-    def _say_what_was_saved(self, args: Any, before: int) -> None:
+    def _say_what_was_saved(self, args: Any, state: Any, before: int) -> None:
         """Say what became of a save that was asked for before a step: only now can it be true."""
         if self._asked_to_save is None or self._asked_to_save[0] >= before:
             return
         (step, incidents), self._asked_to_save = self._asked_to_save, None
-        path = _checkpoint_path(args, step)
+        path = checkpoint_path(args, state, step)
         if self.monitor is not None:
             saved = path if can_be_loaded(str(path)) else None
             self._reaction.say(self.monitor, incidents, step, saved)
@@ -267,18 +275,6 @@ def _brought_to(monitor: Monitor, step: int, rows: _Rows) -> Monitor:
 
 def _without_probe(rows: _Rows) -> _Rows:
     return [(step, {k: v for k, v in row.items() if k not in PROBE}) for step, row in rows]
-
-
-def _checkpoint_path(args: Any, step: int) -> Path:
-    return Path(args.output_dir).absolute() / f"{PREFIX_CHECKPOINT_DIR}-{step}"
-
-
-def _run_name(args: Any) -> str:
-    """Return the name the trainer gives the run, or its folder has: a resumed run has the same."""
-    name = getattr(args, "run_name", None)
-    if not name or name == args.output_dir:  # the latter is transformers 4's default
-        name = Path(args.output_dir).absolute().name
-    return str(name)
 
 
 # From here on `report_to="klarm"` is known.

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from klarm.integrations import notice
-from klarm.integrations.base import ConfigSource, checked_settings, start_run
+from klarm.integrations.base import ConfigSource, checked_settings, is_replaced, start_run
 from klarm.integrations.tap import tap
+from klarm.integrations.tracker_alerts import Tracker, ask_for_alerts, attach
 from klarm.metrics import to_number
 from klarm.monitor import Monitor
 from klarm.types import Event
@@ -28,15 +29,16 @@ def watch(
 
     Arguments are those of `klarm.init`, whose monitor is returned. One W&B run is watched, the
     first that logs; call it again for the next. With `alert` an incident that opens or escalates
-    is an alert in W&B, sent the way metrics are: another process delivers it.
+    is an alert in W&B.
     """
     import wandb
     from wandb.sdk.wandb_run import Run
 
     checked = checked_settings("", run, config, settings, "watch()")
     mirror = _Mirror(start_run(checked, rank=rank))
+    ask_for_alerts("wandb", alert)
     if alert:
-        mirror.monitor.on_event.append(mirror.alert)
+        attach(mirror.monitor, TRACKER._replace(current_run=lambda: mirror.run))
     tap(Run, "log", mirror.logged)
     tap(Run, "define_metric", mirror.defined)
     if os.environ.get("WANDB_MODE") == "disabled" or (wandb.run and wandb.run.disabled):
@@ -57,7 +59,7 @@ class _Mirror:
 
     def __init__(self, monitor: Monitor) -> None:
         self.monitor = monitor
-        self._run: Any = None
+        self.run: Any = None  # the one that is watched, once it has logged
         self._step = 0
         self._step_metric = ""  # what everything is plotted over, if not W&B's own step
         self._at: float | None = None  # its latest value
@@ -71,7 +73,7 @@ class _Mirror:
         *_: object,
         **__: object,
     ) -> None:
-        if not self._is_watched(run):
+        if is_replaced(self.monitor, "W&B") or not self._is_watched(run):
             return
         if step is not None:
             if step < self._step:
@@ -90,24 +92,33 @@ class _Mirror:
         if name == "*" and step_metric is not None and self._is_watched(run):
             self._step_metric = getattr(step_metric, "name", step_metric)
 
-    def alert(self, event: Event) -> None:
-        if self._run is not None and notice.worth_an_alert(event):
-            self._run.alert(notice.title(event), notice.text(event), _LEVELS[event.severity])
-
     def take(self, run: Any) -> None:
         """Watch this run, which may have logged before."""
-        self._run = run
+        self.run = run
         self._step = getattr(run, "_local_step", run.starting_step)
 
     def _is_watched(self, run: Any) -> bool:
-        if self._run is None:
+        if self.run is None:
             self._step = run.starting_step
-        elif run.id != self._run.id:
+        elif run.id != self.run.id:
             self.monitor.say(
-                f"W&B run {run.id} is not watched, {self._run.id} is: "
+                f"W&B run {run.id} is not watched, {self.run.id} is: "
                 "call klarm.integrations.wandb.watch again before the next run",
                 about="another W&B run",
             )
             return False
-        self._run = run
+        self.run = run
         return True
+
+
+def _current_run() -> Any:
+    import wandb
+
+    return wandb.run
+
+
+def _send(run: Any, event: Event) -> None:
+    run.alert(notice.title(event), notice.text(event), _LEVELS[event.severity])
+
+
+TRACKER = Tracker("W&B", _current_run, _send)

@@ -53,6 +53,7 @@ def record_command(folder: Path, command: Command, say: Callable[[str], None]) -
     journal.record(run_line_without_training(fold, now))
     applied = replace(with_clean_name(command), step=(fold.last_step or 0) + 1)
     journal.record(applied, close_at_rest(fold, applied))
-    journal.record(Finish(now, 0), ended_by_crash(fold))
+    outcome = fold.outcome if fold.finished else "crashed"
+    journal.record(Finish(now, 0, outcome=outcome), ended_by_crash(fold))
     journal.close(timeout=5.0)
     return True

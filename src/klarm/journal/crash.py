@@ -49,7 +49,7 @@ def record_crash(
         say(journal.mended)
     now = time.time()
     journal.record(run_line_without_training(fold, now))
-    journal.record(Finish(now, 0), ended)
+    journal.record(Finish(now, 0, outcome="crashed"), ended)
     journal.close(timeout=5.0)
     return ended
 

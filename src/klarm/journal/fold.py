@@ -66,6 +66,7 @@ class SavedFold(msgspec.Struct, frozen=True):
     lines: int
     sealed: bool
     in_order: bool
+    outcome: str = ""
 
 
 class Fold:
@@ -100,6 +101,7 @@ class Fold:
         self.rolled_back = 0  # how many steps were rolled back
         self.commands: set[str] = set()  # the keys of the commands that the run has applied
         self.finished = False  # whether the last process recorded that it finished
+        self.outcome = ""  # how it did, unless training ended by itself
         self.read_to = 0  # the offset up to which the journal was read
         self._journal = journal
         self._verifier = Verifier(on_damage)
@@ -156,6 +158,7 @@ class Fold:
             self._verifier.number,
             self._verifier.sealed,
             self._in_order,
+            self.outcome,
         )
 
     def restore(self, saved: SavedFold) -> None:
@@ -166,6 +169,7 @@ class Fold:
         self.first_step, self.last_step = saved.first_step, saved.last_step
         self.steps, self.rolled_back = saved.steps, saved.rolled_back
         self.commands, self.finished = saved.commands, saved.finished
+        self.outcome = saved.outcome
         self.read_to, self._in_order = saved.read_to, saved.in_order
         self._verifier.number, self._verifier.sealed = saved.lines, saved.sealed
 
@@ -266,6 +270,8 @@ class Fold:
             self._add_command(record)
         elif isinstance(record, Finish):
             self.finished = True
+            if record.steps or record.outcome:  # else nobody trained: `klarm close` wrote it
+                self.outcome = record.outcome
 
     def _begin(self, record: Started) -> None:
         self.finished = False

@@ -12,10 +12,17 @@ from klarm.journal.locks import is_surely_free
 from klarm.types import SEVERITIES
 
 RunHealth = Literal["critical", "warning", "unreadable", "ok", "empty"]
-Activity = Literal["training", "finished", "stopped"]
+Activity = Literal["training", "finished", "stopped", "crashed", "interrupted"]
 
 # The worst first: of a run that cannot be read, nobody knows how it is.
 _RANKS: dict[RunHealth, int] = {"critical": 0, "warning": 1, "unreadable": 2, "ok": 3, "empty": 4}
+
+# By how the last process says that it ended; what a later version may say is a finish.
+_ENDED: dict[str, Activity] = {
+    "crashed": "crashed",
+    "interrupted": "interrupted",
+    "stopped": "stopped",
+}
 
 
 def rank_of(health: RunHealth) -> int:
@@ -42,5 +49,5 @@ def worst_of(incidents: Iterable[IncidentRecord]) -> IncidentRecord | None:
 def activity_of(fold: Fold, journal: Path) -> Activity:
     """Return whether a run is trained; if nobody can tell, it is taken for a run that is."""
     if fold.finished:
-        return "finished"
+        return _ENDED.get(fold.outcome, "finished")
     return "stopped" if is_surely_free(journal) else "training"

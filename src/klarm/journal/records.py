@@ -24,6 +24,7 @@ class Started(msgspec.Struct, tag_field="type", tag="run"):
     config: dict[str, Any]
     framework: str = ""  # which framework logs, if known
     format: int = 1  # klarm 0.1 does not write this field
+    output_dir: str = ""  # where the trainer saves, if that is what tells its runs apart
 
 
 class Bound(msgspec.Struct, tag_field="type", tag="binding"):
@@ -78,11 +79,13 @@ class Source(msgspec.Struct, tag_field="type", tag="source"):
 
 
 class Finish(msgspec.Struct, tag_field="type", tag="finish", omit_defaults=True):
-    """The run finished normally."""
+    """The process ended and could say so."""
 
     time: float
     steps: int
     lines: int = 0
+    outcome: str = ""  # "crashed", "interrupted" or "stopped", if training did not end by itself
+    error: str = ""  # the exception that ended it, if it is known
 
 
 # Each begins a batch: lines that belong to it may follow, and all are written together or not at

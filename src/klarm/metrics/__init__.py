@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from klarm.metrics.binding import OTHER_LOSS, Binding
-from klarm.metrics.catalogue import KLS, METRICS, PROBE, meaning, to_number
+from klarm.metrics.catalogue import (
+    KLS,
+    METRICS,
+    PROBE,
+    TRAINER_STEP,
+    is_reward_component,
+    meaning,
+    to_number,
+)
 from klarm.metrics.frameworks import FRAMEWORKS, Advice, advice_of, frameworks_with, tables
 from klarm.metrics.kl_kind import CLAMP_NATS, Kind, Origin
 from klarm.metrics.user_keys import SECTION, STEP, UserKey, check_user_keys, read_user_key
@@ -17,6 +25,7 @@ __all__ = [
     "PROBE",
     "SECTION",
     "STEP",
+    "TRAINER_STEP",
     "Advice",
     "Binding",
     "Kind",
@@ -25,6 +34,7 @@ __all__ = [
     "advice_of",
     "check_user_keys",
     "frameworks_with",
+    "is_reward_component",
     "meaning",
     "read_user_key",
     "tables",

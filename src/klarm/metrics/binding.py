@@ -117,7 +117,9 @@ class Binding:
 
     def when_zero(self, name: str) -> str:
         """Return what to set if a bound metric is 0 because it is not measured."""
-        known = METRICS.get(name)
+        known, kind = METRICS.get(name), self.kind(name)
+        if kind is not None and kind.floored:  # it may be measured, and below 0
+            return ""
         return self._meaning_of(name).when_zero or (known.when_zero if known else "")
 
     def _meaning_of(self, name: str) -> Meaning:

@@ -36,6 +36,8 @@ class Metric:
     target: Target | None = None
     # Whether the probe of klarm measures it: then nothing is wrong if it is not logged.
     by_probe: bool = False
+    # Whether it only explains what others show: no detector judges it, nor misses it.
+    only_shown: bool = False
 
 
 METRICS: dict[str, Metric] = {
@@ -187,6 +189,7 @@ METRICS: dict[str, Metric] = {
             "explained_variance",
             "share of the variance of returns that the value function explains: 1 at best",
             keys=("critic/vf_explained_var", "learners/*/vf_explained_var"),
+            only_shown=True,
         ),
         Metric(
             "other_loss",
@@ -256,6 +259,24 @@ METRICS: dict[str, Metric] = {
             keys=("frac_reward_zero_std",),
         ),
         Metric(
+            "reward_margin",
+            "implicit reward of the chosen answers over that of the rejected ones (DPO, KTO)",
+            keys=("rewards/margins",),
+            only_shown=True,
+        ),
+        Metric(
+            "reward_accuracy",
+            "share of pairs whose chosen answer has the higher implicit reward (DPO)",
+            keys=("rewards/accuracies",),
+            only_shown=True,
+        ),
+        Metric(
+            "rollout_logp_gap",
+            "distance of the trainer's log-probabilities from the sampler's, mean over tokens",
+            keys=("sampling/sampling_logp_difference/mean",),
+            only_shown=True,
+        ),
+        Metric(
             "kl_coef",
             "weight of the KL penalty",
             keys=(
@@ -274,6 +295,9 @@ METRICS: dict[str, Metric] = {
 SAMPLES = frozenset(
     prefix + key for key in ("rewards", "env/reward_dist") for prefix in ("", PREFIX)
 )
+
+# Hugging Face trainers log their step under this key in every row for a tracker.
+TRAINER_STEP = "train/global_step"
 
 # Three different quantities that are all called KL.
 KLS = ("kl", "kl_old", "kl_rollout")
@@ -364,6 +388,16 @@ def _starred(key: str) -> str:
     """Return a key of three parts with a star in place of the middle one."""
     parts = key.split("/")
     return f"{parts[0]}/*/{parts[2]}" if len(parts) == 3 else key
+
+
+def is_reward_component(name: str) -> bool:
+    """Tell whether a name is that of one reward among several, as TRL logs its reward functions.
+
+    >>> is_reward_component("rewards/format/mean"), is_reward_component("rewards/mean")
+    (True, False)
+    """
+    parts = name.removeprefix(PREFIX).split("/")
+    return len(parts) == 3 and parts[0] == "rewards" and parts[2] == "mean"
 
 
 def to_number(value: object) -> float | None:

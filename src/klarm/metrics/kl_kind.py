@@ -31,6 +31,8 @@ class Kind(msgspec.Struct, frozen=True, omit_defaults=True):
     per: Per = "token"
     # Whether the value of each token is clamped within ±CLAMP_NATS, which limits the mean, too.
     clamped: bool = False
+    # Whether an estimate below 0 is logged as 0, which is then nothing unusual.
+    floored: bool = False
 
     @property
     def signed(self) -> bool:
@@ -44,6 +46,7 @@ class Kind(msgspec.Struct, frozen=True, omit_defaults=True):
             f"signed {estimator}" if self.signed else estimator,
             _PER[self.per],
             f"±{CLAMP_NATS:g}" if self.clamped else "",
+            "0 if below" if self.floored else "",
         ]
         return ", ".join(part for part in parts if part)
 
@@ -59,7 +62,7 @@ def parse_kind(text: str) -> Kind | None:
     """Return the kind that a user has named: target, estimator and optionally `_sum`.
 
     >>> parse_kind("reference_k1_sum")
-    Kind(target='reference', estimator='k1', per='sequence', clamped=False)
+    Kind(target='reference', estimator='k1', per='sequence', clamped=False, floored=False)
     """
     target, _, estimator = text.removesuffix(_SUM).partition("_")
     if target not in get_args(Target) or estimator not in get_args(Estimator):

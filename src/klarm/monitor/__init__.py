@@ -12,12 +12,14 @@ from klarm.monitor.coverage import (
     watched_in_short,
 )
 from klarm.monitor.disabled import DisabledMonitor
+from klarm.monitor.ending import Ending
 from klarm.monitor.monitor import Monitor
 from klarm.monitor.steps import whole_step
 
 __all__ = [
     "CommandWatch",
     "DisabledMonitor",
+    "Ending",
     "Monitor",
     "hints",
     "idle",

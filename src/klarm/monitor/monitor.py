@@ -16,6 +16,7 @@ from klarm.incidents import IncidentRules, Saved, can_be_loaded, damage_of
 from klarm.journal import Journal, NewId, RecentJournal, Source
 from klarm.metrics import METRICS, Binding, Origin, UserKey
 from klarm.monitor.command_watch import CommandWatch
+from klarm.monitor.ending import Ending, EndWatch, ending_by
 from klarm.monitor.pipeline import Pipeline
 from klarm.monitor.resume import Past
 from klarm.monitor.steps import whole_step
@@ -84,6 +85,8 @@ class Monitor(ReportsFailures):
         self._tracker, self._timeline = self._pipeline.tracker, self._pipeline.timeline
         self._commands = self._pipeline.commands
         self._command_watch: CommandWatch | None = None
+        self._end_watch: EndWatch | None = None
+        self._ending: Ending | None = None
         self._lock = threading.RLock()
         self._inside = False
         self._postponed: list[tuple[Mapping[str, object], object]] = []
@@ -180,6 +183,26 @@ class Monitor(ReportsFailures):
         """Stop the thread that reads commands when the run ends."""
         self._command_watch = watch
 
+    def watch_end(self) -> None:
+        """Find out how the run ends, from now on: this process trains it."""
+        self._end_watch = EndWatch()
+
+    @never_raises(lambda: None)
+    def training_began(self, *packages: str) -> None:
+        """Note that these packages train now: a run that ends before they say so has stopped."""
+        if self._end_watch is not None:
+            self._end_watch.training_began(*packages)
+
+    @never_raises(lambda: None)
+    def training_ended(self) -> None:
+        """Note that training ended by itself."""
+        if self._end_watch is not None:
+            self._end_watch.training_ended()
+
+    def end_as(self, ending: Ending) -> None:
+        """Say how the run ends, for the `finish` that follows. For replays, which know it."""
+        self._ending = ending
+
     def hand_over(self, command: Command) -> None:
         """Queue a command to be applied with the next step. Any thread may call this."""
         self._commands.append(command)
@@ -227,15 +250,23 @@ class Monitor(ReportsFailures):
             if self._silent_because:
                 return
             self._silent_because = _AFTER_FINISH
-            self._pipeline.finish(ends_at)
+            self._pipeline.finish(ends_at, self._found_ending())
         finally:
             self._lock.release()
 
     def __enter__(self) -> Monitor:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if self._end_watch is not None and error is not None:
+            self._ending = ending_by(error)
         self.finish()
+
+    @never_raises(Ending)
+    def _found_ending(self) -> Ending:
+        if self._ending is not None:
+            return self._ending
+        return Ending() if self._end_watch is None else self._end_watch.look()
 
     @never_raises(str)
     def _repr_html_(self) -> str:

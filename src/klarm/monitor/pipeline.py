@@ -30,6 +30,7 @@ from klarm.journal import (
 )
 from klarm.metrics import Binding, advice_of
 from klarm.monitor.coverage import BindingReport, nothing_known, watched
+from klarm.monitor.ending import REASONS, Ending
 from klarm.monitor.evaluator import Evaluator
 from klarm.monitor.first_alerts import FirstAlerts
 from klarm.monitor.late_rows import LateRows
@@ -206,16 +207,17 @@ class Pipeline(ReportsFailures):
         self.tracker.checkpoints.add(step, path, damaged=damaged)
         self.journal.record(Checkpoint(step, self.clock(), clean_line(path)))
 
-    def finish(self, ends_at: float) -> None:
+    def finish(self, ends_at: float, ending: Ending) -> None:
         """End the run until a moment of the monotonic clock: write everything, say a summary."""
         if self._report is not None:
             self._report.finish()
         steps = self.timeline.steps_logged
         changes: Sequence[Change] = ()
         try:
-            changes = self._end()
+            changes = self._end(ending)
         finally:
-            self._record(Finish(self.clock(), steps), changes)
+            outcome, error = ending
+            self._record(Finish(self.clock(), steps, outcome=outcome, error=error), changes)
         self._publish(changes)
         self.journal.close(max(0.0, ends_at - time.monotonic()))
         for closing in self.on_finish:
@@ -226,10 +228,9 @@ class Pipeline(ReportsFailures):
         if any(self.alert_counts.values()):
             self._console.say(alerts_in_sum(self.alert_counts, self.folder))
         nothing = self._nothing_was_watched()
-        self._console.say(
-            f"run {self.run} ends after {counted(steps, 'step')}{self._since}: "
-            f"{nothing or incidents_and_where(self.tracker.incidents, self.folder)}"
-        )
+        ended = ending.in_words(self.run, f"{counted(steps, 'step')}{self._since}")
+        summary = nothing or incidents_and_where(self.tracker.incidents, self.folder)
+        self._console.say(f"{ended}: {summary}")
 
     def _note_repeated_step(self, step: int) -> None:
         """Say so if a step is logged again and again: only its first values are judged."""
@@ -252,13 +253,13 @@ class Pipeline(ReportsFailures):
         timeline.note_late(late, values)
         return LateRow(step, values, late)
 
-    def _end(self) -> Sequence[Change]:
+    def _end(self, ending: Ending) -> Sequence[Change]:
         """Return the changes that the end of the run causes."""
         recorded = self.past.recorded
         self._apply_commands((self.timeline.step or 0) + 1)
         if self.timeline.from_earlier_process and recorded is not None:
             return ended_by_crash(recorded)  # this process has not logged a single step
-        return self.tracker.finish()
+        return self.tracker.finish(REASONS[ending.outcome])
 
     def _apply_commands(self, step: int) -> None:
         """Apply and record the commands given since the last step."""

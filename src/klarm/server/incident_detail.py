@@ -135,7 +135,7 @@ def _alerts_of(run: RunView, incident: IncidentRecord) -> list[Alert]:
 
 
 def _moved(run: RunView, incident: IncidentRecord, event: Event) -> Moved:
-    names = dict.fromkeys(word for word in re.findall(r"\w+", event.moved) if word in METRICS)
+    names = dict.fromkeys(word for word in re.findall(r"[\w/]+", event.moved) if word in METRICS)
     onset = incident.opened.onset
     begin = incident.last.started if onset is None else min(onset, incident.last.started)
     first, last = run.summary.first_step or 0, run.summary.last_step

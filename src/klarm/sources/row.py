@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol
 
+from klarm.metrics import TRAINER_STEP
+
 # ms-swift prints the step as "12/300".
 _STEP_OF_ALL = "global_step/max_steps"
 # What logs call the step. Where there are several, the first counts updates; W&B's `_step` and
 # `Step` count calls of its own.
 STEP_COLUMNS = (
-    "train/global_step",
+    TRAINER_STEP,
     "training/global_step",
     "global_step",
     "step",

@@ -10,8 +10,8 @@ TRL = Framework(
     keys={"kl": Row("kl", Kind("reference", "k3"), generic=True)},
     trainers={
         "rloo": {"kl": Row("kl", Kind("reference", "k1"), generic=True)},
-        # Of completions that belong to other prompts, and never below 0.
-        "kto": {"kl": Row("kl", Kind("reference", per="sequence"), generic=True)},
+        # Of completions that belong to other prompts.
+        "kto": {"kl": Row("kl", Kind("reference", per="sequence", floored=True), generic=True)},
         "asyncgrpo": {"kl": Row("kl_old", Kind("old", "k3"), generic=True)},
         "ppo": {
             "objective/kl": Row("kl", Kind("reference", per="sequence")),

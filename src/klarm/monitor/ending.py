@@ -1,0 +1,125 @@
+"""How a training ended: by itself, by an error, or because somebody interrupted it.
+
+Nothing is hooked for this. Python keeps the exception that is being handled and the last one that
+nobody handled; both are looked at when the run ends.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Literal, NamedTuple
+
+from klarm.text import clean_line
+from klarm.types import Reason
+
+Outcome = Literal["", "crashed", "interrupted", "stopped"]
+
+# Why an incident ended that was open.
+REASONS: dict[Outcome, Reason] = {
+    "": "finished",
+    "crashed": "crashed",
+    "interrupted": "interrupted",
+    "stopped": "interrupted",
+}
+_MAX_ERROR = 300  # characters
+# They end a loop, not a run.
+_NO_ERRORS = (StopIteration, StopAsyncIteration, GeneratorExit)
+
+
+class Ending(NamedTuple):
+    """How a run ended: well, or by which error."""
+
+    outcome: Outcome = ""
+    error: str = ""
+
+    @classmethod
+    def recorded(cls, outcome: str, error: str) -> Ending:
+        """Return what a journal says; an outcome that a later version may know is a finish."""
+        return next((cls(known, error) for known in REASONS if known == outcome), cls())
+
+    def in_words(self, run: str, after: str) -> str:
+        """Return the beginning of a sentence.
+
+        >>> Ending("crashed", "RuntimeError: out of memory").in_words("a", "12 steps")
+        'run a crashed after 12 steps (RuntimeError: out of memory)'
+        >>> Ending().in_words("a", "12 steps")
+        'run a ends after 12 steps'
+        """
+        verb = {"": "ends", "interrupted": "was interrupted"}.get(self.outcome, self.outcome)
+        said = f"run {run} {verb} after {after}"
+        if self.error:
+            return f"{said} ({self.error})"
+        return f"{said}, before the end of training" if self.outcome else said
+
+
+class EndWatch:
+    """Knows what had failed before a run began, and whether its training is under way."""
+
+    def __init__(self) -> None:
+        # By identity: the exceptions themselves would keep alive all that their frames hold.
+        self._earlier = {id(_handled()), id(_unhandled())}
+        self._trained_by: tuple[str, ...] = ()  # the packages that train now
+
+    def training_began(self, *packages: str) -> None:
+        """Note that these packages train now, and will tell when they are done."""
+        self._trained_by = packages
+
+    def training_ended(self) -> None:
+        """Note that training is over."""
+        self._trained_by = ()
+
+    def look(self) -> Ending:
+        """Return how the run ends that ends now."""
+        handled, unhandled = _handled(), _unhandled()
+        if self._is_the_end(handled):
+            return ending_by(handled)
+        if self._is_the_end(unhandled) and (
+            not _is_interactive() or _came_through(unhandled, self._trained_by)
+        ):
+            return ending_by(unhandled)
+        return Ending("stopped" if self._trained_by else "")
+
+    def _is_the_end(self, error: BaseException | None) -> bool:
+        return not (error is None or id(error) in self._earlier or isinstance(error, _NO_ERRORS))
+
+
+def ending_by(error: BaseException | None) -> Ending:
+    """Return how a run ends that an exception leaves."""
+    if error is None or isinstance(error, _NO_ERRORS):
+        return Ending()
+    if isinstance(error, SystemExit):
+        return Ending("stopped", _text(error)) if error.code else Ending()
+    # What is no Exception asks to stop: Ctrl-C, a task that is cancelled.
+    return Ending("crashed" if isinstance(error, Exception) else "interrupted", _text(error))
+
+
+def _text(error: BaseException) -> str:
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  # the error may be anybody's
+        text = ""
+    return clean_line(f"{name}: {text}" if text else name, _MAX_ERROR)
+
+
+def _handled() -> BaseException | None:
+    return sys.exc_info()[1]
+
+
+def _unhandled() -> BaseException | None:
+    return getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+
+
+def _is_interactive() -> bool:
+    """Tell whether errors come and go, as in a notebook."""
+    return hasattr(sys, "ps1")
+
+
+def _came_through(error: BaseException | None, packages: tuple[str, ...]) -> bool:
+    traceback = None if error is None else error.__traceback__
+    while traceback is not None:
+        module = traceback.tb_frame.f_globals.get("__name__") or ""
+        if str(module).partition(".")[0] in packages:
+            return True
+        traceback = traceback.tb_next
+    return False

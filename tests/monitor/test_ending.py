@@ -1,0 +1,228 @@
+"""How a training ended: recorded and told as what it was, whatever the program does about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import klarm
+from klarm import api
+from klarm.monitor.ending import EndWatch
+
+START = """
+import os, signal, sys, klarm
+monitor = klarm.init("a")
+klarm.log({"kl": 0.1}, 1)
+"""
+
+
+def run(script: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *options, "-c", START + script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=dict(os.environ),
+    )
+
+
+def finish_lines(name: str = "a") -> list[dict[str, Any]]:
+    lines = Path(f"klarm_runs/{name}/journal.jsonl").read_text().splitlines()
+    return [record for record in map(json.loads, lines) if record["type"] == "finish"]
+
+
+def ending(name: str = "a") -> tuple[str, str]:
+    (finish,) = finish_lines(name)
+    return finish.get("outcome", ""), finish.get("error", "")
+
+
+def test_a_crash_is_recorded_and_told_as_one() -> None:
+    """Exit code and traceback are as they would be without klarm."""
+    done = run("raise RuntimeError('out of memory')")
+    assert done.returncode == 1
+    assert ending() == ("crashed", "RuntimeError: out of memory")
+    assert "Traceback (most recent call last):" in done.stderr
+    assert "run a crashed after 1 step (RuntimeError: out of memory): no incident" in done.stderr
+
+
+def test_an_interruption_is_told_as_one() -> None:
+    """Ctrl-C: the process ends by the signal, as a shell expects it to."""
+    done = run("os.kill(os.getpid(), signal.SIGINT)\nimport time; time.sleep(30)")
+    assert done.returncode == -signal.SIGINT
+    assert ending() == ("interrupted", "KeyboardInterrupt")
+    assert "run a was interrupted after 1 step (KeyboardInterrupt)" in done.stderr
+
+
+@pytest.mark.parametrize("script", ["", "sys.exit()", "sys.exit(0)"])
+def test_a_script_that_ends_has_ended_well(script: str) -> None:
+    """As the last line of many scripts has it."""
+    done = run(script)
+    assert done.returncode == 0
+    assert ending() == ("", "")
+    assert "run a ends after 1 step: no incident" in done.stderr
+
+
+def test_what_a_with_statement_sees_is_recorded() -> None:
+    """An exit with an error, too, which nobody sees at the end of the process."""
+    done = run("with monitor: sys.exit(3)")
+    assert done.returncode == 3
+    assert ending() == ("stopped", "SystemExit: 3")
+    assert "run a stopped after 1 step (SystemExit: 3)" in done.stderr
+
+
+def test_finish_in_a_finally_block_knows_what_is_under_way() -> None:
+    """Though the program handles the error itself later."""
+    with pytest.raises(ZeroDivisionError):
+        fail_and_finish()
+    assert ending() == ("crashed", "ZeroDivisionError: division by zero")
+
+
+def fail_and_finish() -> None:
+    klarm.init("a", console=False)
+    try:
+        print(1 / 0)
+    finally:
+        klarm.finish()
+
+
+def test_the_end_of_the_data_is_no_crash() -> None:
+    """Loops over a stream end with StopIteration."""
+    klarm.init("a", console=False)
+    try:
+        next(iter(()))
+    except StopIteration:
+        klarm.finish()
+    assert ending() == ("", "")
+
+
+def test_an_error_from_before_the_run_is_not_its_end() -> None:
+    """A second attempt, made where the first is handled, may end well."""
+    try:
+        raise RuntimeError("the first attempt")
+    except RuntimeError:
+        klarm.init("a", console=False)
+        klarm.finish()
+    assert ending() == ("", "")
+
+
+def test_a_hook_of_the_program_is_called_as_before() -> None:
+    """Nothing is put in its place, before or after klarm starts."""
+    done = run("sys.excepthook = lambda *_: print('my own hook')\nraise RuntimeError('no')")
+    assert done.stdout == "my own hook\n"
+    assert done.returncode == 1
+    assert ending() == ("crashed", "RuntimeError: no")
+    assert "Traceback" not in done.stderr
+
+
+def test_an_error_that_was_handled_is_none() -> None:
+    """The run goes on after it."""
+    done = run("try: 1 / 0\nexcept ZeroDivisionError: pass")
+    assert done.returncode == 0
+    assert ending() == ("", "")
+
+
+def test_a_worker_process_says_how_it_ended() -> None:
+    """Those of multiprocessing end without the hooks of a script."""
+    script = Path("script.py")
+    script.write_text(
+        "import multiprocessing, klarm\n"
+        "def train():\n"
+        "    klarm.init('a', console=False)\n"
+        "    raise RuntimeError('in a worker')\n"
+        "if __name__ == '__main__':\n"
+        "    worker = multiprocessing.get_context('fork').Process(target=train)\n"
+        "    worker.start(); worker.join(); raise SystemExit(worker.exitcode)\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert ending() == ("crashed", "RuntimeError: in a worker")
+
+
+def test_a_training_whose_end_the_framework_did_not_tell_has_stopped() -> None:
+    """The script may have handled the error, or left by sys.exit."""
+    done = run("monitor.training_began('transformers')\nsys.exit(3)")
+    assert done.returncode == 3
+    assert ending() == ("stopped", "")
+    assert "run a stopped after 1 step, before the end of training: no incident" in done.stderr
+
+
+def test_a_training_that_ended_has_ended_well() -> None:
+    """Whatever the script does afterwards."""
+    run("monitor.training_began('transformers')\nmonitor.training_ended()")
+    assert ending() == ("", "")
+
+
+def test_errors_typed_into_a_notebook_are_not_the_end_of_a_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only what came through the framework that trains is."""
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    monkeypatch.delattr(sys, "last_exc", raising=False)
+    watch = EndWatch()
+    monkeypatch.setattr(sys, "last_value", error_from({"__name__": "__main__"}), raising=False)
+    assert watch.look().outcome == ""
+    watch.training_began("transformers")
+    assert watch.look() == ("stopped", "")
+    through = error_from({"__name__": "transformers.trainer"}, "KeyboardInterrupt")
+    monkeypatch.setattr(sys, "last_value", through, raising=False)
+    assert watch.look() == ("interrupted", "KeyboardInterrupt")
+
+
+def error_from(module: dict[str, Any], kind: str = "NameError") -> BaseException:
+    try:
+        exec(f"raise {kind}", module)
+    except (NameError, KeyboardInterrupt) as error:
+        return error
+    raise AssertionError
+
+
+def test_a_text_that_cannot_be_read_costs_nothing() -> None:
+    """An error may have a text that raises, is endless or commands a terminal."""
+
+    class OddError(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    monitor = klarm.init("a", console=False)
+    with pytest.raises(OddError), monitor:
+        raise OddError
+    assert ending() == ("crashed", "OddError")
+    monitor = klarm.init("b", console=False)
+    with pytest.raises(RuntimeError), monitor:
+        raise RuntimeError("\x1b[2J" + "x" * 10_000 + "\nsecond line")
+    outcome, error = ending("b")
+    assert outcome == "crashed"
+    assert len(error) < 400
+    assert "\x1b" not in error
+
+
+def test_an_incident_that_is_open_says_how_the_run_ended() -> None:
+    """To channels as well."""
+    for name, error in (("a", RuntimeError), ("b", KeyboardInterrupt)):
+        monitor = klarm.init(name, console=False)
+        monitor.log({"kl": float("nan")}, 1)
+        with pytest.raises(error), monitor:
+            raise error
+        lines = Path(f"klarm_runs/{name}/journal.jsonl").read_text().splitlines()
+        last = [line for line in map(json.loads, lines) if line["type"] == "event"][-1]
+        assert (last["event"], last["reason"]) == (
+            "ended",
+            {"a": "crashed", "b": "interrupted"}[name],
+        )
+
+
+def test_the_next_run_of_a_process_ends_the_one_before_as_what_it_was() -> None:
+    """A notebook cell that is run again after its training was interrupted."""
+    monitor = klarm.init("a", console=False)
+    monitor.training_began("transformers")
+    klarm.init("b", console=False)
+    assert ending() == ("stopped", "")
+    api.finish()
