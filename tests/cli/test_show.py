@@ -48,7 +48,7 @@ def test_a_run_is_shown_with_its_curve_and_incidents() -> None:
     assert "checkpoint step 300: step-300 (the last of 6)" in shown
     assert "length 9.75 ← completions/mean_length" in shown
     assert "KL over the run" in shown
-    assert "kl critical since step 158 (ended with the run)" in shown
+    assert "kl critical since step 153 (ended with the run)" in shown
     assert "All of one: klarm show grpo 1" in shown
 
 
@@ -56,7 +56,7 @@ def test_a_run_is_shown_with_its_curve_and_incidents() -> None:
 def test_an_incident_is_shown_with_all_that_is_known_of_it() -> None:
     """What happened, what to do first, the curve, the cause, where to go back to, who knows."""
     shown = one_line(show("grpo", "2"))
-    assert "kl critical since step 158 (ended with the run)" in shown
+    assert "kl critical since step 153 (ended with the run)" in shown
     assert "→ Go back to a checkpoint from before the change, and lower the learning rate." in shown
     assert "kl, steps of the incident marked" in shown
     assert "━" in shown
