@@ -15,7 +15,7 @@ def curve_of(values: list[float]) -> Curve:
 
 
 def drawn(points: list[Value], **options: object) -> list[str]:
-    return draw_curve(points, (50, 7), **options).plain.split("\n")  # type: ignore[arg-type]
+    return draw_curve(points, (51, 7), **options).plain.split("\n")  # type: ignore[arg-type]
 
 
 def test_a_long_run_is_thinned_and_loses_no_extreme() -> None:
@@ -54,10 +54,25 @@ def test_a_wide_range_is_logarithmic() -> None:
     assert labels[:7] == ["3", "", "", "1", "", "", "-1"]
 
 
-def test_a_first_value_near_zero_does_not_flatten_the_rest() -> None:
-    """A scale has six decades at most."""
-    labels = [line.partition("│")[0].strip() for line in drawn([(0, 1e-20), (1, 0.0), (2, 10.0)])]
-    assert (labels[0], labels[6]) == ("10", "1e-5")
+def labels_of(values: list[float]) -> list[str]:
+    lines = drawn(list(enumerate(values)))
+    return [line.partition("│")[0].strip() for line in lines[:7]]
+
+
+def test_a_curve_over_many_decades_is_drawn_whole() -> None:
+    """An explosion from 1e-4 to 1e8 keeps its beginning."""
+    values = [10.0 ** (power / 10) for power in range(-40, 81)]
+    labels = labels_of(values)
+    assert (labels[0], labels[3], labels[6]) == ("1e8", "100", "0.0001")
+    lines = drawn(list(enumerate(values)))
+    assert [line.count("●") > 0 for line in lines[:7]] == [True] * 7
+
+
+def test_a_few_values_near_zero_do_not_flatten_the_rest() -> None:
+    """The scale ends six decades below the highest value, and says what is drawn at its end."""
+    assert labels_of([1e-20, 0.0, 10.0])[6] == "≤1e-5"
+    assert labels_of([1e-17] + [0.01] * 50 + [10.0] * 50)[6] == "≤1e-5"
+    assert labels_of([0.0] + [0.01] * 50 + [10.0] * 50)[6] == "≤0.01"
 
 
 def test_steps_of_an_incident_are_marked_on_the_axis() -> None:
@@ -69,6 +84,6 @@ def test_steps_of_an_incident_are_marked_on_the_axis() -> None:
 def test_values_that_are_not_finite_are_crosses_and_extremes_are_drawn() -> None:
     """Nothing raises, however large the numbers are."""
     assert "×" in drawn([(0, 1.0), (1, math.nan), (2, 2.0)])[0]
-    assert drawn([(0, math.nan)]) == ["         no finite value to draw"]
+    assert drawn([(0, math.nan)]) == ["          no finite value to draw"]
     assert "●" in drawn([(0, -1.7e308), (1, 1.7e308)])[0]
     assert "●" in "".join(drawn([(0, 5.0)]))

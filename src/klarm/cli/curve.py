@@ -18,8 +18,11 @@ Value = tuple[int, float]  # step and value
 
 _MAX_POINTS = 2_000
 _WIDE = 30.0  # so many times the smallest value, and the scale is logarithmic
-_MAX_RANGE = 1e6  # of a logarithmic scale
-_LABEL_WIDTH = 9
+# A few values near zero, such as the KL of the first steps, must not flatten the rest of a curve.
+# So a logarithmic scale of more than six decades leaves out the lowest values if there are few (one
+# in 20, or a single one) and the next one is at least 100 times higher.
+_MAX_RANGE, _VALUES_PER_OUTLIER, _OUTLIER_GAP = 1e6, 20, 100.0
+_LABEL_WIDTH = 10
 _POINT, _BROKEN = "●", "×"
 
 
@@ -149,15 +152,26 @@ def _farthest(points: Sequence[Value]) -> float:
     return max((v for _, v in points), key=lambda v: v if math.isfinite(v) else math.inf)
 
 
+def _lowest_typical(ascending: Sequence[float]) -> float:
+    """Return the lowest value that is no outlier."""
+    at = min(1 + len(ascending) // _VALUES_PER_OUTLIER, len(ascending) - 1)
+    while at > 0 and ascending[at] < _OUTLIER_GAP * ascending[at - 1]:
+        at -= 1
+    return ascending[at]
+
+
 class _Scale:
     """Turns values into rows, the largest at the top."""
 
     def __init__(self, values: Sequence[float], height: int) -> None:
         low, high = min(values), max(values)
-        smallest = min((value for value in values if value > 0), default=0.0)
+        positive = sorted(value for value in values if value > 0)
+        smallest = positive[0] if positive else 0.0
         self._is_log = low >= 0 and smallest > 0 and high > _WIDE * smallest
-        # A KL of 0 at the first step, or next to it, is drawn at the bottom.
-        self._floor = max(smallest, high / _MAX_RANGE)
+        if self._is_log:
+            self._floor = max(smallest, min(high / _MAX_RANGE, _lowest_typical(positive)))
+        # Lower values, zero among them, are drawn at the bottom, and its label says so.
+        self._is_cut = self._is_log and low < self._floor
         self._low, self._high = self._place(low), self._place(high)
         self._height = height
 
@@ -174,7 +188,8 @@ class _Scale:
         if self._low == self._high:
             return number(self._at(self._low)) if row == self.row(self._at(self._low)) else ""
         share = 1.0 - row / (self._height - 1) if self._height > 1 else 1.0
-        return number(self._at(self._high * share + self._low * (1.0 - share)))
+        cut = "≤" if self._is_cut and row == self._height - 1 else ""
+        return cut + number(self._at(self._high * share + self._low * (1.0 - share)))
 
     def _place(self, value: float) -> float:
         return math.log10(max(value, self._floor)) if self._is_log else value
