@@ -256,6 +256,16 @@ def test_a_replay_that_watched_nothing_is_no_all_clear() -> None:
     assert json.loads(done.stdout)["watched"] == []
 
 
+def test_a_metric_that_is_missing_is_mapped_with_an_option() -> None:
+    """A log is there already: nobody can log it otherwise."""
+    Path("log.csv").write_text(table("step", "KL_div", "reward"))
+    done = run("replay", "log.csv")
+    assert done.returncode == 0
+    told = "if KL_div is KL of the policy to the reference model, replay it with --map kl=KL_div"
+    assert told in done.stdout
+    assert "log it as" not in done.stdout
+
+
 def test_a_mapped_column_that_is_not_there_is_an_error() -> None:
     """A check in CI would pass otherwise, with KL unwatched."""
     Path("log.csv").write_text(table("step", "KL_div", "kl_old"))

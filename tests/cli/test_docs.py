@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from klarm.cli.docs import pages
+from klarm.cli.docs import pages, without_comments
 from klarm.cli.group import klarm as command
 from klarm.cli.init import default_yaml
 
@@ -35,6 +35,17 @@ def test_a_page_is_printed(name: str) -> None:
     done = docs(name)
     assert done.exit_code == 0
     assert done.stdout.startswith("# ")
+
+
+def test_remarks_for_tools_are_not_printed() -> None:
+    """A page is for people: no HTML comment is in it, but those of an example are."""
+    text = (ROOT / "docs" / "tutorial.md").read_text()
+    assert "<!--" in text
+    printed = docs("tutorial").stdout
+    assert "<!--" not in printed
+    assert printed.count("```") == text.count("```")
+    example = "Before <!-- a\nremark --> after.\n\n```html\n<!-- kept -->\n```\n"
+    assert without_comments(example) == "Before  after.\n\n```html\n<!-- kept -->\n```\n"
 
 
 def test_a_wrong_name_is_answered_with_the_nearest() -> None:

@@ -71,6 +71,15 @@ def test_yes_asks_nobody_and_the_span_can_be_given() -> None:
     assert "no run in klarm_runs is older than 2d" in prune("--older-than", "2d").stdout
 
 
+def test_seconds_are_a_duration_too() -> None:
+    """As somebody tries it who has just made a run."""
+    record("a", days_ago=0.001)
+    record("b", days_ago=0)
+    done = prune("--older-than", "60s", "--yes")
+    assert done.exit_code == 0, done.output
+    assert [path.name for path in Path("klarm_runs").iterdir() if path.is_dir()] == ["b"]
+
+
 def test_a_live_run_is_never_deleted() -> None:
     """Even if it has not logged for long, as one that waits for a GPU."""
     live = record("live", days_ago=40, finish=False)
@@ -100,7 +109,7 @@ def test_a_wrong_span_is_answered_in_one_line() -> None:
     for span in ("soon", "200steps"):
         done = prune("--older-than", span)
         assert done.exit_code == 2
-        assert f"--older-than '{span}' is no span of time; try 12h or 30d" in done.output
+        assert f"--older-than '{span}' is not a duration; try 30min, 12h or 30d" in done.output
 
 
 def test_what_the_page_recorded_goes_too() -> None:

@@ -25,6 +25,9 @@ pytestmark = pytest.mark.usefixtures("one_detector")
         ("5m", (None, 1000.0 + 300)),
         ("2h", (None, 1000.0 + 7200)),
         (" 1d ", (None, 1000.0 + 86400)),
+        ("45s", (None, 1000.0 + 45)),
+        ("90 sec", (None, 1000.0 + 90)),
+        ("2w", (None, 1000.0 + 14 * 86400)),
     ],
 )
 def test_a_span_is_a_number_of_steps_or_a_time(

@@ -115,7 +115,7 @@ def replay(
         binding=[
             watched_in_short(detectors, binding),
             *idle_lines(detectors, binding),
-            *hints(detectors, binding),
+            *hints(detectors, binding, recorded=True),
         ],
         watched=[d.name for d in detectors if d.name not in resting] if judging else [],
         idle=resting,

@@ -43,7 +43,7 @@ class OldRun(NamedTuple):
     default="30d",
     show_default=True,
     metavar="SPAN",
-    help="Runs that were not written to for so long: 12h, 30d.",
+    help="Delete runs that were last written to longer ago: 30min, 12h, 30d.",
 )
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @config_option
@@ -78,7 +78,7 @@ def _seconds(span: str) -> float:
     except ValueError:
         until = None
     if until is None:
-        raise click.UsageError(f"--older-than {span!r} is no span of time; try 12h or 30d")
+        raise click.UsageError(f"--older-than {span!r} is not a duration; try 30min, 12h or 30d")
     return until
 
 
