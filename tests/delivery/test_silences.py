@@ -193,6 +193,6 @@ def test_what_a_silence_held_back_comes_before_what_kept_failing(run: Run, serve
     run.tell("escalated", step=12, severity="critical")
     while (pause := run.settle()) is not None:
         run.now += pause
-    assert server.told()[-1] == (1, "opened", 12)
+    assert server.told()[-1] == (1, "opened", 10)
     assert "Opened at step 10: it opened. Escalated at step 12" in server.messages[-1]["body"]
     assert outcomes() == [(1, "opened", "sent"), (1, "escalated", "sent")]
