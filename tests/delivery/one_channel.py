@@ -115,9 +115,9 @@ def outcomes() -> list[tuple[int, str, str]]:
     ]
 
 
-def command(kind: CommandKind, *, by: str = "me", **how: object) -> None:
+def command(kind: CommandKind, *, by: str = "me", at: float = 5000.0, **how: object) -> None:
     """Append a command, as `klarm ack` and `klarm silence` do."""
-    append_command(FOLDER, Command(command=kind, key=new_key(), time=5000.0, by=by, **how))  # type: ignore[arg-type]
+    append_command(FOLDER, Command(command=kind, key=new_key(), time=at, by=by, **how))  # type: ignore[arg-type]
 
 
 def silence(*, signal: str = "kl", **how: object) -> None:

@@ -145,6 +145,7 @@ class Delivery:
 
     def _work(self, worker: Worker) -> None:
         """Deliver until the end. This is the one place that catches every failure of delivery."""
+        has_released = False
         while True:
             sent, worked = worker.sent, time.thread_time()
             try:
@@ -154,6 +155,11 @@ class Delivery:
                     raise
                 pause = worker.on_internal_error(error)
             ends_at = self._ends_at
+            if ends_at is not None and not has_released:
+                # A silence may have ended since the last check, and there is no later one.
+                has_released = True
+                worker.pending.release_held()
+                continue
             if ends_at is not None and (
                 pause is None
                 or not worker.pending  # what remains is held back by a silence

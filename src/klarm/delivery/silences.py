@@ -96,7 +96,7 @@ class HeldBack:
             self._incidents.add(event.id)
 
     def release(self, now: float) -> bool:
-        """Release all events if it is time to check again; return whether it is."""
+        """Release all events if it is time to check again; return whether any were held."""
         if not self._keys or now < self._look_at:
             return False
         self._keys.clear()
