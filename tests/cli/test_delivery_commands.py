@@ -15,6 +15,7 @@ from loopback import Server, run_klarm
 from msgspec.structs import replace
 
 import klarm
+from example_events import example_event
 from klarm.delivery import Outbox
 from klarm.journal import read_commands
 from klarm.journal.file import FileJournal
@@ -314,18 +315,13 @@ def record_incidents(*events: Event) -> None:
     journal.close(10.0)
 
 
-OPENED = Event(
-    event="opened",
-    incident=1,
+OPENED = example_event(
     signal="gradient",
     severity="critical",
     step=205,
     started=200,
     detectors=["gradient_norm_spike", "advantage_variance", "rollout_mismatch"],
-    peak=9.0,
     reason="it did",
-    message="It is high.",
-    recommendation="Look.",
 )
 RESOLVED = replace(OPENED, event="resolved", step=250, reason="quiet for 20 steps")
 

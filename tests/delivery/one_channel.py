@@ -6,6 +6,7 @@ from pathlib import Path
 
 from loopback import LoopbackChannel, LoopbackRoute, Server
 
+from example_events import example_event
 from klarm.delivery import log as deliveries
 from klarm.delivery import routes
 from klarm.delivery.outbox import Again, Outbox
@@ -29,18 +30,15 @@ def event_of(
     signal: str = "kl",
     id: str = "",  # noqa: A002
 ) -> Event:
-    return Event(
-        event=kind,
+    return example_event(
+        kind,
         incident=incident,
         signal=signal,
         severity=severity,
         step=step,
         started=step,
-        detectors=["kl_explosion"],
         peak=float("nan"),
         reason=f"it {kind}",
-        message="KL is high.",
-        recommendation="Look.",
         id=id,
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from example_events import example_event
 from klarm.integrations.kept_checkpoint import FOLDER, KeptCheckpoints
 from klarm.types import Event, EventKind
 
@@ -16,21 +17,8 @@ WEIGHTS = b"weights" * 1000
 
 def event(kind: EventKind, id_: str = "k1", checkpoint: Path | None = None) -> Event:
     """Return what happens to an incident."""
-    return Event(
-        event=kind,
-        incident=1,
-        signal="kl",
-        severity="critical",
-        step=20,
-        started=18,
-        detectors=["kl_runaway"],
-        peak=9.0,
-        reason="confirmed",
-        message="",
-        recommendation="",
-        id=id_,
-        checkpoint="" if checkpoint is None else str(checkpoint.absolute()),
-    )
+    where = "" if checkpoint is None else str(checkpoint.absolute())
+    return example_event(kind, severity="critical", id=id_, checkpoint=where)
 
 
 def happens(kept: KeptCheckpoints, *events: Event) -> None:

@@ -9,7 +9,7 @@ from typing import get_args
 
 import click
 
-from klarm.cli.options import config_option
+from klarm.cli.options import config_option, table_or_json_option
 from klarm.cli.runs import find_run, known_routes, started
 from klarm.config import SECTION as CHANNELS
 from klarm.config import load
@@ -40,14 +40,7 @@ _WRAPPED = {"state": len("recovered"), "notified": None, "muted": None}
 @click.command()
 @click.argument("run", required=False)
 @click.option("--run", "named", metavar="RUN", help="The same, as with ack and silence.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="For people, or for programs with the health of every channel.",
-)
+@table_or_json_option
 @config_option
 def incidents(run: str | None, named: str | None, form: str, config_file: Path | None) -> None:
     """List the incidents of RUN: a name, a folder, or the latest run.

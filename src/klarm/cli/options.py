@@ -39,6 +39,16 @@ step_option = click.option(
 )
 
 
+table_or_json_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="A table for people, or JSON for programs.",
+)
+
+
 def overrides_of(
     settings: Iterable[str], mapped: Iterable[str] = (), step_column: str = ""
 ) -> dict[str, Any]:

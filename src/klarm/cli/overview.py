@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from klarm.cli.options import config_option
+from klarm.cli.options import config_option, table_or_json_option
 from klarm.cli.recorded import RecordedRun, ago, read_run
 from klarm.cli.runs import runs_in
 from klarm.config import load
@@ -30,14 +30,7 @@ _PROGRESS_AFTER_SECONDS = 1.0
 
 @click.command("runs")
 @click.argument("directory", type=click.Path(path_type=Path), required=False)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="For people, or for programs.",
-)
+@table_or_json_option
 @config_option
 def runs(directory: Path | None, form: str, config_file: Path | None) -> None:
     """List the runs in DIRECTORY: where klarm records them, if none is named.
