@@ -221,7 +221,7 @@ def test_a_class_without_a_name_or_a_metric_says_what_to_add(kind: type, told: s
         ([Raising], "Raising cannot be made: OSError: no model at /models/judge"),
         ([PassRateDetector(), PassRateDetector()], "detectors has pass_rate_floor twice"),
         ({"kl_explosion": {}}, r"must be a list of detectors, as in detectors=\[MyDetector\(\)\]"),
-        ([lambda: 1], "function is no subclass of klarm.Detector"),
+        ([lambda: 1], "function is not a subclass of klarm.Detector"),
     ],
 )
 def test_what_is_no_detector_is_refused_before_training(given: object, told: str) -> None:
@@ -248,7 +248,7 @@ def test_a_channel_of_a_script_has_a_section_and_its_secret_stays_hidden(
     assert [route.channel.name for route in config.channels()] == ["one", "two"]
     with pytest.raises(klarm.ConfigError, match="channels has list twice: give one of them a name"):
         klarm.Config.load(channels=[ListChannel(), ListChannel()])
-    with pytest.raises(klarm.ConfigError, match="PassRateDetector is no subclass"):
+    with pytest.raises(klarm.ConfigError, match="PassRateDetector is not a subclass"):
         klarm.init("a", channels=[PassRateDetector()])  # type: ignore[list-item]
 
 
