@@ -64,7 +64,7 @@ def test_rows_that_are_counted_are_said_to_be() -> None:
     Path("log.csv").write_text(table("my_training_step", "kl"))
     for command in (["replay", "log.csv"], ["follow", "log.csv", "--once"]):
         done = run(*command)
-        assert "no step column found: rows are counted from 0" in done.stderr
+        assert "no step column found, so rows are counted from 0" in done.stderr
         assert "--step-column my_training_step" in done.stderr
     assert incident_steps("log.csv") == [100]
     assert incident_steps("log.csv", "--step-column", "my_training_step") == [1000]

@@ -47,7 +47,7 @@ def test_a_number_is_one_of_the_chosen_run() -> None:
     broken("a")
     broken("b")
     assert "run a: incident 1" in run("ack", "1", "--run", "a").output
-    assert "run b has no incident 7; it has 1" in run("ack", "7", "--run", "b").output
+    assert "run b has no incident 7, only 1" in run("ack", "7", "--run", "b").output
 
 
 def test_a_prefix_of_several_ids_lists_them() -> None:
@@ -91,4 +91,4 @@ def test_what_is_resolved_cannot_be_closed() -> None:
     """It says how it ended."""
     id_ = broken("a")
     run("close", id_)
-    assert "is resolved already: closed at step 0" in run("close", id_).output
+    assert "is already resolved: closed at step 0" in run("close", id_).output

@@ -130,7 +130,7 @@ def test_init_writes_every_setting_and_never_overwrites() -> None:
     Path("klarm.yaml").write_text("run: mine")
     again = run("init")
     assert again.returncode == 1
-    assert "klarm.yaml is there already and stays as it is" in again.stderr
+    assert "klarm.yaml already exists and is not changed" in again.stderr
     assert Path("klarm.yaml").read_text() == "run: mine"
     assert run("init", "other.yaml").returncode == 0
     assert "cannot write no/where.yaml: No such file" in run("init", "no/where.yaml").stderr

@@ -200,7 +200,7 @@ def test_a_run_that_cannot_be_delivered_does_not_keep_the_others_from_it(server:
     Path("klarm_runs/a/journal.jsonl").write_text("garbage\n")
     done = run_klarm("deliver", "klarm_runs", channels=f"hook={server.url}")
     assert (done.returncode, done.stdout) == (1, "b: sent 1 to hook\n")
-    assert "does not begin as a journal does" in done.stderr
+    assert "does not begin like a journal" in done.stderr
 
 
 def test_deliver_fails_when_a_channel_refuses_and_can_be_told_to_try_again(
@@ -386,10 +386,10 @@ def test_an_acknowledgement_is_recorded_for_incidents_there_are() -> None:
     done = run_klarm("ack", "1", "--by", "ada")
     assert done.returncode == 0
     assert re.match(r"run a: incident 1 \(k\w{7}\) is acknowledged by ada\n", done.stdout)
-    assert "no channel is configured here: of its pending notifications" in done.stdout
+    assert "no channel is configured here: only its critical notifications" in done.stdout
     done = run_klarm("ack", "7")
     assert done.returncode == 1
-    assert "run a has no incident 7; it has 1. Name another run with --run" in done.stderr
+    assert "run a has no incident 7, only 1; name another run with --run" in done.stderr
     ((_, command),) = read_commands(Path("klarm_runs/a"))
     ((_, _, opened), *_) = Outbox(Path("klarm_runs/a")).recorded()
     assert (command.command, command.incident, command.by) == ("ack", opened.id, "ada")
@@ -474,7 +474,7 @@ def test_a_silence_can_be_ended(server: Server) -> None:
         (["reword", "--for", "2h"], "did you mean reward?"),
         (["kl", "--for", "2weeks"], "'2weeks' is not a duration; try 200steps, 30min, 2h or 1d"),
         (["kl", "--for", "0h"], "'0h' is not a duration"),
-        (["kl"], "say for how long, as in --for 2h, or --off to end a silence"),
+        (["kl"], "give a duration, as in --for 2h, or end a silence with --off"),
         (["kl", "--off", "--for", "2h"], "--off ends all silences of a signal"),
         (["kl", "--off", "--even-critical"], "--off ends all silences of a signal"),
     ],
@@ -511,7 +511,7 @@ def test_incidents_of_two_runs_at_once_are_not_guessed_at() -> None:
     """The argument and the option may not say two things."""
     done = run_klarm("incidents", "a", "--run", "b")
     assert done.returncode == 2
-    assert "say which run once: a, or --run b" in done.stderr
+    assert "name the run once: a, or --run b" in done.stderr
 
 
 @COMMANDS

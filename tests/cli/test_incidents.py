@@ -50,7 +50,7 @@ def test_the_latest_run_is_the_latest_that_can_be_read() -> None:
         done = CliRunner().invoke(command, arguments)
         assert done.exit_code == 0, done.output
     done = CliRunner().invoke(command, ["incidents", "garbage"])
-    assert "does not begin as a journal does" in done.output
+    assert "does not begin like a journal" in done.output
 
 
 def test_a_replay_names_damaged_lines() -> None:

@@ -32,7 +32,7 @@ def test_a_file_that_is_there_stays_as_it_is() -> None:
     Path("mine.yaml").write_text("run: a\n")
     done = CliRunner().invoke(command, ["init", "mine.yaml"])
     assert done.exit_code == 1
-    assert "mine.yaml is there already and stays as it is" in done.output
+    assert "mine.yaml already exists and is not changed" in done.output
     assert Path("mine.yaml").read_text() == "run: a\n"
 
 

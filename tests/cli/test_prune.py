@@ -99,7 +99,7 @@ def test_what_is_not_klarms_stays() -> None:
     elsewhere = record("moved", days_ago=40).rename("elsewhere")
     Path("klarm_runs/moved").symlink_to(elsewhere.absolute())
     done = prune("--yes")
-    assert "klarm_runs/old stays, with files that are not klarm's: model.pt" in done.stderr
+    assert "klarm_runs/old is kept: it holds files that are not klarm's: model.pt" in done.stderr
     assert [path.name for path in old.iterdir()] == ["model.pt"]
     assert (elsewhere / "journal.jsonl").is_file()
 

@@ -55,7 +55,7 @@ def test_a_run_is_shown_with_its_curve_and_incidents() -> None:
         "length 9.75 ← completions/mean_length",
         "KL over the run",
         "kl critical since step 158 (ended with the run)",
-        "All of one: klarm show grpo 1",
+        "Details of an incident: klarm show grpo 1",
     )
 
 
@@ -132,4 +132,4 @@ def test_mistakes_are_answered_in_one_line() -> None:
     assert "there is no run grop in klarm_runs; did you mean grpo?" in done.output
     done = show("grpo", "9")
     assert done.exit_code == 1
-    assert "run grpo has no incident 9; it has 1, 2, 3, 4, 5" in done.output
+    assert "run grpo has no incident 9, only 1, 2, 3, 4, 5" in done.output

@@ -1,4 +1,4 @@
-"""`klarm docs`: the pages of the documentation, as they were when this version was made."""
+"""`klarm docs`: prints the pages of the documentation of this version."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import click
 from klarm.settings import did_you_mean
 from klarm.terminal import echo
 
-# In an installed package the pages lie within it; in a checkout, beside `src`.
 # A comment on a line of its own takes the line with it. Blocks of code are matched first, so that
 # what they show is left alone.
 _CODE_OR_COMMENT = re.compile(
     r"(?P<code>^```.*?^```)|^<!--.*?-->[ \t]*\n|<!--.*?-->", re.MULTILINE | re.DOTALL
 )
+# Where the pages are: inside an installed package, or beside `src` in a checkout.
 _PLACES = (Path(__file__).parents[1] / "docs", Path(__file__).parents[3] / "docs")
 
 
