@@ -101,7 +101,7 @@ def test_a_log_with_minus_the_entropy_is_read_once_too(monkeypatch: pytest.Monke
 def test_a_growing_log_is_watched_until_ctrl_c() -> None:
     """From before there is one; the end is a clean one."""
     with following(str(LOG)) as process:
-        until(process, "log.jsonl is not there: waiting for it")
+        until(process, "log.jsonl does not exist yet; waiting for it")
         write(QUIET)
         until(process, "klarm: watching")
         write([math.nan], first=100)

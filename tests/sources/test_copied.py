@@ -23,7 +23,7 @@ def test_a_copy_goes_by_the_name_of_its_log_and_is_gone_afterwards() -> None:
     log.write_bytes(gzip.compress(b'{"step": 1, "kl": 0.5}\nhello\n'))
     with plain_log(log, said.append) as plain:
         assert list(read_log(plain.path, plain.say)) == [LogRow(1, {"kl": 0.5})]
-    assert said == ["log.jsonl.gz line 2 is no JSON object; passed over: 'hello'"]
+    assert said == ["log.jsonl.gz line 2 is not a JSON object; skipped: 'hello'"]
     assert not plain.path.parent.exists()
     log.write_bytes(gzip.compress(b""))
     with (
@@ -41,4 +41,4 @@ def test_a_damaged_log_gives_the_rows_before_the_damage() -> None:
     with plain_log(Path("log.jsonl.gz"), said.append) as plain:
         rows = list(read_log(plain.path, lambda _: None))
     assert len(rows) > 10_000
-    assert said == ["log.jsonl.gz is damaged or not complete; it is read as far as it goes"]
+    assert said == ["log.jsonl.gz is damaged or incomplete; only the part before that is read"]

@@ -97,10 +97,10 @@ def test_a_file_that_is_not_there_yet_is_waited_for() -> None:
     """That is said once."""
     followed = Followed()
     assert followed.poll() == followed.poll() == []
-    assert followed.said == ["log.jsonl is not there: waiting for it"]
+    assert followed.said == ["log.jsonl does not exist yet; waiting for it"]
     add(lines(1))
     assert followed.poll() == [1]
-    assert followed.said[1:] == ["log.jsonl is there and is read"]
+    assert followed.said[1:] == ["log.jsonl exists now; reading it"]
 
 
 def test_a_file_that_cannot_be_read_for_a_while_loses_nothing() -> None:
@@ -129,7 +129,7 @@ def test_a_truncated_file_is_a_restart(after: list[int]) -> None:
     LOG.write_text(lines(*after, kl=0.2))
     assert followed.poll() == []
     assert followed.said == [
-        "log.jsonl was truncated or replaced: it is read again from its beginning"
+        "log.jsonl was truncated or replaced; reading it again from the beginning"
     ]
     assert followed.poll() == after
     add(lines(16, kl=0.2))
@@ -258,7 +258,7 @@ def test_an_event_folder_is_followed_from_file_to_file() -> None:
     first.parent.mkdir()
     followed = Followed("tb")
     assert followed.poll() == []
-    assert followed.said == ["tb holds no event files yet: waiting for one"]
+    assert followed.said == ["tb holds no event files yet; waiting for one"]
     first.write_bytes(version() + event(1, kl=0.1) + event(1, reward=1.0) + event(2, kl=0.2)[:-3])
     assert followed.poll() == []
     assert followed.poll() == [1]
@@ -348,7 +348,7 @@ def a_pipe() -> Path:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (a_journal, "is a journal of klarm: its run is watched already"),
+        (a_journal, "is a journal of klarm: its run is already watched"),
         (a_pipe, "is not a file; save what it gives to one first"),
     ],
 )

@@ -53,7 +53,7 @@ def test_lines_that_are_no_objects_are_passed_over_and_said() -> None:
     Path("log.jsonl").write_text('{"kl": 1}\nEpoch 2 done\n[1]\n{"kl": 2}\n{"kl": 3')
     rows, said = read("log.jsonl")
     assert len(rows) == 2
-    assert [line.partition(" is no JSON object")[0] for line in said] == [
+    assert [line.partition(" is not a JSON object")[0] for line in said] == [
         f"log.jsonl line {number}" for number in (2, 3, 5)
     ]
 
@@ -80,11 +80,11 @@ def test_a_file_of_another_kind_does_not_flood_the_terminal() -> None:
     rows, said = read("log.jsonl")
     assert len(rows) == 1
     assert len(said) == 6
-    assert said[-1] == "log.jsonl: 500 lines could not be read; passed over"
+    assert said[-1] == "log.jsonl: 500 lines could not be read and were skipped"
 
 
 def test_a_run_is_read_by_its_folder_with_its_resumes_and_settings() -> None:
-    """A torn line in the middle is said and passed over."""
+    """A torn line in the middle is reported and skipped."""
     klarm.init("a", console=False, kl_explosion={"sigma_multiplier": 5})
     for step in range(5):
         klarm.log({"kl": 0.1}, step)
@@ -147,7 +147,7 @@ def test_a_huge_line_of_garbage_is_never_held_in_memory(name: str) -> None:
     finally:
         tracemalloc.stop()
     assert found == [LogRow("1", {"kl": "0.5"})]
-    assert "is longer than 16 MiB; passed over" in said[0]
+    assert "is longer than 16 MiB; skipped" in said[0]
     assert peak < 40 * 2**20
 
 

@@ -148,7 +148,7 @@ def test_a_damaged_file_is_read_as_far_as_it_goes() -> None:
     said: list[str] = []
     Path(NAME).write_bytes(version() + event(1, kl=0.5) + b"\x00" * 100)
     assert list(read_log(Path(NAME), said.append)) == [LogRow(1, {"kl": 0.5})]
-    assert said == [f"{NAME} is damaged; what comes after that is not read"]
+    assert said == [f"{NAME} is damaged; the rest of it is not read"]
 
 
 def test_a_negative_step_is_one() -> None:
