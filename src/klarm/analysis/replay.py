@@ -33,7 +33,7 @@ from klarm.monitor import (
     watched,
     watched_in_short,
 )
-from klarm.sources import LogRow, Told
+from klarm.sources import LogRow, OtherRecord
 from klarm.types import Alert, Command, Event
 
 
@@ -55,7 +55,7 @@ class Replay:
 
 
 def replay(
-    rows: Iterable[LogRow | Told],
+    rows: Iterable[LogRow | OtherRecord],
     configure: Callable[[Mapping[str, object] | None], Config],
     ids: NewId | None = None,
 ) -> Replay:

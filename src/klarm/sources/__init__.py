@@ -9,16 +9,16 @@ from klarm.journal import is_journal
 from klarm.sources import document, journal
 from klarm.sources.copied import STDIN, PlainLog, plain_log
 from klarm.sources.formats import READABLE, files_of, is_csv, reader_for
-from klarm.sources.journal import Told
+from klarm.sources.journal import OtherRecord
 from klarm.sources.row import LogRow, Reader, SourceError
 
 __all__ = [
     "READABLE",
     "STDIN",
     "LogRow",
+    "OtherRecord",
     "PlainLog",
     "SourceError",
-    "Told",
     "plain_log",
     "read_log",
 ]
@@ -31,7 +31,7 @@ def read_log(
     say: Callable[[str], None],
     step_column: str = "",
     on_bytes: Callable[[int], object] = lambda _: None,
-) -> Iterator[LogRow | Told]:
+) -> Iterator[LogRow | OtherRecord]:
     """Yield the steps of a log in any format, or of the folder of a run.
 
     `step_column` names the step column, if klarm does not know its name. `on_bytes` is called with

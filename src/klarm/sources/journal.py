@@ -26,10 +26,10 @@ _WHAT: dict[Damage, str] = {
     "incomplete": "incomplete",
 }
 # The records of a journal, besides steps, that a replay needs.
-Told = Resume | Started | Bound | Checkpoint | Command | Finish
+OtherRecord = Resume | Started | Bound | Checkpoint | Command | Finish
 
 
-def read(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Told]:
+def read(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | OtherRecord]:
     """Yield the steps of a journal, and the other records that affect incidents.
 
     The first record is always a run line, even if that of the journal is damaged.
@@ -44,7 +44,7 @@ def read(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Told]:
             if record.late is not None and not record.metrics:
                 continue  # it only repeats earlier values
             yield LogRow(record.step, record.metrics, record.late)
-        elif isinstance(record, Told):
+        elif isinstance(record, OtherRecord):
             yield record
 
 
