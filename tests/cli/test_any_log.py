@@ -279,4 +279,4 @@ def test_stdin_may_be_compressed() -> None:
     packed = gzip.compress(table("step", "kl").encode())
     assert incident_steps("-", given=packed) == [1000]
     done = run("replay", "-", given=packed[:-40])
-    assert "stdin is damaged or not complete" in done.stderr
+    assert "stdin is damaged or incomplete" in done.stderr

@@ -145,4 +145,4 @@ def test_fast_and_the_page_do_not_go_together() -> None:
     both = [*COMMAND, "--page", "--fast"]
     done = subprocess.run(both, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "--page and --fast" in done.stderr
+    assert "--page takes no --fast" in done.stderr
