@@ -1,4 +1,4 @@
-"""Stable-Baselines3: a callback that watches every update, and may save the model or stop."""
+"""Stable-Baselines3: a callback that watches every update, and can save the model or stop."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from klarm.notices import Notices, ReportsFailures
 class KlarmCallback(ReportsFailures, BaseCallback):
     """Watches a model while it learns: `model.learn(100_000, callback=KlarmCallback("my-run"))`.
 
-    Every update is one row, at the number of timesteps it was made after. What fails in here is
-    said once and the model learns on; wrong settings raise when the callback is made.
+    Every update is one row; its step is the number of timesteps before the update. Failures of the
+    callback are reported once and do not stop training. Invalid settings raise when it is made.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class KlarmCallback(ReportsFailures, BaseCallback):
         config: ConfigSource = None,
         **overrides: object,
     ) -> None:
-        """Take the settings of `klarm.init`, and what to do when an incident is critical."""
+        """Check the settings, which are those of `klarm.init`, and `on_critical`."""
         super().__init__()
         self.monitor: Monitor | None = None
         self._settings = checked_settings("sb3", run, config, overrides, "KlarmCallback()")
@@ -82,7 +82,7 @@ class KlarmCallback(ReportsFailures, BaseCallback):
         )
 
     def _watch(self) -> None:
-        """Log the last update, unless there was none since the last look."""
+        """Log the last update, unless there was none since the last check."""
         if self.monitor is None or self.model._n_updates == self._updates:
             return
         self._updates = self.model._n_updates
