@@ -109,7 +109,7 @@ def kl_values(count: int) -> list[float]:
 
 @contextmanager
 def scratch() -> Iterator[str]:
-    """Yield a new folder on the disk of this checkout, not in a temporary one that may be in memory.
+    """Yield a new folder on the disk of this checkout, because others may be in memory.
 
     Earlier writes are flushed first, so that a contender does not wait for those of another.
     """

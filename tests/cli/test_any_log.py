@@ -53,13 +53,13 @@ def incident_steps(*arguments: str, given: bytes | None = None) -> list[int]:
 
 @pytest.mark.parametrize("step", ["train/global_step", "global_step", "step", "iteration", "_step"])
 @pytest.mark.parametrize("spell", [str, str.upper, str.title], ids=["as it is", "UPPER", "Title"])
-def test_a_step_column_is_found_however_it_is_spelt(step: str, spell: Callable[[str], str]) -> None:
+def test_a_step_column_is_found_in_any_spelling(step: str, spell: Callable[[str], str]) -> None:
     """And so is KL; the incident is reported at its step, not at its row."""
     Path("log.csv").write_text(table(spell(step), spell("kl")))
     assert incident_steps("log.csv") == [1000]
 
 
-def test_rows_that_are_counted_are_said_to_be() -> None:
+def test_counting_rows_for_lack_of_a_step_column_is_reported() -> None:
     """With what to do, and the column that looks like it."""
     Path("log.csv").write_text(table("my_training_step", "kl"))
     for command in (["replay", "log.csv"], ["follow", "log.csv", "--once"]):
@@ -83,7 +83,7 @@ def test_the_settings_can_name_the_step_column() -> None:
     assert incident_steps("log.csv", "--step-column", "other") == [1000]
 
 
-def test_a_step_column_that_is_not_there_is_an_error() -> None:
+def test_a_missing_step_column_is_an_error() -> None:
     """It names those that are."""
     Path("log.csv").write_text(table("step", "kl"))
     for command in ("replay", "follow"):
@@ -112,7 +112,7 @@ def test_a_column_can_be_mapped_to_a_metric(name: str) -> None:
         ("kll=KL_div", "--map: metrics.kll is unknown; did you mean kl?"),
     ],
 )
-def test_a_wrong_mapping_is_answered_in_one_line(command: str, given: str, message: str) -> None:
+def test_a_wrong_mapping_is_a_one_line_error(command: str, given: str, message: str) -> None:
     """With exit code 2."""
     Path("log.csv").write_text(table("step", "kl"))
     done = run(command, "log.csv", "--map", given)
@@ -120,7 +120,7 @@ def test_a_wrong_mapping_is_answered_in_one_line(command: str, given: str, messa
     assert message in done.stderr
 
 
-def test_follow_takes_settings_too() -> None:
+def test_follow_accepts_settings() -> None:
     """As replay does, and settings that have no section."""
     Path("log.csv").write_text(table("step", "kl"))
     done = run(
@@ -154,7 +154,7 @@ def recorded(name: str) -> list[int]:
         ("log", table("step", "kl", divider=";")),
     ],
 )
-def test_a_table_is_read_whatever_divides_it(name: str, text: str) -> None:
+def test_a_table_is_read_with_any_separator(name: str, text: str) -> None:
     """Semicolons, also with decimal commas, tabs, and by its header where the name says nothing."""
     Path(name).write_text(text)
     assert incident_steps(name) == [1000]
@@ -183,7 +183,7 @@ def test_a_compressed_journal_is_a_journal() -> None:
     assert incident_steps("journal.jsonl.gz") == [1000]
 
 
-def test_half_a_compressed_log_is_read_as_far_as_it_goes() -> None:
+def test_the_intact_part_of_a_damaged_compressed_log_is_read() -> None:
     """It is said, by the name that the user knows."""
     whole = gzip.compress(table("step", "kl").encode(), mtime=0)
     Path("log.csv.gz").write_bytes(whole[: len(whole) // 2])
@@ -204,7 +204,7 @@ def test_a_compressed_log_is_not_followed() -> None:
 
 
 @pytest.mark.parametrize("divider", [",", ";", ""])
-def test_a_log_may_come_on_stdin(divider: str) -> None:
+def test_a_log_can_come_from_stdin(divider: str) -> None:
     """As a table or as JSON Lines, for both commands."""
     rows = [json.dumps({"step": 10 * number, "kl": kl}) for number, kl in enumerate(KL)]
     text = table("step", "kl", divider=divider) if divider else "\n".join(rows)
@@ -214,7 +214,7 @@ def test_a_log_may_come_on_stdin(divider: str) -> None:
     assert recorded("a")[-1] == 1000
 
 
-def test_a_run_from_stdin_goes_on_the_next_time() -> None:
+def test_a_run_from_stdin_continues_the_next_time() -> None:
     """Steps that come later are added; the same ones again are passed over."""
     lines = table("step", "kl").splitlines(keepends=True)
     run("follow", "-", "--run", "a", given="".join(lines[:51]).encode())
@@ -222,7 +222,7 @@ def test_a_run_from_stdin_goes_on_the_next_time() -> None:
     assert recorded("a") == [10 * number for number in range(101)]
 
 
-def test_stdin_that_holds_nothing_is_an_error_and_needs_a_name() -> None:
+def test_empty_stdin_is_an_error_and_following_it_needs_a_name() -> None:
     """A run that is followed needs one."""
     for arguments in (["replay", "-"], ["follow", "-", "--run", "a"]):
         done = run(*arguments, given=b"")
@@ -234,7 +234,7 @@ def test_stdin_that_holds_nothing_is_an_error_and_needs_a_name() -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_nothing_watched_is_no_all_clear(times: int) -> None:
+def test_follow_never_reports_no_incident_if_nothing_was_watched(times: int) -> None:
     """Exit code 2 and no word of "no incident", also when nothing is new."""
     Path("blind.csv").write_text(table("step", "KL_div"))
     for _ in range(times):
@@ -245,7 +245,7 @@ def test_nothing_watched_is_no_all_clear(times: int) -> None:
     assert "no incident" not in done.stderr
 
 
-def test_a_replay_that_watched_nothing_is_no_all_clear() -> None:
+def test_replay_never_reports_no_incident_if_nothing_was_watched() -> None:
     """In text and for programs."""
     Path("blind.csv").write_text(table("step", "KL_div"))
     for output in ("text", "json"):
@@ -256,7 +256,7 @@ def test_a_replay_that_watched_nothing_is_no_all_clear() -> None:
     assert json.loads(done.stdout)["watched"] == []
 
 
-def test_a_metric_that_is_missing_is_mapped_with_an_option() -> None:
+def test_the_hint_for_a_missing_metric_names_map() -> None:
     """A log is there already: nobody can log it otherwise."""
     Path("log.csv").write_text(table("step", "KL_div", "reward"))
     done = run("replay", "log.csv")
@@ -266,7 +266,7 @@ def test_a_metric_that_is_missing_is_mapped_with_an_option() -> None:
     assert "log it as" not in done.stdout
 
 
-def test_a_mapped_column_that_is_not_there_is_an_error() -> None:
+def test_a_missing_mapped_column_is_an_error() -> None:
     """A check in CI would pass otherwise, with KL unwatched."""
     Path("log.csv").write_text(table("step", "KL_div", "kl_old"))
     done = run("replay", "log.csv", "--map", "kl=KL_dif", "--fail-on", "critical")

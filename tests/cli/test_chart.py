@@ -23,7 +23,7 @@ def test_the_largest_value_is_at_the_top_and_a_decade_is_a_row() -> None:
     assert drawn[4].partition("│")[2][1] == "●"
 
 
-def test_thresholds_and_band_are_drawn_as_far_as_the_run_has_come() -> None:
+def test_thresholds_and_band_are_drawn_up_to_the_current_step() -> None:
     """The rest of the columns is empty."""
     drawn = [row.partition("│")[2] for row in rows([point(0.01)] * 3)[:5]]
     assert drawn[1:4] == ["═══" + " " * 17, "───" + " " * 17, "░░░" + " " * 17]
@@ -37,7 +37,7 @@ def test_no_spike_is_lost_where_steps_share_a_column() -> None:
     assert [column for column, drawn in enumerate(top) if drawn == "●"] == [10]
 
 
-def test_what_is_beyond_the_limits_is_drawn_at_the_edge() -> None:
+def test_values_beyond_the_limits_are_drawn_at_the_edge() -> None:
     """And not outside of it."""
     drawn = [row.partition("│")[2] for row in rows([point(1e9), point(0.0)])]
     assert (drawn[0][0], drawn[4][1]) == ("●", "●")

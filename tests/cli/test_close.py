@@ -42,7 +42,7 @@ def test_an_id_is_found_in_any_run() -> None:
     assert f"({second})" in run("close", second).output
 
 
-def test_a_number_is_one_of_the_chosen_run() -> None:
+def test_a_number_refers_to_the_chosen_run() -> None:
     """The latest, unless another is named."""
     broken("a")
     broken("b")
@@ -68,7 +68,7 @@ def test_a_prefix_of_several_ids_lists_them() -> None:
     assert "run b: incident 1 (kaaaa333)" in run("close", "KAAAA3").output
 
 
-def test_copies_of_a_run_are_told_apart_by_their_folders() -> None:
+def test_copies_of_a_run_are_distinguished_by_their_folders() -> None:
     """The run and the id are the same in both."""
     id_ = broken("a")
     shutil.copytree("klarm_runs/a", "klarm_runs/a-copy")
@@ -80,14 +80,14 @@ def test_copies_of_a_run_are_told_apart_by_their_folders() -> None:
     assert "is closed" in run("close", id_, "--run", "klarm_runs/a-copy").output
 
 
-def test_what_is_too_short_or_unknown_is_said() -> None:
+def test_an_id_that_is_too_short_or_unknown_is_an_error() -> None:
     """With what to give instead."""
     broken("a")
     assert "give at least 4 characters" in run("close", "kq").output
     assert "there is no incident kzzzz" in run("close", "kzzzz").output
 
 
-def test_what_is_resolved_cannot_be_closed() -> None:
+def test_a_resolved_incident_cannot_be_closed() -> None:
     """It says how it ended."""
     id_ = broken("a")
     run("close", id_)

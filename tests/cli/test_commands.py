@@ -38,7 +38,7 @@ def write_log(values: list[float], name: str = "log.csv") -> None:
     Path(name).write_text("step,kl\n" + rows)
 
 
-def test_demo_without_a_terminal_is_plain_lines() -> None:
+def test_demo_without_a_terminal_prints_plain_lines() -> None:
     """It shows the run, the alert, what was caught at which step, and what to type next."""
     done = run("demo")
     assert (done.returncode, done.stderr) == (0, "")
@@ -53,7 +53,7 @@ def test_demo_without_a_terminal_is_plain_lines() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["exploding"], ["drifting", "--frozen"], ["healthy"]])
-def test_what_the_demo_offers_next_can_be_run_and_is_new(arguments: list[str]) -> None:
+def test_the_commands_that_the_demo_suggests_work(arguments: list[str]) -> None:
     """The recording just played lies where it says."""
     shown = run("demo", *arguments).stdout
     offered = re.findall(r"^  .*klarm\S* ((?:replay|demo|init).*)$", shown, re.MULTILINE)
@@ -176,7 +176,7 @@ def test_replay_prints_the_incidents_of_a_log() -> None:
     assert "Single alerts: 1 warning, 5 critical." in listed
 
 
-def test_replay_gives_no_advice_for_alerts_that_became_nothing() -> None:
+def test_replay_gives_no_advice_for_alerts_without_an_incident() -> None:
     """A run without an incident is a healthy one."""
     write_log([*[0.4, 0.6] * 50, 5.0, *[0.4, 0.6] * 5])
     total, alerts, *_ = run("replay", "log.csv").stdout.splitlines()
@@ -185,7 +185,7 @@ def test_replay_gives_no_advice_for_alerts_that_became_nothing() -> None:
 
 
 @pytest.mark.usefixtures("quick_to_open")
-def test_replay_tells_rolled_back_steps_and_incidents_from_those_that_count() -> None:
+def test_replay_separates_rolled_back_steps_and_incidents() -> None:
     """What was undone is shown, fails nothing, and is no part of the sum."""
     rows = [*enumerate([*[0.4, 0.6] * 15, *RISING]), *enumerate([0.4, 0.6] * 5, start=30)]
     Path("log.csv").write_text("step,kl\n" + "".join(f"{s},{v}\n" for s, v in rows))
@@ -203,7 +203,7 @@ def test_replay_tells_rolled_back_steps_and_incidents_from_those_that_count() ->
     ]
 
 
-def test_replay_speaks_json_to_machines() -> None:
+def test_replay_can_print_json() -> None:
     """Strict JSON, also with a NaN in it."""
     write_log([0.1, float("nan")])
     done = run("replay", "log.csv", "--format", "json")
@@ -239,7 +239,7 @@ def test_fail_on_sets_the_exit_code(last: list[float], fail_on: str | None, code
     assert run("replay", "log.csv", *arguments).returncode == code
 
 
-def test_a_journal_is_replayed_with_its_own_settings_unless_told_otherwise() -> None:
+def test_a_journal_is_replayed_with_its_own_settings_by_default() -> None:
     """A klarm.yaml that happens to lie here does not change what was."""
     klarm.init("a", console=False, kl_explosion={"sigma_multiplier": 50})
     for value in [*[0.4, 0.6] * 50, 0.9]:
@@ -271,7 +271,7 @@ def test_a_journal_is_replayed_with_its_own_settings_unless_told_otherwise() -> 
         (["demo", "sideways"], "'sideways' is not one of"),
     ],
 )
-def test_mistakes_are_answered_in_one_line(arguments: list[str], message: str) -> None:
+def test_mistakes_are_one_line_errors(arguments: list[str], message: str) -> None:
     """With exit code 2 and no traceback."""
     write_log([0.1])
     Path("junk.txt").write_text("junk")
@@ -291,7 +291,7 @@ def test_a_closed_pipe_is_quiet() -> None:
     assert done.stderr == ""
 
 
-def test_a_terminal_that_knows_no_sigma_is_no_error() -> None:
+def test_a_terminal_whose_encoding_has_no_sigma_is_no_error() -> None:
     """Whatever it can show is shown."""
     shown, returncode = on_terminal("demo", PYTHONIOENCODING="ascii", interrupt=True)
     assert returncode == 130

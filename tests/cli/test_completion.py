@@ -54,7 +54,7 @@ def test_commands_detectors_and_runs_are_completed(command: Path) -> None:
     assert completed(command, "klarm runs --for") == ["--format"]
 
 
-def test_a_wrong_configuration_disturbs_no_shell(command: Path) -> None:
+def test_completion_survives_a_wrong_configuration(command: Path) -> None:
     """There is nothing to complete then."""
     Path("klarm.yaml").write_text("colour: red")
     assert completed(command, "klarm show gr") == []

@@ -56,7 +56,7 @@ def test_a_crashed_run_is_sent_once_with_how_it_ended(server: Server) -> None:
 
 
 @pytest.mark.usefixtures("crashed")
-def test_the_exit_code_tells_that_something_is_left(server: Server) -> None:
+def test_the_exit_code_shows_that_something_is_pending(server: Server) -> None:
     """What was rejected counts; the output says how to send it again."""
     server.answers = [(404, {})]
     done = deliver()

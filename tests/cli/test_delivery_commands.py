@@ -52,7 +52,7 @@ def record_run(run: str = "a", *, value: float = NAN, steps: int = 3) -> None:
     klarm.finish()
 
 
-def test_a_test_alert_says_what_each_service_answered(server: Server) -> None:
+def test_a_test_alert_reports_the_answer_of_each_service(server: Server) -> None:
     """Exit code 1 when one of them failed; the message is marked as a test, and has a time."""
     server.answers = [(200, {}), (404, {})]
     channels = f"one={server.url},two={server.url}"
@@ -64,7 +64,7 @@ def test_a_test_alert_says_what_each_service_answered(server: Server) -> None:
     assert all(before <= message["time"] <= time.time() for message in server.messages)
 
 
-def test_a_test_alert_goes_to_one_channel_when_it_is_named(server: Server) -> None:
+def test_a_test_alert_can_go_to_one_named_channel(server: Server) -> None:
     """A wrong name is an error that names the right ones."""
     channels = f"one={server.url}/1,two={server.url}/2"
     done = run_klarm("test-alert", "two", channels=channels)
@@ -80,7 +80,7 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([KLARM, *arguments], capture_output=True, text=True, check=False)
 
 
-def test_a_test_alert_needs_the_secrets_of_the_named_channel_only(server: Server) -> None:
+def test_a_test_alert_needs_only_the_secrets_of_the_named_channel(server: Server) -> None:
     """The others are not made."""
     Path("klarm.yaml").write_text(
         "channels:\n"
@@ -98,7 +98,7 @@ def test_a_test_alert_needs_the_secrets_of_the_named_channel_only(server: Server
 
 
 @pytest.mark.parametrize("arguments", [["slack"], []])
-def test_a_test_alert_to_a_channel_that_is_off_says_so(arguments: list[str]) -> None:
+def test_a_test_alert_to_a_disabled_channel_is_an_error(arguments: list[str]) -> None:
     """It is configured, and would hear of nothing."""
     Path("klarm.yaml").write_text("channels: {slack: {enabled: false}}")
     done = run_command("test-alert", *arguments)
@@ -107,14 +107,14 @@ def test_a_test_alert_to_a_channel_that_is_off_says_so(arguments: list[str]) -> 
 
 
 @pytest.mark.parametrize("command", [["test-alert"], ["deliver", "."]])
-def test_without_a_channel_nobody_can_be_told(command: list[str]) -> None:
+def test_without_a_channel_a_test_alert_is_an_error(command: list[str]) -> None:
     """Which is an error, not a success."""
     done = run_klarm(*command)
     assert done.returncode == 2
     assert "no channel is configured" in done.stderr
 
 
-def test_deliver_sends_what_is_owed_of_every_run_or_of_one(server: Server) -> None:
+def test_deliver_sends_what_is_pending_of_every_run_or_of_one(server: Server) -> None:
     """Once."""
     record_run("a")
     record_run("b")
@@ -126,7 +126,7 @@ def test_deliver_sends_what_is_owed_of_every_run_or_of_one(server: Server) -> No
     assert [message["run"] for message in server.messages] == ["b", "a"]
 
 
-def test_runs_that_owe_nothing_are_one_line(server: Server) -> None:
+def test_runs_with_nothing_pending_are_one_line(server: Server) -> None:
     """As cron mails it, every few minutes, for a folder of many runs."""
     for run in "abc":
         record_run(run)
@@ -137,7 +137,7 @@ def test_runs_that_owe_nothing_are_one_line(server: Server) -> None:
     assert (done.returncode, done.stdout) == (0, "b: sent 1 to hook\n2 runs have nothing pending\n")
 
 
-def test_deliver_fails_when_something_is_left(server: Server) -> None:
+def test_deliver_fails_if_something_is_still_pending(server: Server) -> None:
     """A later call sends it."""
     record_run()
     server.answers = [(500, {})]
@@ -148,7 +148,7 @@ def test_deliver_fails_when_something_is_left(server: Server) -> None:
     assert run_klarm("deliver", "klarm_runs/a", channels=f"hook={server.url}").returncode == 0
 
 
-def test_deliver_says_for_every_channel_what_was_sent_and_what_is_left(server: Server) -> None:
+def test_deliver_reports_what_was_sent_and_what_is_pending_per_channel(server: Server) -> None:
     """Also what a silence holds back, which is nothing that failed."""
     record_run("a")
     record_run("b", value=WARNING, steps=1)
@@ -164,7 +164,7 @@ def test_deliver_says_for_every_channel_what_was_sent_and_what_is_left(server: S
     )
 
 
-def test_a_channel_that_one_run_could_not_reach_gets_one_try_from_the_next(server: Server) -> None:
+def test_an_unreachable_channel_is_tried_once_for_each_further_run(server: Server) -> None:
     """So that a folder of many runs does not take the timeout for each of them."""
     for run in "abc":
         record_run(run)
@@ -182,7 +182,7 @@ def test_a_channel_that_one_run_could_not_reach_gets_one_try_from_the_next(serve
     ]
 
 
-def test_a_channel_that_is_reached_again_is_told_of_the_following_runs(server: Server) -> None:
+def test_a_channel_that_works_again_gets_the_messages_of_further_runs(server: Server) -> None:
     """All that they owe, with retries as before."""
     for run in "abc":
         record_run(run)
@@ -193,7 +193,7 @@ def test_a_channel_that_is_reached_again_is_told_of_the_following_runs(server: S
     assert "not retrying now" not in done.stderr
 
 
-def test_a_run_that_cannot_be_delivered_does_not_keep_the_others_from_it(server: Server) -> None:
+def test_a_run_that_cannot_be_delivered_does_not_block_the_others(server: Server) -> None:
     """Its journal is garbage: said, and exit code 1."""
     record_run("a")
     record_run("b")
@@ -203,7 +203,7 @@ def test_a_run_that_cannot_be_delivered_does_not_keep_the_others_from_it(server:
     assert "does not begin like a journal" in done.stderr
 
 
-def test_deliver_fails_when_a_channel_refuses_and_can_be_told_to_try_again(
+def test_deliver_fails_if_a_channel_rejects_and_again_retries(
     server: Server,
 ) -> None:
     """Only --again sends at once what was refused; until it is sent, the exit code is 1."""
@@ -219,7 +219,7 @@ def test_deliver_fails_when_a_channel_refuses_and_can_be_told_to_try_again(
     assert (done.returncode, done.stdout) == (0, "a: sent 1 to hook\n")
 
 
-def test_incidents_shows_who_knows_of_what(server: Server) -> None:
+def test_incidents_shows_who_was_notified_of_what(server: Server) -> None:
     """Of the latest run, unless one is named by its name or folder."""
     record_run("a")
     record_run("b", value=WARNING)
@@ -239,13 +239,13 @@ def test_incidents_shows_who_knows_of_what(server: Server) -> None:
     assert "silenced" in run_klarm("incidents").stdout.split()
 
 
-def test_incidents_of_a_run_without_channels_has_nothing_to_remark() -> None:
+def test_incidents_prints_no_remark_for_a_run_without_channels() -> None:
     """Most people have none, at first."""
     record_run()
     assert run_klarm("incidents").stderr == ""
 
 
-def test_incidents_shows_who_is_still_owed(server: Server) -> None:
+def test_incidents_shows_which_channels_are_pending(server: Server) -> None:
     """Of the channels that the configuration has; each person who knows is shown once."""
     record_run()
     run_klarm("deliver", "klarm_runs", channels=f"one={server.url}")
@@ -271,7 +271,7 @@ def test_incidents_shows_who_is_still_owed(server: Server) -> None:
         ({"enabled": "false"}, False),
     ],
 )
-def test_incidents_does_not_show_as_owed_what_a_channel_does_not_take(
+def test_incidents_shows_nothing_pending_that_a_channel_does_not_take(
     route: dict[str, str], owed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As its severity, signals and runs say."""
@@ -283,7 +283,7 @@ def test_incidents_does_not_show_as_owed_what_a_channel_does_not_take(
     assert ("hook (pending)" in " ".join(done.stdout.split())) == owed
 
 
-def test_incidents_are_shown_where_the_secrets_of_channels_are_not() -> None:
+def test_incidents_are_shown_without_the_secrets_of_channels() -> None:
     """As on somebody's laptop."""
     record_run()
     Path("klarm.yaml").write_text("channels: {slack: {webhook_url: {env: NOT_HERE}}}")
@@ -342,7 +342,7 @@ def test_incidents_shows_how_an_incident_ended(last: Event, state: str, steps: s
     assert f" {state} {steps} " in " ".join(shown.split())
 
 
-def test_incidents_does_not_show_as_partly_told_who_refused_it(server: Server) -> None:
+def test_incidents_shows_a_channel_that_rejected_the_opening_as_rejected(server: Server) -> None:
     """The opening was refused, the end is yet to be sent: nobody there knows anything."""
     record_incidents(OPENED)
     server.answers = [(401, {})]
@@ -369,7 +369,7 @@ def test_incidents_breaks_no_name_at_80_columns(
         assert word in words
 
 
-def test_incidents_says_when_there_is_none() -> None:
+def test_incidents_reports_that_there_is_none() -> None:
     """And when there is no such run."""
     klarm.init("quiet", console=False)
     klarm.log({"kl": 0.1})
@@ -380,7 +380,7 @@ def test_incidents_says_when_there_is_none() -> None:
     assert "there is no run quite in klarm_runs; did you mean quiet?" in done.stderr
 
 
-def test_an_acknowledgement_is_recorded_for_incidents_there_are() -> None:
+def test_an_acknowledgement_is_recorded_for_existing_incidents() -> None:
     """A wrong number is an error that names the right ones."""
     record_run()
     done = run_klarm("ack", "1", "--by", "ada")
@@ -399,7 +399,7 @@ def test_an_acknowledgement_is_recorded_for_incidents_there_are() -> None:
     ("value", "said", "sent"),
     [(WARNING, "no longer sent to two", 1), (NAN, "critical, so still sent to two", 2)],
 )
-def test_an_acknowledgement_says_who_is_still_told_and_who_no_longer_is(
+def test_an_acknowledgement_reports_who_is_still_notified(
     server: Server, value: float, said: str, sent: int
 ) -> None:
     """The colleague on the other channel hears of what is critical all the same."""
@@ -416,7 +416,7 @@ def test_an_acknowledgement_says_who_is_still_told_and_who_no_longer_is(
     assert done.stdout.endswith("\nno notification of it is pending\n")
 
 
-def test_a_live_run_heeds_an_acknowledgement(server: Server) -> None:
+def test_a_live_run_respects_an_acknowledgement(server: Server) -> None:
     """An opening that did not get through yet is no longer sent."""
     record_run(value=WARNING)
     run_klarm("ack", "1")
@@ -425,7 +425,7 @@ def test_a_live_run_heeds_an_acknowledgement(server: Server) -> None:
     assert server.messages == []
 
 
-def test_a_silence_counts_from_the_step_the_run_has_come_to(server: Server) -> None:
+def test_a_silence_counts_from_the_current_step_of_the_run(server: Server) -> None:
     """It says until when, and that critical incidents come through."""
     record_run()
     done = run_klarm("silence", "kl", "--for", "200steps", "--by", "ada")
@@ -440,7 +440,7 @@ def test_a_silence_counts_from_the_step_the_run_has_come_to(server: Server) -> N
     assert len(server.messages) == 1
 
 
-def test_a_silence_says_in_which_time_zone_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silence_reports_its_end_with_the_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
     """That of the node it is set on may not be that of whoever reads it."""
     monkeypatch.setenv("TZ", "XYZ-3")
     record_run()
@@ -479,7 +479,7 @@ def test_a_silence_can_be_ended(server: Server) -> None:
         (["kl", "--off", "--even-critical"], "--off ends all silences of a signal"),
     ],
 )
-def test_a_silence_that_cannot_be_is_refused(arguments: list[str], complaint: str) -> None:
+def test_an_invalid_silence_is_refused(arguments: list[str], complaint: str) -> None:
     """Saying what would be right."""
     record_run()
     done = run_klarm("silence", *arguments)
@@ -507,7 +507,7 @@ def test_a_run_is_named_with_the_same_option_everywhere(command: list[str]) -> N
     assert "run a" in done.stdout
 
 
-def test_incidents_of_two_runs_at_once_are_not_guessed_at() -> None:
+def test_naming_two_runs_is_an_error() -> None:
     """The argument and the option may not say two things."""
     done = run_klarm("incidents", "a", "--run", "b")
     assert done.returncode == 2
@@ -515,7 +515,7 @@ def test_incidents_of_two_runs_at_once_are_not_guessed_at() -> None:
 
 
 @COMMANDS
-def test_settings_may_be_read_from_another_file(command: list[str]) -> None:
+def test_settings_can_be_read_from_another_file(command: list[str]) -> None:
     """Among them where the runs are."""
     Path("elsewhere.yaml").write_text("dir: elsewhere")
     klarm.init("a", config="elsewhere.yaml", console=False)
@@ -527,7 +527,7 @@ def test_settings_may_be_read_from_another_file(command: list[str]) -> None:
     assert "run a" in done.stdout
 
 
-def test_follow_exits_with_1_when_something_could_not_be_delivered(server: Server) -> None:
+def test_follow_exits_with_1_if_something_could_not_be_delivered(server: Server) -> None:
     """Also when it is called again and nothing is new: somebody has to know."""
     rows = [f'{{"step": {step}, "kl": {value}}}\n' for step, value in enumerate([0.1, "NaN"])]
     Path("log.jsonl").write_text("".join(rows))

@@ -90,7 +90,7 @@ def test_every_frame_fits_the_terminal(recording: str) -> None:
         assert not any(row.strip() == "..." for row in rows)
 
 
-def test_plain_lines_come_while_it_plays_where_nothing_can_be_drawn() -> None:
+def test_plain_lines_appear_while_it_plays_on_a_dumb_terminal() -> None:
     """With TERM=dumb: no control codes, and no waiting for the end."""
     shown = on_terminal(TERM="dumb", until="step  25  kl ")
     assert "\x1b" not in shown
@@ -131,7 +131,7 @@ def test_the_closing_line_names_numbers_of_the_recording(arguments: list[str]) -
     assert (closing[4], int(closing[5])) == (f"{highest[0]:.3g}", highest[1])
 
 
-def test_what_the_title_says_is_in_the_recording() -> None:
+def test_the_title_agrees_with_the_recording() -> None:
     """The learning rate jumps ×100 after step 150."""
     rate = {row["step"]: row["learning_rate"] for row in read_recording("exploding")}
     assert RECORDINGS["exploding"].endswith("until the learning rate jumps ×100 after step 150")
@@ -140,7 +140,7 @@ def test_what_the_title_says_is_in_the_recording() -> None:
     assert 90 < rate[jumps[0]] / rate[jumps[0] - 1] < 110
 
 
-def test_fast_and_the_page_do_not_go_together() -> None:
+def test_fast_cannot_be_combined_with_the_page() -> None:
     """In one line."""
     both = [*COMMAND, "--page", "--fast"]
     done = subprocess.run(both, capture_output=True, text=True, check=False)

@@ -44,7 +44,7 @@ def test_one_detector_is_explained_in_full(kind: type[Detector]) -> None:
     assert max(map(len, done.output.splitlines())) <= 80
 
 
-def test_a_wrong_name_is_answered_with_the_nearest() -> None:
+def test_the_error_for_a_wrong_name_suggests_the_nearest() -> None:
     """In one line."""
     done = CliRunner().invoke(command, ["detectors", "kl_explosoin"])
     assert done.exit_code == 1

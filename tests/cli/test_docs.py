@@ -37,7 +37,7 @@ def test_a_page_is_printed(name: str) -> None:
     assert done.stdout.startswith("# ")
 
 
-def test_remarks_for_tools_are_not_printed() -> None:
+def test_html_comments_are_not_printed() -> None:
     """A page is for people: no HTML comment is in it, but those of an example are."""
     text = (ROOT / "docs" / "tutorial.md").read_text()
     assert "<!--" in text
@@ -48,7 +48,7 @@ def test_remarks_for_tools_are_not_printed() -> None:
     assert without_comments(example) == "Before  after.\n\n```html\n<!-- kept -->\n```\n"
 
 
-def test_a_wrong_name_is_answered_with_the_nearest() -> None:
+def test_the_error_for_a_wrong_name_suggests_the_nearest() -> None:
     """In one line."""
     done = docs("metrcs")
     assert done.exit_code == 1

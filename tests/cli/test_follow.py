@@ -67,7 +67,7 @@ def until(process: subprocess.Popen[str], words: str) -> str:
     pytest.fail(f"it never said {words!r}")
 
 
-def test_once_reads_what_is_there_and_goes_on_the_next_time() -> None:
+def test_once_reads_the_log_and_continues_the_next_time() -> None:
     """Each row is logged once, and nothing is recorded when nothing is new."""
     write([*QUIET, math.nan])
     done = run(str(LOG), "--once")
@@ -87,7 +87,7 @@ def test_once_reads_what_is_there_and_goes_on_the_next_time() -> None:
     assert len([r for r in read_journal(JOURNAL) if isinstance(r, Alert)]) == 1
 
 
-def test_a_log_with_minus_the_entropy_is_read_once_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_with_negated_entropy_is_also_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The journal holds the entropy; the log is compared as the framework's keys are read."""
     monkeypatch.setenv("KLARM_FRAMEWORK", "sb3")
     monkeypatch.setenv("KLARM_ENTROPY_COLLAPSE__ENABLED", "true")
@@ -115,7 +115,7 @@ def test_a_growing_log_is_watched_until_ctrl_c() -> None:
     assert ended.event == "ended"
 
 
-def test_killed_and_started_again_it_logs_every_row_once() -> None:
+def test_every_row_is_logged_once_although_follow_was_killed() -> None:
     """With `kill -9`, in the middle of it all."""
     write(QUIET)
     with following(str(LOG)) as process:
@@ -152,7 +152,7 @@ def test_fail_on_critical_sets_the_exit_code(values: list[float], code: int) -> 
     assert done.stderr == f"klarm: nothing new since step {len(values) - 1}; {told}\n"
 
 
-def test_a_second_one_on_the_same_run_ends() -> None:
+def test_a_second_follow_of_the_same_run_exits() -> None:
     """Two would tell everything twice."""
     klarm.init("log", console=False)
     write([0.1])
@@ -189,7 +189,7 @@ def test_another_log_of_the_same_name_is_not_taken_for_the_same_run() -> None:
         (["log.jsonl", "--poll", "0"], "Invalid value for '--poll'"),
     ],
 )
-def test_mistakes_are_answered_in_one_line(arguments: list[str], message: str) -> None:
+def test_mistakes_are_one_line_errors(arguments: list[str], message: str) -> None:
     """With exit code 2 and no traceback."""
     Path("junk.txt").write_text("junk\n")
     Path("empty").mkdir()
@@ -201,7 +201,7 @@ def test_mistakes_are_answered_in_one_line(arguments: list[str], message: str) -
     assert "waiting" not in done.stderr or "--once" not in arguments
 
 
-def test_it_ends_when_nothing_new_has_come_for_so_long() -> None:
+def test_until_idle_ends_it_when_nothing_was_added() -> None:
     """Each row sets the time back; the clock here is the test's."""
     write([0.1])
     now = iter([0.0, 1.0, 9.0, 9.0, 18.9, 19.0])
@@ -227,7 +227,7 @@ def test_the_settings_of_the_folder_are_used() -> None:
     assert "run mine ends after 101 steps: no incident" in done.stderr
 
 
-def test_a_stderr_that_is_gone_does_not_end_it() -> None:
+def test_a_closed_stderr_does_not_end_it() -> None:
     """It goes on recording."""
     write(QUIET)
     read, write_end = os.pipe()

@@ -27,7 +27,7 @@ def record_run() -> None:
     klarm.finish()
 
 
-def test_it_tells_the_health_of_every_channel(server: Server) -> None:
+def test_json_has_the_state_of_every_channel(server: Server) -> None:
     """When it last took a message, what is pending, what it rejected and why, what was dropped."""
     record_run()
     run_klarm("deliver", "klarm_runs", channels=f"one={server.url}")
@@ -52,7 +52,7 @@ def test_it_tells_the_health_of_every_channel(server: Server) -> None:
     assert dropped.startswith("deliveries.jsonl is damaged")
 
 
-def test_a_run_without_incidents_is_json_too() -> None:
+def test_json_of_a_run_without_incidents() -> None:
     """And no channel is no mistake."""
     klarm.init("a", console=False)
     klarm.log({"kl": 0.1})

@@ -27,7 +27,7 @@ def test_the_file_holds_every_setting_and_changes_none() -> None:
     assert load(None).as_dict() == before
 
 
-def test_a_file_that_is_there_stays_as_it_is() -> None:
+def test_an_existing_file_is_not_changed() -> None:
     """Under any name."""
     Path("mine.yaml").write_text("run: a\n")
     done = CliRunner().invoke(command, ["init", "mine.yaml"])
@@ -36,7 +36,7 @@ def test_a_file_that_is_there_stays_as_it_is() -> None:
     assert Path("mine.yaml").read_text() == "run: a\n"
 
 
-def test_a_place_that_cannot_be_written_is_said() -> None:
+def test_a_file_that_cannot_be_written_is_an_error() -> None:
     """With the reason."""
     done = CliRunner().invoke(command, ["init", "missing/klarm.yaml"])
     assert done.exit_code == 1
@@ -53,7 +53,7 @@ def test_editors_find_the_schema_beside_the_file() -> None:
     jsonschema_rs.Draft7Validator(schema).validate(yaml.safe_load(text))
 
 
-def test_a_schema_of_an_earlier_klarm_is_renewed_and_a_file_of_others_stays() -> None:
+def test_only_a_schema_that_klarm_wrote_is_replaced() -> None:
     """The line is left out then: it would name the wrong file."""
     Path("klarm.schema.json").write_text('{"title": "klarm.yaml"}')
     assert CliRunner().invoke(command, ["init"]).exit_code == 0

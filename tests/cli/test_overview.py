@@ -69,7 +69,7 @@ def test_steps_that_were_rolled_back_are_not_drawn() -> None:
     assert points == [(step, 0.1) for step in range(15)]
 
 
-def test_what_cannot_be_read_is_listed_and_hides_no_other() -> None:
+def test_an_unreadable_run_is_listed_and_hides_no_other() -> None:
     """A journal of garbage, an empty one, a folder in its place."""
     record("good", [0.1] * 5)
     for name, content in (("garbage", b"nonsense\n"), ("empty", b"")):
@@ -80,7 +80,7 @@ def test_what_cannot_be_read_is_listed_and_hides_no_other() -> None:
     assert rows == [["garbage", "unreadable"], ["good", "finished"], ["empty", "empty"]]
 
 
-def test_where_there_is_no_run_it_says_so() -> None:
+def test_a_folder_without_runs_is_reported() -> None:
     """A folder that was named is a mistake, the default one is only empty."""
     assert "there is no run in klarm_runs yet" in runs().stdout
     done = CliRunner().invoke(command, ["runs", "nowhere"])
@@ -88,7 +88,7 @@ def test_where_there_is_no_run_it_says_so() -> None:
     assert "there is no run in nowhere" in done.output
 
 
-def test_programs_get_json() -> None:
+def test_runs_can_be_printed_as_json() -> None:
     """Strict JSON, a NaN as text."""
     record("broken", [*[0.1, 0.2] * 20, math.nan])
     (found,) = json.loads(runs("--format", "json").stdout, parse_constant=pytest.fail)
@@ -97,7 +97,7 @@ def test_programs_get_json() -> None:
     assert found["open_incidents"][0]["signal"] == "kl"
 
 
-def test_a_name_commands_no_terminal() -> None:
+def test_control_codes_in_a_name_are_escaped() -> None:
     """It is spelt out: a run whose first line is damaged has the name of its folder."""
     record("a", [0.1] * 3)
     journal = Path("klarm_runs/a").rename("klarm_runs/a\x1b[2Jb") / "journal.jsonl"
@@ -108,7 +108,7 @@ def test_a_name_commands_no_terminal() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["runs"], ["show", "a"], ["prune"]])
-def test_a_section_that_only_the_script_knows_is_left_alone(arguments: list[str]) -> None:
+def test_a_section_that_only_the_script_knows_is_ignored(arguments: list[str]) -> None:
     """A detector of its own has one; the commands do not load the script."""
     record("a", [0.5] * 20)
     Path("klarm.yaml").write_text("pass_rate_floor: {floor: 0.3}\n")

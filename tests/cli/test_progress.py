@@ -7,7 +7,7 @@ from itertools import count
 from klarm.cli.progress import Progress
 
 
-def test_a_bar_appears_after_two_seconds_and_goes_away() -> None:
+def test_a_bar_appears_after_two_seconds_and_disappears() -> None:
     """By a clock that moves a second with every look; the bar knows the size of the log."""
     shown: list[str] = []
     ticks = count()
@@ -22,14 +22,14 @@ def test_a_bar_appears_after_two_seconds_and_goes_away() -> None:
     assert shown[-1] == ""
 
 
-def test_what_is_quick_shows_nothing() -> None:
+def test_a_quick_replay_shows_no_bar() -> None:
     """Not even that it clears the line."""
     shown: list[str] = []
     assert len(list(Progress(9, clock=lambda: 1.0, show=shown.append).over(range(99)))) == 99
     assert shown == []
 
 
-def test_where_the_size_is_not_known_rows_are_counted() -> None:
+def test_rows_are_counted_if_the_size_is_unknown() -> None:
     """As for a journal."""
     shown: list[str] = []
     ticks = count(step=5)

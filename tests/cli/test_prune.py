@@ -33,7 +33,7 @@ def prune(*arguments: str, answer: str | None = None) -> Result:
     return CliRunner().invoke(command, ["prune", *arguments], input=answer)
 
 
-def test_old_runs_are_deleted_once_somebody_says_yes() -> None:
+def test_old_runs_are_deleted_after_confirmation() -> None:
     """Newer ones stay."""
     old, new = record("old", days_ago=40), record("new", days_ago=2)
     done = prune(answer="y\n")
@@ -46,7 +46,7 @@ def test_old_runs_are_deleted_once_somebody_says_yes() -> None:
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n"])
-def test_nothing_is_deleted_unless_somebody_says_so(answer: str) -> None:
+def test_nothing_is_deleted_without_confirmation(answer: str) -> None:
     """No, or nothing, is no."""
     old = record("old", days_ago=40)
     done = prune(answer=answer)
@@ -54,14 +54,14 @@ def test_nothing_is_deleted_unless_somebody_says_so(answer: str) -> None:
     assert (old / "journal.jsonl").is_file()
 
 
-def test_without_anybody_to_ask_nothing_is_deleted() -> None:
+def test_nothing_is_deleted_without_a_terminal_to_ask() -> None:
     """As from a cron job without --yes."""
     old = record("old", days_ago=40)
     assert prune(answer="").exit_code != 0
     assert (old / "journal.jsonl").is_file()
 
 
-def test_yes_asks_nobody_and_the_span_can_be_given() -> None:
+def test_yes_skips_the_question_and_the_duration_can_be_set() -> None:
     """For a cron job."""
     record("a", days_ago=3)
     record("b", days_ago=1)
@@ -92,7 +92,7 @@ def test_a_live_run_is_never_deleted() -> None:
     assert '"kl":0.2' in (live / "journal.jsonl").read_text()
 
 
-def test_what_is_not_klarms_stays() -> None:
+def test_other_files_are_kept() -> None:
     """Such as a checkpoint that somebody put there, and what a link points to."""
     old = record("old", days_ago=40)
     (old / "model.pt").write_text("weights")
@@ -104,7 +104,7 @@ def test_what_is_not_klarms_stays() -> None:
     assert (elsewhere / "journal.jsonl").is_file()
 
 
-def test_a_wrong_span_is_answered_in_one_line() -> None:
+def test_an_invalid_duration_is_a_one_line_error() -> None:
     """Steps are no time."""
     for span in ("soon", "200steps"):
         done = prune("--older-than", span)
@@ -112,7 +112,7 @@ def test_a_wrong_span_is_answered_in_one_line() -> None:
         assert f"--older-than '{span}' is not a duration; try 30min, 12h or 30d" in done.output
 
 
-def test_what_the_page_recorded_goes_too() -> None:
+def test_the_records_of_the_page_are_deleted_too() -> None:
     """Nothing of klarm's is left."""
     assert FALSE_ALARMS in _FILES
     old = record("old", days_ago=40)

@@ -98,7 +98,7 @@ def test_serve_shows_the_runs_of_a_folder_until_ctrl_c() -> None:
         assert process.returncode == 130
 
 
-def test_without_a_folder_it_is_where_runs_are_recorded() -> None:
+def test_the_default_folder_is_where_runs_are_recorded() -> None:
     """As KLARM_DIR says."""
     a_run()
     with started("serve", "--port", "0", KLARM_DIR="runs") as (url, _):
@@ -106,7 +106,7 @@ def test_without_a_folder_it_is_where_runs_are_recorded() -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", socket.gethostname()])
-def test_what_others_can_reach_needs_a_token(host: str) -> None:
+def test_a_public_address_requires_a_token(host: str) -> None:
     """It says how to get one."""
     Path("runs").mkdir()
     said = refused("serve", "runs", "--host", host)
@@ -114,7 +114,7 @@ def test_what_others_can_reach_needs_a_token(host: str) -> None:
     assert "secrets.token_urlsafe" in said
 
 
-def test_with_a_token_it_may_be_reached() -> None:
+def test_with_a_token_the_page_can_be_reached() -> None:
     """From the environment, where other users do not see it."""
     a_run()
     arguments = ("serve", "runs", "--host", "0.0.0.0", "--port", "0")
@@ -123,7 +123,7 @@ def test_with_a_token_it_may_be_reached() -> None:
         assert asked(f"{url}/api/v1/status", TOKEN)["folder"] == "runs"  # type: ignore[index]
 
 
-def test_what_cannot_be_served_says_why() -> None:
+def test_the_error_says_why_nothing_can_be_served() -> None:
     """A folder that is not there, a short token, a port that is taken."""
     assert "is not a folder" in refused("serve", "nothing")
     Path("runs").mkdir()
@@ -135,7 +135,7 @@ def test_what_cannot_be_served_says_why() -> None:
         assert "try another --port" in refused("serve", "runs", "--port", port)
 
 
-def test_a_host_that_is_not_there_is_said_before_a_token_is_asked_for() -> None:
+def test_an_unknown_host_is_reported_before_a_token_is_required() -> None:
     """Nobody should make a secret for a typing error."""
     Path("runs").mkdir()
     said = refused("serve", "runs", "--host", "nosuch.invalid")

@@ -60,7 +60,7 @@ def test_a_run_is_shown_with_its_curve_and_incidents() -> None:
 
 
 @pytest.mark.usefixtures("exploding")
-def test_an_incident_is_shown_with_all_that_is_known_of_it() -> None:
+def test_an_incident_is_shown_in_detail() -> None:
     """What happened, what to do first, the curve, the cause, where to go back to, who knows."""
     assert_all_in(
         one_line(show("grpo", "2")),
@@ -80,7 +80,7 @@ def test_an_incident_is_shown_with_all_that_is_known_of_it() -> None:
 
 
 @pytest.mark.usefixtures("exploding")
-def test_an_id_names_the_incident_too() -> None:
+def test_an_incident_can_be_named_by_its_id() -> None:
     """As `klarm incidents` lists it."""
     by_number = one_line(show("grpo", "2"))
     id_ = by_number.partition("incident 2 (")[2].partition(")")[0]
@@ -111,7 +111,7 @@ def test_a_nan_and_a_run_without_kl_are_shown() -> None:
     assert "×" in shown
 
 
-def test_what_only_a_foreign_journal_holds_is_left_out() -> None:
+def test_invalid_content_of_an_old_journal_is_left_out() -> None:
     """A journal of klarm 0.1 has no checksums, so anything may stand there."""
     folder = Path("klarm_runs/a")
     folder.mkdir(parents=True)
@@ -125,7 +125,7 @@ def test_what_only_a_foreign_journal_holds_is_left_out() -> None:
 
 
 @pytest.mark.usefixtures("exploding")
-def test_mistakes_are_answered_in_one_line() -> None:
+def test_mistakes_are_one_line_errors() -> None:
     """With what would be right."""
     done = show("grop")
     assert done.exit_code == 1

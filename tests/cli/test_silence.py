@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("one_detector")
         ("2w", (None, 1000.0 + 14 * 86400)),
     ],
 )
-def test_a_span_is_a_number_of_steps_or_a_time(
+def test_a_duration_is_a_number_of_steps_or_a_time(
     span: str, until: tuple[int | None, float | None]
 ) -> None:
     """Counted from where the run is, or from now."""
@@ -38,7 +38,7 @@ def test_a_span_is_a_number_of_steps_or_a_time(
 
 
 @pytest.mark.parametrize("span", ["", "2", "0h", "-1h", "2 weeks", "1e3steps"])
-def test_what_is_no_span_is_refused(span: str) -> None:
+def test_an_invalid_duration_is_refused(span: str) -> None:
     """With what to try."""
     with pytest.raises(ValueError, match="try 200steps, 30min, 2h or 1d"):
         parse_span(span, 50, 1000.0)
@@ -62,7 +62,7 @@ def test_a_detector_or_a_metric_stands_for_its_signal(name: str, signal: str) ->
     assert [told.signal for _, told in read_commands(Path("klarm_runs/a"))] == [signal]
 
 
-def test_a_silence_and_its_end_are_left_for_the_run() -> None:
+def test_a_silence_and_its_end_are_written_for_the_run() -> None:
     """With who gave them."""
     klarm.init("a", console=False).log({"kl": math.nan}, 3)
     klarm.finish()
@@ -76,7 +76,7 @@ def test_a_silence_and_its_end_are_left_for_the_run() -> None:
     ]
 
 
-def test_an_unknown_signal_is_answered_with_the_nearest() -> None:
+def test_the_error_for_an_unknown_signal_suggests_the_nearest() -> None:
     """Before anything is looked for."""
     done = CliRunner().invoke(command, ["silence", "rewrad", "--for", "2h"])
     assert done.exit_code == 2

@@ -9,7 +9,7 @@ from types import FrameType
 from klarm.cli.stopping import Stopping
 
 
-def test_a_signal_within_the_wait_ends_it() -> None:
+def test_a_signal_ends_the_wait() -> None:
     """Wherever it interrupts: at every line that Python runs for the wait, one after the other."""
     line = 0
     while True:
@@ -39,7 +39,7 @@ def test_a_signal_within_the_wait_ends_it() -> None:
         line += 1
 
 
-def test_once_told_nothing_waits() -> None:
+def test_waiting_returns_immediately_once_stopped() -> None:
     """Not even for an hour."""
     stopping = Stopping()
     stopping.set()

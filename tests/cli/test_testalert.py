@@ -26,7 +26,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(command, ["test-alert", *arguments])
 
 
-def test_the_message_is_marked_and_goes_out_whatever_the_channel_takes(server: Server) -> None:
+def test_the_test_message_is_marked_and_ignores_the_filters_of_the_channel(server: Server) -> None:
     """A warning reaches a channel for critical incidents only."""
     done = run()
     assert (done.exit_code, done.stdout) == (0, "hook: delivered\n")
@@ -34,7 +34,7 @@ def test_the_message_is_marked_and_goes_out_whatever_the_channel_takes(server: S
     assert message["test"] is True
 
 
-def test_it_looks_like_a_real_alert_and_says_first_that_it_is_none(server: Server) -> None:
+def test_it_looks_like_a_real_alert_but_begins_by_saying_that_it_is_a_test(server: Server) -> None:
     """With a curve, since when, what it looks like and what to do."""
     run()
     (message,) = server.messages
@@ -43,7 +43,7 @@ def test_it_looks_like_a_real_alert_and_says_first_that_it_is_none(server: Serve
     assert "kl ▁" in message["body"]
 
 
-def test_a_failure_is_said_and_is_the_exit_code(server: Server) -> None:
+def test_a_failure_is_reported_and_sets_the_exit_code(server: Server) -> None:
     """It is not tried again."""
     server.answers = [(503, {})]
     done = run("hook")
@@ -53,7 +53,7 @@ def test_a_failure_is_said_and_is_the_exit_code(server: Server) -> None:
 
 
 @pytest.mark.usefixtures("server")
-def test_a_misspelt_channel_is_answered_with_the_nearest() -> None:
+def test_the_error_for_a_misspelt_channel_suggests_the_nearest() -> None:
     """Nothing is sent."""
     done = run("hok")
     assert done.exit_code == 2

@@ -22,14 +22,14 @@ def test_wrong_settings_name_the_place_the_value_and_the_remedy() -> None:
         checked_settings("", "a/b", None, {}, "KlarmCallback()")
 
 
-def test_the_framework_is_said_unless_the_user_says_another() -> None:
+def test_the_hook_names_its_framework_unless_the_user_names_another() -> None:
     """Keys mean what they mean there."""
     assert checked_settings("sb3", None, None, {}, "here").framework == "sb3"
     said = checked_settings("trl", None, None, {"framework": "trl/RLOO"}, "here")
     assert said.framework == "trl/RLOO"
 
 
-def test_a_run_is_named_by_the_user_first_then_by_the_framework() -> None:
+def test_the_users_name_of_a_run_is_preferred_to_the_frameworks() -> None:
     """Whatever the framework allows in a name is made one that a folder can have."""
     settings = checked_settings("", None, None, {"console": False}, "here")
     assert start_run(settings, "my/run: 7").run == "my-run: 7"
@@ -37,7 +37,7 @@ def test_a_run_is_named_by_the_user_first_then_by_the_framework() -> None:
     assert start_run(named, "theirs").run == "mine"
 
 
-def test_a_hook_takes_what_klarm_init_takes() -> None:
+def test_a_hook_accepts_the_arguments_of_klarm_init() -> None:
     """A configuration, and detectors of the user's own."""
     config = klarm.Config.load(console=False, dir="elsewhere")
     own = {"detectors": [PassRateDetector(floor=0.3)]}

@@ -37,7 +37,7 @@ def saved(step: int) -> Path:
     return folder
 
 
-def test_it_is_put_back_after_each_save_until_the_incident_is_over() -> None:
+def test_it_is_restored_after_each_save_until_the_incident_is_over() -> None:
     """Then it is the trainer's again, and nothing of ours is left."""
     kept, good = KeptCheckpoints(Path("out"), print), saved(10)
     happens(kept, event("opened", checkpoint=good))
@@ -62,7 +62,7 @@ def test_it_costs_no_space() -> None:
     assert (good / "model.bin").stat().st_nlink == 2
 
 
-def test_a_trainer_never_takes_it_for_a_checkpoint_of_its_own() -> None:
+def test_a_trainer_never_mistakes_it_for_its_own_checkpoint() -> None:
     """Trainers rotate what is called checkpoint-*, in their own folder only."""
     kept = KeptCheckpoints(Path("out"), print)
     happens(kept, event("opened", checkpoint=saved(10)))
@@ -82,7 +82,7 @@ def test_a_new_process_keeps_what_open_incidents_need() -> None:
     assert [path.name for path in Path("out").glob("checkpoint-*")] == ["checkpoint-10"]
 
 
-def test_where_files_cannot_be_linked_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_hard_links_it_reports_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some network file systems have no hard links; nothing half made is left."""
 
     def refuse(*_: object, **__: object) -> None:
@@ -98,7 +98,7 @@ def test_where_files_cannot_be_linked_it_says_what_to_do(monkeypatch: pytest.Mon
     assert [path.name for path in Path("out").rglob("*.bin")] == ["model.bin", "0.bin"]
 
 
-def test_what_is_saved_elsewhere_is_left_alone() -> None:
+def test_a_checkpoint_that_is_elsewhere_is_left_alone() -> None:
     """A bucket, another folder, or nothing at all."""
     said: list[str] = []
     kept = KeptCheckpoints(Path("out"), said.append)

@@ -17,7 +17,7 @@ class Foreign:
         return 2 * number + offset
 
 
-def test_a_method_is_heard_after_it_returned_and_stays_as_it_was() -> None:
+def test_the_listener_is_called_after_the_method_whose_result_is_unchanged() -> None:
     """Its arguments, its result, its name; and nothing is heard of a call that failed."""
 
     class Own(Foreign):
@@ -34,7 +34,7 @@ def test_a_method_is_heard_after_it_returned_and_stays_as_it_was() -> None:
     assert len(heard) == 1
 
 
-def test_a_second_tap_takes_the_place_of_the_first() -> None:
+def test_a_second_tap_replaces_the_first() -> None:
     """Or a cell of a notebook that is run again would log everything twice."""
 
     class Own(Foreign):
@@ -48,7 +48,7 @@ def test_a_second_tap_takes_the_place_of_the_first() -> None:
     assert (len(first), len(second)) == (0, 1)
 
 
-def test_a_failure_of_the_listener_stays_inside_and_is_said_once(
+def test_a_failure_of_the_listener_is_caught_and_reported_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The framework gets its result; only a wrong configuration is for the user to see."""

@@ -10,14 +10,14 @@ import pytest
 from klarm.sources import LogRow, SourceError, plain_log, read_log
 
 
-def test_a_plain_log_is_read_where_it_is() -> None:
+def test_a_plain_log_is_not_copied() -> None:
     """A folder, too, and one that is not there yet."""
     for log in (Path(), Path("missing.csv")):
         with plain_log(log, pytest.fail) as plain:
             assert plain.path == log
 
 
-def test_a_copy_goes_by_the_name_of_its_log_and_is_gone_afterwards() -> None:
+def test_a_copy_has_the_name_of_its_log_and_is_deleted_afterwards() -> None:
     """In what is said of it and in what it is refused for."""
     log, said = Path("log.jsonl.gz"), []
     log.write_bytes(gzip.compress(b'{"step": 1, "kl": 0.5}\nhello\n'))
@@ -33,7 +33,7 @@ def test_a_copy_goes_by_the_name_of_its_log_and_is_gone_afterwards() -> None:
         list(read_log(plain.path, plain.say))
 
 
-def test_a_damaged_log_gives_the_rows_before_the_damage() -> None:
+def test_the_rows_before_the_damage_of_a_log_are_read() -> None:
     """Half a file is better than none."""
     lines = b"".join(b'{"step": %d, "kl": 0.5}\n' % step for step in range(100_000))
     packed, said = gzip.compress(lines), []

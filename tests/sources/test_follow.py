@@ -81,7 +81,7 @@ def test_each_row_comes_once_as_the_file_grows() -> None:
     assert followed.said == []
 
 
-def test_half_a_line_waits_for_its_other_half() -> None:
+def test_an_incomplete_line_waits_for_the_rest() -> None:
     """However often one looks meanwhile."""
     whole = line(2)
     add(line(1) + whole[:9])
@@ -93,7 +93,7 @@ def test_half_a_line_waits_for_its_other_half() -> None:
     assert followed.said == []
 
 
-def test_a_file_that_is_not_there_yet_is_waited_for() -> None:
+def test_a_file_that_does_not_exist_yet_is_awaited() -> None:
     """That is said once."""
     followed = Followed()
     assert followed.poll() == followed.poll() == []
@@ -103,7 +103,7 @@ def test_a_file_that_is_not_there_yet_is_waited_for() -> None:
     assert followed.said[1:] == ["log.jsonl exists now; reading it"]
 
 
-def test_a_file_that_cannot_be_read_for_a_while_loses_nothing() -> None:
+def test_nothing_is_lost_while_a_file_cannot_be_read() -> None:
     """As on a network file system that is gone for a while."""
     add(lines(1))
     followed = Followed()
@@ -178,7 +178,7 @@ def steps_after_restart(path: str | Path = LOG) -> list[object]:
     return Followed(path).poll()
 
 
-def test_started_again_it_goes_on_where_it_was() -> None:
+def test_after_a_restart_it_continues_where_it_stopped() -> None:
     """Nothing is logged twice, and nothing is left out."""
     add(lines(1, 2, 3))
     Followed().poll()
@@ -189,7 +189,7 @@ def test_started_again_it_goes_on_where_it_was() -> None:
     assert counting_steps() == [1, 2, 3, 4, 5]
 
 
-def test_started_again_it_passes_over_rollbacks_in_the_log() -> None:
+def test_after_a_restart_it_skips_rollbacks_in_the_log() -> None:
     """A trainer that appends to the log it had, twice from a checkpoint."""
     add(lines(1, 2, 3, 4) + lines(3, 4, 5, kl=0.2) + lines(2, 3, kl=0.3))
     Followed().poll()
@@ -211,7 +211,7 @@ def test_a_log_truncated_while_nobody_followed_is_a_restart() -> None:
     assert counting_steps() == [*range(1, 9)]
 
 
-def test_a_log_that_begins_as_before_and_then_differs_is_read_from_there() -> None:
+def test_a_log_that_differs_from_the_journal_is_read_from_the_difference() -> None:
     """The same seed, or the copy of a checkpoint's folder."""
     add(lines(1, 2, 3, 4))
     Followed().poll()
@@ -221,7 +221,7 @@ def test_a_log_that_begins_as_before_and_then_differs_is_read_from_there() -> No
     assert counting_steps() == [1, 2, 3]
 
 
-def test_a_step_that_was_half_recorded_is_logged_whole() -> None:
+def test_a_partly_recorded_step_is_logged_completely() -> None:
     """Several rows may make up a step; the process may have ended between two of them."""
     add(line(1) + line(2) + json.dumps({"step": 2, "reward": 1.0}) + "\n")
     Followed().poll()
@@ -232,7 +232,7 @@ def test_a_step_that_was_half_recorded_is_logged_whole() -> None:
     assert steps_after_restart() == [3]
 
 
-def test_rows_without_a_step_are_counted_on() -> None:
+def test_counting_of_rows_without_a_step_continues() -> None:
     """Also after a restart, and in a log that begins anew."""
     log = Path("train.log")
     log.write_text("{'kl': '0.1'}\n{'kl': '0.2'}\n")
@@ -245,7 +245,7 @@ def test_rows_without_a_step_are_counted_on() -> None:
     assert counting_steps() == [0, 1, 2, 3]
 
 
-def test_values_that_are_not_finite_are_known_again() -> None:
+def test_non_finite_values_are_recognised_after_a_restart() -> None:
     """A NaN is not equal to itself."""
     add(line(1, float("nan")) + line(2, float("-inf")) + line(3))
     Followed().poll()
@@ -289,7 +289,7 @@ def test_the_tenth_event_file_of_a_process_comes_after_the_ninth() -> None:
     assert steps_after_restart("tb") == []
 
 
-def test_a_step_of_an_event_file_that_came_in_two_parts_is_known_again() -> None:
+def test_a_step_that_was_read_in_two_parts_is_recognised() -> None:
     """It was two rows then, and is one now."""
     file = Path(EVENTS.format(1))
     file.parent.mkdir()
@@ -312,7 +312,7 @@ def trainer_state(*steps: int, kl: float = 0.1, begin: str = "") -> None:
 
 
 @pytest.mark.parametrize("path", ["out/trainer_state.json", "out"])
-def test_a_document_that_is_written_anew_is_followed(path: str) -> None:
+def test_a_document_that_is_rewritten_is_followed(path: str) -> None:
     """Each row once, whatever is found half written, and across a restart."""
     Path("out").mkdir()
     trainer_state()
@@ -352,14 +352,14 @@ def a_pipe() -> Path:
         (a_pipe, "is not a file; save what it gives to one first"),
     ],
 )
-def test_what_cannot_be_followed_is_refused(make: Callable[[], Path], why: str) -> None:
+def test_logs_that_cannot_be_followed_are_refused(make: Callable[[], Path], why: str) -> None:
     """It says why."""
     follower = Follower(make(), JOURNAL, pytest.fail)
     with pytest.raises(SourceError, match=why):
         list(follower.poll())
 
 
-def test_a_journal_that_was_recorded_in_the_training_process_is_no_log_read() -> None:
+def test_steps_of_the_training_process_are_not_taken_for_rows_of_the_log() -> None:
     """Its steps are not taken for those of the log."""
     monitor = klarm.init("a", console=False)
     monitor.log({"kl": 0.1}, 1)

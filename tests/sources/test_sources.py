@@ -36,7 +36,7 @@ def test_csv_rows_are_text_by_column() -> None:
     assert values[2:] == [0.7, 0.8]
 
 
-def test_json_lines_as_python_writes_them_are_taken() -> None:
+def test_json_lines_as_python_writes_them_are_read() -> None:
     """NaN and Infinity included, which strict JSON has not."""
     Path("log.jsonl").write_text('{"global_step": 3, "kl": NaN}\n\n{"kl": Infinity}\n')
     (first, second), said = read("log.jsonl")
@@ -48,7 +48,7 @@ def test_json_lines_as_python_writes_them_are_taken() -> None:
     assert said == []
 
 
-def test_lines_that_are_no_objects_are_passed_over_and_said() -> None:
+def test_lines_that_are_not_objects_are_skipped_and_reported() -> None:
     """With their number; the rest is read."""
     Path("log.jsonl").write_text('{"kl": 1}\nEpoch 2 done\n[1]\n{"kl": 2}\n{"kl": 3')
     rows, said = read("log.jsonl")
@@ -102,7 +102,7 @@ def test_a_run_is_read_by_its_folder_with_its_resumes_and_settings() -> None:
     assert said == ["klarm_runs/a/journal.jsonl line 10 is incomplete and ignored"]
 
 
-def test_what_is_not_there_is_said_by_name() -> None:
+def test_a_missing_log_is_reported_by_name() -> None:
     """A folder without a journal, too."""
     Path("empty").mkdir()
     with pytest.raises(SourceError, match=r"empty holds neither a journal\.jsonl nor Tensor"):
@@ -111,7 +111,7 @@ def test_what_is_not_there_is_said_by_name() -> None:
         read("missing.csv")
 
 
-def test_windows_line_ends_and_a_byte_order_mark_are_no_part_of_a_row() -> None:
+def test_windows_line_ends_and_a_byte_order_mark_are_removed() -> None:
     """In the formats that are read by line."""
     Path("log.csv").write_bytes(b"\xef\xbb\xbfstep,kl\r\n1,0.5\r\n\r\n2,0.6\r\n")
     Path("log.jsonl").write_bytes(b'\xef\xbb\xbf{"step": "1", "kl": "0.5"}\r\n')
@@ -131,7 +131,7 @@ def test_a_cell_with_line_breaks_is_one_cell() -> None:
 
 
 @pytest.mark.parametrize("name", ["log.txt", "log.jsonl", "log.csv", "log"])
-def test_a_huge_line_of_garbage_is_never_held_in_memory(name: str) -> None:
+def test_a_huge_line_is_never_kept_in_memory(name: str) -> None:
     """What comes after it is read."""
     rows = {"log.csv": "step,kl\n{}\n1,0.5\n"}.get(name, '{}\n{{"step": "1", "kl": "0.5"}}\n')
     before, _, after = rows.replace("{{", "{").replace("}}", "}").partition("{}")
@@ -151,7 +151,7 @@ def test_a_huge_line_of_garbage_is_never_held_in_memory(name: str) -> None:
     assert peak < 40 * 2**20
 
 
-def test_the_file_logger_of_verl_keeps_metrics_apart_from_the_step() -> None:
+def test_the_nested_metrics_of_verls_file_logger_are_read() -> None:
     """They are taken out; a metric of that name among others stays one."""
     Path("log.jsonl").write_text(
         '{"step":1,"data":{"actor/kl_loss":0.5,"training/global_step":1}}\n'

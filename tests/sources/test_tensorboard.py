@@ -60,7 +60,7 @@ def test_a_tensor_with_one_number_is_a_scalar_and_a_longer_one_is_not() -> None:
     }
 
 
-def test_values_that_are_not_finite_arrive() -> None:
+def test_non_finite_values_are_read() -> None:
     """A NaN is what one looks for."""
     write(event(1, kl=math.nan, loss=-math.inf))
     (row,) = read(NAME)
@@ -68,7 +68,7 @@ def test_values_that_are_not_finite_arrive() -> None:
     assert row.metrics["loss"] == -math.inf
 
 
-def test_a_value_of_a_past_step_counts_for_the_step_at_hand() -> None:
+def test_a_value_of_an_earlier_step_counts_for_the_current_step() -> None:
     """Logged late, or counted in epochs: it is not lost, and is no rollback."""
     write(
         event(1, reward=1.0),
@@ -91,13 +91,13 @@ def test_a_tag_that_goes_back_is_a_rollback() -> None:
     assert [row.step for row in read(NAME)] == steps
 
 
-def test_a_tag_that_comes_twice_in_a_step_makes_two_rows_of_it() -> None:
+def test_a_tag_that_occurs_twice_in_a_step_makes_two_rows() -> None:
     """The monitor decides which counts."""
     write(event(4, kl=0.5), event(4, kl=0.75))
     assert read(NAME) == [LogRow(4, {"kl": 0.5}), LogRow(4, {"kl": 0.75})]
 
 
-def test_several_files_are_read_in_the_order_they_were_begun() -> None:
+def test_several_files_are_read_in_the_order_of_their_creation() -> None:
     """A trainer that starts again begins a new one."""
     write(event(1, kl=0.5), event(2, kl=0.5), name=f"tb/{NAME}")
     write(event(2, kl=0.75), name=f"tb/{NAME.replace('3200000', '3200009')}")
@@ -106,7 +106,7 @@ def test_several_files_are_read_in_the_order_they_were_begun() -> None:
     assert [(row.step, row.metrics["kl"]) for row in read("tb")] == [(1, 0.5), (2, 0.5), (2, 0.75)]
 
 
-def test_a_run_further_down_is_found_and_several_are_named() -> None:
+def test_a_run_in_a_subfolder_is_found_and_several_are_an_error() -> None:
     """As Hugging Face's trainers put it into the output folder."""
     write(event(1, kl=0.5), name=f"out/runs/Nov15_host/{NAME}")
     write(event(0, hp_metric=1.0), name=f"out/runs/Nov15_host/1763200000.7/{NAME}")
@@ -118,7 +118,7 @@ def test_a_run_further_down_is_found_and_several_are_named() -> None:
         read("out")
 
 
-def test_a_torn_last_record_is_left_out() -> None:
+def test_an_incomplete_last_record_is_left_out() -> None:
     """Wherever it is torn; the rows before it are there."""
     whole = version() + event(1, kl=0.5)
     last = event(2, kl=0.5)
@@ -127,7 +127,7 @@ def test_a_torn_last_record_is_left_out() -> None:
         assert read(NAME) == [LogRow(1, {"kl": 0.5})]
 
 
-def test_a_large_record_is_stepped_over() -> None:
+def test_a_large_record_is_skipped() -> None:
     """A graph or a picture is not held in memory."""
     length = struct.pack("<Q", 3 * 2**20)
     large = length + masked(length) + bytes(3 * 2**20) + b"its checksum is not looked at"[:4]
@@ -143,7 +143,7 @@ def test_a_large_record_is_stepped_over() -> None:
     assert list(reader.quiet()) == [LogRow(2, {"kl": 0.75})]
 
 
-def test_a_damaged_file_is_read_as_far_as_it_goes() -> None:
+def test_a_damaged_file_is_read_up_to_the_damage() -> None:
     """And it is said."""
     said: list[str] = []
     Path(NAME).write_bytes(version() + event(1, kl=0.5) + b"\x00" * 100)
@@ -151,7 +151,7 @@ def test_a_damaged_file_is_read_as_far_as_it_goes() -> None:
     assert said == [f"{NAME} is damaged; the rest of it is not read"]
 
 
-def test_a_negative_step_is_one() -> None:
+def test_a_step_can_be_negative() -> None:
     """As signed numbers are written."""
     write(event(-1, kl=0.5))
     assert read(NAME)[0].step == -1
@@ -165,7 +165,7 @@ def test_a_file_without_scalars_is_refused() -> None:
 
 
 @given(st.lists(st.binary(max_size=60), max_size=5), st.integers(1, 50))
-def test_records_of_any_content_do_no_harm(contents: list[bytes], size: int) -> None:
+def test_records_with_any_content_are_harmless(contents: list[bytes], size: int) -> None:
     """However they are cut into pieces, what comes after them is read."""
     reader = EventReader("x", pytest.fail)
     stream = b"".join(record(content) for content in contents) + event(2**40, zz=0.5)

@@ -52,7 +52,7 @@ def test_the_console_lines_of_verl_are_read_with_their_step() -> None:
     assert rows[1].metrics == {"actor/kl_loss": "nan"}
 
 
-def test_a_printed_configuration_is_no_row() -> None:
+def test_a_printed_configuration_is_not_a_row() -> None:
     """Even where a part of it stands on a line of its own."""
     parse = Parser(StepColumn())
     for line in (
@@ -64,7 +64,7 @@ def test_a_printed_configuration_is_no_row() -> None:
         assert parse(line) is None
 
 
-def test_a_log_that_names_its_steps_has_no_rows_without() -> None:
+def test_in_a_log_with_steps_every_row_has_a_step() -> None:
     """What else is printed as a dict there, such as a validation, is no step."""
     rows = read("{'step': 5, 'kl': 0.1}\n{'kl': 0.9}\n{\"reward\": 0.9}\n{'step': 6, 'kl': 0.2}\n")
     assert rows == [LogRow("5", {"kl": "0.1"}), LogRow("6", {"kl": "0.2"})]
@@ -84,7 +84,7 @@ def test_a_log_that_names_its_steps_has_no_rows_without() -> None:
         ("array(0.5)", 0.5),
     ],
 )
-def test_a_number_is_read_however_it_is_printed(printed: str, value: float) -> None:
+def test_a_number_is_read_in_any_printed_form(printed: str, value: float) -> None:
     """Bare, quoted or in the name of its type."""
     (row,) = read(f"step metrics: {{'kl': {printed}, 'note': 'x'}}\n")
     assert to_number(row.metrics["kl"]) == value
@@ -92,13 +92,13 @@ def test_a_number_is_read_however_it_is_printed(printed: str, value: float) -> N
 
 
 @pytest.mark.parametrize("printed", ["None", "True", "'12abc'", "[1, 2]", "'none'", "1.2.3"])
-def test_what_is_no_number_is_left_out(printed: str) -> None:
+def test_values_that_are_not_numbers_are_left_out(printed: str) -> None:
     """The rest of the row is read."""
     (row,) = read(f"{{'kl': {printed}, 'loss': 0.5}}\n")
     assert row.metrics == {"loss": "0.5"}
 
 
-def test_a_step_of_so_many_is_a_step() -> None:
+def test_a_step_with_a_total_is_a_step() -> None:
     """As ms-swift prints it."""
     (row,) = read("{'loss': 0.5, 'global_step/max_steps': '12/300'}\n")
     assert row.step == "12"
