@@ -1,4 +1,4 @@
-"""`klarm replay` and `klarm follow` over logs of any make, as a newcomer has them.
+"""`klarm replay` and `klarm follow` read logs of all kinds.
 
 Covers counted_rows.py.
 """
@@ -21,7 +21,7 @@ KL = [*[0.4, 0.6] * 50, float("nan")]
 
 
 def run(*arguments: str, given: bytes | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command, with what it is given on stdin."""
+    """Run the command with some bytes on stdin."""
     done = subprocess.run(
         [sys.executable, "-m", "klarm", *arguments],
         input=given,
@@ -35,7 +35,7 @@ def run(*arguments: str, given: bytes | None = None) -> subprocess.CompletedProc
 
 
 def table(*names: str, divider: str = ",", decimal: str = ".") -> str:
-    """Return a log as a table: every column that is not the step holds KL; ten steps a row."""
+    """Return a log as a table with ten steps per row; every column but the step holds KL."""
     lines = [divider.join(names)]
     for number, kl in enumerate(KL):
         cells = [str(10 * number) if "kl" not in name.lower() else str(kl) for name in names]
@@ -54,13 +54,13 @@ def incident_steps(*arguments: str, given: bytes | None = None) -> list[int]:
 @pytest.mark.parametrize("step", ["train/global_step", "global_step", "step", "iteration", "_step"])
 @pytest.mark.parametrize("spell", [str, str.upper, str.title], ids=["as it is", "UPPER", "Title"])
 def test_a_step_column_is_found_in_any_spelling(step: str, spell: Callable[[str], str]) -> None:
-    """And so is KL; the incident is reported at its step, not at its row."""
+    """The KL column is, too. The incident is reported at its step, not at its row."""
     Path("log.csv").write_text(table(spell(step), spell("kl")))
     assert incident_steps("log.csv") == [1000]
 
 
 def test_counting_rows_for_lack_of_a_step_column_is_reported() -> None:
-    """With what to do, and the column that looks like it."""
+    """The message says what to do, and names the most likely column."""
     Path("log.csv").write_text(table("my_training_step", "kl"))
     for command in (["replay", "log.csv"], ["follow", "log.csv", "--once"]):
         done = run(*command)
@@ -74,7 +74,7 @@ def test_counting_rows_for_lack_of_a_step_column_is_reported() -> None:
 
 
 def test_the_settings_can_name_the_step_column() -> None:
-    """`metrics: {step: ...}` in klarm.yaml, for both commands; an option goes before it."""
+    """`metrics: {step: ...}` in klarm.yaml works for both commands; an option overrides it."""
     Path("log.csv").write_text(table("n", "other", "kl"))
     Path("klarm.yaml").write_text("metrics: {step: n}\n")
     assert incident_steps("log.csv") == [1000]
@@ -84,7 +84,7 @@ def test_the_settings_can_name_the_step_column() -> None:
 
 
 def test_a_missing_step_column_is_an_error() -> None:
-    """It names those that are."""
+    """The message names the columns of the log."""
     Path("log.csv").write_text(table("step", "kl"))
     for command in ("replay", "follow"):
         once = ["--once"] if command == "follow" else []
@@ -96,7 +96,7 @@ def test_a_missing_step_column_is_an_error() -> None:
 
 @pytest.mark.parametrize("name", ["KL_div", "kl_DIV"])
 def test_a_column_can_be_mapped_to_a_metric(name: str) -> None:
-    """On both commands."""
+    """Both commands have the option."""
     Path("log.csv").write_text(table("step", "KL_div"))
     assert incident_steps("log.csv", "--map", f"kl={name}") == [1000]
     done = run("follow", "log.csv", "--once", "--map", f"kl={name}", "--fail-on-critical")
@@ -113,7 +113,7 @@ def test_a_column_can_be_mapped_to_a_metric(name: str) -> None:
     ],
 )
 def test_a_wrong_mapping_is_a_one_line_error(command: str, given: str, message: str) -> None:
-    """With exit code 2."""
+    """The exit code is 2."""
     Path("log.csv").write_text(table("step", "kl"))
     done = run(command, "log.csv", "--map", given)
     assert done.returncode == 2
@@ -121,7 +121,7 @@ def test_a_wrong_mapping_is_a_one_line_error(command: str, given: str, message: 
 
 
 def test_follow_accepts_settings() -> None:
-    """As replay does, and settings that have no section."""
+    """It does so like replay, including settings without a section."""
     Path("log.csv").write_text(table("step", "kl"))
     done = run(
         *("follow", "log.csv", "--once", "--set", "run=mine"),
@@ -155,7 +155,7 @@ def recorded(name: str) -> list[int]:
     ],
 )
 def test_a_table_is_read_with_any_separator(name: str, text: str) -> None:
-    """Semicolons, also with decimal commas, tabs, and by its header where the name says nothing."""
+    """It may have semicolons (and decimal commas) or tabs. The header shows which."""
     Path(name).write_text(text)
     assert incident_steps(name) == [1000]
     assert run("follow", name, "--once", "--fail-on-critical", "--run", "a").returncode == 1
@@ -163,7 +163,7 @@ def test_a_table_is_read_with_any_separator(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("name", ["log.csv.gz", "log.jsonl.gz", "trainer_state.json.gz", "log.gz"])
 def test_a_compressed_log_is_replayed(name: str) -> None:
-    """Whatever is in it."""
+    """Every format may be compressed."""
     rows = [{"step": 10 * number, "kl": kl} for number, kl in enumerate(KL)]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     text = {
@@ -175,7 +175,7 @@ def test_a_compressed_log_is_replayed(name: str) -> None:
 
 
 def test_a_compressed_journal_is_a_journal() -> None:
-    """With its own settings."""
+    """It is replayed with its own settings."""
     Path("log.csv").write_text(table("step", "kl"))
     run("follow", "log.csv", "--once", "--set", "kl_explosion.sigma_multiplier=77")
     journal = Path("klarm_runs/log/journal.jsonl")
@@ -184,7 +184,7 @@ def test_a_compressed_journal_is_a_journal() -> None:
 
 
 def test_the_intact_part_of_a_damaged_compressed_log_is_read() -> None:
-    """It is said, by the name that the user knows."""
+    """The damage is reported under the original name of the log."""
     whole = gzip.compress(table("step", "kl").encode(), mtime=0)
     Path("log.csv.gz").write_bytes(whole[: len(whole) // 2])
     done = run("replay", "log.csv.gz")
@@ -196,7 +196,7 @@ def test_the_intact_part_of_a_damaged_compressed_log_is_read() -> None:
 
 
 def test_a_compressed_log_is_not_followed() -> None:
-    """It cannot grow row by row."""
+    """A compressed file cannot grow row by row."""
     Path("log.csv.gz").write_bytes(gzip.compress(table("step", "kl").encode()))
     done = run("follow", "log.csv.gz", "--once")
     assert done.returncode == 2
@@ -205,7 +205,7 @@ def test_a_compressed_log_is_not_followed() -> None:
 
 @pytest.mark.parametrize("divider", [",", ";", ""])
 def test_a_log_can_come_from_stdin(divider: str) -> None:
-    """As a table or as JSON Lines, for both commands."""
+    """It may be a table or JSON Lines, for both commands."""
     rows = [json.dumps({"step": 10 * number, "kl": kl}) for number, kl in enumerate(KL)]
     text = table("step", "kl", divider=divider) if divider else "\n".join(rows)
     assert incident_steps("-", given=text.encode()) == [1000]
@@ -215,7 +215,7 @@ def test_a_log_can_come_from_stdin(divider: str) -> None:
 
 
 def test_a_run_from_stdin_continues_the_next_time() -> None:
-    """Steps that come later are added; the same ones again are passed over."""
+    """New steps are added, and repeated ones are skipped."""
     lines = table("step", "kl").splitlines(keepends=True)
     run("follow", "-", "--run", "a", given="".join(lines[:51]).encode())
     run("follow", "-", "--run", "a", given="".join([lines[0], *lines[51:]]).encode())
@@ -223,7 +223,7 @@ def test_a_run_from_stdin_continues_the_next_time() -> None:
 
 
 def test_empty_stdin_is_an_error_and_following_it_needs_a_name() -> None:
-    """A run that is followed needs one."""
+    """A followed run needs a name."""
     for arguments in (["replay", "-"], ["follow", "-", "--run", "a"]):
         done = run(*arguments, given=b"")
         assert done.returncode == 2
@@ -235,7 +235,7 @@ def test_empty_stdin_is_an_error_and_following_it_needs_a_name() -> None:
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_follow_never_reports_no_incident_if_nothing_was_watched(times: int) -> None:
-    """Exit code 2 and no word of "no incident", also when nothing is new."""
+    """The exit code is 2, and nothing says "no incident", even if no row is new."""
     Path("blind.csv").write_text(table("step", "KL_div"))
     for _ in range(times):
         done = run("follow", "blind.csv", "--once", "--fail-on-critical")
@@ -246,7 +246,7 @@ def test_follow_never_reports_no_incident_if_nothing_was_watched(times: int) -> 
 
 
 def test_replay_never_reports_no_incident_if_nothing_was_watched() -> None:
-    """In text and for programs."""
+    """This holds for text and for JSON."""
     Path("blind.csv").write_text(table("step", "KL_div"))
     for output in ("text", "json"):
         done = run("replay", "blind.csv", "--format", output)
@@ -257,7 +257,7 @@ def test_replay_never_reports_no_incident_if_nothing_was_watched() -> None:
 
 
 def test_the_hint_for_a_missing_metric_names_map() -> None:
-    """A log is there already: nobody can log it otherwise."""
+    """The log is already written, so "log it as kl" would not help."""
     Path("log.csv").write_text(table("step", "KL_div", "reward"))
     done = run("replay", "log.csv")
     assert done.returncode == 0
@@ -267,7 +267,7 @@ def test_the_hint_for_a_missing_metric_names_map() -> None:
 
 
 def test_a_missing_mapped_column_is_an_error() -> None:
-    """A check in CI would pass otherwise, with KL unwatched."""
+    """Otherwise a check in CI would pass although KL is not watched."""
     Path("log.csv").write_text(table("step", "KL_div", "kl_old"))
     done = run("replay", "log.csv", "--map", "kl=KL_dif", "--fail-on", "critical")
     assert (done.returncode, done.stdout) == (2, "")
@@ -275,7 +275,7 @@ def test_a_missing_mapped_column_is_an_error() -> None:
 
 
 def test_stdin_may_be_compressed() -> None:
-    """As in `zcat`'s absence: `klarm replay - < log.csv.gz`."""
+    """`klarm replay - < log.csv.gz` works."""
     packed = gzip.compress(table("step", "kl").encode())
     assert incident_steps("-", given=packed) == [1000]
     done = run("replay", "-", given=packed[:-40])

@@ -19,7 +19,7 @@ def drawn(points: list[Value], **options: object) -> list[str]:
 
 
 def test_a_long_run_is_thinned_and_loses_no_extreme() -> None:
-    """Neither the highest nor the lowest, nor a value that is not finite."""
+    """The highest, the lowest and non-finite values are kept."""
     values = [1.0 + 0.001 * (step % 7) for step in range(100_000)]
     values[12_345], values[54_321], values[77_777] = 900.0, -5.0, math.nan
     kept = curve_of(values).points
@@ -30,7 +30,7 @@ def test_a_long_run_is_thinned_and_loses_no_extreme() -> None:
 
 
 def test_a_sparkline_shows_the_whole_run() -> None:
-    """A spike in a part of it is seen, and each character stands for as many steps."""
+    """Every spike is visible, and each character stands for the same number of steps."""
     values = [0.1] * 10_000
     values[5_050] = 3.0
     assert curve_of(values).sparkline(10) == "▁▁▁▁▁█▁▁▁▁"
@@ -39,7 +39,7 @@ def test_a_sparkline_shows_the_whole_run() -> None:
 
 
 def test_the_worse_end_of_a_column_is_drawn() -> None:
-    """The highest value, or the lowest where that is the worse one."""
+    """That is the highest value, or the lowest if lower is worse."""
     points = [(step, 5.0 if step == 500 else 1.0) for step in range(1000)]
     assert "●" in drawn(points)[0]
     assert "●" not in drawn([(step, 6.0 - value) for step, value in points], lowest=False)[6]
@@ -47,7 +47,7 @@ def test_the_worse_end_of_a_column_is_drawn() -> None:
 
 
 def test_a_wide_range_is_logarithmic() -> None:
-    """The middle of the axis then is the geometric mean."""
+    """Then the middle of the axis is the geometric mean."""
     labels = [line.partition("│")[0].strip() for line in drawn([(0, 0.01), (1, 100.0)])]
     assert labels[:7] == ["100", "", "", "1", "", "", "0.01"]
     labels = [line.partition("│")[0].strip() for line in drawn([(0, -1.0), (1, 3.0)])]
@@ -76,13 +76,13 @@ def test_a_few_values_near_zero_do_not_flatten_the_rest() -> None:
 
 
 def test_steps_of_an_incident_are_marked_on_the_axis() -> None:
-    """So that they are seen without colours, too."""
+    """So they are visible without colours."""
     axis = drawn([(step, 1.0) for step in range(40)], marked=(30, 39, "red"))[7]
     assert axis.strip() == "└" + "─" * 30 + "━" * 10
 
 
 def test_values_that_are_not_finite_are_crosses_and_extremes_are_drawn() -> None:
-    """Nothing raises, however large the numbers are."""
+    """Huge numbers do not raise."""
     assert "×" in drawn([(0, 1.0), (1, math.nan), (2, 2.0)])[0]
     assert drawn([(0, math.nan)]) == ["          no finite value to draw"]
     assert "●" in drawn([(0, -1.7e308), (1, 1.7e308)])[0]

@@ -1,4 +1,4 @@
-"""The commands around delivery, run as a user runs them, with a real server to tell."""
+"""The commands for delivery, as users run them, with a real server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KLARM = str(Path(sys.executable).with_name("klarm"))
 
 @pytest.fixture(autouse=True)
 def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep tables from being folded."""
+    """Keep tables from being wrapped."""
     monkeypatch.setenv("COLUMNS", "200")
 
 
@@ -53,7 +53,7 @@ def record_run(run: str = "a", *, value: float = NAN, steps: int = 3) -> None:
 
 
 def test_a_test_alert_reports_the_answer_of_each_service(server: Server) -> None:
-    """Exit code 1 when one of them failed; the message is marked as a test, and has a time."""
+    """The exit code is 1 if one failed. The message is marked as a test and has a time."""
     server.answers = [(200, {}), (404, {})]
     channels = f"one={server.url},two={server.url}"
     before = time.time()
@@ -81,7 +81,7 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_test_alert_needs_only_the_secrets_of_the_named_channel(server: Server) -> None:
-    """The others are not made."""
+    """The other channels are not created."""
     Path("klarm.yaml").write_text(
         "channels:\n"
         "  slack: {webhook_url: {env: NOT_HERE}}\n"
@@ -99,7 +99,7 @@ def test_a_test_alert_needs_only_the_secrets_of_the_named_channel(server: Server
 
 @pytest.mark.parametrize("arguments", [["slack"], []])
 def test_a_test_alert_to_a_disabled_channel_is_an_error(arguments: list[str]) -> None:
-    """It is configured, and would hear of nothing."""
+    """It is configured, but would get no messages."""
     Path("klarm.yaml").write_text("channels: {slack: {enabled: false}}")
     done = run_command("test-alert", *arguments)
     assert done.returncode == 2
@@ -108,14 +108,14 @@ def test_a_test_alert_to_a_disabled_channel_is_an_error(arguments: list[str]) ->
 
 @pytest.mark.parametrize("command", [["test-alert"], ["deliver", "."]])
 def test_without_a_channel_a_test_alert_is_an_error(command: list[str]) -> None:
-    """Which is an error, not a success."""
+    """The exit code is not 0."""
     done = run_klarm(*command)
     assert done.returncode == 2
     assert "no channel is configured" in done.stderr
 
 
 def test_deliver_sends_what_is_pending_of_every_run_or_of_one(server: Server) -> None:
-    """Once."""
+    """Each is sent once."""
     record_run("a")
     record_run("b")
     channels = f"hook={server.url}"
@@ -127,7 +127,7 @@ def test_deliver_sends_what_is_pending_of_every_run_or_of_one(server: Server) ->
 
 
 def test_runs_with_nothing_pending_are_one_line(server: Server) -> None:
-    """As cron mails it, every few minutes, for a folder of many runs."""
+    """A cron job mails the output every few minutes, for a folder of many runs."""
     for run in "abc":
         record_run(run)
     channels = f"hook={server.url}"
@@ -138,7 +138,7 @@ def test_runs_with_nothing_pending_are_one_line(server: Server) -> None:
 
 
 def test_deliver_fails_if_something_is_still_pending(server: Server) -> None:
-    """A later call sends it."""
+    """A later call sends the message."""
     record_run()
     server.answers = [(500, {})]
     arguments = ("deliver", "klarm_runs/a", "--timeout", "0.1")
@@ -149,7 +149,7 @@ def test_deliver_fails_if_something_is_still_pending(server: Server) -> None:
 
 
 def test_deliver_reports_what_was_sent_and_what_is_pending_per_channel(server: Server) -> None:
-    """Also what a silence holds back, which is nothing that failed."""
+    """It also reports what a silence holds back, which is not a failure."""
     record_run("a")
     record_run("b", value=WARNING, steps=1)
     run_klarm("silence", "kl", "--for", "2h", "--run", "b")
@@ -165,7 +165,7 @@ def test_deliver_reports_what_was_sent_and_what_is_pending_per_channel(server: S
 
 
 def test_an_unreachable_channel_is_tried_once_for_each_further_run(server: Server) -> None:
-    """So that a folder of many runs does not take the timeout for each of them."""
+    """Otherwise each run in a folder would take the whole timeout."""
     for run in "abc":
         record_run(run)
     server.answers = [(500, {})] * 100
@@ -183,7 +183,7 @@ def test_an_unreachable_channel_is_tried_once_for_each_further_run(server: Serve
 
 
 def test_a_channel_that_works_again_gets_the_messages_of_further_runs(server: Server) -> None:
-    """All that they owe, with retries as before."""
+    """It gets all pending messages, with retries as before."""
     for run in "abc":
         record_run(run)
     server.answers = [(500, {}), (200, {}), (500, {})]
@@ -194,7 +194,7 @@ def test_a_channel_that_works_again_gets_the_messages_of_further_runs(server: Se
 
 
 def test_a_run_that_cannot_be_delivered_does_not_block_the_others(server: Server) -> None:
-    """Its journal is garbage: said, and exit code 1."""
+    """Its journal is unreadable, which is reported; the exit code is 1."""
     record_run("a")
     record_run("b")
     Path("klarm_runs/a/journal.jsonl").write_text("garbage\n")
@@ -206,7 +206,7 @@ def test_a_run_that_cannot_be_delivered_does_not_block_the_others(server: Server
 def test_deliver_fails_if_a_channel_rejects_and_again_retries(
     server: Server,
 ) -> None:
-    """Only --again sends at once what was refused; until it is sent, the exit code is 1."""
+    """Only --again resends rejected messages immediately; until then, the exit code is 1."""
     record_run()
     server.answers = [(401, {})]
     channels = f"hook={server.url}"
@@ -220,7 +220,7 @@ def test_deliver_fails_if_a_channel_rejects_and_again_retries(
 
 
 def test_incidents_shows_who_was_notified_of_what(server: Server) -> None:
-    """Of the latest run, unless one is named by its name or folder."""
+    """It shows the latest run, unless one is named by name or folder."""
     record_run("a")
     record_run("b", value=WARNING)
     run_klarm("deliver", "klarm_runs/a", channels=f"hook={server.url}")
@@ -240,13 +240,13 @@ def test_incidents_shows_who_was_notified_of_what(server: Server) -> None:
 
 
 def test_incidents_prints_no_remark_for_a_run_without_channels() -> None:
-    """Most people have none, at first."""
+    """Most users have no channel at first."""
     record_run()
     assert run_klarm("incidents").stderr == ""
 
 
 def test_incidents_shows_which_channels_are_pending(server: Server) -> None:
-    """Of the channels that the configuration has; each person who knows is shown once."""
+    """Only configured channels count; each person who acknowledged it is shown once."""
     record_run()
     run_klarm("deliver", "klarm_runs", channels=f"one={server.url}")
     for _ in range(2):
@@ -274,7 +274,7 @@ def test_incidents_shows_which_channels_are_pending(server: Server) -> None:
 def test_incidents_shows_nothing_pending_that_a_channel_does_not_take(
     route: dict[str, str], owed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As its severity, signals and runs say."""
+    """The severity, signals and runs of a channel decide."""
     record_run(value=WARNING, steps=1)
     settings = {"type": "webhook", "url": "http://127.0.0.1:9", **route}
     for name, value in settings.items():
@@ -284,7 +284,7 @@ def test_incidents_shows_nothing_pending_that_a_channel_does_not_take(
 
 
 def test_incidents_are_shown_without_the_secrets_of_channels() -> None:
-    """As on somebody's laptop."""
+    """The secrets may be missing on the machine of the user."""
     record_run()
     Path("klarm.yaml").write_text("channels: {slack: {webhook_url: {env: NOT_HERE}}}")
     done = subprocess.run([KLARM, "incidents"], capture_output=True, text=True, check=True)
@@ -294,7 +294,7 @@ def test_incidents_are_shown_without_the_secrets_of_channels() -> None:
 
 
 def test_incidents_shows_the_silences_in_force(server: Server) -> None:
-    """Even where there is no incident; what they hold back is not shown as owed."""
+    """They are shown even without incidents; what they hold back is not shown as pending."""
     record_run(value=WARNING, steps=1)
     run_klarm("silence", "kl", "--for", "200steps", "--by", "ada")
     run_klarm("silence", "reward", "--for", "2h", "--by", "bob", "--even-critical")
@@ -336,14 +336,14 @@ RESOLVED = replace(OPENED, event="resolved", step=250, reason="quiet for 20 step
     ],
 )
 def test_incidents_shows_how_an_incident_ended(last: Event, state: str, steps: str) -> None:
-    """That it only went quiet, or never was, is not that it was resolved."""
+    """Going quiet or being rolled back is not shown as resolved."""
     record_incidents(OPENED, last)
     shown = run_klarm("incidents").stdout.splitlines()[2]
     assert f" {state} {steps} " in " ".join(shown.split())
 
 
 def test_incidents_shows_a_channel_that_rejected_the_opening_as_rejected(server: Server) -> None:
-    """The opening was refused, the end is yet to be sent: nobody there knows anything."""
+    """The opening was rejected and the end is pending, so nobody there was notified."""
     record_incidents(OPENED)
     server.answers = [(401, {})]
     channels = f"hook={server.url}"
@@ -357,7 +357,7 @@ def test_incidents_shows_a_channel_that_rejected_the_opening_as_rejected(server:
 def test_incidents_breaks_no_name_at_80_columns(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a detector, a signal or a channel."""
+    """Names of detectors, signals and channels stay whole."""
     monkeypatch.setenv("COLUMNS", "80")
     record_incidents(OPENED, replace(RESOLVED, recovered=False))
     channels = f"pagerduty={server.url},email={server.url}"
@@ -370,7 +370,7 @@ def test_incidents_breaks_no_name_at_80_columns(
 
 
 def test_incidents_reports_that_there_is_none() -> None:
-    """And when there is no such run."""
+    """A missing run is reported, too."""
     klarm.init("quiet", console=False)
     klarm.log({"kl": 0.1})
     klarm.finish()
@@ -402,7 +402,7 @@ def test_an_acknowledgement_is_recorded_for_existing_incidents() -> None:
 def test_an_acknowledgement_reports_who_is_still_notified(
     server: Server, value: float, said: str, sent: int
 ) -> None:
-    """The colleague on the other channel hears of what is critical all the same."""
+    """Critical incidents still reach people on other channels."""
     record_run(value=value, steps=1)
     run_klarm("deliver", "klarm_runs", channels=f"one={server.url}")
     both = f"one={server.url},two={server.url}"
@@ -417,7 +417,7 @@ def test_an_acknowledgement_reports_who_is_still_notified(
 
 
 def test_a_live_run_respects_an_acknowledgement(server: Server) -> None:
-    """An opening that did not get through yet is no longer sent."""
+    """An opening that is still pending is cancelled."""
     record_run(value=WARNING)
     run_klarm("ack", "1")
     done = run_klarm("deliver", "klarm_runs", channels=f"hook={server.url}")
@@ -426,7 +426,7 @@ def test_a_live_run_respects_an_acknowledgement(server: Server) -> None:
 
 
 def test_a_silence_counts_from_the_current_step_of_the_run(server: Server) -> None:
-    """It says until when, and that critical incidents come through."""
+    """The output says until when, and that critical incidents are still sent."""
     record_run()
     done = run_klarm("silence", "kl", "--for", "200steps", "--by", "ada")
     assert (done.returncode, done.stdout) == (
@@ -441,7 +441,7 @@ def test_a_silence_counts_from_the_current_step_of_the_run(server: Server) -> No
 
 
 def test_a_silence_reports_its_end_with_the_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of the node it is set on may not be that of whoever reads it."""
+    """The reader may be in another time zone than the machine."""
     monkeypatch.setenv("TZ", "XYZ-3")
     record_run()
     run_klarm("silence", "kl", "--for", "2h")
@@ -449,7 +449,7 @@ def test_a_silence_reports_its_end_with_the_time_zone(monkeypatch: pytest.Monkey
 
 
 def test_a_silence_can_be_ended(server: Server) -> None:
-    """What it held back and is still open is told then; a later silence holds again."""
+    """Open incidents that it held back are sent then; a later silence works again."""
     record_run(value=WARNING, steps=1)
     channels = f"hook={server.url}"
     run_klarm("silence", "kl", "--for", "2h")
@@ -480,7 +480,7 @@ def test_a_silence_can_be_ended(server: Server) -> None:
     ],
 )
 def test_an_invalid_silence_is_refused(arguments: list[str], complaint: str) -> None:
-    """Saying what would be right."""
+    """The message says what to do."""
     record_run()
     done = run_klarm("silence", *arguments)
     assert done.returncode == 2
@@ -495,7 +495,7 @@ COMMANDS = pytest.mark.parametrize(
 
 @COMMANDS
 def test_a_run_is_named_with_the_same_option_everywhere(command: list[str]) -> None:
-    """Which is the one that the hint names where there is no run."""
+    """The hint for a missing run names this option."""
     done = run_klarm(*command)
     assert done.returncode == 1
     said = "there is no run in klarm_runs; name one, or its folder, with --run"
@@ -508,7 +508,7 @@ def test_a_run_is_named_with_the_same_option_everywhere(command: list[str]) -> N
 
 
 def test_naming_two_runs_is_an_error() -> None:
-    """The argument and the option may not say two things."""
+    """The argument and the option must not name different runs."""
     done = run_klarm("incidents", "a", "--run", "b")
     assert done.returncode == 2
     assert "name the run once: a, or --run b" in done.stderr
@@ -516,7 +516,7 @@ def test_naming_two_runs_is_an_error() -> None:
 
 @COMMANDS
 def test_settings_can_be_read_from_another_file(command: list[str]) -> None:
-    """Among them where the runs are."""
+    """This includes the folder of the runs."""
     Path("elsewhere.yaml").write_text("dir: elsewhere")
     klarm.init("a", config="elsewhere.yaml", console=False)
     klarm.log({"kl": NAN})
@@ -528,7 +528,7 @@ def test_settings_can_be_read_from_another_file(command: list[str]) -> None:
 
 
 def test_follow_exits_with_1_if_something_could_not_be_delivered(server: Server) -> None:
-    """Also when it is called again and nothing is new: somebody has to know."""
+    """It does so again if nothing is new, because somebody has to know."""
     rows = [f'{{"step": {step}, "kl": {value}}}\n' for step, value in enumerate([0.1, "NaN"])]
     Path("log.jsonl").write_text("".join(rows))
     channels = f"hook={server.url}"

@@ -48,7 +48,7 @@ def recorded_steps(journal: Path = JOURNAL) -> list[int]:
 
 @contextmanager
 def following(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Run it until it is told to stop; it says on stderr what it does."""
+    """Run it until it is stopped; its messages are on stderr."""
     with subprocess.Popen(
         [*COMMAND, *arguments, "--poll", "0.02"], stderr=subprocess.PIPE, text=True
     ) as process:
@@ -59,7 +59,7 @@ def following(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def until(process: subprocess.Popen[str], words: str) -> str:
-    """Read what it says up to a line with these words."""
+    """Read its output up to a line with these words."""
     assert process.stderr is not None
     for line in process.stderr:
         if words in line:
@@ -88,7 +88,7 @@ def test_once_reads_the_log_and_continues_the_next_time() -> None:
 
 
 def test_a_log_with_negated_entropy_is_also_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The journal holds the entropy; the log is compared as the framework's keys are read."""
+    """The journal has the entropy itself; the log is compared after the sign is changed."""
     monkeypatch.setenv("KLARM_FRAMEWORK", "sb3")
     monkeypatch.setenv("KLARM_ENTROPY_COLLAPSE__ENABLED", "true")
     LOG.write_text('{"step": 0, "entropy_loss": -2.0}\n{"step": 1, "entropy_loss": -1.5}\n')
@@ -99,7 +99,7 @@ def test_a_log_with_negated_entropy_is_also_logged_once(monkeypatch: pytest.Monk
 
 
 def test_a_growing_log_is_watched_until_ctrl_c() -> None:
-    """From before there is one; the end is a clean one."""
+    """It starts before the log exists, and exits cleanly."""
     with following(str(LOG)) as process:
         until(process, "log.jsonl does not exist yet; waiting for it")
         write(QUIET)
@@ -116,7 +116,7 @@ def test_a_growing_log_is_watched_until_ctrl_c() -> None:
 
 
 def test_every_row_is_logged_once_although_follow_was_killed() -> None:
-    """With `kill -9`, in the middle of it all."""
+    """It is killed with `kill -9` while it reads."""
     write(QUIET)
     with following(str(LOG)) as process:
         until(process, "klarm: watching")
@@ -131,7 +131,7 @@ def test_every_row_is_logged_once_although_follow_was_killed() -> None:
 
 
 def test_a_log_that_is_truncated_while_it_is_followed_is_a_restart() -> None:
-    """As verl does when it starts again."""
+    """verl truncates its log when it is restarted."""
     write([*QUIET[:-1], math.nan])
     with following(str(LOG)) as process:
         until(process, "INCIDENT 1 on kl opened, critical, step 99")  # it has read them all
@@ -143,7 +143,7 @@ def test_a_log_that_is_truncated_while_it_is_followed_is_a_restart() -> None:
 
 @pytest.mark.parametrize(("values", "code"), [(QUIET, 0), ([*QUIET, math.nan], 1)])
 def test_fail_on_critical_sets_the_exit_code(values: list[float], code: int) -> None:
-    """Also where the incident was opened by an earlier process."""
+    """An incident of an earlier process counts, too."""
     write(values)
     for _ in range(2):
         done = run(str(LOG), "--once", "--fail-on-critical")
@@ -153,7 +153,7 @@ def test_fail_on_critical_sets_the_exit_code(values: list[float], code: int) -> 
 
 
 def test_a_second_follow_of_the_same_run_exits() -> None:
-    """Two would tell everything twice."""
+    """Two processes would notify people twice."""
     klarm.init("log", console=False)
     write([0.1])
     done = run(str(LOG), "--once")
@@ -162,7 +162,7 @@ def test_a_second_follow_of_the_same_run_exits() -> None:
 
 
 def test_another_log_of_the_same_name_is_not_taken_for_the_same_run() -> None:
-    """Unless the user says so."""
+    """The user can say that it is the same run."""
     write([0.1, 0.2])
     assert run(str(LOG), "--once").returncode == 0
     other = Path("other") / LOG
@@ -190,7 +190,7 @@ def test_another_log_of_the_same_name_is_not_taken_for_the_same_run() -> None:
     ],
 )
 def test_mistakes_are_one_line_errors(arguments: list[str], message: str) -> None:
-    """With exit code 2 and no traceback."""
+    """The exit code is 2, and there is no traceback."""
     Path("junk.txt").write_text("junk\n")
     Path("empty").mkdir()
     Path("trainer_state.json").write_text('{"log_history": []}')
@@ -202,7 +202,7 @@ def test_mistakes_are_one_line_errors(arguments: list[str], message: str) -> Non
 
 
 def test_until_idle_ends_it_when_nothing_was_added() -> None:
-    """Each row sets the time back; the clock here is the test's."""
+    """Each row restarts the time; the test controls the clock."""
     write([0.1])
     now = iter([0.0, 1.0, 9.0, 9.0, 18.9, 19.0])
 
@@ -220,7 +220,7 @@ def test_until_idle_ends_it_when_nothing_was_added() -> None:
 
 
 def test_the_settings_of_the_folder_are_used() -> None:
-    """As from inside: klarm.yaml names the run and sets the detectors."""
+    """As in a training process, klarm.yaml names the run and configures detectors."""
     Path("klarm.yaml").write_text("run: mine\nkl_explosion: {sigma_multiplier: 90}\n")
     write([*QUIET, 5.0])
     done = run(str(LOG), "--once")
@@ -228,7 +228,7 @@ def test_the_settings_of_the_folder_are_used() -> None:
 
 
 def test_a_closed_stderr_does_not_end_it() -> None:
-    """It goes on recording."""
+    """It continues to record."""
     write(QUIET)
     read, write_end = os.pipe()
     os.close(read)

@@ -1,4 +1,4 @@
-"""How far a replay has come: nothing for a moment, then a bar."""
+"""The progress bar of a replay, which appears after a moment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from klarm.cli.progress import Progress
 
 
 def test_a_bar_appears_after_two_seconds_and_disappears() -> None:
-    """By a clock that moves a second with every look; the bar knows the size of the log."""
+    """The clock of the test advances a second per call; the size of the log is known."""
     shown: list[str] = []
     ticks = count()
     progress = Progress(1000, clock=lambda: float(next(ticks)), show=shown.append)
@@ -23,14 +23,14 @@ def test_a_bar_appears_after_two_seconds_and_disappears() -> None:
 
 
 def test_a_quick_replay_shows_no_bar() -> None:
-    """Not even that it clears the line."""
+    """It does not even clear the line."""
     shown: list[str] = []
     assert len(list(Progress(9, clock=lambda: 1.0, show=shown.append).over(range(99)))) == 99
     assert shown == []
 
 
 def test_rows_are_counted_if_the_size_is_unknown() -> None:
-    """As for a journal."""
+    """A journal is an example."""
     shown: list[str] = []
     ticks = count(step=5)
     list(Progress(0, clock=lambda: float(next(ticks)), show=shown.append).over(range(2000)))
@@ -38,7 +38,7 @@ def test_rows_are_counted_if_the_size_is_unknown() -> None:
 
 
 def test_it_is_cleared_when_the_replay_fails() -> None:
-    """So that the message has a line of its own."""
+    """So the error message is on its own line."""
     shown: list[str] = []
     ticks = count(step=5)
     rows = Progress(0, clock=lambda: float(next(ticks)), show=shown.append).over(range(9))

@@ -1,4 +1,4 @@
-"""`klarm prune`: old runs are deleted after asking, and never one that a process trains."""
+"""`klarm prune` deletes old runs after asking, and never one that is still training."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def prune(*arguments: str, answer: str | None = None) -> Result:
 
 
 def test_old_runs_are_deleted_after_confirmation() -> None:
-    """Newer ones stay."""
+    """Newer runs are kept."""
     old, new = record("old", days_ago=40), record("new", days_ago=2)
     done = prune(answer="y\n")
     assert done.exit_code == 0, done.output
@@ -47,7 +47,7 @@ def test_old_runs_are_deleted_after_confirmation() -> None:
 
 @pytest.mark.parametrize("answer", ["n\n", "\n"])
 def test_nothing_is_deleted_without_confirmation(answer: str) -> None:
-    """No, or nothing, is no."""
+    """ "n" and an empty answer both mean no."""
     old = record("old", days_ago=40)
     done = prune(answer=answer)
     assert "nothing was deleted" in done.stdout
@@ -55,14 +55,14 @@ def test_nothing_is_deleted_without_confirmation(answer: str) -> None:
 
 
 def test_nothing_is_deleted_without_a_terminal_to_ask() -> None:
-    """As from a cron job without --yes."""
+    """A cron job without --yes is an example."""
     old = record("old", days_ago=40)
     assert prune(answer="").exit_code != 0
     assert (old / "journal.jsonl").is_file()
 
 
 def test_yes_skips_the_question_and_the_duration_can_be_set() -> None:
-    """For a cron job."""
+    """This is for cron jobs."""
     record("a", days_ago=3)
     record("b", days_ago=1)
     done = prune("--older-than", "2d", "--yes")
@@ -72,7 +72,7 @@ def test_yes_skips_the_question_and_the_duration_can_be_set() -> None:
 
 
 def test_seconds_are_a_duration_too() -> None:
-    """As somebody tries it who has just made a run."""
+    """A newcomer who has just made a run tries this."""
     record("a", days_ago=0.001)
     record("b", days_ago=0)
     done = prune("--older-than", "60s", "--yes")
@@ -81,7 +81,7 @@ def test_seconds_are_a_duration_too() -> None:
 
 
 def test_a_live_run_is_never_deleted() -> None:
-    """Even if it has not logged for long, as one that waits for a GPU."""
+    """It is kept even if it has not logged for a long time, such as while waiting for a GPU."""
     live = record("live", days_ago=40, finish=False)
     done = prune("--yes")
     assert done.exit_code == 1
@@ -93,7 +93,7 @@ def test_a_live_run_is_never_deleted() -> None:
 
 
 def test_other_files_are_kept() -> None:
-    """Such as a checkpoint that somebody put there, and what a link points to."""
+    """Examples are a checkpoint in the folder, and the target of a link."""
     old = record("old", days_ago=40)
     (old / "model.pt").write_text("weights")
     elsewhere = record("moved", days_ago=40).rename("elsewhere")
@@ -105,7 +105,7 @@ def test_other_files_are_kept() -> None:
 
 
 def test_an_invalid_duration_is_a_one_line_error() -> None:
-    """Steps are no time."""
+    """Steps are not a duration here."""
     for span in ("soon", "200steps"):
         done = prune("--older-than", span)
         assert done.exit_code == 2
@@ -113,7 +113,7 @@ def test_an_invalid_duration_is_a_one_line_error() -> None:
 
 
 def test_the_records_of_the_page_are_deleted_too() -> None:
-    """Nothing of klarm's is left."""
+    """No file of klarm is left."""
     assert FALSE_ALARMS in _FILES
     old = record("old", days_ago=40)
     (old / FALSE_ALARMS).touch()

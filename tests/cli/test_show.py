@@ -1,4 +1,4 @@
-"""`klarm show`: all that is known of a run, and of one incident.
+"""`klarm show` shows a run, or one incident, in detail.
 
 Covers show_incident.py too.
 """
@@ -45,7 +45,7 @@ def assert_all_in(shown: str, *expected: str) -> None:
 
 @pytest.mark.usefixtures("exploding")
 def test_a_run_is_shown_with_its_curve_and_incidents() -> None:
-    """Where it lies, how far it came, what it logs, and what is open."""
+    """It shows the folder, the steps, the metrics and the incidents."""
     shown = one_line(show())
     assert shown.startswith("run grpo: finished, critical folder klarm_runs/grpo started 20")
     assert_all_in(
@@ -61,7 +61,7 @@ def test_a_run_is_shown_with_its_curve_and_incidents() -> None:
 
 @pytest.mark.usefixtures("exploding")
 def test_an_incident_is_shown_in_detail() -> None:
-    """What happened, what to do first, the curve, the cause, where to go back to, who knows."""
+    """It shows events, advice, curve, cause, the last good checkpoint and notifications."""
     assert_all_in(
         one_line(show("grpo", "2")),
         "kl critical since step 158 (ended with the run)",
@@ -81,7 +81,7 @@ def test_an_incident_is_shown_in_detail() -> None:
 
 @pytest.mark.usefixtures("exploding")
 def test_an_incident_can_be_named_by_its_id() -> None:
-    """As `klarm incidents` lists it."""
+    """`klarm incidents` lists the ids."""
     by_number = one_line(show("grpo", "2"))
     id_ = by_number.partition("incident 2 (")[2].partition(")")[0]
     assert one_line(show("grpo", id_)) == by_number
@@ -90,7 +90,7 @@ def test_an_incident_can_be_named_by_its_id() -> None:
 @pytest.mark.usefixtures("exploding")
 @pytest.mark.parametrize("columns", [40, 80, 120])
 def test_it_fits_the_terminal(columns: int) -> None:
-    """No line is wider, and what goes on below stays beside its label."""
+    """No line is wider, and wrapped text stays beside its label."""
     for arguments in ([], ["grpo", "2"]):
         lines = show(*arguments, columns=columns).stdout.splitlines()
         assert max(map(len, lines)) <= columns
@@ -100,7 +100,7 @@ def test_it_fits_the_terminal(columns: int) -> None:
 
 
 def test_a_nan_and_a_run_without_kl_are_shown() -> None:
-    """What cannot be drawn is said."""
+    """Values that cannot be drawn are marked."""
     klarm.init("a", console=False)
     for step in range(30):
         klarm.log({"loss": 0.5 if step < 29 else math.nan}, step)
@@ -112,7 +112,7 @@ def test_a_nan_and_a_run_without_kl_are_shown() -> None:
 
 
 def test_invalid_content_of_an_old_journal_is_left_out() -> None:
-    """A journal of klarm 0.1 has no checksums, so anything may stand there."""
+    """A journal of klarm 0.1 has no checksums, so it may contain anything."""
     folder = Path("klarm_runs/a")
     folder.mkdir(parents=True)
     head = {"type": "run", "run": "a", "started": 1e300, "klarm": "0.1", "host": "", "config": {}}
@@ -126,7 +126,7 @@ def test_invalid_content_of_an_old_journal_is_left_out() -> None:
 
 @pytest.mark.usefixtures("exploding")
 def test_mistakes_are_one_line_errors() -> None:
-    """With what would be right."""
+    """The message says what to do."""
     done = show("grop")
     assert done.exit_code == 1
     assert "there is no run grop in klarm_runs; did you mean grpo?" in done.output

@@ -1,4 +1,4 @@
-"""Being told by a signal to end, whatever is under way."""
+"""Signals stop a command cleanly at any point."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from klarm.cli.stopping import Stopping
 
 
 def test_a_signal_ends_the_wait() -> None:
-    """Wherever it interrupts: at every line that Python runs for the wait, one after the other."""
+    """It may interrupt any line that Python runs during the wait; each is tried."""
     line = 0
     while True:
         stopping, here = Stopping(), 0
@@ -40,7 +40,7 @@ def test_a_signal_ends_the_wait() -> None:
 
 
 def test_waiting_returns_immediately_once_stopped() -> None:
-    """Not even for an hour."""
+    """This holds even for a wait of an hour."""
     stopping = Stopping()
     stopping.set()
     stopping.wait(3600.0)

@@ -1,4 +1,4 @@
-"""`klarm test-alert`: a message that says it is a test, and what came of it."""
+"""`klarm test-alert` sends a message that is marked as a test, and reports the outcome."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(*arguments: str) -> Result:
 
 
 def test_the_test_message_is_marked_and_ignores_the_filters_of_the_channel(server: Server) -> None:
-    """A warning reaches a channel for critical incidents only."""
+    """A warning also reaches a channel that takes only critical incidents."""
     done = run()
     assert (done.exit_code, done.stdout) == (0, "hook: delivered\n")
     (message,) = server.messages
@@ -35,7 +35,7 @@ def test_the_test_message_is_marked_and_ignores_the_filters_of_the_channel(serve
 
 
 def test_it_looks_like_a_real_alert_but_begins_by_saying_that_it_is_a_test(server: Server) -> None:
-    """With a curve, since when, what it looks like and what to do."""
+    """It has a curve, the start, the probable cause and the advice."""
     run()
     (message,) = server.messages
     assert message["summary"].startswith("Sent by `klarm test-alert`: no run is in trouble")
@@ -44,7 +44,7 @@ def test_it_looks_like_a_real_alert_but_begins_by_saying_that_it_is_a_test(serve
 
 
 def test_a_failure_is_reported_and_sets_the_exit_code(server: Server) -> None:
-    """It is not tried again."""
+    """It is not retried."""
     server.answers = [(503, {})]
     done = run("hook")
     assert done.exit_code == 1

@@ -1,4 +1,4 @@
-"""Taps: a foreign method is heard, and its caller notices nothing."""
+"""Taps: listening to a foreign method does not change what it does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from klarm.integrations.tap import tap
 
 
 class Foreign:
-    """Stands for a class of a framework."""
+    """A stand-in for a class of a framework."""
 
     def double(self, number: int, *, offset: int = 0) -> int:
         """Double a number."""
@@ -18,7 +18,7 @@ class Foreign:
 
 
 def test_the_listener_is_called_after_the_method_whose_result_is_unchanged() -> None:
-    """Its arguments, its result, its name; and nothing is heard of a call that failed."""
+    """Arguments, result and name are unchanged; failed calls are not reported to the listener."""
 
     class Own(Foreign):
         pass
@@ -35,7 +35,7 @@ def test_the_listener_is_called_after_the_method_whose_result_is_unchanged() -> 
 
 
 def test_a_second_tap_replaces_the_first() -> None:
-    """Or a cell of a notebook that is run again would log everything twice."""
+    """Otherwise running a notebook cell again would log everything twice."""
 
     class Own(Foreign):
         pass
@@ -51,7 +51,7 @@ def test_a_second_tap_replaces_the_first() -> None:
 def test_a_failure_of_the_listener_is_caught_and_reported_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The framework gets its result; only a wrong configuration is for the user to see."""
+    """The framework gets its result; only an invalid configuration is raised."""
 
     class Own(Foreign):
         pass

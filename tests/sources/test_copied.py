@@ -1,4 +1,4 @@
-"""Logs that are read from a copy, which nobody hears of. What stdin brings: tests/cli."""
+"""Logs that are read from a hidden copy. tests/cli covers stdin."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from klarm.sources import LogRow, SourceError, plain_log, read_log
 
 
 def test_a_plain_log_is_not_copied() -> None:
-    """A folder, too, and one that is not there yet."""
+    """This holds for a folder, too, and for a file that does not exist yet."""
     for log in (Path(), Path("missing.csv")):
         with plain_log(log, pytest.fail) as plain:
             assert plain.path == log
 
 
 def test_a_copy_has_the_name_of_its_log_and_is_deleted_afterwards() -> None:
-    """In what is said of it and in what it is refused for."""
+    """Messages and errors use the name of the log."""
     log, said = Path("log.jsonl.gz"), []
     log.write_bytes(gzip.compress(b'{"step": 1, "kl": 0.5}\nhello\n'))
     with plain_log(log, said.append) as plain:
@@ -34,7 +34,7 @@ def test_a_copy_has_the_name_of_its_log_and_is_deleted_afterwards() -> None:
 
 
 def test_the_rows_before_the_damage_of_a_log_are_read() -> None:
-    """Half a file is better than none."""
+    """Half a log is better than none."""
     lines = b"".join(b'{"step": %d, "kl": 0.5}\n' % step for step in range(100_000))
     packed, said = gzip.compress(lines), []
     Path("log.jsonl.gz").write_bytes(packed[: len(packed) // 2])

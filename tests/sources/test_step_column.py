@@ -1,4 +1,4 @@
-"""Which column of a log is its step. Covers row.py."""
+"""How the step column of a log is found. Covers row.py."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def test_the_best_of_several_step_columns_is_used(first: int) -> None:
 
 
 def test_an_exact_name_is_preferred_to_another_case() -> None:
-    """Whatever the order of the list."""
+    """The order of the known names does not matter."""
     row = StepColumn().row({"Train/Global_Step": 1, "_step": 2})
     assert row == LogRow(2, {"Train/Global_Step": 1})
 
 
 def test_klarm_never_alternates_between_step_columns() -> None:
-    """The column of the row before is kept where the row has it, also if the cell is empty."""
+    """The column of the previous row is kept if the row has it, even with an empty cell."""
     column = StepColumn()
     assert column.row({"step": 1, "kl": 0.1}).step == 1
     assert column.row({"global_step": 70, "step": 2}).step == 2
@@ -31,6 +31,6 @@ def test_klarm_never_alternates_between_step_columns() -> None:
 
 
 def test_a_named_step_column_is_the_only_one_used() -> None:
-    """In any case of its letters, and with blanks in it."""
+    """Case and spaces in its name do not matter."""
     assert StepColumn("My Step").row({"step": 1, "my step": 2}).step == 2
     assert StepColumn("my").row({"step": 1, "global_step/max_steps": "1/9"}).step is None
