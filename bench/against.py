@@ -64,7 +64,7 @@ def main() -> None:
         ratio = interval(columns["now"], columns["before"])
         control = interval(columns["again"], columns["before"])
         was, now = median(columns["before"]) / 1000, median(columns["now"]) / 1000
-        print(f"{key:6} {was:8.1f} µs -> {now:8.1f} µs   {spelt(ratio)}   control {spelt(control)}")
+        print(f"{key:6} {was:8.1f} µs -> {now:8.1f} µs   {spell(ratio)}   control {spell(control)}")
 
 
 def measure(source: Path, seed: int) -> dict[str, float]:
@@ -92,7 +92,7 @@ def interval(ours: list[float], theirs: list[float]) -> tuple[float, float, floa
     return median(ours) / median(theirs), drawn[50], drawn[-51]
 
 
-def spelt(ratio: tuple[float, float, float]) -> str:
+def spell(ratio: tuple[float, float, float]) -> str:
     """Return a ratio with its interval."""
     return f"{ratio[0]:.2f} [{ratio[1]:.2f}-{ratio[2]:.2f}]"
 

@@ -61,7 +61,7 @@ def burst_rows() -> Iterator[Row]:
             name: median(in_a_process("alone", port)["grown"] for _ in range(MEMORY_ROUNDS))
             for name, port in ports.items()
         }
-    if not all(between["told"] for _, between, _ in turns["answers"]):
+    if not all(between["sent"] for _, between, _ in turns["answers"]):
         raise RuntimeError("a channel that answers got no message")
     yield from p99_rows(turns)
     for name in ("hangs", "answers"):
@@ -135,12 +135,12 @@ def burst(port: int) -> dict[str, float]:
             times.append(perf_counter_ns() - start)
         grown = resident_mib() - before
         deliveries = Path(folder) / "burst" / "deliveries.jsonl"
-        told = len(deliveries.read_bytes().splitlines()) if deliveries.exists() else 0
+        sent = len(deliveries.read_bytes().splitlines()) if deliveries.exists() else 0
         monitor.finish(0.0)
     if len(monitor.incidents) < INCIDENTS:
         raise RuntimeError(f"{len(monitor.incidents)} of {INCIDENTS} incidents")
     p99, p999 = (sorted(times)[int(share * len(times))] / 1e3 for share in (0.99, 0.999))
-    return {"p99": p99, "p99.9": p999, "grown": grown, "told": told}
+    return {"p99": p99, "p99.9": p999, "grown": grown, "sent": sent}
 
 
 @contextmanager

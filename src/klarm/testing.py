@@ -49,13 +49,13 @@ def events_of(
 
     The series is watched by this detector alone, and nothing is written to disk.
     """
-    journal, told = MemoryJournal(), list[Event]()
+    journal, events = MemoryJournal(), list[Event]()
     with Monitor("test", [detector], journal, rules=IncidentRules()) as monitor:
-        monitor.on_event.append(told.append)
+        monitor.on_event.append(events.append)
         for step, entry in enumerate(series, first_step):
             row = entry if isinstance(entry, Mapping) else {detector.watches[0]: entry}
             monitor.log(row, step)
-    return told
+    return events
 
 
 def check_detector(make: Callable[[], Detector], seed: int = 0, *, level: float = _LEVEL) -> None:

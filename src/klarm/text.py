@@ -29,7 +29,7 @@ def clean(text: str) -> str:
     >>> clean("run \x1b[2J\n  is fine"), clean("reward ← σ")
     ('run \\x1b[2J\n  is fine', 'reward ← σ')
     """
-    return text if text.isprintable() else _UNSAFE.sub(_spelt, text)
+    return text if text.isprintable() else _UNSAFE.sub(_escaped, text)
 
 
 def spell_unsafe(text: str, spell: Callable[[str], str]) -> str:
@@ -45,7 +45,7 @@ def clean_line(text: str, limit: int = MAX_LINE) -> str:
     """
     text = text[: limit + 1]  # escaping never makes it shorter
     if not text.isprintable():
-        text = _UNSAFE_IN_LINE.sub(_spelt, text)
+        text = _UNSAFE_IN_LINE.sub(_escaped, text)
     return text if len(text) <= limit else text[: limit - 1] + _CUT
 
 
@@ -65,5 +65,5 @@ def described(value: object) -> str:
     return f"a {clean_line(type(value).__name__, _MAX_VALUE)}"
 
 
-def _spelt(found: re.Match[str]) -> str:
+def _escaped(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode()

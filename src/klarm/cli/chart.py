@@ -81,7 +81,7 @@ class _Scale:
         return min(max(round((1.0 - share) * (self._height - 1)), 0), self._height - 1)
 
     def label(self, row: int) -> str:
-        """Return the power of ten that lies in a row, if one does."""
+        """Return the power of ten of a row, if it has one."""
         for power in range(math.ceil(self._low), math.floor(self._high) + 1):
             if self.row(10.0**power) == row:
                 return f"{10.0**power:g} "

@@ -138,21 +138,21 @@ class _Player:
         every = len(self.rows) // _FAST_FRAMES if fast else 1
         with Live(console=console, auto_refresh=False, transient=False) as live:
             for row in self.rows:
-                told = len(self._events_on_kl())
+                shown = len(self._events_on_kl())
                 self._feed(row)
                 if row is self.rows[-1] or row["step"] % every == 0:
                     live.update(self._screen(console, row), refresh=True)
                 if not fast:
-                    time.sleep(_PAUSE_AT_INCIDENT if len(self._events_on_kl()) > told else pause)
+                    time.sleep(_PAUSE_AT_INCIDENT if len(self._events_on_kl()) > shown else pause)
 
     def play_plain(self, console: Console, *, fast: bool) -> None:
         """Print the recording as plain lines, where nothing can be drawn."""
         pause = _SECONDS / len(self.rows)
         _say(console, f"klarm demo: {RECORDINGS[self.recording]}")
         for row in self.rows:
-            told = len(self.events)
+            shown = len(self.events)
             self._feed(row)
-            for event in self.events[told:]:
+            for event in self.events[shown:]:
                 lines = event_text(event).splitlines()
                 _say(console, "\n".join(lines if event.signal == self._signal else lines[:1]))
             if row["step"] % _PLAIN_EVERY == 0:
@@ -167,8 +167,8 @@ class _Player:
 
     def summary(self) -> str:
         """Print what was caught at which step, with the values of the recording."""
-        told = incidents_in_sum(self._monitor.incidents)
-        total = f"{counted(len(self.rows), 'step')}, {told}."
+        incidents = incidents_in_sum(self._monitor.incidents)
+        total = f"{counted(len(self.rows), 'step')}, {incidents}."
         on_kl = self._events_on_kl()
         if not on_kl:
             return f"{total} No incident on KL."

@@ -248,8 +248,8 @@ def _nothing_new(last: int | None, still_open: list[Event]) -> str:
     """Return a line for when no row is new."""
     since = "" if last is None else f" since step {last}"
     incidents = [
-        f"incident {told.incident} on {told.signal} is open ({told.severity}, since step "
-        f"{told.started})"
-        for told in still_open
+        f"incident {event.incident} on {event.signal} is open ({event.severity}, since step "
+        f"{event.started})"
+        for event in still_open
     ]
     return "; ".join([f"nothing new{since}", *(incidents or ["no incident is open"])])

@@ -91,7 +91,7 @@ def incidents(run: str | None, named: str | None, form: str, config_file: Path |
             _row(
                 known,
                 live,
-                _told(known.id, entries, ahead.get(known.id, {})),
+                _notified(known.id, entries, ahead.get(known.id, {})),
                 _muted(known, outbox.acknowledged.get(known.id, []), entries, silences),
             )
             for known in fold.incidents.values()
@@ -132,7 +132,7 @@ def _show(title: str, rows: Sequence[Sequence[str]]) -> None:
     console.print(table)
 
 
-def _row(incident: IncidentRecord, live: bool, told: str, muted: str) -> list[str]:
+def _row(incident: IncidentRecord, live: bool, notified: str, muted: str) -> list[str]:
     # A rollback has a step, but it is not the end of the incident.
     ended = incident.state == "resolved" and not incident.was_rolled_back
     return [
@@ -143,7 +143,7 @@ def _row(incident: IncidentRecord, live: bool, told: str, muted: str) -> list[st
         _state(incident, live),
         f"{incident.last.started}–{incident.last.step if ended else ''}",
         "\n".join(incident.last.detectors),
-        told,
+        notified,
         muted,
     ]
 
@@ -157,7 +157,7 @@ def _state(incident: IncidentRecord, live: bool) -> str:
     return "resolved" if incident.last.recovered else "not recovered"  # format 1
 
 
-def _told(id_: str, entries: Sequence[Delivered], ahead: Mapping[str, Verdict]) -> str:
+def _notified(id_: str, entries: Sequence[Delivered], ahead: Mapping[str, Verdict]) -> str:
     """Return the channels that were notified, that rejected a message, or that are pending."""
     notes = {
         entry.channel: "" if entry.outcome == "sent" else "rejected"

@@ -65,12 +65,12 @@ def _show_run(console: Console, run: RecordedRun) -> None:
     )
     console.print(labelled("folder", str(run.folder)))
     if head is not None:
-        told = [
+        origin = [
             f"on {head.host}" if head.host else "",
             f"by {head.framework}",
             f"klarm {head.klarm}",
         ]
-        where = ", ".join(part for part in told if part not in ("", "by "))
+        where = ", ".join(part for part in origin if part not in ("", "by "))
         console.print(labelled("started", f"{clock(fold.began)}, {ago(fold.began)}, {where}"))
     console.print(labelled("steps", _steps(run)))
     if run.damaged:
@@ -121,15 +121,15 @@ def _steps(run: RecordedRun) -> str:
 
 def _metrics(run: RecordedRun) -> str:
     """Return the last value of each metric, with the trainer's key if it is different."""
-    told = []
+    parts = []
     for name in sorted(run.latest, key=lambda name: (name not in METRICS, name)):
         value = to_number(run.latest[name])
         if value is None:  # klarm 0.1 may have recorded other types
             continue
         origin = run.fold.origins.get(name)
         key = f" ← {origin.key}" if origin is not None and origin.key != name else ""
-        told.append(f"{name} {number(value)}{key}")
-    return "; ".join(told) or "none"
+        parts.append(f"{name} {number(value)}{key}")
+    return "; ".join(parts) or "none"
 
 
 def labelled(label: str, text: str) -> Table:

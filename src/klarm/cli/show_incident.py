@@ -44,8 +44,8 @@ def show_incident(console: Console, folder: Path, incident: IncidentRecord) -> N
     console.print()
     console.print(heading("What happened"))
     for event in events:
-        told = f"{event.event}, {event.severity}. {why(event)}".rstrip()
-        console.print(labelled(f"step {event.step}", told))
+        text = f"{event.event}, {event.severity}. {why(event)}".rstrip()
+        console.print(labelled(f"step {event.step}", text))
     console.print()
     console.print(heading("Details"))
     _show_known(console, journal, incident, events, peak)
@@ -94,8 +94,9 @@ def _show_known(
     if checkpoint:
         console.print(labelled("go back to", checkpoint))
     by_detector = _alerts(journal, incident)
-    told = ", ".join(f"{name} {count}" for name, count in by_detector.items())
-    console.print(labelled("alerts", f"{sum(by_detector.values())} ({told})" if told else "none"))
+    counts = ", ".join(f"{name} {count}" for name, count in by_detector.items())
+    total = f"{sum(by_detector.values())} ({counts})" if counts else "none"
+    console.print(labelled("alerts", total))
     if incident.acknowledged_by:
         console.print(labelled("acknowledged", f"by {', '.join(incident.acknowledged_by)}"))
 
@@ -125,10 +126,10 @@ def _show_deliveries(console: Console, folder: Path, incident: IncidentRecord) -
             if isinstance(entry, Delivered) and entry.id == incident.id
         ]
     console.print()
-    told = counted(len(entries), "notification") if entries else "nobody was notified"
-    console.print(heading(told))
+    count = counted(len(entries), "notification") if entries else "nobody was notified"
+    console.print(heading(count))
     for entry in entries:
         outcome = _OUTCOMES.get(entry.outcome, entry.outcome)
-        told = f"{outcome} at {clock(entry.time)} ({entry.event}, step {entry.step})"
-        told += f": {entry.reason}" if entry.reason else ""
-        console.print(labelled(entry.channel, told))
+        text = f"{outcome} at {clock(entry.time)} ({entry.event}, step {entry.step})"
+        text += f": {entry.reason}" if entry.reason else ""
+        console.print(labelled(entry.channel, text))

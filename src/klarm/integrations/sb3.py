@@ -42,7 +42,7 @@ class KlarmCallback(ReportsFailures, BaseCallback):
         self._stopping = False
         self._updates = 0  # the model's count of them at the last row
         self._last_episode: Any = None
-        self._offset = 0  # timesteps before SB3 began to count anew
+        self._offset = 0  # timesteps before SB3 restarted its count
         self._step = 0
 
     @never_raises(lambda: None)

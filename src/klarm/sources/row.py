@@ -72,8 +72,10 @@ class StepColumn:
         for name in self._names:
             if name in fields:
                 return name
-        spelt = {_plain(name): name for name in reversed([*fields])}
-        found = (spelt[_plain(name)] for name in self._names if _plain(name) in spelt)
+        by_plain_name = {_plain(name): name for name in reversed([*fields])}
+        found = (
+            by_plain_name[_plain(name)] for name in self._names if _plain(name) in by_plain_name
+        )
         return next(found, None)
 
 
