@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from loopback import Server
 from one_channel import Run, ack, command, outcomes, silence
 
@@ -57,7 +58,25 @@ def test_a_run_that_ends_right_after_a_silence_leaves_nothing_pending(server: Se
     assert [(m["event"], m["step"]) for m in server.messages][:1] == [("opened", 40)]
 
 
-def test_a_silence_that_is_in_force_at_the_end_of_a_run_is_heeded(run: Run, server: Server) -> None:
+def test_a_run_that_ends_within_a_silence_says_what_is_held_back(
+    server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody would send it later otherwise."""
+    hook = {"type": "webhook", "url": server.url}
+    monitor = klarm.init("a", channels={"hook": hook}, kl_explosion={"confirm_steps": 1})
+    silence(until_time=time.time() + 3600, at=time.time())
+    for step in range(41):
+        monitor.log({"kl": 0.74 if step == 40 else 0.5 + 0.1 * (step % 2)})
+    monitor.finish()
+    said = " ".join(capfd.readouterr().err.split())
+    assert "hook: messages are held back by a silence. Once it is over, this sends them:" in said
+    assert "klarm deliver klarm_runs/a" in said
+    assert server.messages == []
+
+
+def test_a_silence_that_is_in_force_at_the_end_of_a_run_is_respected(
+    run: Run, server: Server
+) -> None:
     """What it holds back stays pending for a later process."""
     silence(until_time=5010.0)
     run.tell("opened")

@@ -133,6 +133,13 @@ class Delivery:
         return [worker.name for worker in self._workers if worker.pending]
 
     @property
+    def held(self) -> list[str]:
+        """The channels from which a silence holds messages back."""
+        if os.getpid() != self._pid:
+            return []
+        return [worker.name for worker in self._workers if worker.held]
+
+    @property
     def rejected(self) -> list[str]:
         """The channels that rejected a message and have accepted nothing of its incident since."""
         if os.getpid() != self._pid:
