@@ -189,7 +189,7 @@ def test_the_demo_plays_on_the_page() -> None:
         process.communicate(timeout=20)
         assert process.returncode == 0
     assert not Path("klarm_runs").exists()
-    assert "--page and --frozen" in refused("demo", "--page", "--frozen")
+    assert "--page takes no --frozen" in refused("demo", "--page", "--frozen")
 
 
 def write_log(path: Path, steps: int) -> None:
