@@ -72,10 +72,9 @@ def init(
 
 
 def start(settings: Config, run: str = "", rank: int | None = None) -> Monitor:
-    """Start a run like `init`, with a configuration that was read before, as integrations do.
+    """Do the same with a configuration that is read already, as integrations have it.
 
-    `run` is the name to use if the configuration has none. Without either, the name is made from
-    the time.
+    `run` is the name where the configuration has none; without either the time makes one.
     """
     if rank is None:
         rank = _rank_of_process()

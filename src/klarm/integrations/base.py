@@ -38,5 +38,5 @@ def checked_settings(
 
 
 def start_run(settings: Config, name: str = "", *, rank: int | None = None) -> Monitor:
-    """Start the monitor. `name` is the framework's name of the run, if the user gave none."""
+    """Start the monitor. `name` is what the framework calls the run, where the user has not."""
     return start(settings, folder_name(name) if name else "", rank)

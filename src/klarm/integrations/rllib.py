@@ -26,8 +26,8 @@ _MAX_TRIAL = 80
 class KlarmCallback(ReportsFailures, RLlibCallback):
     """Watches an algorithm: `config.callbacks(KlarmCallback.with_settings("my-run"))`.
 
-    RLlib makes one in every process of the algorithm, but only the process that trains starts a
-    monitor. Every iteration is one row. Failures are reported once and do not stop training.
+    RLlib makes one in every process of the algorithm; only the one that trains starts a monitor.
+    Every iteration is one row. What fails in here is said once and training goes on.
     """
 
     def __init__(

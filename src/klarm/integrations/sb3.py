@@ -19,8 +19,8 @@ from klarm.notices import Notices, ReportsFailures
 class KlarmCallback(ReportsFailures, BaseCallback):
     """Watches a model while it learns: `model.learn(100_000, callback=KlarmCallback("my-run"))`.
 
-    Every update is one row; its step is the number of timesteps before the update. Failures of the
-    callback are reported once and do not stop training. Invalid settings raise when it is made.
+    Every update is one row, at the number of timesteps it was made after. What fails in here is
+    said once and the model learns on; wrong settings raise when the callback is made.
     """
 
     def __init__(

@@ -215,7 +215,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
 
     @never_raises(_no_change)
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
-        """Finish the run. If training raises, the run is finished when the process exits."""
+        """Finish. Where training raises, the end of the process does."""
         self._say_what_was_saved(args, before=state.global_step + 1)
         if self.monitor is not None:
             self.monitor.finish()
@@ -245,7 +245,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
             self._asked_to_stop = step
 
     def _say_what_was_saved(self, args: Any, before: int) -> None:
-        """Report the outcome of a save that was requested earlier, once it is known."""
+        """Say what became of a save that was asked for before a step: only now can it be true."""
         if self._asked_to_save is None or self._asked_to_save[0] >= before:
             return
         (step, incidents), self._asked_to_save = self._asked_to_save, None
@@ -275,7 +275,7 @@ def _checkpoint_path(args: Any, step: int) -> Path:
 
 
 def _run_name(args: Any) -> str:
-    """Return the trainer's name of the run or that of its folder, which a resumed run keeps."""
+    """Return the name the trainer gives the run, or its folder has: a resumed run has the same."""
     name = getattr(args, "run_name", None)
     if not name or name == args.output_dir:  # the latter is transformers 4's default
         name = Path(args.output_dir).absolute().name

@@ -95,7 +95,7 @@ class _Mirror:
             self._run.alert(notice.title(event), notice.text(event), _LEVELS[event.severity])
 
     def take(self, run: Any) -> None:
-        """Watch a run, which may already have logged steps."""
+        """Watch this run, which may have logged before."""
         self._run = run
         self._step = getattr(run, "_local_step", run.starting_step)
 
