@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -71,8 +72,7 @@ def test_a_crash_between_a_command_and_the_next_row() -> None:
     """The command and its event are in the journal, and count."""
     monitor = train(0, 130)
     told = Command(command="close", key="1", time=0.0, by="ada", incident=monitor.incidents[0].id)
-    monitor.hand_over(told)
-    monitor._apply_commands(130)
+    monitor.apply(msgspec.structs.replace(told, step=130))
     crash()
     assert replayed().events == recorded()
     train(130, 160)

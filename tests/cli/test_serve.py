@@ -6,6 +6,7 @@ The code is in serve.py, followers.py and demo_page.py.
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -247,3 +248,16 @@ def test_a_server_that_is_killed_leaves_no_follower_behind() -> None:
         wait_for(lambda: [run["last_step"] for run in runs_at(url)] == [99])
         process.kill()
         wait_for(lambda: is_surely_free(Path("runs/other/journal.jsonl")))
+
+
+def test_a_folder_that_cannot_be_created_says_so() -> None:
+    """A file is in the way here, as a read-only disk may be elsewhere."""
+    Path("in-the-way").write_text("")
+    config = {**os.environ, "KLARM_DIR": "in-the-way/runs"}
+    done = subprocess.run(
+        [sys.executable, "-m", "klarm", "serve", "--port", "0"],
+        check=False, capture_output=True, text=True, env=config, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "in-the-way/runs, cannot be created (Not a directory)" in done.stderr

@@ -97,6 +97,46 @@ def test_a_level_shift_that_the_reward_pays_for_opens_nothing_then_or_later() ->
     assert "kl" in {signal for signal, _ in opened(rows)}
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("reward", ["stopped rising", "falls", "rises"])
+def test_only_a_reward_that_still_rises_pays_for_a_kl_that_explodes(reward: str, seed: int) -> None:
+    """That it rose at some time in the run is no payment for what happens now."""
+    noise = random.Random(seed)
+    monitor = Monitor("a", load(None, {}).detectors())
+    found: list[tuple[int, str]] = []
+    monitor.on_event.append(lambda event: found.append((event.step, event.event)))
+    first = 0
+    for step in range(230):
+        kl = 0.02 * noise.lognormvariate(0.0, 0.25) * 1.15 ** max(0, step - 200)
+        level = 0.2 + step / 300 if reward == "rises" else 0.2 + 0.5 * min(1.0, step / 150)
+        if reward == "falls":
+            level -= 0.02 * max(0, step - 203)
+        alerts = monitor.log({"kl": kl, "reward": level + noise.gauss(0.0, 0.03)}, step)
+        if step >= 200 and any(alert.detector == "kl_runaway" for alert in alerts):
+            first = first or step
+    (opened_at, _), *_ = found
+    assert (opened_at <= first + 3) == (reward != "rises")
+
+
+def test_a_broken_update_is_not_paid_for() -> None:
+    """The reward rises, and the learning rate was raised: the second explains the KL."""
+    noise = random.Random(0)
+    monitor = Monitor("a", load(None, {}).detectors())
+    found: list[tuple[str, int]] = []
+    monitor.on_event.append(lambda event: found.append((event.signal, event.step)))
+    for step in range(230):
+        monitor.log(
+            {
+                "kl": 0.02 * noise.lognormvariate(0.0, 0.25) * 1.15 ** max(0, step - 200),
+                "reward": 0.2 + step / 300 + noise.gauss(0.0, 0.03),
+                "learning_rate": 1e-6 if step < 195 else 1e-4,
+            },
+            step,
+        )
+    first = dict(reversed(found))
+    assert first["gradient"] < first["kl"] < 212
+
+
 @pytest.mark.parametrize(
     ("scale", "cost", "notified"), [(1.0, 0.0, False), (1.0, 0.5, True), (30.0, 0.0, True)]
 )

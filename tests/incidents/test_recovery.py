@@ -82,6 +82,16 @@ def monitored(rows: list[float], back_at: int | None = None) -> list[Event]:
     return told
 
 
+def test_a_reward_that_rose_before_it_fell_is_not_back_half_way() -> None:
+    """The median of the whole run before is far below where it fell from."""
+    noise = random.Random(0)
+    rising = [0.1 + 0.6 * step / 250 for step in range(250)]
+    values = [level + noise.gauss(0.0, 0.01) for level in [*rising, *[0.3] * 40, *[0.4] * 100]]
+    assert spelt(quiet_events(values, "reward"))[0] == "settled"
+    values = [level + noise.gauss(0.0, 0.01) for level in [*rising, *[0.3] * 40, *[0.68] * 100]]
+    assert spelt(quiet_events(values, "reward"))[0] == "recovered"
+
+
 def test_after_a_step_back_it_is_known_what_was_before() -> None:
     """A run that goes on says the same as one that never stopped."""
     rows = STEADY + HIGH * 4

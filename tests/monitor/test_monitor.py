@@ -1,4 +1,4 @@
-"""The monitor: what goes in, what comes out, and that nothing comes back as an exception."""
+"""The monitor and its pipeline.py: what goes in, what comes out, and that nothing raises."""
 
 from __future__ import annotations
 
@@ -194,18 +194,6 @@ def test_a_run_that_starts_over_is_told_that_a_new_run_needs_a_new_name(
         assert said in shown
         assert ("a new run needs a new name" in shown) == (step == 5)
         assert "run a ends after 1 step in this process" in shown
-
-
-def test_the_end_names_the_incidents_and_where_to_look(capsys: pytest.CaptureFixture[str]) -> None:
-    """Those that are over too, up to where they were, and a path that a shell can take."""
-    rules = {"resolve_after": 3, "reopen_within": 10}
-    with klarm.init("my run", incidents=rules) as watched:
-        for step in range(30):
-            watched.log({"kl": math.nan if step in (5, 29) else 0.1}, step)
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        "klarm: run my run ends after 30 steps: 2 incidents (kl, critical, steps 5 to 8; "
-        "kl, critical, open since step 29); see klarm incidents 'klarm_runs/my run'"
-    )
 
 
 def test_a_run_in_which_nothing_is_watched_does_not_look_healthy(

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+import klarm
 from klarm.cli.demo import RECORDINGS, read_recording
 from klarm.detectors import CATALOGUE
 from klarm.incidents.trends import RecentRows
@@ -73,3 +74,22 @@ def test_a_diagnosis_looks_back_over_steps_not_dicts() -> None:
             parts.add(step, part)
     assert parts.movements() == whole.movements()
     assert [movement.direction for movement in whole.movements()] == ["up", "flat"]
+
+
+def test_a_step_that_never_advances_is_pointed_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only its first values are watched, which nobody would notice from "no incident"."""
+    with klarm.init("a") as monitor:
+        for call in range(100):
+            monitor.log({"kl": 0.01 * 1.2**call}, step=0)
+    assert capsys.readouterr().err.count("step 0 was logged 21 times") == 1
+
+
+def test_a_step_of_a_few_micro_batches_is_nothing_to_point_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Some scripts log each of them with the same step."""
+    with klarm.init("a") as monitor:
+        for step in range(50):
+            for _ in range(16):
+                monitor.log({"kl": 0.01}, step)
+    assert "was logged" not in capsys.readouterr().err

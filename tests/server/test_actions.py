@@ -39,6 +39,7 @@ def test_acknowledging_appends_a_command(client: Client) -> None:
     assert (command.command, command.incident, command.by) == ("ack", id_, "ada")
     found = client.get(f"/runs/exploding/incidents/{id_}")
     assert found["acknowledged_by"] == ["ada"]
+    assert found["commands_pending"] == []  # no step will come for which it would wait
     assert found["timeline"][-1]["text"] == "Acknowledged by ada."
     assert (RUNS / "exploding/journal.jsonl").read_bytes() == journal
 
@@ -67,6 +68,18 @@ def test_closing_an_incident_of_a_run_at_rest(client: Client, accept: bool, beca
     wait_until(lambda: client.get("/runs/exploding")["last_step"] == 301)
     assert client.get(f"/runs/exploding/incidents/{id_}")["reason"] == became
     assert client.get(f"/runs/exploding/incidents/{id_}")["commands_pending"] == []
+
+
+def test_the_peak_of_an_open_incident_is_the_worst_value_so_far() -> None:
+    """The last event is of the step at which people were notified."""
+    monitor = klarm.init("live", dir=str(RUNS), console=False)
+    for step in range(130):
+        monitor.log({"kl": (0.02 + step % 3 / 1000) * 1.2 ** max(0, step - 100)}, step)
+    with served() as client:
+        (found,) = client.get("/runs/live/incidents")["incidents"]
+        assert found["is_open"]
+        assert found["peak"] == (0.02 + 129 % 3 / 1000) * 1.2**29
+    klarm.finish()
 
 
 def test_a_run_that_trains_closes_it_with_its_next_step() -> None:

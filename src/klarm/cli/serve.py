@@ -12,6 +12,7 @@ import click
 from klarm.cli.followers import following
 from klarm.config import load
 from klarm.terminal import echo
+from klarm.text import clean_line
 
 if TYPE_CHECKING:
     from klarm.server import PageServer
@@ -68,7 +69,13 @@ def serve(
     """
     root = directory or Path(load(lenient=True).dir).expanduser()
     if logs or directory is None:  # the first run may start later
-        root.mkdir(parents=True, exist_ok=True)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise click.ClickException(
+                f"the folder of the runs, {clean_line(str(root))}, cannot be created "
+                f"({error.strerror}); name another: klarm serve DIRECTORY"
+            ) from None
     server = page_server(root, host, port, token, allowed_hosts)
     say_where(server, root)
     with following(logs, root):

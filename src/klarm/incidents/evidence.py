@@ -16,6 +16,8 @@ from klarm.incidents.recovery import LEVEL_ROWS
 from klarm.incidents.trends import RecentRows
 
 _REWARD = "reward"
+# Signals of the update itself: an incident on one of them explains a KL better than the reward.
+_UPDATES = ("gradient", "loss")
 # Beyond this share of its budget KL is far.
 _FAR_SHARE = 0.5
 # Below this one it is near: what has become of the policy is hard to tell from what it was.
@@ -127,6 +129,8 @@ class Evidence:
         budget, paid_level = self._budgets[kl], self._paid_levels.get(kl, 0.0)
         if said.value is None or abs(said.value) > _FAR_SHARE * budget:
             return False  # it is far already, whatever its level of late
+        if any(map(self._is_open, _UPDATES)):
+            return False  # the update itself is broken, and no reward is worth that
         level = abs(self._recent.latest(kl, LEVEL_ROWS, before=step))
         if self._is_small_change(said, level, budget):
             return True

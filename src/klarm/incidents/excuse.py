@@ -16,7 +16,9 @@ from klarm.metrics import PROBE
 
 KL, PROBED = "kl", PROBE[0]  # the trainer's, and that of klarm's probe
 _REWARD, _ENTROPY = "reward", "entropy"
-_NOISE_UNITS = 0.5  # by which the reward is above its level before
+# The reward pays if it is this many noise units above its level over so many rows before. Against
+# the level of the whole run, a reward that has long stopped rising would still count as paying.
+_REWARD_ROWS, _NOISE_UNITS = 50, 0.6
 _BUDGET_SHARE = 0.5  # under which KL stays
 _ENTROPY_SHARE = 0.7  # of its level before, above which entropy stays
 
@@ -39,7 +41,7 @@ class Excuse:
         self._recent = recent
         self._kl = kl
         self._budget = budget_nats
-        self._reward, self._noise = recent.level_and_noise(_REWARD, started - 1)
+        self._reward, self._noise = recent.level_and_noise(_REWARD, started - 1, _REWARD_ROWS)
         self._entropy = recent.level(_ENTROPY, started - 1)
         self.held = True
 

@@ -13,6 +13,9 @@ from klarm.types import Worse
 
 # Where a metric is now: its median over the latest values.
 LEVEL_ROWS = 10
+# A metric that has fallen may have risen for a long time before. It is back when it is back at its
+# median over so many rows before the fall, which may be far above its median over all rows kept.
+_JUST_BEFORE_ROWS = 50
 _FAR = 3.0
 # That this rose may be worth an alarm, but nobody wants it back.
 _BETTER_HIGH = "reward"
@@ -29,18 +32,23 @@ class Course:
     worst: float
     by_level: bool  # whether it is over when the level is back, or as soon as it is quiet
     normal: float = math.nan
+    fell_from: float = math.nan  # what it must come back to: at least what was normal
     # Where the incident that this one follows had settled: back there is not back.
     settled: float = math.nan
 
     def follow(self, earlier: Course, level: float) -> None:
         """Go on from an incident that had settled: what is normal is what it was before that."""
-        self.normal = earlier.normal
+        self.normal, self.fell_from = earlier.normal, earlier.fell_from
         self.settled = level if math.isnan(earlier.settled) else earlier.settled
 
     def measure_normal(self, recent: RecentRows) -> None:
         """Note what was normal, looking back from the first alert."""
         if math.isnan(self.normal):
-            self.normal = recent.level(self.kind[0], self.first - 1)
+            metric, worse = self.kind
+            self.normal = self.fell_from = recent.level(metric, self.first - 1)
+            if worse == "lower":
+                just_before = recent.level(metric, self.first - 1, _JUST_BEFORE_ROWS)
+                self.fell_from = max(self.fell_from, just_before)
 
     def is_back(self, recent: RecentRows) -> bool:
         """Tell whether the trouble is over, now that it is quiet."""
@@ -51,8 +59,10 @@ class Course:
         if not math.isfinite(worst):  # a NaN by itself is over when it is; was it bad besides?
             worst = recent.furthest(metric, self.first, self.normal)
             worst = worst if _is_far(worst, self.normal) else math.nan
-        now = self.level(recent)
-        return not any(stays_away(now, self.normal, far) for far in (worst, self.settled))
+        now, before = self.level(recent), self.normal
+        if math.isfinite(self.fell_from):
+            before = self.fell_from
+        return not any(stays_away(now, before, far) for far in (worst, self.settled))
 
     def level(self, recent: RecentRows) -> float:
         """Return where the metric is now; NaN if that is not known."""

@@ -128,10 +128,10 @@ class RecentRows:
         found = [value for _, value in self._series(metric) if math.isfinite(value)]
         return (max if worse == "higher" else min)(found[-count:], default=math.nan)
 
-    def level_and_noise(self, metric: str, until: float) -> tuple[float, float]:
+    def level_and_noise(self, metric: str, until: float, steps: int = _KEPT) -> tuple[float, float]:
         """Return what a metric was up to a step, and how far it scattered about that."""
-        level = self.level(metric, until)
-        found = [value for step, value in self._series(metric) if step <= until]
+        level = self.level(metric, until, steps)
+        found = [value for step, value in self._series(metric) if step <= until][-steps:]
         apart = [abs(value - level) for value in found if math.isfinite(value)]
         return level, 1.4826 * median(apart) if apart and math.isfinite(level) else math.nan
 

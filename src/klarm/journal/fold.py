@@ -171,17 +171,21 @@ class Fold:
 
     def _add_lines(self, lines: list[bytes], begin: int, file: IO[bytes], new: list[Event]) -> None:
         """Process lines; the first one begins at the offset `begin`."""
-        wants_steps, passes = self._on_steps is not None, self._verifier.passes
-        counts_steps = not wants_steps and self._on_record is None
+        wants_steps, wants_records = self._on_steps is not None, self._on_record is not None
         steps: list[bytes] = []  # lines to pass to `on_steps`
         at = 0
         while at < len(lines):
-            if counts_steps and (counted := self._count_steps(lines, at)):
-                begin += sum(map(len, lines[at : at + counted])) + counted
-                at += counted
+            if (wants_steps or not wants_records) and (count := self._skip_steps(lines, at)):
+                ahead = lines[at : at + count]
+                if wants_steps:
+                    steps += ahead
+                else:
+                    self._count_steps(ahead)
+                begin += sum(map(len, ahead)) + count
+                at += count
                 continue
             line = lines[at]
-            if passes(line):
+            if self._verifier.passes(line):
                 if wants_steps and line.startswith(_STEP):
                     steps.append(line)
                 else:
@@ -194,24 +198,30 @@ class Fold:
             self._pass_on_steps(steps)
         self.read_to = begin
 
-    def _count_steps(self, lines: list[bytes], at: int) -> int:
-        """Count the step lines from index `at` on without decoding them; return how many.
+    def _skip_steps(self, lines: list[bytes], at: int) -> int:
+        """Skip the valid step lines from index `at` on; return how many there are.
 
         This is the fast path for nearly all lines of a long run. It stops before the first line
         that needs a closer look.
         """
-        digits, count = len(_STEP), 0
+        count = 0
         for line in itertools.islice(lines, at, None):
             if not line.startswith(_STEP) or not is_whole(line):
                 break
-            number = line[digits : line.find(b",", digits)]
-            if not number.isdigit():
-                break
-            self._add_step(int(number))
             count += 1
         if count:
             self._verifier.skip(count)
         return count
+
+    def _count_steps(self, lines: list[bytes]) -> None:
+        """Process step lines, without decoding those that klarm formatted."""
+        digits = len(_STEP)
+        for line in lines:
+            number = line[digits : line.find(b",", digits)]
+            if number.isdigit():
+                self._add_step(int(number))
+            elif isinstance(record := decoded(line), Step):
+                self._add_step(record.step)
 
     def _pass_on_steps(self, lines: list[bytes]) -> None:
         """Process step lines and pass the decoded steps to `on_steps`."""

@@ -1,62 +1,29 @@
-"""The monitor: passes each step from the trainer to detectors, journal and console."""
+"""The monitor: what training scripts call. It guards, locks, and passes on to the pipeline."""
 
 from __future__ import annotations
 
 import os
-import shlex
 import threading
 import time
 import weakref
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import TypeVar
 
-import msgspec
-
-from klarm.boundary import describe, never_raises
+from klarm.boundary import never_raises
 from klarm.console import Console
 from klarm.detectors import Detector
-from klarm.incidents import (
-    Change,
-    IncidentRules,
-    Saved,
-    can_be_loaded,
-    counted,
-    damage_of,
-    incidents_in_sum,
-)
-from klarm.journal import (
-    Bound,
-    Checkpoint,
-    Finish,
-    Journal,
-    LateRow,
-    NewId,
-    RecentJournal,
-    Record,
-    Resume,
-    Source,
-    Step,
-    close_at_rest,
-    ended_by_crash,
-    spell_non_finite,
-    unused_ids,
-)
+from klarm.incidents import IncidentRules, Saved, can_be_loaded, damage_of
+from klarm.journal import Journal, NewId, RecentJournal, Source
 from klarm.metrics import METRICS, Binding, Origin, UserKey
 from klarm.monitor.command_watch import CommandWatch
-from klarm.monitor.coverage import BindingReport, nothing_known, watched
-from klarm.monitor.evaluator import Evaluator
-from klarm.monitor.first_alerts import FirstAlerts
+from klarm.monitor.pipeline import Pipeline
 from klarm.monitor.resume import Past
-from klarm.monitor.steps import Timeline, whole_step
-from klarm.notebook import html_table
+from klarm.monitor.steps import whole_step
+from klarm.monitor.summary import notebook_table
 from klarm.notices import ReportsFailures
 from klarm.snapshots import EVERY_ROWS
 from klarm.text import MAX_LINE, clean_line, described
 from klarm.types import Alert, Command, Event, Incident
-
-_News = TypeVar("_News")
 
 _AFTER_FINISH = "log was called after finish: the run is no longer watched"
 _AFTER_FORK = (
@@ -91,57 +58,42 @@ class Monitor(ReportsFailures):
         self.run = run
         self.detectors = list(detectors)
         # Detectors of the user's own may read metrics of the user's own.
-        metrics = METRICS.keys() | {name for d in self.detectors for name in d.watches}
+        metrics = frozenset(METRICS).union(*(detector.watches for detector in self.detectors))
         self.binding = Binding(
             framework, user_keys, of_journal=of_journal, own_metrics=metrics - METRICS.keys()
         )
-        self._metrics = metrics
-        self.alert_counts = {"warning": 0, "critical": 0}
-        # Called with every event after the journal has it, on the training thread, so these
-        # functions must not block.
-        self.on_event: list[Callable[[Event], object]] = []
-        # Called at the end of the run with the seconds that are left.
-        self.on_finish: list[Callable[[float], object]] = []
-        self._console = console or Console(enabled=False)
-        self.notices = self._console.notices
+        console = console or Console(enabled=False)
+        self.notices = console.notices
         self._past = Past(journal, clock, self.notices, snapshot_rows, metrics)
-        earlier = self._past.recorded
-        ids = ids or unused_ids(() if earlier is None else earlier.incidents)
-        rules = rules or IncidentRules()
-        self._evaluator = Evaluator(self.detectors, rules, ids=ids, on_failure=self._on_failure)
-        self._tracker = self._evaluator.tracker
-        self._first_alerts = FirstAlerts(self.detectors, rules, self._tracker.has_open)
-        self._bindings = 0  # how many of the binding's keys it was told of
         self._journal = self._past.journal
-        self._clock = clock
-        self._lock = threading.RLock()
-        self._timeline = Timeline(metrics)
-        self._report: BindingReport | None = BindingReport(
-            self.detectors, self.binding, self._console.say
+        self._pipeline = Pipeline(
+            run,
+            self.detectors,
+            self.binding,
+            self._past,
+            console,
+            rules=rules or IncidentRules(),
+            ids=ids,
+            clock=clock,
+            snapshot_rows=snapshot_rows,
+            metrics=metrics,
         )
-        self._snapshot_rows = self._until_snapshot = snapshot_rows
+        self.alert_counts = self._pipeline.alert_counts
+        # Called on the training thread, so these functions must not block.
+        self.on_event, self.on_finish = self._pipeline.on_event, self._pipeline.on_finish
+        self._tracker, self._timeline = self._pipeline.tracker, self._pipeline.timeline
+        self._commands = self._pipeline.commands
+        self._command_watch: CommandWatch | None = None
+        self._lock = threading.RLock()
         self._inside = False
         self._postponed: list[tuple[Mapping[str, object], object]] = []
         self._silent_because = ""
-        self._since = ""  # qualifies the number of steps if an earlier process logged some, too
-        self._commands: deque[Command] = deque()  # handed over, but not applied yet
-        self._command_watch: CommandWatch | None = None
-        if earlier is not None:
-            self._tracker.checkpoints.recall(earlier.checkpoints)
-        if earlier is not None and earlier.last_step is not None:
-            self._timeline.continue_after(earlier.last_step)
-            self._since = " in this process"
-            self._evaluator.bind(earlier.origins)
-            self._console.say(f"run {run} exists: its journal ends at step {earlier.last_step}")
-        if self._past.damage:
-            self._console.say(self._past.damage)
         _monitors.add(self)
 
     @property
     def folder(self) -> Path | None:
         """Where the journal is, if the run is recorded."""
-        path = self._journal.path
-        return None if path is None else path.parent
+        return self._pipeline.folder
 
     @never_raises(list)
     def log(self, metrics: Mapping[str, object], step: object = None) -> list[Alert]:
@@ -160,9 +112,9 @@ class Monitor(ReportsFailures):
                 return []
             self._inside = True
             try:
-                alerts = self._step(metrics, step)
+                alerts = self._pipeline.step(metrics, step)
                 while self._postponed:
-                    alerts += self._step(*self._postponed.pop(0))
+                    alerts += self._pipeline.step(*self._postponed.pop(0))
                 return alerts
             finally:
                 self._inside = False
@@ -171,7 +123,7 @@ class Monitor(ReportsFailures):
     def log_late(self, metrics: Mapping[str, object], step: object, late: int) -> list[Alert]:
         """Replay a row of a journal that was logged late: during `step`, for the step `late`."""
         with self._lock:
-            return [] if self._silent_because else self._step(metrics, step, late)
+            return [] if self._silent_because else self._pipeline.step(metrics, step, late)
 
     @never_raises(lambda: None)
     def checkpoint(self, step: int, path: str | os.PathLike[str]) -> None:
@@ -185,9 +137,8 @@ class Monitor(ReportsFailures):
             return
         problem = damage_of(where)  # reads the disk: `log` of another thread does not wait for it
         with self._lock:
-            self._tracker.checkpoints.add(at, where, damaged=bool(problem))
             if not self._silent_because:
-                self._journal.record(Checkpoint(at, self._clock(), clean_line(where)))
+                self._pipeline.checkpoint(at, where, damaged=bool(problem))
         if problem:
             self._say_once(
                 f"checkpoint {clean_line(where)} cannot be loaded ({clean_line(problem)}); "
@@ -223,7 +174,7 @@ class Monitor(ReportsFailures):
             return
         with self._lock:
             if not self._silent_because:
-                self._resume(at, rows)
+                self._pipeline.resume(at, rows)
 
     def take_commands(self, watch: CommandWatch) -> None:
         """Stop the thread that reads commands when the run ends."""
@@ -238,7 +189,7 @@ class Monitor(ReportsFailures):
         """Apply a command of a journal now. For replays, which know the right moment."""
         with self._lock:
             if not self._silent_because:
-                self._apply(command, command.step or 0)
+                self._pipeline.apply(command, command.step or 0)
 
     @property
     def applied_commands(self) -> Collection[str]:
@@ -262,7 +213,7 @@ class Monitor(ReportsFailures):
         """Note which keys of the trainer the metrics of a journal were read from."""
         with self._lock:
             self.binding.recorded.update(origins)
-            self._bind()
+            self._pipeline.bind()
 
     @never_raises(lambda: None)
     def finish(self, timeout: float = 5.0) -> None:
@@ -276,27 +227,7 @@ class Monitor(ReportsFailures):
             if self._silent_because:
                 return
             self._silent_because = _AFTER_FINISH
-            if self._report is not None:
-                self._report.finish()
-            steps = self._timeline.steps_logged
-            changes: Sequence[Change] = ()
-            try:
-                changes = self._end()
-            finally:
-                self._record(Finish(self._clock(), steps), changes)
-            self._publish(changes)
-            self._journal.close(max(0.0, ends_at - time.monotonic()))
-            for closing in self.on_finish:
-                self._inform(closing, max(0.0, ends_at - time.monotonic()))
-            # Snapshots come last: without them, only resuming takes longer.
-            self._past.close(max(0.0, ends_at - time.monotonic()))
-            self.notices.finish()
-            if any(self.alert_counts.values()):
-                self._console.say(self._alerts_in_sum())
-            self._console.say(
-                f"run {self.run} ends after {counted(steps, 'step')}{self._since}: "
-                f"{self._summary()}"
-            )
+            self._pipeline.finish(ends_at)
         finally:
             self._lock.release()
 
@@ -309,18 +240,10 @@ class Monitor(ReportsFailures):
     @never_raises(str)
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
-        rows = [("steps", f"{self.steps_logged} in this process"), ("state", self._in_words())]
-        for known in self.incidents:
-            if known.opened is not None:
-                until = "now" if known.ended is None else str(known.ended)
-                told = f"{known.signal} {known.severity}, steps {known.started} to {until}"
-                rows.append((f"incident {known.number}", f"{told}: {known.worst.message}"))
-        return html_table(f"klarm run {self.run}", rows)
-
-    def _in_words(self) -> str:
+        state = "recorded" if self.recorded else "watched, not recorded"
         if self._silent_because:
-            return "finished" if self._silent_because == _AFTER_FINISH else self._silent_because
-        return "recorded" if self.recorded else "watched, not recorded"
+            state = "finished" if self._silent_because == _AFTER_FINISH else self._silent_because
+        return notebook_table(self.run, self.steps_logged, state, self.incidents)
 
     @property
     def incidents(self) -> list[Incident]:
@@ -347,225 +270,8 @@ class Monitor(ReportsFailures):
         """The incidents that are open and critical now. Integrations react to them."""
         return self._tracker.critical
 
-    def _step(
-        self, metrics: Mapping[str, object], step: object, late: int | None = None
-    ) -> list[Alert]:
-        """Process one call of `log`: names, position, detectors, incidents, journal."""
-        values: Mapping[str, float] = self.binding.read(metrics)
-        if self.binding.remarks:
-            self._say_remarks()
-        given = whole_step(step)
-        if given is None and step is not None:
-            self._say_once(
-                f"step {described(step)} is not a whole number from 0 on: klarm uses the step "
-                "after the previous one instead",
-                about="a step that is not a whole number",
-            )
-        at, is_back = self._timeline.place(given)
-        row: LateRow | None = None
-        repeats: Mapping[str, float] = {}
-        if late is not None:
-            row = self._late_again(at, values, late)
-        elif is_back:
-            row, repeats = self._late(at, values)
-            if row is None:
-                self._resume(at)
-            elif not row.values:
-                self._record_late(row, repeats)
-                return []
-            else:
-                at, values = row.step, row.values
-        if self._commands and at != self._timeline.step:
-            self._apply_commands(at)
-        if len(self.binding.keys) != self._bindings:
-            self._bind()
-        new = self._timeline.new_at(at, values) if row is None else values
-        alerts: list[Alert] = []
-        changes: Sequence[Change] = ()
-        try:
-            alerts, changes = self._evaluator.look(at, new)
-        finally:  # the row is recorded even if something fails
-            also = (*alerts, *changes) if alerts or changes else ()
-            if row is None:
-                self._record_step(at, values, also)
-            else:
-                self._record_late(row, repeats, also)
-        for alert in alerts:
-            self.alert_counts[alert.severity] += 1
-            self._inform(self._console.alert, alert)
-        for alert in self._first_alerts.pick(at, new, alerts):
-            self._inform(self._console.first_alert, alert)
-        if changes:
-            self._publish(changes)
-        if self._report is not None and not self._report.step(at, new):
-            self._report = None
-        self._until_snapshot -= 1
-        if not self._until_snapshot:
-            self._take_snapshot()
-        return alerts
-
-    def _late(
-        self, step: int, values: Mapping[str, float]
-    ) -> tuple[LateRow | None, Mapping[str, float]]:
-        """Return the late row of an earlier step, and the values that only repeat its record.
-
-        The row is None if training was rolled back to that step. In that case, a metric that is
-        judged was logged at that step or later already, and now has another value.
-        """
-        timeline, had = self._timeline, self._tracker.recent.had
-        if timeline.from_earlier_process:
-            return None, {}
-        known = timeline.logged_since(step, values)
-        repeats = {name: values[name] for name in known if had(name, step, values[name])}
-        if repeats and repeats.keys() == values.keys() & self._metrics:
-            return LateRow(timeline.step or 0, {}, step), values  # what nobody knows repeats, too
-        if not known.isdisjoint(self._evaluator.judged - repeats.keys()):
-            return None, {}
-        new = {name: value for name, value in values.items() if name not in repeats}
-        timeline.note_late(step, new)
-        return LateRow(timeline.step or 0, new, step), repeats
-
-    def _late_again(self, step: int, values: Mapping[str, float], late: int) -> LateRow:
-        """Return a late row of a journal, in a replay."""
-        timeline = self._timeline
-        if timeline.from_earlier_process or step < (timeline.step or 0):
-            self._resume(step)
-        if step != timeline.step:  # the line of the step is lost
-            timeline.new_at(step, {})
-        timeline.note_late(late, values)
-        return LateRow(step, values, late)
-
-    def _bind(self) -> None:
-        """Tell detectors and the journal from which key each metric is read, and its kind."""
-        self._bindings = len(self.binding.keys)
-        recording = self._evaluator.bind(self.binding.origins())
-        if recording:
-            self._journal.record(Bound.of(recording))
-
-    def _end(self) -> Sequence[Change]:
-        """Return the changes that the end of the run causes."""
-        recorded = self._past.recorded
-        self._apply_commands((self._timeline.step or 0) + 1)
-        if self._timeline.from_earlier_process and recorded is not None:
-            return ended_by_crash(recorded)  # this process has not logged a single step
-        return self._tracker.finish()
-
-    def _apply_commands(self, step: int) -> None:
-        """Apply and record the commands given since the last step."""
-        while self._commands:
-            command = msgspec.structs.replace(self._commands.popleft(), step=step)
-            self._apply(command, step)
-
-    def _apply(self, command: Command, step: int) -> None:
-        recorded = self._past.recorded
-        changes: Sequence[Change]
-        if self._timeline.from_earlier_process and recorded is not None:
-            changes = close_at_rest(recorded, command)  # the detectors are not rebuilt yet
-        else:
-            changes = self._tracker.apply(command, step)
-        self._record(command, changes)
-        self._publish(changes)
-
-    # These methods have their own guard, so that people are notified even if recording fails.
-    @never_raises(lambda: None)
-    def _record_step(self, step: int, values: Mapping[str, float], also: Sequence[Record]) -> None:
-        self._journal.step(step, self._clock(), values, also)
-
-    def _record_late(
-        self, row: LateRow, repeats: Mapping[str, float], also: Sequence[Record] = ()
-    ) -> None:
-        values, known = spell_non_finite(row.values), spell_non_finite(repeats)
-        self._record(Step(row.step, self._clock(), values, late=row.late, repeats=known), also)
-
-    @never_raises(lambda: None)
-    def _take_snapshot(self) -> None:
-        self._until_snapshot = self._snapshot_rows
-        self._past.keep(self._evaluator, self._timeline, self._snapshot_rows)
-
-    @never_raises(lambda: None)
-    def _record(self, record: Record, also: Sequence[Record]) -> None:
-        self._journal.record(record, also)
-
-    def _publish(self, changes: Sequence[Change]) -> None:
-        """Pass changes to the console and to listeners, after the journal has them."""
-        for change in changes:
-            if isinstance(change, Event):
-                for listener in (self._console.event, *self.on_event):
-                    self._inform(listener, change)
-
-    @never_raises(lambda: None)  # guarded one by one, so that a failing listener affects no other
-    def _inform(self, listener: Callable[[_News], object], news: _News) -> None:
-        listener(news)
-
-    def _summary(self) -> str:
-        """Return a summary of the run. No incident means nothing if nothing was watched."""
-        steps, on = self._timeline.steps_logged, any(d.enabled for d in self.detectors)
-        if steps and on and not watched(self.detectors, self.binding):
-            return f"NOTHING WAS WATCHED: {nothing_known(self.binding)}"
-        summary = incidents_in_sum(self.incidents)
-        path = self._journal.path
-        if path is None or not any(incident.number for incident in self.incidents):
-            return summary
-        return f"{summary}; see klarm incidents {shlex.quote(str(path.parent))}"
-
-    def _alerts_in_sum(self) -> str:
-        """Say how many alerts there were, and how to see those that were not shown."""
-        critical, path = self.alert_counts["critical"], self._journal.path
-        said = f"{counted(sum(self.alert_counts.values()), 'alert')}, {critical} critical"
-        if path is None:
-            return said
-        return f"{said}; list them with: klarm replay {shlex.quote(str(path.parent))} --alerts"
-
-    def _resume(
-        self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None = None
-    ) -> None:
-        if self._past.has_too_many_rollbacks():
-            self._say_once(
-                "steps keep going back: from now on klarm takes them in the order they are logged"
-            )
-            return
-        with self._past.lock:
-            self._roll_back(step, rows)
-
-    def _roll_back(
-        self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None
-    ) -> None:
-        kept = None
-        if rows is not None:
-            kept = [(at, self.binding.read(metrics)) for at, metrics in rows if at < step]
-            self._bind()
-        before = self._past.before(step, kept, self._evaluator)
-        if before is None:
-            self._say_once(
-                "training was rolled back, but there is no record to rebuild the baselines from"
-            )
-            return
-        self._tracker.checkpoints.go_back_to(step)
-        snapshot = before.snapshot
-        logged = None if snapshot is None else snapshot.logged
-        history = self._timeline.following(before.rows, logged)
-        changes = self._evaluator.rebuild(
-            history, before.told, step, undone=before.undone, restored=snapshot is not None
-        )
-        self._timeline.go_on_at(step)
-        self._first_alerts.reset()
-        self._past.forget_from(step)
-        recorded = self._past.recorded
-        if snapshot is None and (recorded is None or recorded.steps >= self._snapshot_rows):
-            self._until_snapshot = 1  # rebuilding took long, so take a snapshot soon
-        self._record(Resume(step, self._clock()), changes)
-        self._console.say(f"run {self.run} {before.how}")
-        self._publish(changes)
-
     def _say_once(self, message: str, about: str = "") -> None:
         self.notices.warn_once(message, about)
-
-    def _say_remarks(self) -> None:
-        while self.binding.remarks:
-            self.notices.warn(self.binding.remarks.pop(0))
-
-    def _on_failure(self, detector: str, error: Exception) -> None:
-        self._failed(*describe(f"detector {detector}", error))
 
     def _fall_silent(self) -> None:
         if not self._silent_because:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import get_args
 
 import msgspec
@@ -11,6 +12,7 @@ from klarm.journal import IncidentRecord
 from klarm.server.false_alarms import marked
 from klarm.server.overview import silences_in_force
 from klarm.server.run_view import RunView
+from klarm.server.series import sample
 from klarm.server.summary import Number
 from klarm.types import Blip, Reason
 
@@ -111,6 +113,7 @@ class ShownIncidents:
     def __init__(self, run: RunView) -> None:
         self._run = run
         self._marks = marked(run.folder)
+        self._trains = run.summary.activity == "training"
         self._silent = {(known.signal, known.even_critical) for known in silences_in_force(run)}
 
     def of(self, incident: IncidentRecord) -> IncidentInRun:
@@ -119,7 +122,9 @@ class ShownIncidents:
         ended = self._end_of(incident)
         mark = self._marks.get(incident.id)
         waiting = [
-            command for command in self._run.waiting_commands if command.incident == incident.id
+            command
+            for command in self._run.waiting_commands
+            if command.incident == incident.id and self._trains
         ]
         acknowledged = [
             command.by
@@ -133,7 +138,7 @@ class ShownIncidents:
             metric=metric_of(last),
             severity=incident.severity,
             state=incident.state,
-            state_text=_state_text(incident, self._run.summary.activity == "training"),
+            state_text=_state_text(incident, self._trains),
             is_open=incident.is_open,
             reason=incident.reason,
             title=title(last),
@@ -152,7 +157,7 @@ class ShownIncidents:
             ),
             last_step=last.step,
             detectors=last.detectors,
-            peak=last.peak,
+            peak=self._peak(incident),
             worse=last.worse,
             level=last.level,
             before=last.before,
@@ -167,6 +172,17 @@ class ShownIncidents:
             false_alarm=None if mark is None else Mark(mark.by, mark.time, mark.note),
             commands_pending=[WaitingCommand(c.command, c.by, c.time) for c in waiting],
         )
+
+    def _peak(self, incident: IncidentRecord) -> Number:
+        """Return the worst value so far; while an incident is open, its last event may be old."""
+        last, blocks = incident.last, self._run.blocks()
+        peak, steps = last.peak, blocks.range()
+        if not incident.is_open or steps is None or isinstance(peak, str) or not isfinite(peak):
+            return peak
+        found = sample(blocks, metric_of(last), last.started, steps[1], 1)
+        if found.non_finite:
+            return found.non_finite[0].value
+        return (min if last.worse == "lower" else max)([peak, *found.y])
 
     def _end_of(self, incident: IncidentRecord) -> int | None:
         """Return the last step of an incident; if it was rolled back, the last such step."""

@@ -1,0 +1,43 @@
+"""A run in a few words: at its end on the console, and in a notebook at any time."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from klarm.incidents import counted, incidents_in_sum
+from klarm.notebook import html_table
+from klarm.types import Incident
+
+
+def incidents_and_where(incidents: Sequence[Incident], folder: Path | None) -> str:
+    """Return how many incidents there were, and the command that shows them."""
+    summary = incidents_in_sum(incidents)
+    if folder is None or not any(incident.number for incident in incidents):
+        return summary
+    return f"{summary}; see klarm incidents {shlex.quote(str(folder))}"
+
+
+def alerts_in_sum(counts: Mapping[str, int], folder: Path | None) -> str:
+    """Return how many alerts there were, and how to see those that were not shown."""
+    said = f"{counted(sum(counts.values()), 'alert')}, {counts['critical']} critical"
+    if folder is None:
+        return said
+    return f"{said}; list them with: klarm replay {shlex.quote(str(folder))} --alerts"
+
+
+def notebook_table(run: str, steps: int, state: str, incidents: Sequence[Incident]) -> str:
+    """Return a run and its incidents as an HTML table."""
+    rows = [("steps", f"{steps} in this process"), ("state", state)]
+    for incident in incidents:
+        if incident.opened is not None:
+            until = "now" if incident.ended is None else str(incident.ended)
+            what = f"{incident.signal} {incident.severity}"
+            rows.append(
+                (
+                    f"incident {incident.number}",
+                    f"{what}, steps {incident.started} to {until}: {incident.worst.message}",
+                )
+            )
+    return html_table(f"klarm run {run}", rows)
