@@ -54,7 +54,7 @@ def test_a_run_is_shown_with_its_curve_and_incidents() -> None:
         "checkpoint step 300: step-300 (the last of 6)",
         "length 9.75 ← completions/mean_length",
         "KL over the run",
-        "kl critical since step 158 (ended with the run)",
+        "kl critical since step 153 (ended with the run)",
         "Details of an incident: klarm show grpo 1",
     )
 
@@ -64,17 +64,17 @@ def test_an_incident_is_shown_in_detail() -> None:
     """It shows events, advice, curve, cause, the last good checkpoint and notifications."""
     assert_all_in(
         one_line(show("grpo", "2")),
-        "kl critical since step 158 (ended with the run)",
+        "kl critical since step 153 (ended with the run)",
         "→ Go back to a checkpoint from before the change, and lower the learning rate.",
         "kl, steps of the incident marked",
         "━",
-        "step 158 opened, warning.",
+        "step 157 opened, warning.",
         "step 159 escalated, critical. Now critical.",
         "cause learning rate raised: ",
         "moved learning_rate ×100 from 152",
-        "peak 16.2 (0.00752 before the incident)",
+        "peak 16.2 (0.0074 before the incident)",
         "go back to step-150",
-        "(kl_explosion 12, kl_runaway 26, kl_budget 15)",
+        "(kl_explosion 17, kl_runaway 27, kl_budget 15)",
         "nobody was notified",
     )
 
