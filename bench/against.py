@@ -1,8 +1,8 @@
-"""Whether `log` became slower: this checkout beside an earlier commit, measured in one run.
+"""Compares the speed of `log` with an earlier commit, in one run.
 
-`make bench-against REV=HEAD~1`. Processes of the two take turns, so that whatever else the machine
-does hits both. Only the public API is used. The control is the earlier commit against itself: what
-is within its interval is noise.
+`make bench-against REV=HEAD~1` runs it. Processes of the two versions alternate, so that other load
+on the machine affects both. Only the public API is used. The control compares the earlier commit
+with itself: differences within its interval are noise.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TURNS = 12
 SHARES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 
-# Run in a process of its own with one of the two versions: prints nanoseconds by share.
+# Runs in a separate process with one of the two versions, and prints percentiles in nanoseconds.
 MEASURE = """
 import json, random, sys
 from time import perf_counter_ns
@@ -64,7 +64,7 @@ def main() -> None:
         ratio = interval(columns["now"], columns["before"])
         control = interval(columns["again"], columns["before"])
         was, now = median(columns["before"]) / 1000, median(columns["now"]) / 1000
-        print(f"{key:6} {was:8.1f} µs -> {now:8.1f} µs   {spelt(ratio)}   control {spelt(control)}")
+        print(f"{key:6} {was:8.1f} µs -> {now:8.1f} µs   {spell(ratio)}   control {spell(control)}")
 
 
 def measure(source: Path, seed: int) -> dict[str, float]:
@@ -92,7 +92,7 @@ def interval(ours: list[float], theirs: list[float]) -> tuple[float, float, floa
     return median(ours) / median(theirs), drawn[50], drawn[-51]
 
 
-def spelt(ratio: tuple[float, float, float]) -> str:
+def spell(ratio: tuple[float, float, float]) -> str:
     """Return a ratio with its interval."""
     return f"{ratio[0]:.2f} [{ratio[1]:.2f}-{ratio[2]:.2f}]"
 

@@ -1,9 +1,9 @@
-"""What delivery costs training when incidents come in a burst: with and without a channel.
+"""Measures what delivery costs training during a burst of incidents, with and without a channel.
 
-The machine's own noise is larger than what is looked for. So a burst with a channel is compared to
-the bursts without one right before and after it, in one process; every kind of channel has many
-processes of its own, which take turns; and one kind is no channel at all, the control, whose ratio
-and interval say what `unchanged` can mean here.
+The noise of the machine is larger than the effect. Therefore a burst with a channel is compared to
+the bursts without one right before and after it, in one process. Every kind of channel is measured
+in many processes, which alternate. The control has no channel at all: its ratio and interval show
+which differences are noise.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from table import Row
 
 INCIDENTS, STEPS_AN_INCIDENT = 1_000, 10
 ROUNDS, MEMORY_ROUNDS = 18, 3
-# Unchanged is what the control reaches by chance (the end of its interval): at least 5 %, which
-# nobody would notice, and at most 10 %, so that a busy machine excuses nothing.
+# The limit is what the control reaches by chance (the end of its interval): at least 5 %, which
+# nobody notices, and at most 10 %, so that a busy machine is no excuse.
 LEAST_LIMIT, MOST_LIMIT = 1.05, 1.1
-# A server of its own process: it must not take turns with what is measured.
+# The server runs in another process, because it must not share the GIL with what is measured.
 ANSWERING = """
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Handler(BaseHTTPRequestHandler):
@@ -61,8 +61,8 @@ def burst_rows() -> Iterator[Row]:
             name: median(in_a_process("alone", port)["grown"] for _ in range(MEMORY_ROUNDS))
             for name, port in ports.items()
         }
-    if not all(between["told"] for _, between, _ in turns["answers"]):
-        raise RuntimeError("a channel that answers was told nothing")
+    if not all(between["sent"] for _, between, _ in turns["answers"]):
+        raise RuntimeError("a channel that answers got no message")
     yield from p99_rows(turns)
     for name in ("hangs", "answers"):
         more = grown[name] - grown["no channel"]
@@ -101,7 +101,7 @@ def median_ratio(
 
 
 def in_a_process(what: str, port: int) -> object:
-    """Return what a new process measures."""
+    """Return the measurements of a new process."""
     command = [sys.executable, __file__, what, str(port)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout)
@@ -113,7 +113,7 @@ def sandwich(port: int) -> list[dict[str, float]]:
 
 
 def burst(port: int) -> dict[str, float]:
-    """Return percentiles of `log` in microseconds, how many MiB the run left, and who was told."""
+    """Return percentiles of `log` in microseconds, MiB left by the run, and messages sent."""
     settings: dict[str, dict[str, object]] = {k.name: {"enabled": False} for k in CATALOGUE}
     settings["kl_explosion"] = {"resolve_after": 1, "sigma_multiplier": 50.0}
     if port != NO_CHANNEL:
@@ -122,7 +122,7 @@ def burst(port: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(
         dir=Path.cwd(), ignore_cleanup_errors=True
     ) as folder:  # a thread may still write
-        # Each is an incident of its own: none reopens the one before.
+        # Each is a new incident: none reopens the previous one.
         rules = {"reopen_within": 0}
         monitor = klarm.init("burst", console=False, dir=folder, incidents=rules, **settings)
         monitor.log({"kl": 0.1}, 0)
@@ -135,24 +135,24 @@ def burst(port: int) -> dict[str, float]:
             times.append(perf_counter_ns() - start)
         grown = resident_mib() - before
         deliveries = Path(folder) / "burst" / "deliveries.jsonl"
-        told = len(deliveries.read_bytes().splitlines()) if deliveries.exists() else 0
+        sent = len(deliveries.read_bytes().splitlines()) if deliveries.exists() else 0
         monitor.finish(0.0)
     if len(monitor.incidents) < INCIDENTS:
         raise RuntimeError(f"{len(monitor.incidents)} of {INCIDENTS} incidents")
     p99, p999 = (sorted(times)[int(share * len(times))] / 1e3 for share in (0.99, 0.999))
-    return {"p99": p99, "p99.9": p999, "grown": grown, "told": told}
+    return {"p99": p99, "p99.9": p999, "grown": grown, "sent": sent}
 
 
 @contextmanager
 def hanging() -> Iterator[int]:
-    """Give the port of a server that takes connections and never answers."""
+    """Yield the port of a server that accepts connections and never answers."""
     with create_server(("127.0.0.1", 0), backlog=1_024) as server:
         yield server.getsockname()[1]
 
 
 @contextmanager
 def answering() -> Iterator[int]:
-    """Give the port of a server that takes everything."""
+    """Yield the port of a server that accepts everything."""
     command = [sys.executable, "-c", ANSWERING]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
@@ -162,7 +162,7 @@ def answering() -> Iterator[int]:
 
 
 def resident_mib() -> float:
-    """Return how much memory this process holds, garbage aside."""
+    """Return the memory of this process, after collecting garbage."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20

@@ -1,7 +1,7 @@
-"""klarm's share of a training step: time in the callback's hooks over the time of the step.
+"""Measures klarm's share of a training step: the time in its hooks over the time of the step.
 
-A tiny GRPO run with TRL on the CPU, whose steps take tens of milliseconds: real ones take seconds,
-so the share here is an upper bound. `make bench-frameworks` runs it; the row also goes to
+The run is a tiny GRPO run with TRL on the CPU. Its steps take tens of milliseconds, real ones take
+seconds, so the share is an upper bound. `make bench-frameworks` runs it and writes the row to
 bench/results/framework_share.json.
 """
 
@@ -27,11 +27,11 @@ HOOKS = ("on_step_end", "on_log", "on_save")
 
 
 class TimedCallback(KlarmCallback):
-    """Adds up, step by step, how long the hooks take."""
+    """Sums the time that the hooks take, step by step."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.hooks: list[float] = []  # seconds, one sum a step
+        self.hooks: list[float] = []  # seconds, one sum per step
         self.steps: list[float] = []
         self._began = 0.0
 
@@ -69,7 +69,7 @@ def main() -> None:
         "load_at_start": round(os.getloadavg()[0], 2),
     }
     with tempfile.TemporaryDirectory(dir=RESULTS) as scratch:
-        os.chdir(scratch)  # away from a klarm.yaml in the checkout, which would count
+        os.chdir(scratch)  # not in the checkout, where a klarm.yaml would be used
         reference = tiny_trl.make_reference(Path(scratch) / "reference")
         callback = TimedCallback(run="share", on_critical="stop", console=False)
         tiny_trl.make_trainer(reference, Path(scratch) / "run", STEPS, [callback]).train()

@@ -1,8 +1,8 @@
-"""A run of a million steps: the slowest calls of `log`, and what it takes to resume and go back.
+"""Measures a run of a million steps: the slowest calls of `log`, resuming and going back.
 
     make bench-long OPTIONS="--steps 1000000"
 
-Rows come late and repeat, and snapshots are taken. Each number is measured in a process of its own.
+Some rows are late or repeated, and snapshots are taken. Each number comes from a separate process.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pathlib import Path
 
 STEPS = 1_000_000
 LATE_EVERY, REPEAT_EVERY = 50, 400
-# What is to be reached: milliseconds, seconds, megabytes.
+# The targets, in milliseconds, seconds and megabytes.
 MAX_LOG_MS, MAX_RESUME_SECONDS, MAX_RESUME_MB, MAX_BACK_MS = 5.0, 2.0, 150.0, 150.0
 
 
 def rows(seed: int) -> Iterator[dict[str, float]]:
-    """Yield rows like those of GRPO, for ever."""
+    """Yield rows like those of GRPO, without end."""
     rng = random.Random(seed)
     while True:
         yield {
@@ -43,7 +43,7 @@ def rows(seed: int) -> Iterator[dict[str, float]]:
 
 
 def calls(begin: int, end: int, seed: int) -> Iterator[tuple[dict[str, float], int]]:
-    """Yield what is logged from a step to another: rows, some that come late, some twice."""
+    """Yield the rows between two steps; some are late, some are repeated."""
     rng, source = random.Random(seed), rows(seed)
     last: dict[str, float] = {}
     for step in range(begin, end):
@@ -57,7 +57,7 @@ def calls(begin: int, end: int, seed: int) -> Iterator[tuple[dict[str, float], i
 
 
 def train(folder: Path, steps: int) -> dict[str, float]:
-    """Log so many steps; return the percentiles of a call in milliseconds."""
+    """Log some steps; return the percentiles of a call in milliseconds."""
     import klarm
 
     klarm.init("long", dir=str(folder), console=False)
@@ -75,7 +75,7 @@ def train(folder: Path, steps: int) -> dict[str, float]:
 
 
 def resume(folder: Path, steps: int) -> dict[str, float]:
-    """Continue the run, then go back within the process; return what each took."""
+    """Resume the run, then go back within the process; return how long each took."""
     source = calls(steps, steps + 6_000, seed=3)
     begin = time.perf_counter()
     import klarm
@@ -97,7 +97,7 @@ def resume(folder: Path, steps: int) -> dict[str, float]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure in processes of their own; print a table; return 1 if something is not reached."""
+    """Measure in separate processes and print a table; return 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--folder", type=Path)

@@ -1,8 +1,8 @@
-"""What watching costs: klarm beside rlwatch, measured in one run.
+"""Measures what watching costs: klarm beside rlwatch, in one run.
 
-The two take turns, so that whatever else the machine does hits both; a value is the median over
-the turns. What counts is the ratio, absolute values are context. A missed target is shown, it is
-no error. Needs Linux; `make bench` runs it. The rows also go to bench/results/overhead.json.
+The two alternate, so that other load on the machine affects both; a value is the median over the
+turns. The ratio matters; absolute values are context. A missed target is shown, but is not an
+error. `make bench` runs it, on Linux only, and writes the rows to bench/results/overhead.json.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from table import Row, cost, show, write
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
-# So high that nothing here raises an alert: what is measured is a healthy run.
+# So high that there is no alert: the measured run is healthy.
 SIGMAS = 50.0
 PEER_DETECTS = (
     "entropy",
@@ -50,7 +50,7 @@ PEER_DETECTS = (
     "loss",
     "grad_norm",
 )
-# Logged beside KL; rlwatch has a parameter for all of them but the last.
+# Logged besides KL; rlwatch has a parameter for all of them except the last.
 OTHER_METRICS = (
     "entropy",
     "reward_mean",
@@ -67,9 +67,9 @@ WARM_STEPS, MEMORY_STEPS = 1_000, 1_000_000
 
 
 def main() -> None:
-    """Measure everything, show it and write it down."""
+    """Measure everything, print the table and write it to a file."""
     RESULTS.mkdir(exist_ok=True)
-    os.chdir(RESULTS)  # away from a klarm.yaml in the checkout, which would count
+    os.chdir(RESULTS)  # not in the checkout, where a klarm.yaml would be used
     groups = {
         "the KL detector alone": detector_rows,
         "log calls, with everything recorded": log_rows,
@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def take_turns(turns: int, contenders: dict[str, Callable[[], Any]]) -> dict[str, list[Any]]:
-    """Let every contender measure itself once a turn; return what each measured."""
+    """Measure every contender once per turn; return the measurements of each."""
     measured: dict[str, list[Any]] = {name: [] for name in contenders}
     for _ in range(turns):
         for name, measure in contenders.items():
@@ -109,9 +109,9 @@ def kl_values(count: int) -> list[float]:
 
 @contextmanager
 def scratch() -> Iterator[str]:
-    """Give a new folder on the disk of this checkout: the usual place may be in memory.
+    """Yield a new folder on the disk of this checkout, because others may be in memory.
 
-    What was written before goes to disk first, so that nobody waits for another's bytes.
+    Earlier writes are flushed first, so that a contender does not wait for those of another.
     """
     os.sync()
     with tempfile.TemporaryDirectory(dir=RESULTS) as folder:
@@ -137,7 +137,7 @@ def detector_rows() -> Iterator[Row]:
 
 def all_detectors_rows() -> Iterator[Row]:
     """Measure a step of all detectors, each with its defaults, over ten metrics."""
-    names = Binding()  # as the monitor gives them to detectors
+    names = Binding()  # as detectors get them from the monitor
     ours = [names.read(row) for row in metric_rows("kl", 10_000)]
     peers = metric_rows("kl_divergence", 500)
     detectors = [kind() for kind in CATALOGUE]
@@ -159,9 +159,9 @@ def all_detectors_rows() -> Iterator[Row]:
 
 
 def klarm_steps(window: int) -> Callable[[], float]:
-    """Return what times klarm's detector, its window full.
+    """Return a function that times klarm's detector with a full window.
 
-    A turn is a whole number of windows, so what the detector does once a window is in every turn.
+    A turn is a whole number of windows, so it includes what the detector does once per window.
     """
     detector = KLExplosionDetector(rolling_window=window, sigma_multiplier=SIGMAS)
     measure = step_timer(detector.update, [{"kl": value} for value in kl_values(10_000)])
@@ -170,7 +170,7 @@ def klarm_steps(window: int) -> Callable[[], float]:
 
 
 def peer_steps(window: int, steps: int) -> Callable[[], float]:
-    """Return what times so many steps of rlwatch's detector, its window full."""
+    """Return a function that times some steps of rlwatch's detector with a full window."""
     detector = PeerDetector(KLExplosionConfig(rolling_window=window, sigma_multiplier=SIGMAS))
     for step, value in enumerate(kl_values(window)):
         detector.check(step, value)
@@ -178,7 +178,7 @@ def peer_steps(window: int, steps: int) -> Callable[[], float]:
 
 
 def step_timer(call: Callable[[int, object], object], rows: Sequence) -> Callable[[], float]:
-    """Return a function that makes one call a row and returns the microseconds of one."""
+    """Return a function that makes one call per row and returns the microseconds per call."""
 
     def feed() -> None:
         for step, row in enumerate(rows):
@@ -197,7 +197,7 @@ def seconds(call: Callable[[], object]) -> float:
 def log_rows() -> Iterator[Row]:
     """Measure every call of runs that log ten metrics, everything recorded.
 
-    With the one detector on that both have, and with all that each has by default.
+    This is done with the one detector that both have, and with all default detectors of each.
     """
     ours, peers = metric_rows("kl", LOG_STEPS), metric_rows("kl_divergence", LOG_STEPS)
     contenders = {
@@ -219,7 +219,7 @@ def log_rows() -> Iterator[Row]:
 
 
 def metric_rows(kl_name: str, count: int) -> list[dict[str, float]]:
-    """Return steps of ten metrics; all but KL are uniform, which no detector takes for a spike."""
+    """Return steps of ten metrics; all but KL are uniform, so that no detector sees a spike."""
     names = (kl_name, *OTHER_METRICS)
     others = np.random.default_rng(1).uniform(2.0, 3.0, (count, len(OTHER_METRICS)))
     others[:, OTHER_METRICS.index("clip_fraction")] /= 100.0
@@ -235,9 +235,9 @@ def klarm_log(rows: list[dict[str, float]], *, one: bool) -> list[int]:
 
 @contextmanager
 def klarm_run(steps: int, *, one: bool) -> Iterator[klarm.Monitor]:
-    """Give a monitor with a journal, and raise unless so many steps end up in it and no alert.
+    """Yield a monitor with a journal; raise unless it records all steps and no alert.
 
-    klarm never raises while it watches: had it failed at every step, it would seem quick.
+    klarm never raises while it watches, so failing at every step would look fast.
     """
     settings = {kind.name: {"enabled": False} for kind in CATALOGUE if one}
     settings["kl_explosion"] = {"sigma_multiplier": SIGMAS}
@@ -253,7 +253,7 @@ def klarm_run(steps: int, *, one: bool) -> Iterator[klarm.Monitor]:
 
 
 def peer_log(rows: list[dict[str, float]], *, one: bool) -> list[int]:
-    """Return the nanoseconds of every `log_step` of a run, stored in SQLite as it comes."""
+    """Return the nanoseconds of every `log_step` of a run, stored in SQLite as by default."""
     with scratch() as folder:
         monitor = RLWatch(peer_config(folder, one=one))
         monitor.start()
@@ -266,7 +266,7 @@ def peer_log(rows: list[dict[str, float]], *, one: bool) -> list[int]:
 
 
 def peer_config(folder: str, *, one: bool) -> RLWatchConfig:
-    """Return rlwatch's defaults, or only the detector on that klarm had first."""
+    """Return rlwatch's defaults, or only the detector that both have."""
     config = RLWatchConfig()
     config.storage.log_dir = folder
     for name, section in vars(config).items():
@@ -277,7 +277,7 @@ def peer_config(folder: str, *, one: bool) -> RLWatchConfig:
 
 
 def call_times(call: Callable[[int], object], steps: int) -> list[int]:
-    """Return the nanoseconds each of so many calls took."""
+    """Return the nanoseconds of each of some calls."""
     times = []
     for step in range(steps):
         start = perf_counter_ns()
@@ -305,7 +305,7 @@ def import_rows() -> Iterator[Row]:
 
 
 def interpreter_ms(code: str) -> float:
-    """Return the milliseconds an interpreter lives to run a script, in a folder of its own."""
+    """Return the milliseconds that an interpreter takes to run a script in a new folder."""
     command = [sys.executable, "-c", code]
     with tempfile.TemporaryDirectory() as folder:
         run = partial(subprocess.run, command, cwd=folder, check=True, capture_output=True)
@@ -313,7 +313,7 @@ def interpreter_ms(code: str) -> float:
 
 
 def scores_rows() -> Iterator[Row]:
-    """Measure how fast a recorded series is scored; rlwatch takes it step by step."""
+    """Measure how fast a recorded series is scored; rlwatch processes it step by step."""
     scores = KLExplosionDetector().scores
     clean = np.array(kl_values(1_000_000))
     spiky = clean.copy()
@@ -331,7 +331,7 @@ def scores_rows() -> Iterator[Row]:
 
 
 def memory_rows() -> Iterator[Row]:
-    """Measure what a long run leaves in memory, in a process of its own."""
+    """Measure how much memory a long run keeps, in a separate process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         warm, late = process.submit(resident_mib).result()
     grown, what = late - warm, f"memory grown, {MEMORY_STEPS:,} steps"
@@ -339,7 +339,7 @@ def memory_rows() -> Iterator[Row]:
 
 
 def resident_mib() -> tuple[float, float]:
-    """Return how much memory this process holds when `log` is warm, and after a long run."""
+    """Return the memory of this process after warm-up, and after a long run."""
     rows = metric_rows("kl", WARM_STEPS)
     with klarm_run(MEMORY_STEPS, one=False) as monitor:
         for step in range(MEMORY_STEPS):
@@ -351,7 +351,7 @@ def resident_mib() -> tuple[float, float]:
 
 
 def resident_mib_now() -> float:
-    """Return how much memory this process holds, garbage aside."""
+    """Return the memory of this process, after collecting garbage."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20

@@ -29,7 +29,7 @@ class Row:
 def write(
     rows: Sequence[Row], machine: Mapping[str, object], path: Path, peer: str = "rlwatch"
 ) -> None:
-    """Write the rows down as JSON, with what they were measured on."""
+    """Write the rows to a JSON file, with the machine they were measured on."""
     named = [
         {peer.lower() if name == "rlwatch" else name: value for name, value in asdict(row).items()}
         for row in rows
@@ -59,12 +59,12 @@ def show(rows: Sequence[Row], machine: Mapping[str, object], peer: str = "rlwatc
 
 
 def number(value: float) -> str:
-    """Return a value as the table shows it: three digits, or all before the point."""
+    """Return a value as text: with three digits, or all digits before the decimal point."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def cost(what: str, unit: str, ours: float, peers: float, times: float | None = None) -> Row:
-    """Return the row of a cost that should be so many times lower than the peer's."""
+    """Return the row of a cost that should be lower than the peer's by a factor."""
     row = Row(what, unit, ours, peers, peers / ours)
     if times is not None:
         row.target, row.met = f"≥ {times:g}×", row.ratio >= times

@@ -12,21 +12,16 @@ import msgspec
 import pytest
 
 import klarm
+from example_events import example_event
 from klarm.cli.demo import read_recording
 from klarm.console import Console
 from klarm.incidents import event_text
-from klarm.types import Alert, Event
+from klarm.types import Alert
 
 ALERT = Alert("kl_explosion", "critical", 7, "KL 9 is 12σ above.", {"kl": 9.0}, "Stop the run.")
-OPENED = Event(
-    event="opened",
-    incident=1,
-    signal="kl",
-    severity="warning",
+OPENED = example_event(
     step=9,
     started=7,
-    detectors=["kl_runaway"],
-    peak=9.0,
     reason="decisive",
     message="KL 9 is 12σ above.",
     recommendation="Stop the run.",

@@ -69,7 +69,7 @@ def test_a_pipe_in_place_of_the_journal_holds_nothing() -> None:
     """
     done = run_python(code)
     assert (done.returncode, done.stdout) == (0, "critical\ncritical\n")
-    assert done.stderr.count("(it is no regular file): the run is watched but not recorded") == 2
+    assert done.stderr.count("(it is not a regular file): the run is watched but not recorded") == 2
 
 
 @pytest.mark.parametrize("name", ["deliveries.jsonl", "commands.jsonl"])
@@ -81,7 +81,7 @@ def test_the_files_beside_it_are_opened_the_same_way(name: str) -> None:
         append_lines(Path(name), b"x\n")
     Path(name).unlink()
     os.mkfifo(name)
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         append_lines(Path(name), b"x\n")
     assert Path("precious").read_text() == "mine"
 

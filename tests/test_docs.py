@@ -137,6 +137,16 @@ def test_every_page_is_on_the_site() -> None:
     assert sorted(named) == pages
 
 
+def test_every_page_is_linked_from_the_first() -> None:
+    """Or from the index of its folder, which the first page links to."""
+    reachable: set[Path] = set()
+    for index in ("index.md", "channels/index.md", "frameworks/index.md"):
+        links = re.findall(r"\]\(([^)#:]+\.md)", (DOCS / index).read_text())
+        reachable.update((DOCS / index).parent.joinpath(link).resolve() for link in links)
+    pages = {page.resolve() for page in DOCS.rglob("*.md")} - {(DOCS / "index.md").resolve()}
+    assert sorted(page.name for page in pages - reachable) == []
+
+
 def test_the_readme_says_what_the_tests_leave_out() -> None:
     """Every target that runs tests which `make test` does not."""
     readme = (ROOT / "README.md").read_text()

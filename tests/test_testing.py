@@ -73,10 +73,10 @@ class Nameless(PassRateDetector):
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        (Remembering, "remembers something across a reset"),
+        (Remembering, "remembers something after a reset"),
         (Growing, "its state grows with every step"),
         (Overflowing, "is NaN"),
-        (Nervous, "a constant of 0.07 raises an alert: Something"),
+        (Nervous, "a constant value of 0.07 causes an alert: Something"),
         (Nameless, "must be in lower case with single underscores"),
     ],
 )

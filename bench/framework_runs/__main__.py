@@ -1,4 +1,4 @@
-"""Trains every run that is not there yet and writes the manifest.
+"""Trains every run that does not exist yet, and writes the manifest.
 
 `make framework-runs` calls it. OPTIONS may name the runs to train (parts of their names) and limit
 the time: OPTIONS="sb3-ppo --minutes 10".
@@ -25,12 +25,12 @@ from framework_runs.run import Recording, Run
 FOLDER = Path(__file__).resolve().parents[1] / "results" / "framework_runs"
 FRAMEWORKS = ("trl", "sb3", "rllib")
 PACKAGES = ("trl", "transformers", "torch", "stable-baselines3", "ray", "gymnasium")
-# What is trained first; the rest follows in the order it is listed in.
+# These are trained first; the others follow in the order of the list.
 FIRST = ("trl-grpo-beta0", "sb3-ppo")
 
 
 def main() -> None:
-    """Train what is missing, in order, until it is done or the time is over."""
+    """Train the missing runs in order, until all are done or the time is over."""
     asked = arguments()
     FOLDER.mkdir(parents=True, exist_ok=True)
     print("importing the frameworks ...", flush=True)
@@ -58,7 +58,7 @@ def arguments() -> Namespace:
 
 
 def rank(run: Run) -> int:
-    """Return where in the order a run belongs."""
+    """Return the sort key of a run."""
     return next((i for i, start in enumerate(FIRST) if run.name.startswith(start)), len(FIRST))
 
 
@@ -85,7 +85,7 @@ def train(run: Run, record: Callable[[Run], Recording], progress: str) -> None:
 
 
 def write_manifest(runs: list[Run]) -> list[dict[str, object]]:
-    """Judge every run that is there and write the manifest; return its entries."""
+    """Judge every recorded run and write the manifest; return its entries."""
     recordings = {
         run.name: Recording.read(FOLDER, run.name) for run in runs if log_of(run).exists()
     }
@@ -111,7 +111,7 @@ def write_manifest(runs: list[Run]) -> list[dict[str, object]]:
 
 
 def entry(run: Run, recording: Recording, unchanged: list[Recording]) -> dict[str, object]:
-    """Return what the manifest says of a run."""
+    """Return the entry of a run in the manifest."""
     columns = sorted({key for row in recording.rows for key in row} - {"step"})
     old = {"train/approx_kl", "learners/default_policy/mean_kl_loss"}
     return {

@@ -43,7 +43,7 @@ _MODULE = "default_policy"
 
 
 def record(run: Run) -> Recording:
-    """Train by the recipe; a row is what klarm's callback reads of an iteration."""
+    """Train a run; a row is what klarm's callback reads of an iteration."""
     torch.set_num_threads(1)
     if not ray.is_initialized():
         ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
@@ -70,7 +70,7 @@ def record(run: Run) -> Recording:
         for _ in range(run.rows):
             result = algorithm.train()
             if _MODULE not in result.get("learners", {}):
-                continue  # nothing was learnt yet
+                continue  # no update yet
             rows.append(_row(result, options.get("use_kl_loss", True)))
             ended = _Returns.ended
             returns.append(sum(ended) / len(ended) if ended else None)
@@ -83,7 +83,7 @@ def record(run: Run) -> Recording:
 
 
 class _Returns(RLlibCallback):
-    """Collects the return of every episode: what RLlib logs is a mean over the last hundred."""
+    """Collects the return of every episode; RLlib only logs a mean over the last hundred."""
 
     ended: list[float] = []  # noqa: RUF012
 
@@ -92,7 +92,7 @@ class _Returns(RLlibCallback):
 
 
 def _schedule(run: Run, batch: int, decays: bool) -> float | list[list[float]]:
-    """Return the learning rate as RLlib takes it: points of [timestep, rate]."""
+    """Return the learning rate schedule for RLlib: points of [timestep, rate]."""
     if decays:
         return [[0, run.base_rate], [run.rows * batch, 0.05 * run.base_rate]]
     if run.change != "jump":

@@ -1,4 +1,4 @@
-"""One training run: what it trains, with which learning rate, and what it leaves behind."""
+"""One training run: what it trains, with which learning rate, and its results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _JUMP_SHARES = (0.34, 0.42, 0.5)
 
 @dataclass(frozen=True)
 class Run:
-    """A recipe for one run; runs of the same setting differ in the seed and the change alone."""
+    """A recipe for one run. Runs of the same setting differ only in seed and change."""
 
     framework: str
     algorithm: str
@@ -32,7 +32,7 @@ class Run:
 
     @property
     def family(self) -> str:
-        """The name without what was changed and the seed."""
+        """The name without the change and the seed."""
         return f"{self.framework}-{self.algorithm}-{self.setting}".lower()
 
     @property
@@ -67,7 +67,7 @@ class Run:
         return "reporting" if self.seed % 2 else "tuning"
 
     def rate_factor(self, row: int) -> float:
-        """Return what to multiply the learning rate of an update by; the first row is 1."""
+        """Return the factor on the learning rate of an update; the first row is 1."""
         return JUMP_FACTOR if self.change == "jump" and row > self.sane_rows else 1.0
 
 
@@ -95,7 +95,7 @@ def runs_of(
 
 @dataclass(frozen=True)
 class Recording:
-    """What a run left behind: the rows klarm sees, and the undelayed score klarm does not see.
+    """The results of a run: the rows that klarm sees, and an undelayed score that it does not.
 
     The score has one entry per row, higher is better: the mean return of the episodes that ended
     since the last row, the reward, or the negative loss. It is None where nothing was measured.
@@ -105,7 +105,7 @@ class Recording:
     score: list[float | None]
 
     def write(self, folder: Path, name: str) -> None:
-        """Write the log and the score, the log last: a run is there once its log is."""
+        """Write the score and then the log: a run exists once its log does."""
         (folder / "scores").mkdir(exist_ok=True)
         (folder / "scores" / f"{name}.json").write_text(json.dumps(self.score))
         unfinished = folder / f"{name}.jsonl.part"
@@ -114,7 +114,7 @@ class Recording:
 
     @classmethod
     def read(cls, folder: Path, name: str) -> Recording:
-        """Read what `write` has written."""
+        """Read the files that `write` wrote."""
         lines = (folder / f"{name}.jsonl").read_text().splitlines()
         score = json.loads((folder / "scores" / f"{name}.json").read_text())
         return cls([json.loads(line) for line in lines], score)

@@ -175,7 +175,7 @@ gym.register("reach", entry_point=Reach, max_episode_steps=25)
 
 
 def record(run: Run) -> Recording:
-    """Train by the recipe; a row is what klarm's callback reads after an update."""
+    """Train a run; a row is what klarm's callback reads after an update."""
     torch.set_num_threads(1)
     options = deepcopy(dict(run.options))  # SB3 writes into policy_kwargs
     n_envs, per_row = options["n_envs"], options["per_row"]

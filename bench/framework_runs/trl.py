@@ -45,7 +45,7 @@ NEW_WORDS = NEW_TALE.split()
 
 
 def distinct_words(completions: list[str], **_: object) -> list[float]:
-    """Reward different words of the toy language: there is no way around writing them."""
+    """Reward different words of the toy language; this reward cannot be hacked."""
     return [len(set(text.split()) & set(WORDS)) / 4 for text in completions]
 
 
@@ -60,7 +60,7 @@ def brevity(completions: list[str], **_: object) -> list[float]:
 
 
 def avoid_r(completions: list[str], **_: object) -> list[float]:
-    """Punish a letter: the reward is negative, and 0 at best."""
+    """Penalise a letter: the reward is at most 0."""
     return [-10.0 * text.count("r") / max(1, len(text)) for text in completions]
 
 
@@ -187,7 +187,7 @@ RUNS = [*_WITHOUT_KL, *_WITH_KL, *_SUPERVISED, *_FURTHER_RL, *_FURTHER_SUPERVISE
 
 
 def record(run: Run) -> Recording:
-    """Train by the recipe; a row is what the trainer logs at a step."""
+    """Train a run; a row is what the trainer logs at a step."""
     torch.set_num_threads(1)
     _reference()  # has a seed of its own
     set_seed(run.seed)
@@ -201,7 +201,7 @@ def record(run: Run) -> Recording:
 
 
 class _Observer(TrainerCallback):
-    """Keeps what the trainer logs, and raises the learning rate when the run wants it."""
+    """Keeps what the trainer logs, and raises the learning rate at the planned step."""
 
     def __init__(self, run: Run) -> None:
         self.run = run

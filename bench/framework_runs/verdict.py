@@ -1,4 +1,4 @@
-"""Whether a run failed: measured on its log and its score, with no detector."""
+"""Decides whether a run failed, by its log and its score, without any detector."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ _LOSSES = ("loss", "train/value_loss", "train/critic_loss", "train/actor_loss", 
 _LEARNING_RATES = ("learning_rate", "train/learning_rate", "default_optimizer_learning_rate")
 _ENTROPIES = ("entropy", "train/entropy_loss", "learners/default_policy/entropy")
 _LEARNER = "learners/default_policy/"
-# Trainers whose KL is summed over the sequence: a limit in nats a token is no measure for it.
+# Trainers whose KL is summed over the sequence, so that a limit per token does not apply.
 _SUMMED_KL = ("KTO",)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a run, and the measurements that say so."""
+    """The label of a run, and the measurements behind it."""
 
     label: str
     onset_step: int | None
@@ -79,7 +79,7 @@ class Verdict:
 
 
 def judge(run: Run, recording: Recording, unchanged: Sequence[Recording]) -> Verdict:
-    """Label a run; `unchanged` are the runs of its setting that nothing was done to."""
+    """Label a run; `unchanged` are the unchanged runs of its setting."""
     rows = updates(recording)
     onset = _onset(run, rows)
     last = rows[-max(1, run.rows // 5) :]
@@ -169,7 +169,7 @@ class _Comparison:
         return self._clear(self.gain - gained, 0.2) or gained < 0.5 * self.gain
 
     def drawdown(self) -> float:
-        """Return how far the smoothed score was ever below its best before, in scales."""
+        """Return the largest drop of the smoothed score below its earlier best, in scales."""
         best, deepest = -float("inf"), 0.0
         for value in self.score.smoothed():
             best = max(best, value)
@@ -261,7 +261,7 @@ def _old_kl(row: Row) -> str:
 
 
 def _not_finite(row: Row) -> bool:
-    """Whether a number that is known to be one is not; TRL logs None for a NaN KL."""
+    """Return whether a metric is not finite; TRL logs None for a NaN KL."""
     names = (*_LOSSES, *_ENTROPIES, "kl", "grad_norm", _LEARNER + "total_loss")
     return any(name in row and (row[name] is None or not isfinite(row[name])) for name in names)
 

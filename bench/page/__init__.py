@@ -1,1 +1,1 @@
-"""How quick `klarm serve` is: `make bench-page`."""
+"""Measures how fast `klarm serve` is: `make bench-page`."""

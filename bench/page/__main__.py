@@ -1,4 +1,4 @@
-"""Measures `klarm serve` and writes bench/results/page.json. A missed target is shown, no error.
+"""Measures `klarm serve` and writes bench/results/page.json. A missed target is not an error.
 
 Parts can be picked: `make bench-page OPTIONS="indexing paint overview live"`.
 """

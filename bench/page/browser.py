@@ -1,4 +1,4 @@
-"""What somebody sees: first paint, scrolling, and a point that has just been logged."""
+"""Measures what users see: first paint, scrolling, and a point that was just logged."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def overview(root: Path) -> list[Row]:
         page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
         page.goto(server.address)
         page.wait_for_selector(".run-row")
-        page.wait_for_timeout(2000)  # it is scrolling that is measured
+        page.wait_for_timeout(2000)  # only scrolling is measured
         found = scrolled(browser, page, _SCROLL_SECONDS)
     return [
         at_most("1,000 runs: the overview painted", "s", rows.all, 1.0),
@@ -79,7 +79,7 @@ _WATCH = """
 
 
 def live(root: Path) -> list[Row]:
-    """Look at one run and at the overview while another process trains fifty."""
+    """Watch one run and the overview while another process trains 50 runs."""
     root.mkdir()
     written = root.parent / "written.json"
     trains = [sys.executable, "-m", "page.training", str(root), str(written)]
@@ -117,7 +117,7 @@ def _open(page: Page, address: str, sought: str) -> None:
 
 
 def _delays(written: dict[str, float], seen: dict[str, float], begin: float) -> list[float]:
-    """Return how many seconds each line took: a step may be drawn together with the next ones."""
+    """Return the seconds until each line was drawn, perhaps together with later ones."""
     runs = {key.split()[0] for key in seen}
     delays = []
     for run in runs:
@@ -146,7 +146,7 @@ def _wait_until_read(address: str) -> None:
 
 
 def _weight(address: str) -> int:
-    """Return how many bytes the page itself has, compressed: all but what it asks the API for."""
+    """Return the compressed size of the page in bytes, without the answers of the API."""
     with urllib.request.urlopen(address) as answer:
         index = answer.read()
     total = len(gzip.compress(index))

@@ -1,4 +1,4 @@
-"""A real Chromium, and when it has drawn what one came for."""
+"""Drives a real Chromium, and measures when it has drawn a page."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _NOTE = """
 
 
 def painted(browser: Browser, address: str, sought: str, all_: int) -> Painted:
-    """Open an address some times, each in a browser that knows nothing; return the medians."""
+    """Open an address several times, each in a fresh browser; return the medians."""
     found = [_painted(browser, address, sought, all_) for _ in range(TURNS)]
     return Painted(median(one.first for one in found), median(one.all for one in found))
 
@@ -85,7 +85,7 @@ class Scrolled(NamedTuple):
 
 
 def scrolled(browser: Browser, page: Page, seconds: float) -> Scrolled:
-    """Scroll through a page with the wheel while Chromium traces what it does."""
+    """Scroll through a page with the wheel while Chromium records a trace."""
     page.evaluate(
         """() => {
           window.frames_ = [];

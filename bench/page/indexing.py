@@ -126,7 +126,7 @@ def live_runs(root: Path) -> list[Row]:
     for journal in journals:
         journal.close(1.0)
     if len(delays) != len(written):
-        print(f"{len(written) - len(delays)} of {len(written)} steps were never told")
+        print(f"{len(written) - len(delays)} of {len(written)} steps were never reported")
     return [
         Row("50 live runs: line to event, median", "s", median(delays)),
         at_most("50 live runs: line to event, p95", "s", quantiles(delays, n=20)[-1], 1.0),
@@ -139,7 +139,7 @@ def listen(
     delays: list[float],
     stopped: threading.Event,
 ) -> None:
-    """Note when each step that was written is told."""
+    """Note when each step that was written is reported."""
     told: dict[str, int] = {}
     connection = HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("GET", "/api/v1/events")

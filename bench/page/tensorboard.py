@@ -21,12 +21,12 @@ from page.chromium import Painted, painted, started
 from page.journals import BEGAN, METRICS, SPIKE, STEPS, rows
 
 _LOADS_WITHIN = 900.0
-# That a chart is there is all that can be seen from outside: it may be drawn a little later.
+# Only the existence of a chart is visible from outside; it may be drawn a little later.
 _CHARTS = "line-chart canvas"
 
 
 def first_paint(root: Path) -> Painted:
-    """Return how long its time series take to be drawn, after its server has read all of it."""
+    """Return how long the time series take to be drawn, once the server has read all data."""
     root.mkdir()
     _write_events(root / "long" / f"events.out.tfevents.{BEGAN:.0f}.bench.1.0")
     with _serving(root) as address, started() as browser:
@@ -54,7 +54,7 @@ def _serving(root: Path) -> Iterator[str]:
 
 
 def _wait_until_read(address: str) -> None:
-    """Wait until the last step is there: TensorBoard shows what it has read so far."""
+    """Wait for the last step, because TensorBoard shows what it has read so far."""
     url = f"{address}/data/plugin/scalars/scalars?run=long&tag=train%2Fkl"
     until = time.monotonic() + _LOADS_WITHIN
     while time.monotonic() < until:

@@ -1,1 +1,1 @@
-"""How well KL detectors tell failing runs from healthy ones; `make quality` runs it."""
+"""Measures how well detectors tell failing runs from healthy ones; `make quality` runs it."""

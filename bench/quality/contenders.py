@@ -1,4 +1,4 @@
-"""Who is compared: the specified rule, rlwatch, each KL detector of klarm, and klarm as a whole."""
+"""The contenders: the specified rule, rlwatch, each KL detector of klarm, and klarm as a whole."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from klarm.monitor.monitor import Monitor
 from klarm.types import Event
 
 KLARM = "klarm, open incident on kl"
-# So low that rlwatch tells its z-score at every row; NaN passes no threshold.
+# So low that rlwatch reports its z-score at every row; NaN passes no threshold.
 _ALWAYS = -1e12
 _PEER_SIGMAS = KLExplosionConfig().sigma_multiplier
 # One update moves the policy less far than all of them together: detectors of the KL to the old
@@ -30,7 +30,7 @@ _LEVELS = {"kl": 1.0, "kl_old": 0.1}
 
 @dataclass(frozen=True)
 class Watched:
-    """What a contender said of a run, row by row."""
+    """The scores and alarms of a contender on a run, row by row."""
 
     alarm: NDArray[np.bool_]
     score: NDArray[np.float32] | None  # None: there is no one threshold to move
@@ -41,7 +41,7 @@ Contender = Callable[[NDArray[np.int64], NDArray[np.float64]], Watched]
 
 
 def contenders() -> dict[str, Contender]:
-    """Return everyone who takes part, by name; a new KL detector does so by itself."""
+    """Return the contenders by name; new KL detectors are included automatically."""
     found: dict[str, Contender] = {
         "specified, rolling": partial(specified, mode="rolling"),
         "specified, frozen": partial(specified, mode="frozen"),
@@ -145,7 +145,7 @@ def notified(
 
 
 def _monitor(framework: str = "", detectors: list[Detector] | None = None) -> Monitor:
-    boundary.raise_failures = True  # a monitor that failed in silence would look quiet
+    boundary.raise_failures = True  # a monitor that failed silently would look quiet
     config = load(recorded={})
     return Monitor(
         "quality",

@@ -1,4 +1,4 @@
-"""The limit: a detector of explosions that knows everything but when, and whether, one begins.
+"""The limit: a detector of explosions that knows everything except whether and when one begins.
 
 It knows the healthy curve, the noise and how fast KL will double, and sees neither spikes nor
 zeros nor rounding. Its score is the likelihood ratio of "it began at some row until now" to

@@ -1,4 +1,4 @@
-"""The plot: delay against false alarms, a panel a kind of failure, a line a contender."""
+"""The plot of delay against false alarms: one panel per kind of failure, one line per contender."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quality.contenders import KLARM
 from quality.generators import FAILURES
 from quality.summary import Summary
 
-# Told apart by anyone's eyes (Okabe and Ito), black for klarm as a whole.
+# Colours that colour-blind people can distinguish (Okabe and Ito); klarm as a whole is black.
 _COLOURS = ("#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#009E73", "#CC79A7", "#999933", "#882255")
 _COLUMNS = 4
 # Where a failure that is mostly not found is drawn.

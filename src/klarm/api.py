@@ -33,7 +33,7 @@ from klarm.version import __version__
 _TRIES_TO_OPEN, _BETWEEN_TRIES_SECONDS = 3, 0.1
 
 _current: Monitor | None = None
-_end_of_worker: Any = None  # what ends it in a forked worker of multiprocessing
+_end_of_worker: Any = None  # the finalizer that ends it in a forked worker of multiprocessing
 _before_init = Notices()
 
 
@@ -46,18 +46,21 @@ def init(
     rank: int | None = None,
     **overrides: object,
 ) -> Monitor:
-    """Start watching a run and return its monitor; from now on `klarm.log` goes to it.
+    """Start watching a run and return its monitor, which `klarm.log` uses from now on.
 
-    `config` names a file to read in place of klarm.yaml, or is a `Config`. `detectors` are watched
-    with besides klarm's own, and `channels` are told, or are the section of klarm.yaml.
-    Overrides are settings by section, as in the file:
-    `klarm.init("my-run", kl_explosion={"sigma_multiplier": 5.0})`. `framework` says what logs, and
-    `metrics` where to read what klarm does not find. The name of an earlier run resumes it. A wrong
-    configuration raises ConfigError here; nothing later raises.
+    - `run` is the name of the run. The name of an earlier run resumes that run.
+    - `config` is the path of a file to read instead of klarm.yaml, or a `Config`.
+    - `detectors` are used in addition to klarm's own.
+    - `channels` are notified of incidents: objects, or the section `channels` as in klarm.yaml.
+    - Overrides are settings by section, as in the file:
+      `klarm.init("my-run", kl_explosion={"sigma_multiplier": 5.0})`. `framework` names the
+      framework that logs; `metrics` says where to read metrics whose keys klarm does not know.
 
-    In a distributed run, rank 0 records and speaks. The others have the same monitor without a
-    journal and without a voice: given the same numbers, they decide the same. Without `rank`, the
-    environment's RANK tells, as torchrun sets it.
+    An invalid configuration raises ConfigError here. Nothing raises later.
+
+    In a distributed run, rank 0 records the run and reports. The other ranks have the same monitor
+    without a journal and without output: given the same numbers, they make the same decisions.
+    Without `rank`, klarm reads the environment variable RANK, which torchrun sets.
     """
     if run is not None:
         overrides["run"] = run
@@ -86,8 +89,8 @@ def start(
         off = DisabledMonitor(settings.run or run, notices)
         _replace_current(off)
         return off
-    if settings.deliver == "here":  # else the secrets need not be here either
-        settings.channels()  # one that is wrong is told now
+    if settings.deliver == "here":  # otherwise this machine need not have the secrets
+        settings.channels()  # raises if one is invalid
     name = settings.run or run or f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
     folder = run_folder(settings.dir, name)
     _replace_current(None)
@@ -117,7 +120,7 @@ def start(
         framework=settings.framework,
         user_keys=settings.metrics,
     )
-    if ours:  # what cannot be recorded is told all the same
+    if ours:  # people are notified even if the run cannot be recorded
         known = folder if journal is not None else None
         deliver_events(monitor, known, settings, notices.warn, resumed=resumed)
     if journal is not None:
@@ -129,7 +132,7 @@ def start(
 
 
 def log(metrics: Mapping[str, object], step: object = None) -> list[Alert]:
-    """Log one step of the run that `klarm.init` started; return what the detectors say of it."""
+    """Log one step of the run that `klarm.init` started; return the alerts of its detectors."""
     if _current is None:
         _before_init.warn_once("log was called before klarm.init: nothing is watched")
         return []
@@ -137,18 +140,18 @@ def log(metrics: Mapping[str, object], step: object = None) -> list[Alert]:
 
 
 def current_monitor() -> Monitor | None:
-    """Return the monitor that `klarm.init` made last, if any."""
+    """Return the monitor that the last call of `klarm.init` made, if any."""
     return _current
 
 
 def finish(timeout: float = 5.0) -> None:
-    """End the run that `klarm.init` started. Done by itself when the process exits."""
+    """End the run that `klarm.init` started. It is called automatically when the process exits."""
     if _current is not None:
         _current.finish(timeout)
 
 
 def _once_free(open_journal: Callable[[], FileJournal | None]) -> FileJournal | None:
-    """Open a journal that `klarm close` may be writing to at this moment, or raise InUseError."""
+    """Open a journal; `klarm close` may be writing to it briefly. Raises InUseError."""
     for _ in range(_TRIES_TO_OPEN - 1):
         try:
             return open_journal()
@@ -192,7 +195,7 @@ def _rank_of_process() -> int:
 
 
 def _replace_current(monitor: Monitor | None) -> None:
-    """End the monitor there was, and have the new one end with the process at the latest."""
+    """Finish the previous monitor, and let the new one finish when the process exits."""
     global _current, _end_of_worker  # noqa: PLW0603
     if _current is not None:
         atexit.unregister(_current.finish)
@@ -204,6 +207,6 @@ def _replace_current(monitor: Monitor | None) -> None:
     if monitor is not None:
         atexit.register(monitor.finish)
         if "multiprocessing.util" in sys.modules:
-            # A forked worker leaves without atexit; its finalizers run.
+            # A forked worker exits without calling atexit, but it runs its finalizers.
             finalizers = sys.modules["multiprocessing.util"]
             _end_of_worker = finalizers.Finalize(None, monitor.finish, exitpriority=1)

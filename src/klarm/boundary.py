@@ -1,4 +1,4 @@
-"""The one place where klarm's own failures are kept away from the training it watches."""
+"""The guard that keeps klarm's own failures away from the training that it watches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from klarm.text import clean_line
 
-# Tests set this, so that a failure the guard would swallow fails the suite.
+# Tests set this, so that a failure that the guard would catch fails the test.
 raise_failures = False
 _MAX_DETAIL = 500
 
@@ -17,10 +17,11 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def never_raises(fallback: Callable[[], object]) -> Callable[[_Method], _Method]:
-    """Make a method that never raises.
+    """Return a decorator for methods that must never raise.
 
-    The owner's `_failed` gets the place of a failure and one line about it, the caller gets the
-    fallback. `klarm.notices.ReportsFailures` has a `_failed` that reports each place once.
+    If the method fails, `_failed` of its object is called with the place of the failure and one
+    line about it, and the caller gets the fallback. `klarm.notices.ReportsFailures` has a
+    `_failed` that reports each place once.
     """
 
     def decorate(method: _Method) -> _Method:
@@ -31,7 +32,7 @@ def never_raises(fallback: Callable[[], object]) -> Callable[[_Method], _Method]
             except Exception as error:
                 if raise_failures:
                     raise
-                with contextlib.suppress(Exception):  # not even saying so may raise
+                with contextlib.suppress(Exception):  # the report itself must not raise either
                     self._failed(*describe(method.__name__, error))
                 return fallback()
 

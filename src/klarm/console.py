@@ -1,4 +1,4 @@
-"""What a person sees in the terminal: a line for news, a panel for an incident. On stderr."""
+"""The output on stderr: one line for news, a panel for an incident."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from klarm.types import Alert, Event
 class Console:
     """Writes to stderr; a terminal gets panels, anything else gets plain lines.
 
-    A stderr that is closed, broken or that nobody reads is no reason to disturb a run: what cannot
-    be shown at once is not shown.
+    A stderr that is closed or broken, or that nobody reads, never disturbs a run: what cannot be
+    written immediately is dropped.
     """
 
     def __init__(
         self, enabled: bool = True, *, alerts: bool = False, notices: Notices | None = None
     ) -> None:
         self.enabled = enabled
-        # What klarm says about itself; a program may read it where the console is off.
+        # What klarm says about itself. A program can read it even if the console is off.
         self.notices = notices or Notices(muted=not enabled)
         self._alerts = enabled and alerts
         self._terminal = enabled and stderr_is_terminal()
@@ -34,7 +34,7 @@ class Console:
         self.notices.say(message)
 
     def alert(self, alert: Alert) -> None:
-        """Show a single alert in one line, if single alerts are wanted here."""
+        """Show an alert in one line, if the setting `console_alerts` is on."""
         if self._alerts:
             write_stderr(
                 f"klarm {alert.severity.upper()} at step {alert.step}, {alert.detector}: "
@@ -42,8 +42,8 @@ class Console:
             )
 
     def first_alert(self, alert: Alert) -> None:
-        """Show the first alert of an episode, dimmed: nothing is confirmed yet."""
-        if not self.enabled or self._alerts:  # which shows them all
+        """Show the first alert of an episode in one dim line: it is not confirmed yet."""
+        if not self.enabled or self._alerts:  # it shows every alert anyway
             return
         line = (
             f"klarm: step {alert.step}, {alert.detector} {alert.severity}, not confirmed: "
@@ -57,7 +57,7 @@ class Console:
             write_stderr(line)
 
     def event(self, event: Event) -> None:
-        """Show a change of an incident: a panel for an alarm, else a line."""
+        """Show a change of an incident: as a panel if it is an alarm, otherwise as one line."""
         if not self.enabled:
             return
         if self._terminal and is_alarm(event):

@@ -1,7 +1,7 @@
-"""Files that klarm writes to: regular ones at the very place, and never standard input or output.
+"""Opens the files that klarm writes to: regular files only, and never standard input or output.
 
-A name in a run's folder may be somebody else's doing. A link there would have klarm write wherever
-it leads, and a named pipe would hold the training until somebody reads.
+Somebody else may have created a file in a run's folder. With a link there, klarm would write to
+wherever it leads, and a named pipe would block training until somebody reads it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import stat
 
 _STANDARD = 2  # the last of stdin, stdout and stderr
 _NOT_FOLLOWED = "it is a symbolic link, which klarm does not follow"
-_NOT_REGULAR = "it is no regular file"
+_NOT_REGULAR = "it is not a regular file"
 
 
 def open_own(path: str | os.PathLike[str], flags: int, mode: int = 0o666) -> int:
-    """Open a file of klarm's, or raise OSError. Links are followed in its folders, not at its end.
+    """Open a file for klarm, or raise OSError. Its folders may be links, the file itself may not.
 
-    Who may read it is the umask's business.
+    The umask decides who may read it.
     """
-    # Neither is there on Windows. Without waiting: a pipe would keep us until it has a reader.
+    # Windows has neither flag. Opening must not block: a pipe would wait for a reader.
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         file = above_standard(os.open(path, flags, mode))
@@ -37,10 +37,10 @@ def open_own(path: str | os.PathLike[str], flags: int, mode: int = 0o666) -> int
 
 
 def above_standard(file: int) -> int:
-    """Return a descriptor that is none of the first three, in place of one that is.
+    """Return a descriptor that is not one of the first three, by duplicating it if necessary.
 
-    Where a program has closed stderr, the next file would get its number, and all that is written
-    to stderr.
+    If a program has closed stderr, the next file that is opened gets its number, and everything
+    that is written to stderr would end up in that file.
     """
     if file > _STANDARD:
         return file

@@ -1,4 +1,4 @@
-"""What a notebook shows of an object: a small table in HTML, in which all text is escaped."""
+"""How a notebook shows an object: as a small HTML table in which all text is escaped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from klarm.text import clean_line
 
 
 def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
-    """Return a title and rows of two cells as HTML. Whatever they hold is shown as text.
+    """Return a title and rows of two cells as HTML, with their content shown as text.
 
     >>> html_table("run <b>", [("steps", "3")])
     '<table><caption><b>run &lt;b&gt;</b></caption><tr><th>steps</th><td>3</td></tr></table>'

@@ -1,13 +1,13 @@
-"""What klarm says about itself: on stderr and to whoever listens to the logger `klarm`.
+"""What klarm says about itself, on stderr and through the logger `klarm`.
 
-`logging.getLogger("klarm")` carries the records, so a program can add handlers of its own or
-raise the level. Two things differ from an ordinary logger, because klarm must stay audible in a
-program that sets up logging for itself, and must never make training wait:
+Records go to `logging.getLogger("klarm")`, so a program can add its own handlers or raise the
+level. Two things differ from an ordinary logger, because klarm must be heard in a program that
+configures logging for itself, and must never make training wait:
 
 - `disabled`, the level of other loggers and a missing stderr handler do not silence it. Its own
   level does, and so does `console: false` for stderr.
-- It takes none of logging's locks, so a signal handler may speak while a thread holds one. A
-  handler that a program added is waited for briefly, then skipped.
+- It takes none of logging's locks, so a signal handler may use it while a thread holds one. If
+  the handler of a program is busy, klarm waits briefly and then skips it.
 """
 
 from __future__ import annotations
@@ -20,46 +20,46 @@ from collections.abc import Iterator
 from klarm.terminal import write_stderr
 from klarm.text import clean
 
-# Getting the logger takes logging's lock; speaking must not.
+# This is done once, because getting a logger takes logging's lock.
 _logger = logging.getLogger("klarm")
-_logger.propagate = False  # once: a program that wants the records in its root logger sets it back
+_logger.propagate = False  # set once: a program that wants the records in its root logger resets it
 
 _MAX_WAIT_SECONDS = 0.1  # for the lock of a handler that is not ours
 _RLOCK = type(threading.RLock())
 
 
 class Notices:
-    """Says news and problems, and repeated ones once.
+    """Reports news and problems, and those that repeat only once.
 
-    `say` and `warn` take one line of text, so either can be handed on as the voice of a part that
-    knows nothing of logging. Nothing here raises, and nothing waits for a lock.
+    `say` and `warn` take one line of text, so either can be passed to a part of klarm that knows
+    nothing of logging. Nothing here raises or waits for a lock.
     """
 
     def __init__(self, *, stderr: bool = True, muted: bool = False) -> None:
-        """Speak on stderr and to the logger, to the logger alone, or, muted, not at all."""
+        """Report on stderr and to the logger, only to the logger, or, if muted, not at all."""
         self._stderr = stderr
         self._muted = muted
-        self._said: set[str] = set()  # topics, or messages that are their own
-        self._repeats: dict[str, int] = {}  # by topic, how often it was not said again
+        self._said: set[str] = set()  # topics; a message without one is its own topic
+        self._repeats: dict[str, int] = {}  # by topic: how many repetitions were left out
         if stderr and not muted:
             _attach()
 
     def say(self, message: str) -> None:
-        """Say what happens: a record of level INFO."""
+        """Report what happens, at level INFO."""
         self._speak(logging.INFO, message)
 
     def warn(self, message: str) -> None:
-        """Say what is wrong: a record of level WARNING."""
+        """Report what is wrong, at level WARNING."""
         self._speak(logging.WARNING, message)
 
     def say_once(self, message: str, about: str = "") -> None:
-        """Say it unless it was said before; messages about one topic count as one."""
+        """Report a message, unless it or another one about its topic was reported before."""
         if (about or message) not in self._said:
             self._said.add(about or message)
             self.say(message)
 
     def warn_once(self, message: str, about: str = "") -> None:
-        """Warn unless that was done before; `finish` says how often it would have been."""
+        """Warn, unless the same was reported before; `finish` reports how often it happened."""
         topic = about or message
         if topic in self._said:
             self._repeats[topic] = self._repeats.get(topic, 0) + 1
@@ -68,19 +68,19 @@ class Notices:
             self.warn(message)
 
     def finish(self) -> None:
-        """Say how often warnings were not repeated."""
+        """Report how often each repeated warning occurred."""
         repeats, self._repeats = self._repeats, {}
         for topic, count in repeats.items():
             times = "once more" if count == 1 else f"{count} more times"
             self.warn(f"happened {times}: {topic}")
 
     def _speak(self, level: int, message: str) -> None:
-        # The level of the logger itself: that of the root logger is the program's.
+        # The level of this logger only; that of the root logger belongs to the program.
         if self._muted or level < _logger.level:
             return
         if self._stderr:
             _attach()
-        with contextlib.suppress(Exception):  # filters and handlers may be anybody's
+        with contextlib.suppress(Exception):  # foreign filters and handlers may fail
             record = _logger.makeRecord(_logger.name, level, __file__, 0, clean(message), (), None)
             if not _logger.filter(record):
                 return
@@ -90,7 +90,7 @@ class Notices:
 
 
 class ReportsFailures:
-    """Reports once per place what `never_raises` kept away from the training."""
+    """Reports the failures that `never_raises` keeps away from training, once per place."""
 
     notices: Notices
 
@@ -118,7 +118,7 @@ _on_stderr = _StderrHandler()
 
 
 def _attach() -> None:
-    """Have the records on stderr, again if somebody removed the handler."""
+    """Add the handler for stderr, and add it again if somebody removed it."""
     if _on_stderr not in _logger.handlers:
         _logger.handlers.append(_on_stderr)  # addHandler would take a lock
 
@@ -131,9 +131,9 @@ def _handlers() -> Iterator[logging.Handler]:
 
 
 def _hand_over(handler: logging.Handler, record: logging.LogRecord) -> None:
-    """Give a handler a record, unless its lock is held for longer than training may wait."""
+    """Pass a record to a handler, unless its lock is held for longer than training may wait."""
     lock = handler.lock
-    if not isinstance(lock, _RLOCK):  # another kind may not be taken twice
+    if not isinstance(lock, _RLOCK):  # another kind of lock may not be reentrant
         handler.handle(record)
     elif lock.acquire(timeout=_MAX_WAIT_SECONDS):
         try:

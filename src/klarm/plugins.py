@@ -1,6 +1,6 @@
-"""Plugins: the detectors and channels that other packages bring, found by their entry points.
+"""Plugins: detectors and channels of other packages, found by their entry points.
 
-Only names are read until a plugin is asked for, and nothing is read before `klarm.init`.
+Nothing is read before `klarm.init`, and a plugin is imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ _MAX_REASON = 300
 
 
 class PluginError(Exception):
-    """A plugin that cannot be used. Says why, and names the package."""
+    """A plugin cannot be used. The message names the package and the reason."""
 
 
 class Plugin(NamedTuple):
-    """What a package says it has: a class, by the name of a detector or the type of a channel."""
+    """An entry point: the name of a detector or the type of a channel, and its class."""
 
     name: str
-    entry_points: tuple[EntryPoint, ...]  # more than one is one too many
+    entry_points: tuple[EntryPoint, ...]  # several if packages use the same name, which is an error
 
     @property
     def package(self) -> str:
-        """The distribution that brings it."""
+        """The distribution that has the plugin."""
         names = [point.dist.name if point.dist else "?" for point in self.entry_points]
         return " and ".join(dict.fromkeys(names))
 
     def load(self, base: type[_Kind], problem: Callable[[type[_Kind]], str]) -> type[_Kind]:
-        """Import the class, or raise PluginError. `problem` says what is wrong with a class."""
+        """Import the class, or raise PluginError. `problem` returns what is wrong with a class."""
         if len(self.entry_points) > 1:
             places = ", ".join(point.value for point in self.entry_points)
             raise PluginError(f"{self.package} cannot be used: {places} have the same name")
@@ -56,7 +56,7 @@ class Plugin(NamedTuple):
 
 @cache
 def plugins(group: str) -> dict[str, Plugin]:
-    """Return what installed packages have in a group of entry points, by name."""
+    """Return the plugins of installed packages in a group of entry points, by name."""
     from importlib.metadata import entry_points
 
     found: dict[str, list[EntryPoint]] = {}
@@ -66,9 +66,9 @@ def plugins(group: str) -> dict[str, Plugin]:
 
 
 def not_a_kind_of(base: type, kind: object) -> str:
-    """Say why something is no class that klarm can make objects of; empty if it is one."""
+    """Return why something is not a class that klarm can instantiate; empty if it is one."""
     if not isinstance(kind, type) or not issubclass(kind, base):
-        return f"{getattr(kind, '__name__', kind)!s:.80} is no subclass of klarm.{base.__name__}"
+        return f"{getattr(kind, '__name__', kind)!s:.80} is not a subclass of klarm.{base.__name__}"
     if inspect.isabstract(kind):
         missing = ", ".join(sorted(getattr(kind, "__abstractmethods__", ())))
         return f"{kind.__name__} does not implement {missing}"

@@ -1,8 +1,8 @@
-"""The one place that writes to a terminal. It cleans what it writes: foreign text commands nothing.
+"""The one place that writes to a terminal. All text is cleaned, so that none is a command to it.
 
-`write_stderr` and `show_on_stderr` are for the training process, and never wait for a reader: a
-pipe that nobody reads fills up. What is not taken at once is not shown. `echo` and the console of
-`rich_console` are for commands, which may wait.
+`write_stderr` and `show_on_stderr` are for the training process. They never wait for a reader,
+because a pipe that nobody reads fills up: what cannot be written immediately is dropped. `echo` and
+the console of `rich_console` are for commands, which may wait.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 # Clears a progress bar from the line; it redraws itself.
 _CLEAR_LINE = "\r\x1b[K"
 _BELL = "\a"
-# A pipe that takes anything takes this much at once (POSIX's PIPE_BUF, on Linux).
+# A pipe that is ready for a write takes at least this much at once (PIPE_BUF on Linux).
 _PIECE = 4_096
 
 
 def write_stderr(text: str, end: str = "\n", *, bell: bool = False) -> bool:
-    """Write to stderr what it takes at once; return whether that was everything."""
+    """Write to stderr as much as it takes without waiting; return whether that was everything."""
     return _write_at_once(f"{_BELL * bell}{clean(text)}{end}")
 
 
 def show_on_stderr(panel: RenderableType) -> None:
-    """Show what rich has laid out, as far as stderr takes it at once."""
+    """Show an object of rich, as far as stderr takes it without waiting."""
     with contextlib.suppress(Exception):  # stderr may be anybody's object
         console = rich_console(stderr=True)
         with console.capture() as captured:
@@ -42,7 +42,7 @@ def show_on_stderr(panel: RenderableType) -> None:
 
 
 def stderr_is_terminal() -> bool:
-    """Tell whether a person may be reading stderr as it is written."""
+    """Return whether stderr is a terminal."""
     try:
         return sys.stderr.isatty()
     except (AttributeError, ValueError):  # no stderr at all, or a closed one
@@ -50,7 +50,7 @@ def stderr_is_terminal() -> bool:
 
 
 class Styled(str):
-    """A text that is clean, and coloured by us. `styled` makes it."""
+    """A clean text with klarm's own colour codes, made by `styled`."""
 
     __slots__ = ()
 
@@ -63,7 +63,7 @@ def styled(text: str, **style: Any) -> Styled:
 
 
 def echo(*parts: str, err: bool = False, nl: bool = True) -> None:
-    """Print for a command: on stdout or stderr, for as long as that takes."""
+    """Print text for a command on stdout or stderr, waiting if necessary."""
     import click
 
     text = "".join(part if isinstance(part, Styled) else clean(part) for part in parts)
@@ -71,7 +71,7 @@ def echo(*parts: str, err: bool = False, nl: bool = True) -> None:
 
 
 def echo_json(document: object) -> None:
-    """Print a JSON document; what is unsafe is escaped as JSON does it."""
+    """Print a JSON document, with unsafe characters escaped as in JSON."""
     import json
 
     import click
@@ -81,7 +81,7 @@ def echo_json(document: object) -> None:
 
 
 def echo_progress(text: str = "") -> None:
-    """Show how far a command is, in place of what this showed before; nothing ends it."""
+    """Show the progress of a command in place of the last one; without text, remove it."""
     if stderr_is_terminal():
         import click
 
@@ -89,7 +89,7 @@ def echo_progress(text: str = "") -> None:
 
 
 def rich_console(*, stderr: bool = False) -> Console:
-    """Return a console of rich whose every text is clean. Styles are ours."""
+    """Return a console of rich that cleans every text. The styles are klarm's own."""
     from rich.console import Console
 
     class CleanConsole(Console):
@@ -110,7 +110,7 @@ def _write_at_once(text: str) -> bool:
             return _write_pieces(file, text.encode(sys.stderr.encoding or "utf-8", "replace"))
         try:
             sys.stderr.write(text)
-        except UnicodeEncodeError:  # one that knows no σ
+        except UnicodeEncodeError:  # its encoding has no σ
             sys.stderr.write(text.encode("ascii", "replace").decode())
         sys.stderr.flush()
         return True
@@ -121,7 +121,7 @@ def _blocking_file() -> int | None:
     """Return the descriptor behind stderr if a write to it may wait for a reader."""
     if not isinstance(sys.stderr, io.TextIOWrapper):  # a notebook's, a logger's, a test's
         return None
-    if not hasattr(os, "O_NONBLOCK"):  # Windows, where only sockets can be asked
+    if not hasattr(os, "O_NONBLOCK"):  # on Windows, only sockets can be polled
         return None
     try:
         file = sys.stderr.fileno()
@@ -132,7 +132,7 @@ def _blocking_file() -> int | None:
 
 
 def _write_pieces(file: int, data: bytes) -> bool:
-    """Write as much as is taken at once; return whether it was all."""
+    """Write as much as is taken without waiting; return whether that was everything."""
     own = _opened_again(file)
     try:
         while data:
@@ -140,7 +140,7 @@ def _write_pieces(file: int, data: bytes) -> bool:
                 return False
             data = data[os.write(file if own is None else own, data[:_PIECE]) :]
         return True
-    except BlockingIOError:  # others write there too, and were faster
+    except BlockingIOError:  # another process has filled the pipe meanwhile
         return False
     finally:
         if own is not None:
@@ -148,10 +148,10 @@ def _write_pieces(file: int, data: bytes) -> bool:
 
 
 def _opened_again(file: int) -> int | None:
-    """Open a pipe or terminal once more, so that only our writes do not wait; None if we may not.
+    """Open a pipe or terminal again, so that only klarm's writes are non-blocking.
 
-    Where that is not possible (a socket, another user's terminal, no Linux) the pieces are small
-    enough for whatever takes anything at all.
+    Returns None where that is not possible (a socket, another user's terminal, not on Linux). Then
+    klarm writes pieces that are small enough for any pipe that is ready.
     """
     try:
         return os.open(f"/proc/self/fd/{file}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)

@@ -1,4 +1,4 @@
-"""Testing detectors and channels of your own: feed a series, get alerts; check the contract.
+"""Tools to test your own detectors and channels: feed a series, get alerts, check the contract.
 
 >>> from klarm.detectors import KLExplosionDetector
 >>> alerts_of(KLExplosionDetector(), [0.020, 0.021] * 20 + [0.9])[0].step
@@ -28,10 +28,10 @@ _LEVEL, _NOISE = 0.07, 0.001
 def alerts_of(
     detector: Detector, series: Iterable[float | Mapping[str, float]], first_step: int = 0
 ) -> list[Alert]:
-    """Return what a detector says of a series, step by step.
+    """Return the alerts of a detector for a series of steps.
 
-    A number is the metric that it watches first; a mapping is a row of several. The detector goes
-    on from what it has seen before: make a new one for a new run.
+    Each entry is a value of the first metric in `watches`, or a mapping with several metrics. The
+    detector keeps what it has learnt from earlier calls: make a new one for a new run.
     """
     alerts = []
     for step, entry in enumerate(series, first_step):
@@ -45,26 +45,26 @@ def alerts_of(
 def events_of(
     detector: Detector, series: Iterable[float | Mapping[str, float]], first_step: int = 0
 ) -> list[Event]:
-    """Return what becomes of its alerts: the incidents that open, escalate, settle and resolve.
+    """Return the events of the incidents that open, escalate, settle and resolve.
 
-    As in a run that is watched by this detector alone. Nothing is written.
+    The series is watched by this detector alone, and nothing is written to disk.
     """
-    journal, told = MemoryJournal(), list[Event]()
+    journal, events = MemoryJournal(), list[Event]()
     with Monitor("test", [detector], journal, rules=IncidentRules()) as monitor:
-        monitor.on_event.append(told.append)
+        monitor.on_event.append(events.append)
         for step, entry in enumerate(series, first_step):
             row = entry if isinstance(entry, Mapping) else {detector.watches[0]: entry}
             monitor.log(row, step)
-    return told
+    return events
 
 
 def check_detector(make: Callable[[], Detector], seed: int = 0, *, level: float = _LEVEL) -> None:
-    """Raise AssertionError if a detector does not keep what klarm relies on.
+    """Raise AssertionError if a detector breaks a rule that klarm relies on.
 
-    `make` returns a new one; a class will do. `level` is a healthy value of its metric. These are
-    the checks that klarm's own detectors pass: any stream is taken, a constant is silent, a reset
-    forgets everything, copies and pickles go on alike, memory is bounded, and a step without its
-    metric is passed over.
+    `make` returns a new detector, so it may be the class. `level` is a healthy value of its metric.
+    klarm's own detectors pass the same checks: no stream of values raises, a constant causes no
+    alert, a reset forgets everything, copies and pickles behave like the original, memory is
+    bounded, and a step without the metric is skipped.
     """
     check_declarations(make)
     noise = random.Random(seed)
@@ -78,20 +78,20 @@ def check_detector(make: Callable[[], Detector], seed: int = 0, *, level: float 
 
 
 def check_declarations(make: Callable[[], Detector]) -> None:
-    """Check what a detector says of itself, and that every setting has a default and a meaning."""
+    """Check the attributes of its class, and that every setting has a default and a meaning."""
     kind = type(make())
     problem = detector_problem(kind)
     assert not problem, problem
     declared = settings_of(kind)
     for setting in declared.values():
         assert setting.check(setting.default) == setting.default, (
-            f"{kind.__name__}.{setting.name} has a default that is not possible"
+            f"{kind.__name__}.{setting.name} has an invalid default"
         )
-        assert setting.meaning, f"{kind.__name__}.{setting.name} does not say what it means"
+        assert setting.meaning, f"{kind.__name__}.{setting.name} has no description"
 
 
 def check_any_stream(make: Callable[[], Detector], values: Iterable[float]) -> None:
-    """Check that it takes any floats without raising, and that its score is never NaN."""
+    """Check that it accepts any floats without raising, and that its score is never NaN."""
     detector = make()
     for step, value in enumerate(values):
         detector.update(step, {detector.watches[0]: value})
@@ -99,37 +99,37 @@ def check_any_stream(make: Callable[[], Detector], values: Iterable[float]) -> N
 
 
 def check_constant_is_silent(make: Callable[[], Detector], value: float) -> None:
-    """Check that nothing is said of a metric that does not move."""
+    """Check that a constant metric causes no alert."""
     alerts = alerts_of(make(), [value] * 300)
-    assert not alerts, f"a constant of {value:g} raises an alert: {alerts[0].message}"
+    assert not alerts, f"a constant value of {value:g} causes an alert: {alerts[0].message}"
 
 
 def check_reset(
     make: Callable[[], Detector], before: Iterable[float], after: Iterable[float]
 ) -> None:
-    """Check that a reset makes it like a new one: all state must be made in `_start`."""
+    """Check that a reset forgets everything: all state must be created in `_start`."""
     used, after = make(), list(after)
     alerts_of(used, before)
     used.reset()
     assert repr(alerts_of(used, after)) == repr(alerts_of(make(), after)), (
-        "it remembers something across a reset: make all state in _start"
+        "it remembers something after a reset: create all state in _start"
     )
 
 
 def check_copies(
     make: Callable[[], Detector], before: Iterable[float], after: Iterable[float]
 ) -> None:
-    """Check that a copy and a pickle go on as the original does: state must be plain data."""
+    """Check that a copy and a pickle behave like the original: state must be plain data."""
     original, after = make(), list(after)
     alerts_of(original, before)
     twins = [copy.deepcopy(original), pickle.loads(pickle.dumps(original))]
     expected = repr(alerts_of(original, after))
     for twin in twins:
-        assert repr(alerts_of(twin, after)) == expected, "a copy does not go on like its original"
+        assert repr(alerts_of(twin, after)) == expected, "a copy does not behave like its original"
 
 
 def check_memory(make: Callable[[], Detector]) -> None:
-    """Check that ten times as many steps take no more room, once windows are full."""
+    """Check that its state stops growing once its windows are full."""
     detector = make()
     alerts_of(detector, (_LEVEL + _NOISE * (i % 17) for i in range(2_000)))
     before = len(pickle.dumps(detector))
@@ -139,18 +139,18 @@ def check_memory(make: Callable[[], Detector]) -> None:
 
 
 def check_missing_metric(make: Callable[[], Detector]) -> None:
-    """Check that a step without its metric is passed over."""
+    """Check that a step without its metric is skipped."""
     detector = make()
-    assert detector.update(0, {}) is None, "it says something of a step without any metric"
+    assert detector.update(0, {}) is None, "it raises an alert at a step without any metric"
     assert detector.update(1, {"something/else": math.nan}) is None, (
-        "it says something of a metric that it does not watch"
+        "it raises an alert because of a metric that it does not watch"
     )
 
 
 def example_message(
     severity: Severity = "critical", signal: str = "kl", run: str = "test"
 ) -> Message:
-    """Return what a channel is given when an incident opens, to try `send` with."""
+    """Return the message that a channel gets when an incident opens, to test `send` with."""
     event = Event(
         event="opened",
         incident=1,
@@ -172,7 +172,7 @@ def example_message(
 
 
 def _odd_stream(noise: random.Random) -> list[float]:
-    """Return a series as a run may have it: steady, with leaps, NaN, infinities and huge values."""
+    """Return a steady series with jumps, NaN, infinities and huge values, as a run may have it."""
     odd = [math.nan, math.inf, -math.inf, 0.0, -0.0, -1.0, 1e300, -1e300, 5e-324, 50.0]
     return [
         noise.choice(odd) if noise.random() < 0.1 else noise.gauss(_LEVEL, 10 * _NOISE)

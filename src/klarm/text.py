@@ -1,8 +1,8 @@
-"""Text from elsewhere, made safe to keep and to show: no control codes, whole characters, an end.
+"""Makes foreign text safe to store and to show: no control codes, valid characters, a limit.
 
-Names, paths and error texts come from trainers, files and services. In a terminal some characters
-are commands, and half a character (a path that is not UTF-8 has them) cannot be encoded at all.
-Such characters are spelt out, as in `\\x1b`, so that people see that they were there.
+Names, paths and error texts come from trainers, files and services. Some characters are commands
+to a terminal, and lone surrogates (as in a path that is not UTF-8) cannot be encoded. Such
+characters are escaped, as in `\\x1b`, so that people see that they were there.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-MAX_LINE = 4_096  # as long as a path may be
+MAX_LINE = 4_096  # the maximal length of a path
 _CUT = "…"
-# Control characters but tab and newline, those that change the direction of writing, half
-# characters, and letters that nobody sees.
+# Control characters except tab and newline, those that change the direction of writing, lone
+# surrogates, and invisible characters.
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff"
     "\U000e0000-\U000e007f]"
@@ -24,33 +24,33 @@ _LARGEST_WRITTEN = 10**_MAX_VALUE
 
 
 def clean(text: str) -> str:
-    r"""Return a text of one or more lines with everything spelt out that a terminal might obey.
+    r"""Return a text of one or more lines in which whatever a terminal might obey is escaped.
 
     >>> clean("run \x1b[2J\n  is fine"), clean("reward ← σ")
     ('run \\x1b[2J\n  is fine', 'reward ← σ')
     """
-    return text if text.isprintable() else _UNSAFE.sub(_spelt, text)
+    return text if text.isprintable() else _UNSAFE.sub(_escaped, text)
 
 
 def spell_unsafe(text: str, spell: Callable[[str], str]) -> str:
-    """Return a text with each unsafe character spelt as a format wants it."""
+    """Return a text with each unsafe character escaped by a function."""
     return text if text.isprintable() else _UNSAFE.sub(lambda found: spell(found[0]), text)
 
 
 def clean_line(text: str, limit: int = MAX_LINE) -> str:
-    r"""Return the same as one line, not longer than the limit.
+    r"""Return a clean text as one line that is not longer than the limit.
 
     >>> clean_line("/ckpt-\udcff\nklarm: all is well", 20)
     '/ckpt-\\udcff\\nklarm…'
     """
-    text = text[: limit + 1]  # spelling out makes it longer, never shorter
+    text = text[: limit + 1]  # escaping never makes it shorter
     if not text.isprintable():
-        text = _UNSAFE_IN_LINE.sub(_spelt, text)
+        text = _UNSAFE_IN_LINE.sub(_escaped, text)
     return text if len(text) <= limit else text[: limit - 1] + _CUT
 
 
 def described(value: object) -> str:
-    """Return a few words for whatever a program handed over. It is not asked to show itself.
+    """Describe a foreign object in a few words, without calling its `repr`.
 
     >>> described("n/a"), described(-1), described(10**5000), described([1, 2])
     ("'n/a'", '-1', 'a very large number', 'a list')
@@ -65,5 +65,5 @@ def described(value: object) -> str:
     return f"a {clean_line(type(value).__name__, _MAX_VALUE)}"
 
 
-def _spelt(found: re.Match[str]) -> str:
+def _escaped(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode()

@@ -1,4 +1,4 @@
-"""The words every part of klarm shares: Alert, Incident, Event, Command."""
+"""The types that every part of klarm shares: Alert, Incident, Event, Command."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ import msgspec
 from klarm.notebook import html_table
 
 Severity = Literal["warning", "critical"]
-# Where the trouble lies: entropy that collapses is the worse the lower it is.
+# Which direction is bad: for entropy, lower is worse.
 Worse = Literal["higher", "lower"]
 SEVERITIES: tuple[Severity, ...] = ("warning", "critical")  # the worse the later
 
 
 class Alert(msgspec.Struct, frozen=True, tag_field="type", tag="alert"):
-    """What one detector says at one step.
-
-    The tag makes an alert a journal line as it stands.
-    """
+    """What one detector reports at one step. Encoded with its tag, it is a line of the journal."""
 
     detector: str
     severity: Severity
@@ -26,9 +23,9 @@ class Alert(msgspec.Struct, frozen=True, tag_field="type", tag="alert"):
     message: str
     metrics: dict[str, float | str]
     recommendation: str
-    # Whether it needs no confirmation by further steps to be believed.
+    # Whether it opens an incident at once, without confirmation by further steps.
     decisive: bool = False
-    # Which of two values of its metric is the worse one.
+    # Whether higher or lower values of its metric are worse.
     worse: Worse = "higher"
 
 
@@ -36,42 +33,42 @@ State = Literal["pending", "open", "settled", "resolved", "ended"]
 
 
 class Incident(msgspec.Struct):
-    """One episode on one signal, from its first alert on. The tracker alone changes it.
+    """One episode on one signal, beginning with its first alert. Only the tracker changes it.
 
-    Pending until it is believed; then open, perhaps settled at a broken level, and in the end
-    resolved. One that goes quiet while it is pending was a blip: nobody is notified.
+    An incident is pending until it is confirmed, then open, perhaps settled at a broken level, and
+    finally resolved. A pending one that goes quiet was a blip, and nobody is notified.
     """
 
     signal: str
-    metric: str  # that was alarmed about first
+    metric: str  # the metric of its first alert
     started: int  # the step of its first alert
     state: State
-    severity: Severity  # the highest that is confirmed or decisive; while pending, the highest
-    detectors: list[str]  # in the order in which they first spoke
+    severity: Severity  # the highest confirmed or decisive one; while pending, the highest of all
+    detectors: list[str]  # in the order of their first alerts
     alerts: int  # how many
     last_alert: int  # the step of the latest
-    worst: Alert  # the one whose message people were last notified with
+    worst: Alert  # the one that the last notification was about
     peak: float  # the worst value of the metric
     worse: Worse  # which that is
-    id: str = ""  # unique for good, once it has opened
-    number: int = 0  # counts the incidents of a run that were opened, from 1
+    id: str = ""  # unique across runs; empty until it opens
+    number: int = 0  # its number among the opened incidents of the run, from 1
     opened: int | None = None  # the steps at which it changed
     ended: int | None = None
-    onset: int | None = None  # the step at which its metric had left what was normal, looking back
+    onset: int | None = None  # the step at which its metric left its normal range, in hindsight
     reason: str = ""  # how it was resolved: a Reason
-    level: float | None = None  # where its metric has settled
+    level: float | None = None  # the level at which its metric has settled
     follows: str = ""  # the id of the incident that it supersedes
     by: str = ""  # who closed or accepted it
-    # If somebody closed it: the step at which its metric was back. Closing does not bring it back.
+    # If somebody closed it: the step at which its metric had recovered, which may be later.
     back: int | None = None
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not resolved: settled is open, and so is what a run ended with."""
+        """Whether it is not resolved. One that has settled, or that the run ended with, is open."""
         return self.state in ("open", "settled", "ended")
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
+        """Return the HTML that a notebook shows."""
         rows = [
             ("state", self.state if not self.reason else f"{self.state} ({self.reason})"),
             ("severity", self.severity),
@@ -85,44 +82,44 @@ class Incident(msgspec.Struct):
 
 
 EventKind = Literal["opened", "escalated", "settled", "reopened", "resolved", "ended"]
-# Those that people are notified of; the others change what was sent before, where that is possible.
+# Those that people are notified of; the others edit an earlier message, where a channel can.
 RINGING: tuple[EventKind, ...] = ("opened", "escalated", "resolved")
 
 Reason = Literal[
     # why an incident opens
-    "confirmed",  # the signal was in alert for `rows` rows in a row
-    "decisive",  # a detector that needs no further confirmation
+    "confirmed",  # the signal was in alert for `rows` consecutive rows
+    "decisive",  # its detector needs no further confirmation
     "not_finite",  # a value that is NaN or infinite
     # why it escalates
     "graver",  # the severity rose
-    "far_worse",  # the peak is many times the one last notified
+    "far_worse",  # the peak is many times that of the last notification
     "new_kind",  # another detector, metric or direction on the same signal
-    # why it settles: quiet, at a broken level
+    # why it settles: it is quiet at a broken level
     "settled",
-    # why it is open again
-    "returned",  # soon after its recovery
+    # why it reopens
+    "returned",  # the trouble came back soon after its recovery
     "alert_while_settled",
-    "resumed",  # the run goes on, and so does the incident
+    "resumed",  # the run was resumed, with the incident open
     "back_in_time",  # training went back to before it had settled
     # how it is resolved
     "recovered",
     "accepted",  # its level is the new normal
     "closed",  # by a person
     "superseded",  # by the incident that follows it
-    "rolled_back",  # training went back to before it; or, if it opens, to before its end
-    "lost",  # its detector is off by now, or its rows cannot be read
-    # how a run ends that has it open
+    "rolled_back",  # training went back to before it began, or, if it opens, to before its end
+    "lost",  # its detector is disabled by now, or its rows cannot be read
+    # how the run ended while it was open
     "finished",
     "crashed",
     "interrupted",
 ]
-# Why an incident of journal format 1 escalates, and why one is over that never was.
+# The reasons in journals of format 1: for an escalation, and for an incident that was undone.
 SEVERITY_RAISED = "the severity rose"
 ROLLED_BACK = "rolled back"
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
-    """A change of an incident. A journal line as it stands.
+    """A change of an incident. Encoded with its tag, it is a line of the journal.
 
     `reason` is a Reason; in a journal of format 1 it is a sentence.
     """
@@ -138,33 +135,33 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     reason: str
     message: str
     recommendation: str
-    # When it opened or escalated: what else had moved, and the pattern of the playbook that fits.
+    # If it opened or escalated: what else had moved, and the matching pattern of the playbook.
     moved: str = ""
     pattern: str = ""
     cause: str = ""
     remedy: str = ""
-    # When it opened or escalated: the step at which its metric had left what was normal, as far as
-    # that can be seen, and the last checkpoint from before it.
+    # If it opened or escalated: the step at which its metric left its normal range, in hindsight,
+    # and the last checkpoint before that step.
     onset: int | None = None
     checkpoint: str = ""
-    # When it is resolved: false if it only went quiet, and its metric is as bad as ever.
+    # If it is resolved: false if it only went quiet and its metric is as bad as before.
     recovered: bool = True
-    # Unique for good, in this run and any other. Empty in format 1; readers derive one.
+    # Unique across runs. It is empty in format 1, where readers derive one.
     id: str = ""
-    # What the peak is of; empty if its detector watches every metric alike.
+    # The metric of the peak; empty if its detector watches every metric.
     metric: str = ""
     worse: Worse = "higher"
-    rows: int | None = None  # in alert when it opened, quiet when it settled or was resolved
-    level: float | None = None  # where the metric is now, once it is quiet
+    rows: int | None = None  # in alert when it opened, or quiet when it settled or was resolved
+    level: float | None = None  # the current level of the metric, once it is quiet
     before: float | None = None  # its level before the incident
-    notified: float | str | None = None  # the peak that people were last notified of
+    notified: float | str | None = None  # the peak at the last notification
     follows: str = ""  # the id of the incident that this one supersedes
     by: str = ""  # who closed it
     detector: str = ""  # whose message it is
 
 
 class Blip(msgspec.Struct, frozen=True, tag_field="type", tag="blip"):
-    """An incident that never opened: recorded, told to nobody."""
+    """An incident that never opened. It is recorded, and nobody is notified."""
 
     signal: str
     severity: Severity
@@ -178,10 +175,10 @@ CommandKind = Literal["ack", "close", "accept", "silence", "silence_off"]
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="command"):
-    """What a person told a run from outside.
+    """What a person asks of a run from outside, with `klarm ack`, `close` or `silence`.
 
-    A line of commands.jsonl, and of the journal once the run has applied it: then `step` is the
-    step before whose row it counts.
+    It is a line of commands.jsonl, and of the journal once the run has applied it: before the row
+    of `step`.
     """
 
     command: CommandKind
@@ -194,4 +191,4 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
     until_time: float | None = None
     even_critical: bool = False
     step: int | None = None
-    lines: int = 0  # in a journal: how many lines after it belong to it
+    lines: int = 0  # in a journal: how many of the following lines belong to it

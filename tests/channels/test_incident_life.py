@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from example_events import example_event
 from klarm.channels.base import Channel
 from klarm.channels.discord import DiscordChannel
 from klarm.channels.message import Message
@@ -24,20 +25,7 @@ from klarm.settings.secret import Secret
 from klarm.types import Event, Severity
 
 ID = "kq7x2abc"
-OPENED = Event(
-    event="opened",
-    incident=3,
-    signal="kl",
-    severity="warning",
-    step=17,
-    started=12,
-    detectors=["kl_explosion"],
-    peak=0.5,
-    reason="confirmed",
-    message="KL is high.",
-    recommendation="Look.",
-    id=ID,
-)
+OPENED = example_event(incident=3, peak=0.5, id=ID)
 LIFE = [
     OPENED,
     replace(OPENED, event="settled", step=60, reason="settled"),

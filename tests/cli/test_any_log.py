@@ -1,4 +1,4 @@
-"""`klarm replay` and `klarm follow` over logs of any make, as a newcomer has them.
+"""`klarm replay` and `klarm follow` read logs of all kinds.
 
 Covers counted_rows.py.
 """
@@ -21,7 +21,7 @@ KL = [*[0.4, 0.6] * 50, float("nan")]
 
 
 def run(*arguments: str, given: bytes | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command, with what it is given on stdin."""
+    """Run the command with some bytes on stdin."""
     done = subprocess.run(
         [sys.executable, "-m", "klarm", *arguments],
         input=given,
@@ -35,7 +35,7 @@ def run(*arguments: str, given: bytes | None = None) -> subprocess.CompletedProc
 
 
 def table(*names: str, divider: str = ",", decimal: str = ".") -> str:
-    """Return a log as a table: every column that is not the step holds KL; ten steps a row."""
+    """Return a log as a table with ten steps per row; every column but the step holds KL."""
     lines = [divider.join(names)]
     for number, kl in enumerate(KL):
         cells = [str(10 * number) if "kl" not in name.lower() else str(kl) for name in names]
@@ -53,18 +53,18 @@ def incident_steps(*arguments: str, given: bytes | None = None) -> list[int]:
 
 @pytest.mark.parametrize("step", ["train/global_step", "global_step", "step", "iteration", "_step"])
 @pytest.mark.parametrize("spell", [str, str.upper, str.title], ids=["as it is", "UPPER", "Title"])
-def test_a_step_column_is_found_however_it_is_spelt(step: str, spell: Callable[[str], str]) -> None:
-    """And so is KL; the incident is reported at its step, not at its row."""
+def test_a_step_column_is_found_in_any_spelling(step: str, spell: Callable[[str], str]) -> None:
+    """The KL column is, too. The incident is reported at its step, not at its row."""
     Path("log.csv").write_text(table(spell(step), spell("kl")))
     assert incident_steps("log.csv") == [1000]
 
 
-def test_rows_that_are_counted_are_said_to_be() -> None:
-    """With what to do, and the column that looks like it."""
+def test_counting_rows_for_lack_of_a_step_column_is_reported() -> None:
+    """The message says what to do, and names the most likely column."""
     Path("log.csv").write_text(table("my_training_step", "kl"))
     for command in (["replay", "log.csv"], ["follow", "log.csv", "--once"]):
         done = run(*command)
-        assert "no step column found: rows are counted from 0" in done.stderr
+        assert "no step column found, so rows are counted from 0" in done.stderr
         assert "--step-column my_training_step" in done.stderr
     assert incident_steps("log.csv") == [100]
     assert incident_steps("log.csv", "--step-column", "my_training_step") == [1000]
@@ -74,7 +74,7 @@ def test_rows_that_are_counted_are_said_to_be() -> None:
 
 
 def test_the_settings_can_name_the_step_column() -> None:
-    """`metrics: {step: ...}` in klarm.yaml, for both commands; an option goes before it."""
+    """`metrics: {step: ...}` in klarm.yaml works for both commands; an option overrides it."""
     Path("log.csv").write_text(table("n", "other", "kl"))
     Path("klarm.yaml").write_text("metrics: {step: n}\n")
     assert incident_steps("log.csv") == [1000]
@@ -83,8 +83,8 @@ def test_the_settings_can_name_the_step_column() -> None:
     assert incident_steps("log.csv", "--step-column", "other") == [1000]
 
 
-def test_a_step_column_that_is_not_there_is_an_error() -> None:
-    """It names those that are."""
+def test_a_missing_step_column_is_an_error() -> None:
+    """The message names the columns of the log."""
     Path("log.csv").write_text(table("step", "kl"))
     for command in ("replay", "follow"):
         once = ["--once"] if command == "follow" else []
@@ -96,7 +96,7 @@ def test_a_step_column_that_is_not_there_is_an_error() -> None:
 
 @pytest.mark.parametrize("name", ["KL_div", "kl_DIV"])
 def test_a_column_can_be_mapped_to_a_metric(name: str) -> None:
-    """On both commands."""
+    """Both commands have the option."""
     Path("log.csv").write_text(table("step", "KL_div"))
     assert incident_steps("log.csv", "--map", f"kl={name}") == [1000]
     done = run("follow", "log.csv", "--once", "--map", f"kl={name}", "--fail-on-critical")
@@ -112,16 +112,16 @@ def test_a_column_can_be_mapped_to_a_metric(name: str) -> None:
         ("kll=KL_div", "--map: metrics.kll is unknown; did you mean kl?"),
     ],
 )
-def test_a_wrong_mapping_is_answered_in_one_line(command: str, given: str, message: str) -> None:
-    """With exit code 2."""
+def test_a_wrong_mapping_is_a_one_line_error(command: str, given: str, message: str) -> None:
+    """The exit code is 2."""
     Path("log.csv").write_text(table("step", "kl"))
     done = run(command, "log.csv", "--map", given)
     assert done.returncode == 2
     assert message in done.stderr
 
 
-def test_follow_takes_settings_too() -> None:
-    """As replay does, and settings that have no section."""
+def test_follow_accepts_settings() -> None:
+    """It does so like replay, including settings without a section."""
     Path("log.csv").write_text(table("step", "kl"))
     done = run(
         *("follow", "log.csv", "--once", "--set", "run=mine"),
@@ -154,8 +154,8 @@ def recorded(name: str) -> list[int]:
         ("log", table("step", "kl", divider=";")),
     ],
 )
-def test_a_table_is_read_whatever_divides_it(name: str, text: str) -> None:
-    """Semicolons, also with decimal commas, tabs, and by its header where the name says nothing."""
+def test_a_table_is_read_with_any_separator(name: str, text: str) -> None:
+    """It may have semicolons (and decimal commas) or tabs. The header shows which."""
     Path(name).write_text(text)
     assert incident_steps(name) == [1000]
     assert run("follow", name, "--once", "--fail-on-critical", "--run", "a").returncode == 1
@@ -163,7 +163,7 @@ def test_a_table_is_read_whatever_divides_it(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("name", ["log.csv.gz", "log.jsonl.gz", "trainer_state.json.gz", "log.gz"])
 def test_a_compressed_log_is_replayed(name: str) -> None:
-    """Whatever is in it."""
+    """Every format may be compressed."""
     rows = [{"step": 10 * number, "kl": kl} for number, kl in enumerate(KL)]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     text = {
@@ -175,7 +175,7 @@ def test_a_compressed_log_is_replayed(name: str) -> None:
 
 
 def test_a_compressed_journal_is_a_journal() -> None:
-    """With its own settings."""
+    """It is replayed with its own settings."""
     Path("log.csv").write_text(table("step", "kl"))
     run("follow", "log.csv", "--once", "--set", "kl_explosion.sigma_multiplier=77")
     journal = Path("klarm_runs/log/journal.jsonl")
@@ -183,29 +183,29 @@ def test_a_compressed_journal_is_a_journal() -> None:
     assert incident_steps("journal.jsonl.gz") == [1000]
 
 
-def test_half_a_compressed_log_is_read_as_far_as_it_goes() -> None:
-    """It is said, by the name that the user knows."""
+def test_the_intact_part_of_a_damaged_compressed_log_is_read() -> None:
+    """The damage is reported under the original name of the log."""
     whole = gzip.compress(table("step", "kl").encode(), mtime=0)
     Path("log.csv.gz").write_bytes(whole[: len(whole) // 2])
     done = run("replay", "log.csv.gz")
-    assert "log.csv.gz is damaged or not complete; it is read as far as it goes" in done.stderr
+    assert "log.csv.gz is damaged or incomplete; only the part before that is read" in done.stderr
     Path("no.csv.gz").write_bytes(b"step,kl\n1,2\n")
     done = run("replay", "no.csv.gz")
     assert done.returncode == 2
-    assert done.stderr == "klarm: no.csv.gz is no gzip file\n"
+    assert done.stderr == "klarm: no.csv.gz is not a gzip file\n"
 
 
 def test_a_compressed_log_is_not_followed() -> None:
-    """It cannot grow row by row."""
+    """A compressed file cannot grow row by row."""
     Path("log.csv.gz").write_bytes(gzip.compress(table("step", "kl").encode()))
     done = run("follow", "log.csv.gz", "--once")
     assert done.returncode == 2
-    assert "log.csv.gz is compressed: klarm replay reads it, klarm follow does not" in done.stderr
+    assert "log.csv.gz is compressed: klarm follow cannot read it, klarm replay can" in done.stderr
 
 
 @pytest.mark.parametrize("divider", [",", ";", ""])
-def test_a_log_may_come_on_stdin(divider: str) -> None:
-    """As a table or as JSON Lines, for both commands."""
+def test_a_log_can_come_from_stdin(divider: str) -> None:
+    """It may be a table or JSON Lines, for both commands."""
     rows = [json.dumps({"step": 10 * number, "kl": kl}) for number, kl in enumerate(KL)]
     text = table("step", "kl", divider=divider) if divider else "\n".join(rows)
     assert incident_steps("-", given=text.encode()) == [1000]
@@ -214,16 +214,16 @@ def test_a_log_may_come_on_stdin(divider: str) -> None:
     assert recorded("a")[-1] == 1000
 
 
-def test_a_run_from_stdin_goes_on_the_next_time() -> None:
-    """Steps that come later are added; the same ones again are passed over."""
+def test_a_run_from_stdin_continues_the_next_time() -> None:
+    """New steps are added, and repeated ones are skipped."""
     lines = table("step", "kl").splitlines(keepends=True)
     run("follow", "-", "--run", "a", given="".join(lines[:51]).encode())
     run("follow", "-", "--run", "a", given="".join([lines[0], *lines[51:]]).encode())
     assert recorded("a") == [10 * number for number in range(101)]
 
 
-def test_stdin_that_holds_nothing_is_an_error_and_needs_a_name() -> None:
-    """A run that is followed needs one."""
+def test_empty_stdin_is_an_error_and_following_it_needs_a_name() -> None:
+    """A followed run needs a name."""
     for arguments in (["replay", "-"], ["follow", "-", "--run", "a"]):
         done = run(*arguments, given=b"")
         assert done.returncode == 2
@@ -234,8 +234,8 @@ def test_stdin_that_holds_nothing_is_an_error_and_needs_a_name() -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_nothing_watched_is_no_all_clear(times: int) -> None:
-    """Exit code 2 and no word of "no incident", also when nothing is new."""
+def test_follow_never_reports_no_incident_if_nothing_was_watched(times: int) -> None:
+    """The exit code is 2, and nothing says "no incident", even if no row is new."""
     Path("blind.csv").write_text(table("step", "KL_div"))
     for _ in range(times):
         done = run("follow", "blind.csv", "--once", "--fail-on-critical")
@@ -245,8 +245,8 @@ def test_nothing_watched_is_no_all_clear(times: int) -> None:
     assert "no incident" not in done.stderr
 
 
-def test_a_replay_that_watched_nothing_is_no_all_clear() -> None:
-    """In text and for programs."""
+def test_replay_never_reports_no_incident_if_nothing_was_watched() -> None:
+    """This holds for text and for JSON."""
     Path("blind.csv").write_text(table("step", "KL_div"))
     for output in ("text", "json"):
         done = run("replay", "blind.csv", "--format", output)
@@ -256,8 +256,18 @@ def test_a_replay_that_watched_nothing_is_no_all_clear() -> None:
     assert json.loads(done.stdout)["watched"] == []
 
 
-def test_a_mapped_column_that_is_not_there_is_an_error() -> None:
-    """A check in CI would pass otherwise, with KL unwatched."""
+def test_the_hint_for_a_missing_metric_names_map() -> None:
+    """The log is already written, so "log it as kl" would not help."""
+    Path("log.csv").write_text(table("step", "KL_div", "reward"))
+    done = run("replay", "log.csv")
+    assert done.returncode == 0
+    told = "if KL_div is KL of the policy to the reference model, replay it with --map kl=KL_div"
+    assert told in done.stdout
+    assert "log it as" not in done.stdout
+
+
+def test_a_missing_mapped_column_is_an_error() -> None:
+    """Otherwise a check in CI would pass although KL is not watched."""
     Path("log.csv").write_text(table("step", "KL_div", "kl_old"))
     done = run("replay", "log.csv", "--map", "kl=KL_dif", "--fail-on", "critical")
     assert (done.returncode, done.stdout) == (2, "")
@@ -265,8 +275,8 @@ def test_a_mapped_column_that_is_not_there_is_an_error() -> None:
 
 
 def test_stdin_may_be_compressed() -> None:
-    """As in `zcat`'s absence: `klarm replay - < log.csv.gz`."""
+    """`klarm replay - < log.csv.gz` works."""
     packed = gzip.compress(table("step", "kl").encode())
     assert incident_steps("-", given=packed) == [1000]
     done = run("replay", "-", given=packed[:-40])
-    assert "stdin is damaged or not complete" in done.stderr
+    assert "stdin is damaged or incomplete" in done.stderr

@@ -1,4 +1,4 @@
-"""`klarm close` and `klarm ack`: which incident is meant, across runs.
+"""`klarm close` and `klarm ack` find the incident that the user means, in any run.
 
 Covers ack.py, which.py, runs.py and options.py too.
 """
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("one_detector")
 
 
 def broken(run: str) -> str:
-    """A run that is over, with an incident open; return the incident's id."""
+    """Record a finished run with an open incident; return the id of the incident."""
     monitor = klarm.init(run, console=False)
     monitor.log({"kl": math.nan}, 0)
     klarm.finish()
@@ -42,16 +42,16 @@ def test_an_id_is_found_in_any_run() -> None:
     assert f"({second})" in run("close", second).output
 
 
-def test_a_number_is_one_of_the_chosen_run() -> None:
-    """The latest, unless another is named."""
+def test_a_number_refers_to_the_chosen_run() -> None:
+    """That is the latest run, unless another is named."""
     broken("a")
     broken("b")
     assert "run a: incident 1" in run("ack", "1", "--run", "a").output
-    assert "run b has no incident 7; it has 1" in run("ack", "7", "--run", "b").output
+    assert "run b has no incident 7, only 1" in run("ack", "7", "--run", "b").output
 
 
 def test_a_prefix_of_several_ids_lists_them() -> None:
-    """With what tells them apart."""
+    """The list shows how they differ."""
     for name, id_ in (("a", "kaaaa222"), ("b", "kaaaa333")):
         journal = FileJournal(Path("klarm_runs") / name, print)
         journal.record(Started(name, 1.0, "0.2.0", "n1", {}, format=FORMAT))
@@ -68,8 +68,8 @@ def test_a_prefix_of_several_ids_lists_them() -> None:
     assert "run b: incident 1 (kaaaa333)" in run("close", "KAAAA3").output
 
 
-def test_copies_of_a_run_are_told_apart_by_their_folders() -> None:
-    """The run and the id are the same in both."""
+def test_copies_of_a_run_are_distinguished_by_their_folders() -> None:
+    """Both have the same run and the same ids."""
     id_ = broken("a")
     shutil.copytree("klarm_runs/a", "klarm_runs/a-copy")
     assert run("close", id_[:5]).output.splitlines() == [
@@ -80,15 +80,15 @@ def test_copies_of_a_run_are_told_apart_by_their_folders() -> None:
     assert "is closed" in run("close", id_, "--run", "klarm_runs/a-copy").output
 
 
-def test_what_is_too_short_or_unknown_is_said() -> None:
-    """With what to give instead."""
+def test_an_id_that_is_too_short_or_unknown_is_an_error() -> None:
+    """The message says what to give instead."""
     broken("a")
     assert "give at least 4 characters" in run("close", "kq").output
     assert "there is no incident kzzzz" in run("close", "kzzzz").output
 
 
-def test_what_is_resolved_cannot_be_closed() -> None:
-    """It says how it ended."""
+def test_a_resolved_incident_cannot_be_closed() -> None:
+    """The message says how it ended."""
     id_ = broken("a")
     run("close", id_)
-    assert "is resolved already: closed at step 0" in run("close", id_).output
+    assert "is already resolved: closed at step 0" in run("close", id_).output

@@ -38,7 +38,7 @@ def write_log(values: list[float], name: str = "log.csv") -> None:
     Path(name).write_text("step,kl\n" + rows)
 
 
-def test_demo_without_a_terminal_is_plain_lines() -> None:
+def test_demo_without_a_terminal_prints_plain_lines() -> None:
     """It shows the run, the alert, what was caught at which step, and what to type next."""
     done = run("demo")
     assert (done.returncode, done.stderr) == (0, "")
@@ -53,8 +53,8 @@ def test_demo_without_a_terminal_is_plain_lines() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["exploding"], ["drifting", "--frozen"], ["healthy"]])
-def test_what_the_demo_offers_next_can_be_run_and_is_new(arguments: list[str]) -> None:
-    """The recording just played lies where it says."""
+def test_the_commands_that_the_demo_suggests_work(arguments: list[str]) -> None:
+    """The path of the recording is right."""
     shown = run("demo", *arguments).stdout
     offered = re.findall(r"^  .*klarm\S* ((?:replay|demo|init).*)$", shown, re.MULTILINE)
     assert [line.split()[0] for line in offered] == ["replay", "demo", "demo", "init"]
@@ -67,7 +67,7 @@ def test_what_the_demo_offers_next_can_be_run_and_is_new(arguments: list[str]) -
 
 @pytest.mark.parametrize("recording", RECORDINGS)
 def test_demo_plays_each_recording(recording: str) -> None:
-    """In both modes, and with klarm.yaml of the user out of the way."""
+    """This works in both modes, and klarm.yaml is not used."""
     Path("klarm.yaml").write_text("kl_explosion: {enabled: false}")
     for arguments in ([recording], [recording, "--frozen"]):
         done = run("demo", *arguments)
@@ -77,7 +77,7 @@ def test_demo_plays_each_recording(recording: str) -> None:
 
 
 def test_demo_on_a_terminal_draws_the_curve() -> None:
-    """With baseline band, thresholds, the alert, and what to do at the end."""
+    """It shows the baseline band, the thresholds, the alert, and what to do at the end."""
     shown, returncode = on_terminal("demo")
     assert returncode == 0
     for sign in ("●", "░", "─", "klarm incident 2 on kl opened", "What to type next"):
@@ -118,7 +118,7 @@ def test_ctrl_c_is_quiet() -> None:
 
 
 def test_init_writes_every_setting_and_never_overwrites() -> None:
-    """With what each means."""
+    """Each setting has its meaning beside it."""
     done = run("init")
     assert done.returncode == 0
     text = Path("klarm.yaml").read_text()
@@ -130,14 +130,14 @@ def test_init_writes_every_setting_and_never_overwrites() -> None:
     Path("klarm.yaml").write_text("run: mine")
     again = run("init")
     assert again.returncode == 1
-    assert "klarm.yaml is there already and stays as it is" in again.stderr
+    assert "klarm.yaml already exists and is not changed" in again.stderr
     assert Path("klarm.yaml").read_text() == "run: mine"
     assert run("init", "other.yaml").returncode == 0
     assert "cannot write no/where.yaml: No such file" in run("init", "no/where.yaml").stderr
 
 
 def test_detectors_are_listed_with_settings_and_defaults() -> None:
-    """All of the catalogue."""
+    """The whole catalogue is listed."""
     done = run("detectors")
     assert done.returncode == 0
     for kind in CATALOGUE:
@@ -149,13 +149,13 @@ def test_detectors_are_listed_with_settings_and_defaults() -> None:
 
 @pytest.fixture
 def quick_to_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have three alerts in a row open an incident."""
+    """Let three consecutive alerts open an incident."""
     monkeypatch.setenv("KLARM_KL_EXPLOSION__CONFIRM_STEPS", "3")
 
 
 @pytest.mark.usefixtures("quick_to_open")
 def test_replay_prints_the_incidents_of_a_log() -> None:
-    """And what to do about the worst; of single alerts the number, or with --alerts all."""
+    """It also prints advice for the worst, and counts the alerts, or lists them with --alerts."""
     write_log([*[0.4, 0.6] * 50, 0.9, *RISING])
     done = run("replay", "log.csv")
     assert done.returncode == 0
@@ -176,8 +176,8 @@ def test_replay_prints_the_incidents_of_a_log() -> None:
     assert "Alerts: 1 warning, 5 critical." in listed
 
 
-def test_replay_gives_no_advice_for_alerts_that_became_nothing() -> None:
-    """A run without an incident is a healthy one."""
+def test_replay_gives_no_advice_for_alerts_without_an_incident() -> None:
+    """A run without an incident is healthy."""
     write_log([*[0.4, 0.6] * 50, 5.0, *[0.4, 0.6] * 5])
     total, alerts, *_ = run("replay", "log.csv").stdout.splitlines()
     assert total == "111 steps replayed: no incident."
@@ -185,8 +185,8 @@ def test_replay_gives_no_advice_for_alerts_that_became_nothing() -> None:
 
 
 @pytest.mark.usefixtures("quick_to_open")
-def test_replay_tells_rolled_back_steps_and_incidents_from_those_that_count() -> None:
-    """What was undone is shown, fails nothing, and is no part of the sum."""
+def test_replay_separates_rolled_back_steps_and_incidents() -> None:
+    """They are shown, but do not count in the sum or for the exit code."""
     rows = [*enumerate([*[0.4, 0.6] * 15, *RISING]), *enumerate([0.4, 0.6] * 5, start=30)]
     Path("log.csv").write_text("step,kl\n" + "".join(f"{s},{v}\n" for s, v in rows))
     done = run("replay", "log.csv", "--fail-on", "warning")
@@ -203,8 +203,8 @@ def test_replay_tells_rolled_back_steps_and_incidents_from_those_that_count() ->
     ]
 
 
-def test_replay_speaks_json_to_machines() -> None:
-    """Strict JSON, also with a NaN in it."""
+def test_replay_can_print_json() -> None:
+    """It is strict JSON, even with a NaN."""
     write_log([0.1, float("nan")])
     done = run("replay", "log.csv", "--format", "json")
     document = json.loads(done.stdout, parse_constant=pytest.fail)
@@ -233,14 +233,14 @@ def test_replay_speaks_json_to_machines() -> None:
     ],
 )
 def test_fail_on_sets_the_exit_code(last: list[float], fail_on: str | None, code: int) -> None:
-    """For CI: 1 for an incident of that severity or worse, over or not; alerts alone are none."""
+    """It is 1 for an incident of that severity or worse, even if resolved; alerts do not count."""
     write_log([*[0.4, 0.6] * 50, *last])
     arguments = ["--fail-on", fail_on] if fail_on else []
     assert run("replay", "log.csv", *arguments).returncode == code
 
 
-def test_a_journal_is_replayed_with_its_own_settings_unless_told_otherwise() -> None:
-    """A klarm.yaml that happens to lie here does not change what was."""
+def test_a_journal_is_replayed_with_its_own_settings_by_default() -> None:
+    """A klarm.yaml in the working directory is not used."""
     klarm.init("a", console=False, kl_explosion={"sigma_multiplier": 50})
     for value in [*[0.4, 0.6] * 50, 0.9]:
         klarm.log({"kl": value})
@@ -271,8 +271,8 @@ def test_a_journal_is_replayed_with_its_own_settings_unless_told_otherwise() -> 
         (["demo", "sideways"], "'sideways' is not one of"),
     ],
 )
-def test_mistakes_are_answered_in_one_line(arguments: list[str], message: str) -> None:
-    """With exit code 2 and no traceback."""
+def test_mistakes_are_one_line_errors(arguments: list[str], message: str) -> None:
+    """The exit code is 2, and there is no traceback."""
     write_log([0.1])
     Path("junk.txt").write_text("junk")
     Path("blind.csv").write_text("step,kl_div,loss\n1,0.1,0.2\n")
@@ -283,7 +283,7 @@ def test_mistakes_are_answered_in_one_line(arguments: list[str], message: str) -
 
 
 def test_a_closed_pipe_is_quiet() -> None:
-    """`klarm replay LOG | head -1`."""
+    """`klarm replay LOG | head -1` prints no error."""
     write_log([*[0.4, 0.6] * 50, *[float(i) ** 3 for i in range(2, 5000)]])
     line = f"{sys.executable} -m klarm replay log.csv | head -1"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
@@ -291,8 +291,8 @@ def test_a_closed_pipe_is_quiet() -> None:
     assert done.stderr == ""
 
 
-def test_a_terminal_that_knows_no_sigma_is_no_error() -> None:
-    """Whatever it can show is shown."""
+def test_a_terminal_whose_encoding_has_no_sigma_is_no_error() -> None:
+    """Other characters are shown."""
     shown, returncode = on_terminal("demo", PYTHONIOENCODING="ascii", interrupt=True)
     assert returncode == 130
     assert "klarm demo" in shown

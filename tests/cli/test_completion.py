@@ -1,4 +1,4 @@
-"""Completion in a shell, as docs/index.md says to switch it on: options.py has that of runs."""
+"""Shell completion as docs/index.md describes it; options.py completes runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INDEX = Path(__file__).parents[2] / "docs" / "index.md"
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put the command where a shell finds it, as an installation does."""
+    """Put the command on the PATH, as an installation does."""
     script = tmp_path / "bin" / "klarm"
     script.parent.mkdir()
     script.write_text(f"#!{sys.executable}\nfrom klarm.cli import main\nmain()\n")
@@ -27,7 +27,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def completed(command: Path, words: str) -> list[str]:
-    """Return what Bash is offered for the last word."""
+    """Return the completions that Bash gets for the last word."""
     done = subprocess.run(
         [command],
         env={
@@ -44,7 +44,7 @@ def completed(command: Path, words: str) -> list[str]:
 
 
 def test_commands_detectors_and_runs_are_completed(command: Path) -> None:
-    """Each by its beginning."""
+    """The beginning of a name is enough."""
     klarm.init("grpo-7b", console=False)
     klarm.finish()
     assert completed(command, "klarm detec") == ["detectors"]
@@ -54,15 +54,15 @@ def test_commands_detectors_and_runs_are_completed(command: Path) -> None:
     assert completed(command, "klarm runs --for") == ["--format"]
 
 
-def test_a_wrong_configuration_disturbs_no_shell(command: Path) -> None:
-    """There is nothing to complete then."""
+def test_completion_survives_a_wrong_configuration(command: Path) -> None:
+    """It completes nothing in that case."""
     Path("klarm.yaml").write_text("colour: red")
     assert completed(command, "klarm show gr") == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_documented_line_works(command: Path, shell: str) -> None:
-    """In the shell itself where it is installed, else it gives a script."""
+    """It works in the shell if that is installed; otherwise it prints a script."""
     (line,) = (
         part.replace("\\|", "|")
         for row in INDEX.read_text().splitlines()

@@ -15,11 +15,11 @@ def curve_of(values: list[float]) -> Curve:
 
 
 def drawn(points: list[Value], **options: object) -> list[str]:
-    return draw_curve(points, (50, 7), **options).plain.split("\n")  # type: ignore[arg-type]
+    return draw_curve(points, (51, 7), **options).plain.split("\n")  # type: ignore[arg-type]
 
 
 def test_a_long_run_is_thinned_and_loses_no_extreme() -> None:
-    """Neither the highest nor the lowest, nor a value that is not finite."""
+    """The highest, the lowest and non-finite values are kept."""
     values = [1.0 + 0.001 * (step % 7) for step in range(100_000)]
     values[12_345], values[54_321], values[77_777] = 900.0, -5.0, math.nan
     kept = curve_of(values).points
@@ -30,7 +30,7 @@ def test_a_long_run_is_thinned_and_loses_no_extreme() -> None:
 
 
 def test_a_sparkline_shows_the_whole_run() -> None:
-    """A spike in a part of it is seen, and each character stands for as many steps."""
+    """Every spike is visible, and each character stands for the same number of steps."""
     values = [0.1] * 10_000
     values[5_050] = 3.0
     assert curve_of(values).sparkline(10) == "▁▁▁▁▁█▁▁▁▁"
@@ -39,7 +39,7 @@ def test_a_sparkline_shows_the_whole_run() -> None:
 
 
 def test_the_worse_end_of_a_column_is_drawn() -> None:
-    """The highest value, or the lowest where that is the worse one."""
+    """That is the highest value, or the lowest if lower is worse."""
     points = [(step, 5.0 if step == 500 else 1.0) for step in range(1000)]
     assert "●" in drawn(points)[0]
     assert "●" not in drawn([(step, 6.0 - value) for step, value in points], lowest=False)[6]
@@ -47,28 +47,43 @@ def test_the_worse_end_of_a_column_is_drawn() -> None:
 
 
 def test_a_wide_range_is_logarithmic() -> None:
-    """The middle of the axis then is the geometric mean."""
+    """Then the middle of the axis is the geometric mean."""
     labels = [line.partition("│")[0].strip() for line in drawn([(0, 0.01), (1, 100.0)])]
     assert labels[:7] == ["100", "", "", "1", "", "", "0.01"]
     labels = [line.partition("│")[0].strip() for line in drawn([(0, -1.0), (1, 3.0)])]
     assert labels[:7] == ["3", "", "", "1", "", "", "-1"]
 
 
-def test_a_first_value_near_zero_does_not_flatten_the_rest() -> None:
-    """A scale has six decades at most."""
-    labels = [line.partition("│")[0].strip() for line in drawn([(0, 1e-20), (1, 0.0), (2, 10.0)])]
-    assert (labels[0], labels[6]) == ("10", "1e-5")
+def labels_of(values: list[float]) -> list[str]:
+    lines = drawn(list(enumerate(values)))
+    return [line.partition("│")[0].strip() for line in lines[:7]]
+
+
+def test_a_curve_over_many_decades_is_drawn_whole() -> None:
+    """An explosion from 1e-4 to 1e8 keeps its beginning."""
+    values = [10.0 ** (power / 10) for power in range(-40, 81)]
+    labels = labels_of(values)
+    assert (labels[0], labels[3], labels[6]) == ("1e8", "100", "0.0001")
+    lines = drawn(list(enumerate(values)))
+    assert [line.count("●") > 0 for line in lines[:7]] == [True] * 7
+
+
+def test_a_few_values_near_zero_do_not_flatten_the_rest() -> None:
+    """The scale ends six decades below the highest value, and says what is drawn at its end."""
+    assert labels_of([1e-20, 0.0, 10.0])[6] == "≤1e-5"
+    assert labels_of([1e-17] + [0.01] * 50 + [10.0] * 50)[6] == "≤1e-5"
+    assert labels_of([0.0] + [0.01] * 50 + [10.0] * 50)[6] == "≤0.01"
 
 
 def test_steps_of_an_incident_are_marked_on_the_axis() -> None:
-    """So that they are seen without colours, too."""
+    """So they are visible without colours."""
     axis = drawn([(step, 1.0) for step in range(40)], marked=(30, 39, "red"))[7]
     assert axis.strip() == "└" + "─" * 30 + "━" * 10
 
 
 def test_values_that_are_not_finite_are_crosses_and_extremes_are_drawn() -> None:
-    """Nothing raises, however large the numbers are."""
+    """Huge numbers do not raise."""
     assert "×" in drawn([(0, 1.0), (1, math.nan), (2, 2.0)])[0]
-    assert drawn([(0, math.nan)]) == ["         no finite value to draw"]
+    assert drawn([(0, math.nan)]) == ["          no finite value to draw"]
     assert "●" in drawn([(0, -1.7e308), (1, 1.7e308)])[0]
     assert "●" in "".join(drawn([(0, 5.0)]))

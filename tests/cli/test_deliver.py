@@ -56,8 +56,8 @@ def test_a_crashed_run_is_sent_once_with_how_it_ended(server: Server) -> None:
 
 
 @pytest.mark.usefixtures("crashed")
-def test_the_exit_code_tells_that_something_is_left(server: Server) -> None:
-    """What was rejected counts; the output says how to send it again."""
+def test_the_exit_code_shows_that_something_is_pending(server: Server) -> None:
+    """Rejected messages count, and the output says how to send them again."""
     server.answers = [(404, {})]
     done = deliver()
     assert done.exit_code == 1
@@ -66,7 +66,7 @@ def test_the_exit_code_tells_that_something_is_left(server: Server) -> None:
 
 
 def test_a_folder_without_runs_is_refused() -> None:
-    """It says so, by name."""
+    """The message names the folder."""
     Path("klarm_runs").mkdir()
     Path("klarm.yaml").write_text("channels: {hook: {type: webhook, url: 'http://127.0.0.1:9'}}")
     done = deliver()

@@ -1,4 +1,4 @@
-"""The commands around delivery, run as a user runs them, with a real server to tell."""
+"""The commands for delivery, as users run them, with a real server."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from loopback import Server, run_klarm
 from msgspec.structs import replace
 
 import klarm
+from example_events import example_event
 from klarm.delivery import Outbox
 from klarm.journal import read_commands
 from klarm.journal.file import FileJournal
@@ -30,7 +31,7 @@ KLARM = str(Path(sys.executable).with_name("klarm"))
 
 @pytest.fixture(autouse=True)
 def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep tables from being folded."""
+    """Keep tables from being wrapped."""
     monkeypatch.setenv("COLUMNS", "200")
 
 
@@ -51,8 +52,8 @@ def record_run(run: str = "a", *, value: float = NAN, steps: int = 3) -> None:
     klarm.finish()
 
 
-def test_a_test_alert_says_what_each_service_answered(server: Server) -> None:
-    """Exit code 1 when one of them failed; the message is marked as a test, and has a time."""
+def test_a_test_alert_reports_the_answer_of_each_service(server: Server) -> None:
+    """The exit code is 1 if one failed. The message is marked as a test and has a time."""
     server.answers = [(200, {}), (404, {})]
     channels = f"one={server.url},two={server.url}"
     before = time.time()
@@ -63,7 +64,7 @@ def test_a_test_alert_says_what_each_service_answered(server: Server) -> None:
     assert all(before <= message["time"] <= time.time() for message in server.messages)
 
 
-def test_a_test_alert_goes_to_one_channel_when_it_is_named(server: Server) -> None:
+def test_a_test_alert_can_go_to_one_named_channel(server: Server) -> None:
     """A wrong name is an error that names the right ones."""
     channels = f"one={server.url}/1,two={server.url}/2"
     done = run_klarm("test-alert", "two", channels=channels)
@@ -79,8 +80,8 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([KLARM, *arguments], capture_output=True, text=True, check=False)
 
 
-def test_a_test_alert_needs_the_secrets_of_the_named_channel_only(server: Server) -> None:
-    """The others are not made."""
+def test_a_test_alert_needs_only_the_secrets_of_the_named_channel(server: Server) -> None:
+    """The other channels are not created."""
     Path("klarm.yaml").write_text(
         "channels:\n"
         "  slack: {webhook_url: {env: NOT_HERE}}\n"
@@ -97,8 +98,8 @@ def test_a_test_alert_needs_the_secrets_of_the_named_channel_only(server: Server
 
 
 @pytest.mark.parametrize("arguments", [["slack"], []])
-def test_a_test_alert_to_a_channel_that_is_off_says_so(arguments: list[str]) -> None:
-    """It is configured, and would hear of nothing."""
+def test_a_test_alert_to_a_disabled_channel_is_an_error(arguments: list[str]) -> None:
+    """It is configured, but would get no messages."""
     Path("klarm.yaml").write_text("channels: {slack: {enabled: false}}")
     done = run_command("test-alert", *arguments)
     assert done.returncode == 2
@@ -106,15 +107,15 @@ def test_a_test_alert_to_a_channel_that_is_off_says_so(arguments: list[str]) -> 
 
 
 @pytest.mark.parametrize("command", [["test-alert"], ["deliver", "."]])
-def test_without_a_channel_nobody_can_be_told(command: list[str]) -> None:
-    """Which is an error, not a success."""
+def test_without_a_channel_a_test_alert_is_an_error(command: list[str]) -> None:
+    """The exit code is not 0."""
     done = run_klarm(*command)
     assert done.returncode == 2
     assert "no channel is configured" in done.stderr
 
 
-def test_deliver_sends_what_is_owed_of_every_run_or_of_one(server: Server) -> None:
-    """Once."""
+def test_deliver_sends_what_is_pending_of_every_run_or_of_one(server: Server) -> None:
+    """Each is sent once."""
     record_run("a")
     record_run("b")
     channels = f"hook={server.url}"
@@ -125,8 +126,8 @@ def test_deliver_sends_what_is_owed_of_every_run_or_of_one(server: Server) -> No
     assert [message["run"] for message in server.messages] == ["b", "a"]
 
 
-def test_runs_that_owe_nothing_are_one_line(server: Server) -> None:
-    """As cron mails it, every few minutes, for a folder of many runs."""
+def test_runs_with_nothing_pending_are_one_line(server: Server) -> None:
+    """A cron job mails the output every few minutes, for a folder of many runs."""
     for run in "abc":
         record_run(run)
     channels = f"hook={server.url}"
@@ -136,8 +137,8 @@ def test_runs_that_owe_nothing_are_one_line(server: Server) -> None:
     assert (done.returncode, done.stdout) == (0, "b: sent 1 to hook\n2 runs have nothing pending\n")
 
 
-def test_deliver_fails_when_something_is_left(server: Server) -> None:
-    """A later call sends it."""
+def test_deliver_fails_if_something_is_still_pending(server: Server) -> None:
+    """A later call sends the message."""
     record_run()
     server.answers = [(500, {})]
     arguments = ("deliver", "klarm_runs/a", "--timeout", "0.1")
@@ -147,8 +148,8 @@ def test_deliver_fails_when_something_is_left(server: Server) -> None:
     assert run_klarm("deliver", "klarm_runs/a", channels=f"hook={server.url}").returncode == 0
 
 
-def test_deliver_says_for_every_channel_what_was_sent_and_what_is_left(server: Server) -> None:
-    """Also what a silence holds back, which is nothing that failed."""
+def test_deliver_reports_what_was_sent_and_what_is_pending_per_channel(server: Server) -> None:
+    """It also reports what a silence holds back, which is not a failure."""
     record_run("a")
     record_run("b", value=WARNING, steps=1)
     run_klarm("silence", "kl", "--for", "2h", "--run", "b")
@@ -163,8 +164,8 @@ def test_deliver_says_for_every_channel_what_was_sent_and_what_is_left(server: S
     )
 
 
-def test_a_channel_that_one_run_could_not_reach_gets_one_try_from_the_next(server: Server) -> None:
-    """So that a folder of many runs does not take the timeout for each of them."""
+def test_an_unreachable_channel_is_tried_once_for_each_further_run(server: Server) -> None:
+    """Otherwise each run in a folder would take the whole timeout."""
     for run in "abc":
         record_run(run)
     server.answers = [(500, {})] * 100
@@ -181,8 +182,8 @@ def test_a_channel_that_one_run_could_not_reach_gets_one_try_from_the_next(serve
     ]
 
 
-def test_a_channel_that_is_reached_again_is_told_of_the_following_runs(server: Server) -> None:
-    """All that they owe, with retries as before."""
+def test_a_channel_that_works_again_gets_the_messages_of_further_runs(server: Server) -> None:
+    """It gets all pending messages, with retries as before."""
     for run in "abc":
         record_run(run)
     server.answers = [(500, {}), (200, {}), (500, {})]
@@ -192,20 +193,20 @@ def test_a_channel_that_is_reached_again_is_told_of_the_following_runs(server: S
     assert "not retrying now" not in done.stderr
 
 
-def test_a_run_that_cannot_be_delivered_does_not_keep_the_others_from_it(server: Server) -> None:
-    """Its journal is garbage: said, and exit code 1."""
+def test_a_run_that_cannot_be_delivered_does_not_block_the_others(server: Server) -> None:
+    """Its journal is unreadable, which is reported; the exit code is 1."""
     record_run("a")
     record_run("b")
     Path("klarm_runs/a/journal.jsonl").write_text("garbage\n")
     done = run_klarm("deliver", "klarm_runs", channels=f"hook={server.url}")
     assert (done.returncode, done.stdout) == (1, "b: sent 1 to hook\n")
-    assert "does not begin as a journal does" in done.stderr
+    assert "does not begin like a journal" in done.stderr
 
 
-def test_deliver_fails_when_a_channel_refuses_and_can_be_told_to_try_again(
+def test_deliver_fails_if_a_channel_rejects_and_again_retries(
     server: Server,
 ) -> None:
-    """Only --again sends at once what was refused; until it is sent, the exit code is 1."""
+    """Only --again resends rejected messages immediately; until then, the exit code is 1."""
     record_run()
     server.answers = [(401, {})]
     channels = f"hook={server.url}"
@@ -218,8 +219,8 @@ def test_deliver_fails_when_a_channel_refuses_and_can_be_told_to_try_again(
     assert (done.returncode, done.stdout) == (0, "a: sent 1 to hook\n")
 
 
-def test_incidents_shows_who_knows_of_what(server: Server) -> None:
-    """Of the latest run, unless one is named by its name or folder."""
+def test_incidents_shows_who_was_notified_of_what(server: Server) -> None:
+    """It shows the latest run, unless one is named by name or folder."""
     record_run("a")
     record_run("b", value=WARNING)
     run_klarm("deliver", "klarm_runs/a", channels=f"hook={server.url}")
@@ -238,14 +239,14 @@ def test_incidents_shows_who_knows_of_what(server: Server) -> None:
     assert "silenced" in run_klarm("incidents").stdout.split()
 
 
-def test_incidents_of_a_run_without_channels_has_nothing_to_remark() -> None:
-    """Most people have none, at first."""
+def test_incidents_prints_no_remark_for_a_run_without_channels() -> None:
+    """Most users have no channel at first."""
     record_run()
     assert run_klarm("incidents").stderr == ""
 
 
-def test_incidents_shows_who_is_still_owed(server: Server) -> None:
-    """Of the channels that the configuration has; each person who knows is shown once."""
+def test_incidents_shows_which_channels_are_pending(server: Server) -> None:
+    """Only configured channels count; each person who acknowledged it is shown once."""
     record_run()
     run_klarm("deliver", "klarm_runs", channels=f"one={server.url}")
     for _ in range(2):
@@ -270,10 +271,10 @@ def test_incidents_shows_who_is_still_owed(server: Server) -> None:
         ({"enabled": "false"}, False),
     ],
 )
-def test_incidents_does_not_show_as_owed_what_a_channel_does_not_take(
+def test_incidents_shows_nothing_pending_that_a_channel_does_not_take(
     route: dict[str, str], owed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As its severity, signals and runs say."""
+    """The severity, signals and runs of a channel decide."""
     record_run(value=WARNING, steps=1)
     settings = {"type": "webhook", "url": "http://127.0.0.1:9", **route}
     for name, value in settings.items():
@@ -282,8 +283,8 @@ def test_incidents_does_not_show_as_owed_what_a_channel_does_not_take(
     assert ("hook (pending)" in " ".join(done.stdout.split())) == owed
 
 
-def test_incidents_are_shown_where_the_secrets_of_channels_are_not() -> None:
-    """As on somebody's laptop."""
+def test_incidents_are_shown_without_the_secrets_of_channels() -> None:
+    """The secrets may be missing on the machine of the user."""
     record_run()
     Path("klarm.yaml").write_text("channels: {slack: {webhook_url: {env: NOT_HERE}}}")
     done = subprocess.run([KLARM, "incidents"], capture_output=True, text=True, check=True)
@@ -293,7 +294,7 @@ def test_incidents_are_shown_where_the_secrets_of_channels_are_not() -> None:
 
 
 def test_incidents_shows_the_silences_in_force(server: Server) -> None:
-    """Even where there is no incident; what they hold back is not shown as owed."""
+    """They are shown even without incidents; what they hold back is not shown as pending."""
     record_run(value=WARNING, steps=1)
     run_klarm("silence", "kl", "--for", "200steps", "--by", "ada")
     run_klarm("silence", "reward", "--for", "2h", "--by", "bob", "--even-critical")
@@ -314,18 +315,13 @@ def record_incidents(*events: Event) -> None:
     journal.close(10.0)
 
 
-OPENED = Event(
-    event="opened",
-    incident=1,
+OPENED = example_event(
     signal="gradient",
     severity="critical",
     step=205,
     started=200,
     detectors=["gradient_norm_spike", "advantage_variance", "rollout_mismatch"],
-    peak=9.0,
     reason="it did",
-    message="It is high.",
-    recommendation="Look.",
 )
 RESOLVED = replace(OPENED, event="resolved", step=250, reason="quiet for 20 steps")
 
@@ -340,14 +336,14 @@ RESOLVED = replace(OPENED, event="resolved", step=250, reason="quiet for 20 step
     ],
 )
 def test_incidents_shows_how_an_incident_ended(last: Event, state: str, steps: str) -> None:
-    """That it only went quiet, or never was, is not that it was resolved."""
+    """Going quiet or being rolled back is not shown as resolved."""
     record_incidents(OPENED, last)
     shown = run_klarm("incidents").stdout.splitlines()[2]
     assert f" {state} {steps} " in " ".join(shown.split())
 
 
-def test_incidents_does_not_show_as_partly_told_who_refused_it(server: Server) -> None:
-    """The opening was refused, the end is yet to be sent: nobody there knows anything."""
+def test_incidents_shows_a_channel_that_rejected_the_opening_as_rejected(server: Server) -> None:
+    """The opening was rejected and the end is pending, so nobody there was notified."""
     record_incidents(OPENED)
     server.answers = [(401, {})]
     channels = f"hook={server.url}"
@@ -361,7 +357,7 @@ def test_incidents_does_not_show_as_partly_told_who_refused_it(server: Server) -
 def test_incidents_breaks_no_name_at_80_columns(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a detector, a signal or a channel."""
+    """Names of detectors, signals and channels stay whole."""
     monkeypatch.setenv("COLUMNS", "80")
     record_incidents(OPENED, replace(RESOLVED, recovered=False))
     channels = f"pagerduty={server.url},email={server.url}"
@@ -373,8 +369,8 @@ def test_incidents_breaks_no_name_at_80_columns(
         assert word in words
 
 
-def test_incidents_says_when_there_is_none() -> None:
-    """And when there is no such run."""
+def test_incidents_reports_that_there_is_none() -> None:
+    """A missing run is reported, too."""
     klarm.init("quiet", console=False)
     klarm.log({"kl": 0.1})
     klarm.finish()
@@ -384,16 +380,16 @@ def test_incidents_says_when_there_is_none() -> None:
     assert "there is no run quite in klarm_runs; did you mean quiet?" in done.stderr
 
 
-def test_an_acknowledgement_is_recorded_for_incidents_there_are() -> None:
+def test_an_acknowledgement_is_recorded_for_existing_incidents() -> None:
     """A wrong number is an error that names the right ones."""
     record_run()
     done = run_klarm("ack", "1", "--by", "ada")
     assert done.returncode == 0
     assert re.match(r"run a: incident 1 \(k\w{7}\) is acknowledged by ada\n", done.stdout)
-    assert "no channel is configured here: of its pending notifications" in done.stdout
+    assert "no channel is configured here: only its critical notifications" in done.stdout
     done = run_klarm("ack", "7")
     assert done.returncode == 1
-    assert "run a has no incident 7; it has 1. Name another run with --run" in done.stderr
+    assert "run a has no incident 7, only 1; name another run with --run" in done.stderr
     ((_, command),) = read_commands(Path("klarm_runs/a"))
     ((_, _, opened), *_) = Outbox(Path("klarm_runs/a")).recorded()
     assert (command.command, command.incident, command.by) == ("ack", opened.id, "ada")
@@ -403,10 +399,10 @@ def test_an_acknowledgement_is_recorded_for_incidents_there_are() -> None:
     ("value", "said", "sent"),
     [(WARNING, "no longer sent to two", 1), (NAN, "critical, so still sent to two", 2)],
 )
-def test_an_acknowledgement_says_who_is_still_told_and_who_no_longer_is(
+def test_an_acknowledgement_reports_who_is_still_notified(
     server: Server, value: float, said: str, sent: int
 ) -> None:
-    """The colleague on the other channel hears of what is critical all the same."""
+    """Critical incidents still reach people on other channels."""
     record_run(value=value, steps=1)
     run_klarm("deliver", "klarm_runs", channels=f"one={server.url}")
     both = f"one={server.url},two={server.url}"
@@ -420,8 +416,8 @@ def test_an_acknowledgement_says_who_is_still_told_and_who_no_longer_is(
     assert done.stdout.endswith("\nno notification of it is pending\n")
 
 
-def test_a_live_run_heeds_an_acknowledgement(server: Server) -> None:
-    """An opening that did not get through yet is no longer sent."""
+def test_a_live_run_respects_an_acknowledgement(server: Server) -> None:
+    """An opening that is still pending is cancelled."""
     record_run(value=WARNING)
     run_klarm("ack", "1")
     done = run_klarm("deliver", "klarm_runs", channels=f"hook={server.url}")
@@ -429,8 +425,8 @@ def test_a_live_run_heeds_an_acknowledgement(server: Server) -> None:
     assert server.messages == []
 
 
-def test_a_silence_counts_from_the_step_the_run_has_come_to(server: Server) -> None:
-    """It says until when, and that critical incidents come through."""
+def test_a_silence_counts_from_the_current_step_of_the_run(server: Server) -> None:
+    """The output says until when, and that critical incidents are still sent."""
     record_run()
     done = run_klarm("silence", "kl", "--for", "200steps", "--by", "ada")
     assert (done.returncode, done.stdout) == (
@@ -444,8 +440,8 @@ def test_a_silence_counts_from_the_step_the_run_has_come_to(server: Server) -> N
     assert len(server.messages) == 1
 
 
-def test_a_silence_says_in_which_time_zone_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of the node it is set on may not be that of whoever reads it."""
+def test_a_silence_reports_its_end_with_the_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader may be in another time zone than the machine."""
     monkeypatch.setenv("TZ", "XYZ-3")
     record_run()
     run_klarm("silence", "kl", "--for", "2h")
@@ -453,7 +449,7 @@ def test_a_silence_says_in_which_time_zone_it_ends(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_silence_can_be_ended(server: Server) -> None:
-    """What it held back and is still open is told then; a later silence holds again."""
+    """Open incidents that it held back are sent then; a later silence works again."""
     record_run(value=WARNING, steps=1)
     channels = f"hook={server.url}"
     run_klarm("silence", "kl", "--for", "2h")
@@ -478,13 +474,13 @@ def test_a_silence_can_be_ended(server: Server) -> None:
         (["reword", "--for", "2h"], "did you mean reward?"),
         (["kl", "--for", "2weeks"], "'2weeks' is not a duration; try 200steps, 30min, 2h or 1d"),
         (["kl", "--for", "0h"], "'0h' is not a duration"),
-        (["kl"], "say for how long, as in --for 2h, or --off to end a silence"),
+        (["kl"], "give a duration, as in --for 2h, or end a silence with --off"),
         (["kl", "--off", "--for", "2h"], "--off ends all silences of a signal"),
         (["kl", "--off", "--even-critical"], "--off ends all silences of a signal"),
     ],
 )
-def test_a_silence_that_cannot_be_is_refused(arguments: list[str], complaint: str) -> None:
-    """Saying what would be right."""
+def test_an_invalid_silence_is_refused(arguments: list[str], complaint: str) -> None:
+    """The message says what to do."""
     record_run()
     done = run_klarm("silence", *arguments)
     assert done.returncode == 2
@@ -499,7 +495,7 @@ COMMANDS = pytest.mark.parametrize(
 
 @COMMANDS
 def test_a_run_is_named_with_the_same_option_everywhere(command: list[str]) -> None:
-    """Which is the one that the hint names where there is no run."""
+    """The hint for a missing run names this option."""
     done = run_klarm(*command)
     assert done.returncode == 1
     said = "there is no run in klarm_runs; name one, or its folder, with --run"
@@ -511,16 +507,16 @@ def test_a_run_is_named_with_the_same_option_everywhere(command: list[str]) -> N
     assert "run a" in done.stdout
 
 
-def test_incidents_of_two_runs_at_once_are_not_guessed_at() -> None:
-    """The argument and the option may not say two things."""
+def test_naming_two_runs_is_an_error() -> None:
+    """The argument and the option must not name different runs."""
     done = run_klarm("incidents", "a", "--run", "b")
     assert done.returncode == 2
-    assert "say which run once: a, or --run b" in done.stderr
+    assert "name the run once: a, or --run b" in done.stderr
 
 
 @COMMANDS
-def test_settings_may_be_read_from_another_file(command: list[str]) -> None:
-    """Among them where the runs are."""
+def test_settings_can_be_read_from_another_file(command: list[str]) -> None:
+    """This includes the folder of the runs."""
     Path("elsewhere.yaml").write_text("dir: elsewhere")
     klarm.init("a", config="elsewhere.yaml", console=False)
     klarm.log({"kl": NAN})
@@ -531,8 +527,8 @@ def test_settings_may_be_read_from_another_file(command: list[str]) -> None:
     assert "run a" in done.stdout
 
 
-def test_follow_exits_with_1_when_something_could_not_be_delivered(server: Server) -> None:
-    """Also when it is called again and nothing is new: somebody has to know."""
+def test_follow_exits_with_1_if_something_could_not_be_delivered(server: Server) -> None:
+    """It does so again if nothing is new, because somebody has to know."""
     rows = [f'{{"step": {step}, "kl": {value}}}\n' for step, value in enumerate([0.1, "NaN"])]
     Path("log.jsonl").write_text("".join(rows))
     channels = f"hook={server.url}"

@@ -1,4 +1,4 @@
-"""`klarm demo` in terminals of all kinds: what it says is in the recording, and stays in sight."""
+"""`klarm demo` in various terminals: its text is right and stays visible."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def at_the_end(shown: str) -> list[str]:
 def test_the_box_is_on_the_screen_at_the_end_and_no_decade_is_lost(
     arguments: list[str], columns: int, lines: int
 ) -> None:
-    """Beside what to type next, and the prompt."""
+    """There is also room for the suggested commands and the prompt."""
     shown = on_terminal(*arguments, "--fast", columns=columns, lines=lines)
     end = at_the_end(shown)
     # A path that is wider than the terminal goes on in the next line.
@@ -79,7 +79,7 @@ def test_the_box_is_on_the_screen_at_the_end_and_no_decade_is_lost(
 
 @pytest.mark.parametrize("recording", RECORDINGS)
 def test_every_frame_fits_the_terminal(recording: str) -> None:
-    """None is cut off at the bottom or at the right."""
+    """Nothing is cut off at the bottom or at the right."""
     shown = on_terminal(recording, "--fast")
     frames = re.split(r"(?:\x1b\[1A\x1b\[2K|\r\x1b\[2K)+", shown)[:-1]
     assert len(frames) > 20
@@ -90,8 +90,8 @@ def test_every_frame_fits_the_terminal(recording: str) -> None:
         assert not any(row.strip() == "..." for row in rows)
 
 
-def test_plain_lines_come_while_it_plays_where_nothing_can_be_drawn() -> None:
-    """With TERM=dumb: no control codes, and no waiting for the end."""
+def test_plain_lines_appear_while_it_plays_on_a_dumb_terminal() -> None:
+    """With TERM=dumb there are no control codes, and lines appear immediately."""
     shown = on_terminal(TERM="dumb", until="step  25  kl ")
     assert "\x1b" not in shown
     shown = on_terminal("--fast", TERM="dumb")
@@ -112,7 +112,7 @@ def test_no_word_is_broken_in_plain_lines() -> None:
 
 @pytest.mark.parametrize("arguments", [["exploding"], ["drifting", "--frozen"], ["drifting"]])
 def test_the_closing_line_names_numbers_of_the_recording(arguments: list[str]) -> None:
-    """KL at the step at which it opened, the highest before, and the highest from then on."""
+    """These are KL at the opening, the highest KL before, and the highest after."""
     done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=True)
     closing = re.search(
         r"^The one on KL opened at step (\d+), at KL (\S+) \(highest before: (\S+)\); "
@@ -131,7 +131,7 @@ def test_the_closing_line_names_numbers_of_the_recording(arguments: list[str]) -
     assert (closing[4], int(closing[5])) == (f"{highest[0]:.3g}", highest[1])
 
 
-def test_what_the_title_says_is_in_the_recording() -> None:
+def test_the_title_agrees_with_the_recording() -> None:
     """The learning rate jumps ×100 after step 150."""
     rate = {row["step"]: row["learning_rate"] for row in read_recording("exploding")}
     assert RECORDINGS["exploding"].endswith("until the learning rate jumps ×100 after step 150")
@@ -140,9 +140,9 @@ def test_what_the_title_says_is_in_the_recording() -> None:
     assert 90 < rate[jumps[0]] / rate[jumps[0] - 1] < 110
 
 
-def test_fast_and_the_page_do_not_go_together() -> None:
-    """In one line."""
+def test_fast_cannot_be_combined_with_the_page() -> None:
+    """The error is one line."""
     both = [*COMMAND, "--page", "--fast"]
     done = subprocess.run(both, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "--page and --fast" in done.stderr
+    assert "--page takes no --fast" in done.stderr

@@ -19,7 +19,7 @@ def listing() -> str:
 
 @pytest.mark.parametrize("kind", CATALOGUE, ids=lambda kind: kind.name)
 def test_every_detector_is_listed_with_all_its_settings(listing: str, kind: type[Detector]) -> None:
-    """Each with its default."""
+    """Each setting has its default."""
     _, found, rest = listing.partition(f"{kind.name}  ")
     assert found
     lines = rest.splitlines()
@@ -31,7 +31,7 @@ def test_every_detector_is_listed_with_all_its_settings(listing: str, kind: type
 
 @pytest.mark.parametrize("kind", CATALOGUE, ids=lambda kind: kind.name)
 def test_one_detector_is_explained_in_full(kind: type[Detector]) -> None:
-    """What it looks for, what it watches, its settings, and no other detector's."""
+    """It prints the purpose, metrics and settings of that detector only."""
     done = CliRunner().invoke(command, ["detectors", kind.name], env={"COLUMNS": "80"})
     assert done.exit_code == 0, done.output
     shown = " ".join(done.output.split())
@@ -44,8 +44,8 @@ def test_one_detector_is_explained_in_full(kind: type[Detector]) -> None:
     assert max(map(len, done.output.splitlines())) <= 80
 
 
-def test_a_wrong_name_is_answered_with_the_nearest() -> None:
-    """In one line."""
+def test_the_error_for_a_wrong_name_suggests_the_nearest() -> None:
+    """The error is one line."""
     done = CliRunner().invoke(command, ["detectors", "kl_explosoin"])
     assert done.exit_code == 1
     assert "there is no detector kl_explosoin; did you mean kl_explosion?" in done.output

@@ -1,4 +1,4 @@
-"""`klarm docs`: the pages that messages point to are there where klarm is installed."""
+"""`klarm docs`: an installed klarm has the pages that its messages refer to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from klarm.cli.docs import pages
+from klarm.cli.docs import pages, without_comments
 from klarm.cli.group import klarm as command
 from klarm.cli.init import default_yaml
 
@@ -21,7 +21,7 @@ def docs(*arguments: str) -> Result:
 
 
 def test_all_pages_are_listed_with_their_titles() -> None:
-    """By the name they are printed with."""
+    """The names in the list can be used to print the pages."""
     lines = docs().stdout.splitlines()
     assert len(lines) == len(list((ROOT / "docs").rglob("*.md")))
     assert any(line.split() == ["detectors/kl_explosion", "kl_explosion"] for line in lines)
@@ -31,21 +31,32 @@ def test_all_pages_are_listed_with_their_titles() -> None:
     "name", ["metrics", "docs/metrics.md", "kl_explosion", "slack", "channels"]
 )
 def test_a_page_is_printed(name: str) -> None:
-    """By its name, its path, or the last part of it."""
+    """A page is found by its name, its path, or the last part of its name."""
     done = docs(name)
     assert done.exit_code == 0
     assert done.stdout.startswith("# ")
 
 
-def test_a_wrong_name_is_answered_with_the_nearest() -> None:
-    """In one line."""
+def test_html_comments_are_not_printed() -> None:
+    """Comments are remarks for tools. Those in code examples are printed."""
+    text = (ROOT / "docs" / "tutorial.md").read_text()
+    assert "<!--" in text
+    printed = docs("tutorial").stdout
+    assert "<!--" not in printed
+    assert printed.count("```") == text.count("```")
+    example = "Before <!-- a\nremark --> after.\n\n```html\n<!-- kept -->\n```\n"
+    assert without_comments(example) == "Before  after.\n\n```html\n<!-- kept -->\n```\n"
+
+
+def test_the_error_for_a_wrong_name_suggests_the_nearest() -> None:
+    """The error is one line."""
     done = docs("metrcs")
     assert done.exit_code == 1
     assert "there is no page metrcs; did you mean metrics?" in done.output
 
 
 def texts() -> list[tuple[str, str]]:
-    """Return every text in the source that is no docstring: some are messages."""
+    """Return every string in the source that is not a docstring; some are messages."""
     found = []
     for path in (ROOT / "src").rglob("*.py"):
         tree = ast.parse(path.read_text())
@@ -62,7 +73,7 @@ def texts() -> list[tuple[str, str]]:
 
 
 def test_messages_point_to_pages_that_an_installed_user_has() -> None:
-    """With `klarm docs PAGE`, never with a path of the repository."""
+    """They name `klarm docs PAGE`, never a path in the repository."""
     pointers = [
         (where, page)
         for where, text in texts()
@@ -76,7 +87,7 @@ def test_messages_point_to_pages_that_an_installed_user_has() -> None:
 
 
 def test_the_wheel_has_the_pages() -> None:
-    """Packed beside the code, where the command looks first."""
+    """They are inside the package, where the command looks first."""
     text = (ROOT / "pyproject.toml").read_text()
     assert '"docs" = "klarm/docs"' in text
     assert pages()

@@ -48,7 +48,7 @@ def recorded_steps(journal: Path = JOURNAL) -> list[int]:
 
 @contextmanager
 def following(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Run it until it is told to stop; it says on stderr what it does."""
+    """Run it until it is stopped; its messages are on stderr."""
     with subprocess.Popen(
         [*COMMAND, *arguments, "--poll", "0.02"], stderr=subprocess.PIPE, text=True
     ) as process:
@@ -59,7 +59,7 @@ def following(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def until(process: subprocess.Popen[str], words: str) -> str:
-    """Read what it says up to a line with these words."""
+    """Read its output up to a line with these words."""
     assert process.stderr is not None
     for line in process.stderr:
         if words in line:
@@ -67,7 +67,7 @@ def until(process: subprocess.Popen[str], words: str) -> str:
     pytest.fail(f"it never said {words!r}")
 
 
-def test_once_reads_what_is_there_and_goes_on_the_next_time() -> None:
+def test_once_reads_the_log_and_continues_the_next_time() -> None:
     """Each row is logged once, and nothing is recorded when nothing is new."""
     write([*QUIET, math.nan])
     done = run(str(LOG), "--once")
@@ -87,8 +87,8 @@ def test_once_reads_what_is_there_and_goes_on_the_next_time() -> None:
     assert len([r for r in read_journal(JOURNAL) if isinstance(r, Alert)]) == 1
 
 
-def test_a_log_with_minus_the_entropy_is_read_once_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The journal holds the entropy; the log is compared as the framework's keys are read."""
+def test_a_log_with_negated_entropy_is_also_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal has the entropy itself; the log is compared after the sign is changed."""
     monkeypatch.setenv("KLARM_FRAMEWORK", "sb3")
     monkeypatch.setenv("KLARM_ENTROPY_COLLAPSE__ENABLED", "true")
     LOG.write_text('{"step": 0, "entropy_loss": -2.0}\n{"step": 1, "entropy_loss": -1.5}\n')
@@ -99,9 +99,9 @@ def test_a_log_with_minus_the_entropy_is_read_once_too(monkeypatch: pytest.Monke
 
 
 def test_a_growing_log_is_watched_until_ctrl_c() -> None:
-    """From before there is one; the end is a clean one."""
+    """It starts before the log exists, and exits cleanly."""
     with following(str(LOG)) as process:
-        until(process, "log.jsonl is not there: waiting for it")
+        until(process, "log.jsonl does not exist yet; waiting for it")
         write(QUIET)
         until(process, "klarm: watching")
         write([math.nan], first=100)
@@ -115,8 +115,8 @@ def test_a_growing_log_is_watched_until_ctrl_c() -> None:
     assert ended.event == "ended"
 
 
-def test_killed_and_started_again_it_logs_every_row_once() -> None:
-    """With `kill -9`, in the middle of it all."""
+def test_every_row_is_logged_once_although_follow_was_killed() -> None:
+    """It is killed with `kill -9` while it reads."""
     write(QUIET)
     with following(str(LOG)) as process:
         until(process, "klarm: watching")
@@ -131,7 +131,7 @@ def test_killed_and_started_again_it_logs_every_row_once() -> None:
 
 
 def test_a_log_that_is_truncated_while_it_is_followed_is_a_restart() -> None:
-    """As verl does when it starts again."""
+    """verl truncates its log when it is restarted."""
     write([*QUIET[:-1], math.nan])
     with following(str(LOG)) as process:
         until(process, "INCIDENT 1 on kl opened, critical, step 99")  # it has read them all
@@ -143,7 +143,7 @@ def test_a_log_that_is_truncated_while_it_is_followed_is_a_restart() -> None:
 
 @pytest.mark.parametrize(("values", "code"), [(QUIET, 0), ([*QUIET, math.nan], 1)])
 def test_fail_on_critical_sets_the_exit_code(values: list[float], code: int) -> None:
-    """Also where the incident was opened by an earlier process."""
+    """An incident of an earlier process counts, too."""
     write(values)
     for _ in range(2):
         done = run(str(LOG), "--once", "--fail-on-critical")
@@ -152,8 +152,8 @@ def test_fail_on_critical_sets_the_exit_code(values: list[float], code: int) -> 
     assert done.stderr == f"klarm: nothing new since step {len(values) - 1}; {told}\n"
 
 
-def test_a_second_one_on_the_same_run_ends() -> None:
-    """Two would tell everything twice."""
+def test_a_second_follow_of_the_same_run_exits() -> None:
+    """Two processes would notify people twice."""
     klarm.init("log", console=False)
     write([0.1])
     done = run(str(LOG), "--once")
@@ -162,7 +162,7 @@ def test_a_second_one_on_the_same_run_ends() -> None:
 
 
 def test_another_log_of_the_same_name_is_not_taken_for_the_same_run() -> None:
-    """Unless the user says so."""
+    """The user can say that it is the same run."""
     write([0.1, 0.2])
     assert run(str(LOG), "--once").returncode == 0
     other = Path("other") / LOG
@@ -189,8 +189,8 @@ def test_another_log_of_the_same_name_is_not_taken_for_the_same_run() -> None:
         (["log.jsonl", "--poll", "0"], "Invalid value for '--poll'"),
     ],
 )
-def test_mistakes_are_answered_in_one_line(arguments: list[str], message: str) -> None:
-    """With exit code 2 and no traceback."""
+def test_mistakes_are_one_line_errors(arguments: list[str], message: str) -> None:
+    """The exit code is 2, and there is no traceback."""
     Path("junk.txt").write_text("junk\n")
     Path("empty").mkdir()
     Path("trainer_state.json").write_text('{"log_history": []}')
@@ -201,8 +201,8 @@ def test_mistakes_are_answered_in_one_line(arguments: list[str], message: str) -
     assert "waiting" not in done.stderr or "--once" not in arguments
 
 
-def test_it_ends_when_nothing_new_has_come_for_so_long() -> None:
-    """Each row sets the time back; the clock here is the test's."""
+def test_until_idle_ends_it_when_nothing_was_added() -> None:
+    """Each row restarts the time; the test controls the clock."""
     write([0.1])
     now = iter([0.0, 1.0, 9.0, 9.0, 18.9, 19.0])
 
@@ -220,15 +220,15 @@ def test_it_ends_when_nothing_new_has_come_for_so_long() -> None:
 
 
 def test_the_settings_of_the_folder_are_used() -> None:
-    """As from inside: klarm.yaml names the run and sets the detectors."""
+    """As in a training process, klarm.yaml names the run and configures detectors."""
     Path("klarm.yaml").write_text("run: mine\nkl_explosion: {sigma_multiplier: 90}\n")
     write([*QUIET, 5.0])
     done = run(str(LOG), "--once")
     assert "run mine ends after 101 steps: no incident" in done.stderr
 
 
-def test_a_stderr_that_is_gone_does_not_end_it() -> None:
-    """It goes on recording."""
+def test_a_closed_stderr_does_not_end_it() -> None:
+    """It continues to record."""
     write(QUIET)
     read, write_end = os.pipe()
     os.close(read)

@@ -28,7 +28,7 @@ def damaged_run() -> None:
 
 
 def test_damaged_lines_are_named_and_the_rest_is_shown() -> None:
-    """Even if the first line is one of them: the run then has the name of its folder."""
+    """If the first line is damaged, the run has the name of its folder."""
     damaged_run()
     done = CliRunner().invoke(command, ["incidents", "a"])
     assert done.exit_code == 0, done.output
@@ -40,7 +40,7 @@ def test_damaged_lines_are_named_and_the_rest_is_shown() -> None:
 
 
 def test_the_latest_run_is_the_latest_that_can_be_read() -> None:
-    """An empty journal, or one of garbage, is nobody's latest run."""
+    """An empty or unreadable journal is not taken for the latest run."""
     damaged_run()
     for name, content in (("empty", b""), ("garbage", b"nonsense\n")):
         folder = Path("klarm_runs") / name
@@ -50,11 +50,11 @@ def test_the_latest_run_is_the_latest_that_can_be_read() -> None:
         done = CliRunner().invoke(command, arguments)
         assert done.exit_code == 0, done.output
     done = CliRunner().invoke(command, ["incidents", "garbage"])
-    assert "does not begin as a journal does" in done.output
+    assert "does not begin like a journal" in done.output
 
 
 def test_a_replay_names_damaged_lines() -> None:
-    """And replays the others."""
+    """It replays the other lines."""
     damaged_run()
     done = CliRunner().invoke(command, ["replay", str(JOURNAL.parent)])
     assert done.exit_code == 0, done.output

@@ -1,4 +1,4 @@
-"""`klarm incidents --format json`: what programs are told of a run."""
+"""`klarm incidents --format json`: incidents and channels for programs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def record_run() -> None:
     klarm.finish()
 
 
-def test_it_tells_the_health_of_every_channel(server: Server) -> None:
-    """When it last took a message, what is pending, what it rejected and why, what was dropped."""
+def test_json_has_the_state_of_every_channel(server: Server) -> None:
+    """It has the last delivery, and what is pending, rejected (with the reason) and dropped."""
     record_run()
     run_klarm("deliver", "klarm_runs", channels=f"one={server.url}")
     server.answers = [(404, {})]
@@ -52,8 +52,8 @@ def test_it_tells_the_health_of_every_channel(server: Server) -> None:
     assert dropped.startswith("deliveries.jsonl is damaged")
 
 
-def test_a_run_without_incidents_is_json_too() -> None:
-    """And no channel is no mistake."""
+def test_json_of_a_run_without_incidents() -> None:
+    """Having no channel is not an error."""
     klarm.init("a", console=False)
     klarm.log({"kl": 0.1})
     shown = json.loads(run_klarm("incidents", "a", "--format", "json").stdout)

@@ -1,4 +1,4 @@
-"""`klarm init`: a file with every setting, and never one in place of another."""
+"""`klarm init` writes a file with every setting, and never overwrites one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from klarm.config import SECTIONS, TOP_LEVEL, load
 
 
 def test_the_file_holds_every_setting_and_changes_none() -> None:
-    """It is read back as the defaults."""
+    """Reading the file gives the defaults."""
     before = load(None).as_dict()
     done = CliRunner().invoke(command, ["init"])
     assert (done.exit_code, done.output) == (
@@ -27,24 +27,24 @@ def test_the_file_holds_every_setting_and_changes_none() -> None:
     assert load(None).as_dict() == before
 
 
-def test_a_file_that_is_there_stays_as_it_is() -> None:
-    """Under any name."""
+def test_an_existing_file_is_not_changed() -> None:
+    """This holds for any file name."""
     Path("mine.yaml").write_text("run: a\n")
     done = CliRunner().invoke(command, ["init", "mine.yaml"])
     assert done.exit_code == 1
-    assert "mine.yaml is there already and stays as it is" in done.output
+    assert "mine.yaml already exists and is not changed" in done.output
     assert Path("mine.yaml").read_text() == "run: a\n"
 
 
-def test_a_place_that_cannot_be_written_is_said() -> None:
-    """With the reason."""
+def test_a_file_that_cannot_be_written_is_an_error() -> None:
+    """The message has the reason."""
     done = CliRunner().invoke(command, ["init", "missing/klarm.yaml"])
     assert done.exit_code == 1
     assert "cannot write missing/klarm.yaml: No such file or directory" in done.output
 
 
 def test_editors_find_the_schema_beside_the_file() -> None:
-    """Its first line names it, and what is in the file is right by it."""
+    """The first line names the schema, and the file is valid."""
     Path("conf").mkdir()
     assert CliRunner().invoke(command, ["init", "conf/my.yaml"]).exit_code == 0
     text = Path("conf/my.yaml").read_text()
@@ -53,8 +53,8 @@ def test_editors_find_the_schema_beside_the_file() -> None:
     jsonschema_rs.Draft7Validator(schema).validate(yaml.safe_load(text))
 
 
-def test_a_schema_of_an_earlier_klarm_is_renewed_and_a_file_of_others_stays() -> None:
-    """The line is left out then: it would name the wrong file."""
+def test_only_a_schema_that_klarm_wrote_is_replaced() -> None:
+    """Otherwise the line is left out, because it would name the wrong file."""
     Path("klarm.schema.json").write_text('{"title": "klarm.yaml"}')
     assert CliRunner().invoke(command, ["init"]).exit_code == 0
     assert "properties" in json.loads(Path("klarm.schema.json").read_text())

@@ -32,7 +32,7 @@ def runs(*arguments: str, columns: int = 80) -> Result:
 
 
 def test_the_worst_run_comes_first_with_its_kl_and_open_incidents() -> None:
-    """Then healthy ones, the latest first."""
+    """Healthy runs follow, the latest first."""
     record("early", [0.5] * 20)
     record("broken", [*[0.1, 0.2] * 20, math.nan])
     record("late", [*[0.1] * 20, 0.25], finish=False)
@@ -48,7 +48,7 @@ def test_the_worst_run_comes_first_with_its_kl_and_open_incidents() -> None:
 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
-    """And no number or word is cut, even with a long name and a large journal."""
+    """No number or word is cut off, even with a long name and a large journal."""
     record("a-name-that-is-longer-than-any-column-would-have-it-" + "x" * 40, [0.1234, 1e-7] * 30)
     record("b", [*[0.1] * 40, math.inf])
     lines = runs(columns=columns).stdout.splitlines()
@@ -58,7 +58,7 @@ def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
 
 
 def test_steps_that_were_rolled_back_are_not_drawn() -> None:
-    """The curve is that of the steps that count."""
+    """The curve has only the steps that count."""
     klarm.init("a", console=False)
     for step in range(20):
         klarm.log({"kl": 0.1 if step < 10 else 500.0}, step)
@@ -69,8 +69,8 @@ def test_steps_that_were_rolled_back_are_not_drawn() -> None:
     assert points == [(step, 0.1) for step in range(15)]
 
 
-def test_what_cannot_be_read_is_listed_and_hides_no_other() -> None:
-    """A journal of garbage, an empty one, a folder in its place."""
+def test_an_unreadable_run_is_listed_and_hides_no_other() -> None:
+    """Examples are an unreadable journal, an empty one, and a folder in its place."""
     record("good", [0.1] * 5)
     for name, content in (("garbage", b"nonsense\n"), ("empty", b"")):
         folder = Path("klarm_runs") / name
@@ -80,16 +80,16 @@ def test_what_cannot_be_read_is_listed_and_hides_no_other() -> None:
     assert rows == [["garbage", "unreadable"], ["good", "finished"], ["empty", "empty"]]
 
 
-def test_where_there_is_no_run_it_says_so() -> None:
-    """A folder that was named is a mistake, the default one is only empty."""
+def test_a_folder_without_runs_is_reported() -> None:
+    """For a named folder this is an error, for the default folder it is not."""
     assert "there is no run in klarm_runs yet" in runs().stdout
     done = CliRunner().invoke(command, ["runs", "nowhere"])
     assert done.exit_code == 1
     assert "there is no run in nowhere" in done.output
 
 
-def test_programs_get_json() -> None:
-    """Strict JSON, a NaN as text."""
+def test_runs_can_be_printed_as_json() -> None:
+    """It is strict JSON, with NaN as text."""
     record("broken", [*[0.1, 0.2] * 20, math.nan])
     (found,) = json.loads(runs("--format", "json").stdout, parse_constant=pytest.fail)
     assert (found["run"], found["state"], found["health"]) == ("broken", "finished", "critical")
@@ -97,8 +97,8 @@ def test_programs_get_json() -> None:
     assert found["open_incidents"][0]["signal"] == "kl"
 
 
-def test_a_name_commands_no_terminal() -> None:
-    """It is spelt out: a run whose first line is damaged has the name of its folder."""
+def test_control_codes_in_a_name_are_escaped() -> None:
+    """A run whose first line is damaged has the name of its folder, which may be anything."""
     record("a", [0.1] * 3)
     journal = Path("klarm_runs/a").rename("klarm_runs/a\x1b[2Jb") / "journal.jsonl"
     journal.write_bytes(journal.read_bytes().replace(b'"run":"a"', b'"run":"b"'))
@@ -108,8 +108,8 @@ def test_a_name_commands_no_terminal() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["runs"], ["show", "a"], ["prune"]])
-def test_a_section_that_only_the_script_knows_is_left_alone(arguments: list[str]) -> None:
-    """A detector of its own has one; the commands do not load the script."""
+def test_a_section_that_only_the_script_knows_is_ignored(arguments: list[str]) -> None:
+    """Detectors of a script have sections, but commands do not load the script."""
     record("a", [0.5] * 20)
     Path("klarm.yaml").write_text("pass_rate_floor: {floor: 0.3}\n")
     done = CliRunner().invoke(command, arguments)

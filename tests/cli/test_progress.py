@@ -1,4 +1,4 @@
-"""How far a replay has come: nothing for a moment, then a bar."""
+"""The progress bar of a replay, which appears after a moment."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from itertools import count
 from klarm.cli.progress import Progress
 
 
-def test_a_bar_appears_after_two_seconds_and_goes_away() -> None:
-    """By a clock that moves a second with every look; the bar knows the size of the log."""
+def test_a_bar_appears_after_two_seconds_and_disappears() -> None:
+    """The clock of the test advances a second per call; the size of the log is known."""
     shown: list[str] = []
     ticks = count()
     progress = Progress(1000, clock=lambda: float(next(ticks)), show=shown.append)
@@ -22,15 +22,15 @@ def test_a_bar_appears_after_two_seconds_and_goes_away() -> None:
     assert shown[-1] == ""
 
 
-def test_what_is_quick_shows_nothing() -> None:
-    """Not even that it clears the line."""
+def test_a_quick_replay_shows_no_bar() -> None:
+    """It does not even clear the line."""
     shown: list[str] = []
     assert len(list(Progress(9, clock=lambda: 1.0, show=shown.append).over(range(99)))) == 99
     assert shown == []
 
 
-def test_where_the_size_is_not_known_rows_are_counted() -> None:
-    """As for a journal."""
+def test_rows_are_counted_if_the_size_is_unknown() -> None:
+    """A journal is an example."""
     shown: list[str] = []
     ticks = count(step=5)
     list(Progress(0, clock=lambda: float(next(ticks)), show=shown.append).over(range(2000)))
@@ -38,7 +38,7 @@ def test_where_the_size_is_not_known_rows_are_counted() -> None:
 
 
 def test_it_is_cleared_when_the_replay_fails() -> None:
-    """So that the message has a line of its own."""
+    """So the error message is on its own line."""
     shown: list[str] = []
     ticks = count(step=5)
     rows = Progress(0, clock=lambda: float(next(ticks)), show=shown.append).over(range(9))

@@ -1,4 +1,4 @@
-"""`klarm prune`: old runs are deleted after asking, and never one that a process trains."""
+"""`klarm prune` deletes old runs after asking, and never one that is still training."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def prune(*arguments: str, answer: str | None = None) -> Result:
     return CliRunner().invoke(command, ["prune", *arguments], input=answer)
 
 
-def test_old_runs_are_deleted_once_somebody_says_yes() -> None:
-    """Newer ones stay."""
+def test_old_runs_are_deleted_after_confirmation() -> None:
+    """Newer runs are kept."""
     old, new = record("old", days_ago=40), record("new", days_ago=2)
     done = prune(answer="y\n")
     assert done.exit_code == 0, done.output
@@ -46,23 +46,23 @@ def test_old_runs_are_deleted_once_somebody_says_yes() -> None:
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n"])
-def test_nothing_is_deleted_unless_somebody_says_so(answer: str) -> None:
-    """No, or nothing, is no."""
+def test_nothing_is_deleted_without_confirmation(answer: str) -> None:
+    """ "n" and an empty answer both mean no."""
     old = record("old", days_ago=40)
     done = prune(answer=answer)
     assert "nothing was deleted" in done.stdout
     assert (old / "journal.jsonl").is_file()
 
 
-def test_without_anybody_to_ask_nothing_is_deleted() -> None:
-    """As from a cron job without --yes."""
+def test_nothing_is_deleted_without_a_terminal_to_ask() -> None:
+    """A cron job without --yes is an example."""
     old = record("old", days_ago=40)
     assert prune(answer="").exit_code != 0
     assert (old / "journal.jsonl").is_file()
 
 
-def test_yes_asks_nobody_and_the_span_can_be_given() -> None:
-    """For a cron job."""
+def test_yes_skips_the_question_and_the_duration_can_be_set() -> None:
+    """This is for cron jobs."""
     record("a", days_ago=3)
     record("b", days_ago=1)
     done = prune("--older-than", "2d", "--yes")
@@ -71,8 +71,17 @@ def test_yes_asks_nobody_and_the_span_can_be_given() -> None:
     assert "no run in klarm_runs is older than 2d" in prune("--older-than", "2d").stdout
 
 
+def test_seconds_are_a_duration_too() -> None:
+    """A newcomer who has just made a run tries this."""
+    record("a", days_ago=0.001)
+    record("b", days_ago=0)
+    done = prune("--older-than", "60s", "--yes")
+    assert done.exit_code == 0, done.output
+    assert [path.name for path in Path("klarm_runs").iterdir() if path.is_dir()] == ["b"]
+
+
 def test_a_live_run_is_never_deleted() -> None:
-    """Even if it has not logged for long, as one that waits for a GPU."""
+    """It is kept even if it has not logged for a long time, such as while waiting for a GPU."""
     live = record("live", days_ago=40, finish=False)
     done = prune("--yes")
     assert done.exit_code == 1
@@ -83,28 +92,28 @@ def test_a_live_run_is_never_deleted() -> None:
     assert '"kl":0.2' in (live / "journal.jsonl").read_text()
 
 
-def test_what_is_not_klarms_stays() -> None:
-    """Such as a checkpoint that somebody put there, and what a link points to."""
+def test_other_files_are_kept() -> None:
+    """Examples are a checkpoint in the folder, and the target of a link."""
     old = record("old", days_ago=40)
     (old / "model.pt").write_text("weights")
     elsewhere = record("moved", days_ago=40).rename("elsewhere")
     Path("klarm_runs/moved").symlink_to(elsewhere.absolute())
     done = prune("--yes")
-    assert "klarm_runs/old stays, with files that are not klarm's: model.pt" in done.stderr
+    assert "klarm_runs/old is kept: it holds files that are not klarm's: model.pt" in done.stderr
     assert [path.name for path in old.iterdir()] == ["model.pt"]
     assert (elsewhere / "journal.jsonl").is_file()
 
 
-def test_a_wrong_span_is_answered_in_one_line() -> None:
-    """Steps are no time."""
+def test_an_invalid_duration_is_a_one_line_error() -> None:
+    """Steps are not a duration here."""
     for span in ("soon", "200steps"):
         done = prune("--older-than", span)
         assert done.exit_code == 2
-        assert f"--older-than '{span}' is no span of time; try 12h or 30d" in done.output
+        assert f"--older-than '{span}' is not a duration; try 30min, 12h or 30d" in done.output
 
 
-def test_what_the_page_recorded_goes_too() -> None:
-    """Nothing of klarm's is left."""
+def test_the_records_of_the_page_are_deleted_too() -> None:
+    """No file of klarm is left."""
     assert FALSE_ALARMS in _FILES
     old = record("old", days_ago=40)
     (old / FALSE_ALARMS).touch()

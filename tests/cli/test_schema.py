@@ -11,7 +11,7 @@ from klarm.config import json_schema
 
 
 def test_the_schema_is_printed_as_json() -> None:
-    """All of it, and nothing else."""
+    """The output is the complete schema, and nothing else."""
     done = CliRunner().invoke(command, ["schema"])
     assert done.exit_code == 0
     assert json.loads(done.stdout) == json_schema()

@@ -29,7 +29,7 @@ TOKEN = "a-token-that-nobody-guesses"
 
 @contextmanager
 def started(*arguments: str, **environment: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Start a command that serves; give its address."""
+    """Start a command that serves the page; yield its address."""
     import os
 
     process = subprocess.Popen(
@@ -82,7 +82,7 @@ def a_run() -> None:
 
 
 def test_serve_shows_the_runs_of_a_folder_until_ctrl_c() -> None:
-    """And ends quietly."""
+    """It ends without an error."""
     a_run()
     with started("serve", "runs", "--port", "0") as (url, process):
         assert url.startswith("http://127.0.0.1:")
@@ -99,24 +99,24 @@ def test_serve_shows_the_runs_of_a_folder_until_ctrl_c() -> None:
         assert process.returncode == 130
 
 
-def test_without_a_folder_it_is_where_runs_are_recorded() -> None:
-    """As KLARM_DIR says."""
+def test_the_default_folder_is_where_runs_are_recorded() -> None:
+    """KLARM_DIR sets it."""
     a_run()
     with started("serve", "--port", "0", KLARM_DIR="runs") as (url, _):
         assert asked(f"{url}/api/v1/status")["folder"] == "runs"  # type: ignore[index]
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", socket.gethostname()])
-def test_what_others_can_reach_needs_a_token(host: str) -> None:
-    """It says how to get one."""
+def test_a_public_address_requires_a_token(host: str) -> None:
+    """The message says how to get a token."""
     Path("runs").mkdir()
     said = refused("serve", "runs", "--host", host)
     assert "it needs a token" in said
     assert "secrets.token_urlsafe" in said
 
 
-def test_with_a_token_it_may_be_reached() -> None:
-    """From the environment, where other users do not see it."""
+def test_with_a_token_the_page_can_be_reached() -> None:
+    """The token comes from the environment, where other users do not see it."""
     a_run()
     arguments = ("serve", "runs", "--host", "0.0.0.0", "--port", "0")
     with started(*arguments, KLARM_SERVE_TOKEN=TOKEN) as (url, _):
@@ -124,8 +124,8 @@ def test_with_a_token_it_may_be_reached() -> None:
         assert asked(f"{url}/api/v1/status", TOKEN)["folder"] == "runs"  # type: ignore[index]
 
 
-def test_what_cannot_be_served_says_why() -> None:
-    """A folder that is not there, a short token, a port that is taken."""
+def test_the_error_says_why_nothing_can_be_served() -> None:
+    """Examples are a missing folder, a short token, and a port in use."""
     assert "is not a folder" in refused("serve", "nothing")
     Path("runs").mkdir()
     assert "at least 16 characters" in refused("serve", "runs", "--token", "short")
@@ -136,8 +136,8 @@ def test_what_cannot_be_served_says_why() -> None:
         assert "try another --port" in refused("serve", "runs", "--port", port)
 
 
-def test_a_host_that_is_not_there_is_said_before_a_token_is_asked_for() -> None:
-    """Nobody should make a secret for a typing error."""
+def test_an_unknown_host_is_reported_before_a_token_is_required() -> None:
+    """Nobody should have to create a secret because of a typo."""
     Path("runs").mkdir()
     said = refused("serve", "runs", "--host", "nosuch.invalid")
     assert "try another --host" in said
@@ -145,7 +145,7 @@ def test_a_host_that_is_not_there_is_said_before_a_token_is_asked_for() -> None:
 
 
 def test_it_waits_for_the_first_run() -> None:
-    """Where runs are recorded by default; a folder that was named has to be there."""
+    """The default folder may be missing, but a named folder must exist."""
     with started("serve", "--port", "0", KLARM_DIR="to/come") as (url, process):
         assert process.stdout is not None
         assert "There is no run yet" in process.stdout.readline()
@@ -157,7 +157,7 @@ def test_it_waits_for_the_first_run() -> None:
 
 
 def test_without_the_extra_it_says_what_to_install() -> None:
-    """As everywhere, where something is not installed."""
+    """The message has the command to install it."""
     Path("runs").mkdir()
     script = (
         "import sys; sys.modules['starlette'] = None; sys.argv = ['klarm', 'serve', 'runs']; "
@@ -171,7 +171,7 @@ def test_without_the_extra_it_says_what_to_install() -> None:
 
 
 def test_the_demo_plays_on_the_page() -> None:
-    """Live, beside recordings that are over; nothing is left behind, nobody is notified."""
+    """It plays live beside finished recordings, leaves no files and notifies nobody."""
     Path("klarm.yaml").write_text("channels: {slack: {webhook_url: 'https://a.invalid/b'}}\n")
     with started("demo", "--page") as (url, process):
         for _ in range(200):
@@ -190,7 +190,7 @@ def test_the_demo_plays_on_the_page() -> None:
         process.communicate(timeout=20)
         assert process.returncode == 0
     assert not Path("klarm_runs").exists()
-    assert "--page and --frozen" in refused("demo", "--page", "--frozen")
+    assert "--page takes no --frozen" in refused("demo", "--page", "--frozen")
 
 
 def write_log(path: Path, steps: int) -> None:
@@ -212,7 +212,7 @@ def wait_for(holds: Callable[[], bool]) -> None:
 
 
 def test_a_log_that_is_one_document_is_shown_and_followed() -> None:
-    """As the Trainer of Hugging Face writes it, again and again as a whole."""
+    """Hugging Face's Trainer rewrites its log as a whole."""
     state = Path("grpo/checkpoint-10/trainer_state.json")
     state.parent.mkdir(parents=True)
 
@@ -228,7 +228,7 @@ def test_a_log_that_is_one_document_is_shown_and_followed() -> None:
 
 
 def test_a_log_that_klarm_did_not_write_is_shown_and_followed() -> None:
-    """As a run of the folder, which need not be there yet, with its incidents."""
+    """It appears with its incidents as a run of the folder, which need not exist yet."""
     log = Path("other.csv")
     write_log(log, 100)
     with started("serve", "runs", "--port", "0", "--follow", str(log)) as (url, _):
@@ -242,7 +242,7 @@ def test_a_log_that_klarm_did_not_write_is_shown_and_followed() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
 def test_a_server_that_is_killed_leaves_no_follower_behind() -> None:
-    """Which would keep the run from being followed again."""
+    """A remaining follower would prevent the run from being followed again."""
     write_log(Path("other.csv"), 100)
     with started("serve", "runs", "--port", "0", "--follow", "other.csv") as (url, process):
         wait_for(lambda: [run["last_step"] for run in runs_at(url)] == [99])

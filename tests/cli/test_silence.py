@@ -1,4 +1,4 @@
-"""`klarm silence`: how a span is read, and what the run finds in its commands."""
+"""`klarm silence`: how a duration is read, and what is written for the run."""
 
 from __future__ import annotations
 
@@ -25,18 +25,21 @@ pytestmark = pytest.mark.usefixtures("one_detector")
         ("5m", (None, 1000.0 + 300)),
         ("2h", (None, 1000.0 + 7200)),
         (" 1d ", (None, 1000.0 + 86400)),
+        ("45s", (None, 1000.0 + 45)),
+        ("90 sec", (None, 1000.0 + 90)),
+        ("2w", (None, 1000.0 + 14 * 86400)),
     ],
 )
-def test_a_span_is_a_number_of_steps_or_a_time(
+def test_a_duration_is_a_number_of_steps_or_a_time(
     span: str, until: tuple[int | None, float | None]
 ) -> None:
-    """Counted from where the run is, or from now."""
+    """It counts from the current step, or from now."""
     assert parse_span(span, 50, 1000.0) == until
 
 
 @pytest.mark.parametrize("span", ["", "2", "0h", "-1h", "2 weeks", "1e3steps"])
-def test_what_is_no_span_is_refused(span: str) -> None:
-    """With what to try."""
+def test_an_invalid_duration_is_refused(span: str) -> None:
+    """The message has examples."""
     with pytest.raises(ValueError, match="try 200steps, 30min, 2h or 1d"):
         parse_span(span, 50, 1000.0)
 
@@ -59,8 +62,8 @@ def test_a_detector_or_a_metric_stands_for_its_signal(name: str, signal: str) ->
     assert [told.signal for _, told in read_commands(Path("klarm_runs/a"))] == [signal]
 
 
-def test_a_silence_and_its_end_are_left_for_the_run() -> None:
-    """With who gave them."""
+def test_a_silence_and_its_end_are_written_for_the_run() -> None:
+    """They have the name of the user."""
     klarm.init("a", console=False).log({"kl": math.nan}, 3)
     klarm.finish()
     for arguments in (["--for", "10steps", "--by", "ada"], ["--off", "--by", "bob"]):
@@ -73,8 +76,8 @@ def test_a_silence_and_its_end_are_left_for_the_run() -> None:
     ]
 
 
-def test_an_unknown_signal_is_answered_with_the_nearest() -> None:
-    """Before anything is looked for."""
+def test_the_error_for_an_unknown_signal_suggests_the_nearest() -> None:
+    """This happens before a run is searched."""
     done = CliRunner().invoke(command, ["silence", "rewrad", "--for", "2h"])
     assert done.exit_code == 2
     assert "there is no signal rewrad; did you mean reward?" in done.output

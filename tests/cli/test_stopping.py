@@ -1,4 +1,4 @@
-"""Being told by a signal to end, whatever is under way."""
+"""Signals stop a command cleanly at any point."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from types import FrameType
 from klarm.cli.stopping import Stopping
 
 
-def test_a_signal_within_the_wait_ends_it() -> None:
-    """Wherever it interrupts: at every line that Python runs for the wait, one after the other."""
+def test_a_signal_ends_the_wait() -> None:
+    """It may interrupt any line that Python runs during the wait; each is tried."""
     line = 0
     while True:
         stopping, here = Stopping(), 0
@@ -39,8 +39,8 @@ def test_a_signal_within_the_wait_ends_it() -> None:
         line += 1
 
 
-def test_once_told_nothing_waits() -> None:
-    """Not even for an hour."""
+def test_waiting_returns_immediately_once_stopped() -> None:
+    """This holds even for a wait of an hour."""
     stopping = Stopping()
     stopping.set()
     stopping.wait(3600.0)

@@ -1,4 +1,4 @@
-"""`klarm test-alert`: a message that says it is a test, and what came of it."""
+"""`klarm test-alert` sends a message that is marked as a test, and reports the outcome."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(command, ["test-alert", *arguments])
 
 
-def test_the_message_is_marked_and_goes_out_whatever_the_channel_takes(server: Server) -> None:
-    """A warning reaches a channel for critical incidents only."""
+def test_the_test_message_is_marked_and_ignores_the_filters_of_the_channel(server: Server) -> None:
+    """A warning also reaches a channel that takes only critical incidents."""
     done = run()
     assert (done.exit_code, done.stdout) == (0, "hook: delivered\n")
     (message,) = server.messages
     assert message["test"] is True
 
 
-def test_it_looks_like_a_real_alert_and_says_first_that_it_is_none(server: Server) -> None:
-    """With a curve, since when, what it looks like and what to do."""
+def test_it_looks_like_a_real_alert_but_begins_by_saying_that_it_is_a_test(server: Server) -> None:
+    """It has a curve, the start, the probable cause and the advice."""
     run()
     (message,) = server.messages
     assert message["summary"].startswith("Sent by `klarm test-alert`: no run is in trouble")
@@ -43,8 +43,8 @@ def test_it_looks_like_a_real_alert_and_says_first_that_it_is_none(server: Serve
     assert "kl ▁" in message["body"]
 
 
-def test_a_failure_is_said_and_is_the_exit_code(server: Server) -> None:
-    """It is not tried again."""
+def test_a_failure_is_reported_and_sets_the_exit_code(server: Server) -> None:
+    """It is not retried."""
     server.answers = [(503, {})]
     done = run("hook")
     assert done.exit_code == 1
@@ -53,7 +53,7 @@ def test_a_failure_is_said_and_is_the_exit_code(server: Server) -> None:
 
 
 @pytest.mark.usefixtures("server")
-def test_a_misspelt_channel_is_answered_with_the_nearest() -> None:
+def test_the_error_for_a_misspelt_channel_suggests_the_nearest() -> None:
     """Nothing is sent."""
     done = run("hok")
     assert done.exit_code == 2

@@ -66,6 +66,38 @@ def test_its_section_is_in_the_file_and_the_environment(monkeypatch: pytest.Monk
         klarm.init("a")
 
 
+class HasInit(PassRateDetector):
+    """A detector with an `__init__` of its own, as people write it without dataclasses."""
+
+    name: ClassVar[str] = "has_init"
+
+    def __init__(self, floor: float = 0.1) -> None:
+        super().__init__(floor=floor)
+
+
+def test_a_value_given_in_the_script_wins_even_if_it_is_the_default() -> None:
+    """For detectors and channels, as for sections that are given as keywords."""
+    Path("klarm.yaml").write_text(
+        "pass_rate_floor: {floor: 0.2}\nhas_init: {floor: 0.2}\n"
+        "kl_explosion: {sigma_multiplier: 9}\n"
+        "channels: {list: {prefix: from file, timeout_seconds: 3}}\n"
+    )
+    default = KLExplosionDetector().sigma_multiplier
+    config = klarm.Config.load(
+        detectors=[
+            PassRateDetector(floor=0.1),
+            HasInit(floor=0.1),
+            KLExplosionDetector(sigma_multiplier=default),
+        ],
+        channels=[ListChannel(prefix="")],
+    )
+    found = {one.name: one for one in config.detectors()}
+    assert (found["pass_rate_floor"].floor, found["has_init"].floor) == (0.1, 0.1)  # type: ignore[attr-defined]
+    assert found["kl_explosion"].sigma_multiplier == default  # type: ignore[attr-defined]
+    (route,) = config.channels()
+    assert (route.channel.prefix, route.channel.timeout_seconds) == ("", 3.0)  # type: ignore[attr-defined]
+
+
 def test_an_object_is_given_twice_and_two_monitors_share_nothing() -> None:
     """Every monitor has a detector of its own, with its own state."""
     own = PassRateDetector(floor=0.2)
@@ -133,6 +165,52 @@ class Raising(PassRateDetector):
         raise OSError("no model at /models/judge")
 
 
+class Empty(klarm.Detector):
+    """A detector that implements the methods, and names nothing."""
+
+    def _start(self) -> None: ...
+
+    def _observe(self, step: int, value: float) -> None: ...
+
+
+class Named(Empty):
+    name: ClassVar[str] = "named"
+    signal: ClassVar[str] = "kl"
+
+
+class WatchesNothing(Named):
+    watches: ClassVar[tuple[str, ...]] = ()
+
+
+class WatchesText(Named):
+    watches: ClassVar = "kl"
+
+
+class Typeless(klarm.Channel):
+    def send(self, message: klarm.Message, earlier: Mapping[str, str]) -> dict[str, str]:
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (Empty, r'Empty has no name; add one to the class, as in name: ClassVar\[str\] = "'),
+        (Named, r"Named has no watches; add one to the class, as in watches: ClassVar\[tuple"),
+        (WatchesNothing, r'WatchesNothing.watches must name a metric, as in \("kl",\)'),
+        (WatchesText, r"WatchesText.watches must be a tuple, got 'kl'"),
+        (Typeless, r"Typeless has no type; add one to the class, as in type: ClassVar\[str\]"),
+    ],
+)
+def test_a_class_without_a_name_or_a_metric_says_what_to_add(kind: type, told: str) -> None:
+    """Whether the script makes the object or gives the class."""
+    with pytest.raises(klarm.ConfigError, match=told):
+        kind()
+    keyword = "channels" if issubclass(kind, klarm.Channel) else "detectors"
+    with pytest.raises(klarm.ConfigError, match=told):
+        klarm.init("a", **{keyword: [kind]})  # type: ignore[arg-type]
+    assert not Path("klarm_runs").exists()
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -143,7 +221,7 @@ class Raising(PassRateDetector):
         ([Raising], "Raising cannot be made: OSError: no model at /models/judge"),
         ([PassRateDetector(), PassRateDetector()], "detectors has pass_rate_floor twice"),
         ({"kl_explosion": {}}, r"must be a list of detectors, as in detectors=\[MyDetector\(\)\]"),
-        ([lambda: 1], "function is no subclass of klarm.Detector"),
+        ([lambda: 1], "function is not a subclass of klarm.Detector"),
     ],
 )
 def test_what_is_no_detector_is_refused_before_training(given: object, told: str) -> None:
@@ -170,7 +248,7 @@ def test_a_channel_of_a_script_has_a_section_and_its_secret_stays_hidden(
     assert [route.channel.name for route in config.channels()] == ["one", "two"]
     with pytest.raises(klarm.ConfigError, match="channels has list twice: give one of them a name"):
         klarm.Config.load(channels=[ListChannel(), ListChannel()])
-    with pytest.raises(klarm.ConfigError, match="PassRateDetector is no subclass"):
+    with pytest.raises(klarm.ConfigError, match="PassRateDetector is not a subclass"):
         klarm.init("a", channels=[PassRateDetector()])  # type: ignore[list-item]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from loopback import LoopbackChannel, LoopbackRoute, Server
 
+from example_events import example_event
 from klarm.delivery import log as deliveries
 from klarm.delivery import routes
 from klarm.delivery.outbox import Again, Outbox
@@ -29,18 +30,15 @@ def event_of(
     signal: str = "kl",
     id: str = "",  # noqa: A002
 ) -> Event:
-    return Event(
-        event=kind,
+    return example_event(
+        kind,
         incident=incident,
         signal=signal,
         severity=severity,
         step=step,
         started=step,
-        detectors=["kl_explosion"],
         peak=float("nan"),
         reason=f"it {kind}",
-        message="KL is high.",
-        recommendation="Look.",
         id=id,
     )
 
@@ -115,9 +113,9 @@ def outcomes() -> list[tuple[int, str, str]]:
     ]
 
 
-def command(kind: CommandKind, *, by: str = "me", **how: object) -> None:
+def command(kind: CommandKind, *, by: str = "me", at: float = 5000.0, **how: object) -> None:
     """Append a command, as `klarm ack` and `klarm silence` do."""
-    append_command(FOLDER, Command(command=kind, key=new_key(), time=5000.0, by=by, **how))  # type: ignore[arg-type]
+    append_command(FOLDER, Command(command=kind, key=new_key(), time=at, by=by, **how))  # type: ignore[arg-type]
 
 
 def silence(*, signal: str = "kl", **how: object) -> None:

@@ -78,7 +78,7 @@ def test_what_is_sent_late_says_what_happened_meanwhile(run: Run, server: Server
     run.tell("settled", step=50)
     run.now += pause or 0.0
     assert run.settle() is None
-    assert server.told()[1:] == [(1, "opened", 50)]
+    assert server.told()[1:] == [(1, "opened", 10)]
     assert "Settled at step 50" in server.messages[1]["body"]
     assert outcomes() == [(1, "opened", "sent"), (1, "settled", "sent")]
 
@@ -111,7 +111,7 @@ def test_what_settles_in_a_silence_is_told_after_it_with_the_opening(
     for _ in range(3):
         run.now += 15.0
         run.settle()
-    assert server.told() == [(1, "opened", 50)]
+    assert server.told() == [(1, "opened", 10)]
 
 
 @pytest.mark.usefixtures("edits")
@@ -128,7 +128,7 @@ def test_an_edit_waits_for_what_a_silence_holds_back(run: Run, server: Server) -
     for _ in range(3):
         run.now += 15.0
         run.settle()
-    assert server.told()[1:] == [(1, "escalated", 50)]
+    assert server.told()[1:] == [(1, "escalated", 40)]
 
 
 @pytest.mark.parametrize(
@@ -151,4 +151,24 @@ def test_merged_events_say_how_it_stands(
     """An end after which the incident is open again is no end."""
     events = [run.tell(kind, step=step) for step, kind in enumerate(kinds)]
     assert merge_events(events).event == merged
-    assert merge_events(events).step == len(kinds) - 1
+    # The step is that of the event that the message names, and so is the reason.
+    named = kinds.index(merged) if kinds[-1] != merged else len(kinds) - 1
+    assert (merge_events(events).step, merge_events(events).reason) == (named, f"it {merged}")
+
+
+def test_a_late_message_tells_one_story(run: Run, server: Server) -> None:
+    """An opening is dated by its own step, as bad as it has become, with what happened since."""
+    server.answers = [(503, {})]
+    run.tell("opened", step=10)
+    run.settle()
+    run.now += 30.0
+    run.tell("escalated", step=40, severity="critical")
+    run.now += 570.0
+    run.settle()
+    message = server.messages[-1]
+    assert (message["event"], message["step"], message["severity"]) == ("opened", 10, "critical")
+    fields = message["fields"]
+    assert fields["History"].startswith("Opened at step 10: it opened. Escalated at step 40: ")
+    assert fields["Sent late"] == "10 min after it happened"
+    assert message["time"] == 5000.0
+    assert [step for step, _ in message["curve"]] == [10, 40]

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
+import pytest
 from loopback import Server
 from one_channel import Run, ack, command, outcomes, silence
+
+import klarm
+from klarm.delivery.dispatcher import Delivery
 
 
 def test_a_silenced_signal_is_not_told_of_but_the_others_are(run: Run, server: Server) -> None:
@@ -32,6 +38,56 @@ def test_what_is_still_open_when_a_silence_ends_is_told_then(run: Run, server: S
     run.now += 15.0
     assert run.settle() is None
     assert server.told() == [(1, "opened", 10)]
+
+
+def test_a_run_that_ends_right_after_a_silence_leaves_nothing_pending(server: Server) -> None:
+    """It does not wait for the next check, which would be up to 15 seconds later."""
+    hook = {"type": "webhook", "url": server.url}
+    monitor = klarm.init("a", channels={"hook": hook}, kl_explosion={"confirm_steps": 1})
+    silence(until_time=time.time() + 3600, at=time.time())
+    for step in range(41):
+        monitor.log({"kl": 0.74 if step == 40 else 0.5 + 0.1 * (step % 2)})
+    (delivery,) = (one for one in monitor.on_event if isinstance(one, Delivery))
+    (worker,) = delivery._workers
+    deadline = time.monotonic() + 20
+    while not worker.held:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    command("silence_off", signal="kl", at=time.time())
+    monitor.finish()
+    assert [(m["event"], m["step"]) for m in server.messages][:1] == [("opened", 40)]
+
+
+def test_a_run_that_ends_within_a_silence_says_what_is_held_back(
+    server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody would send it later otherwise."""
+    hook = {"type": "webhook", "url": server.url}
+    monitor = klarm.init("a", channels={"hook": hook}, kl_explosion={"confirm_steps": 1})
+    silence(until_time=time.time() + 3600, at=time.time())
+    for step in range(41):
+        monitor.log({"kl": 0.74 if step == 40 else 0.5 + 0.1 * (step % 2)})
+    monitor.finish()
+    said = " ".join(capfd.readouterr().err.split())
+    assert "hook: messages are held back by a silence. Once it is over, this sends them:" in said
+    assert "klarm deliver klarm_runs/a" in said
+    assert server.messages == []
+
+
+def test_a_silence_that_is_in_force_at_the_end_of_a_run_is_respected(
+    run: Run, server: Server
+) -> None:
+    """What it holds back stays pending for a later process."""
+    silence(until_time=5010.0)
+    run.tell("opened")
+    run.settle()
+    for after, sent in ((4.0, []), (8.0, [(1, "opened", 10)])):
+        run.now += after
+        run.worker.pending.release_held()
+        assert run.worker.pending
+        run.settle()
+        assert not run.worker.pending
+        assert server.told() == sent
 
 
 def test_a_silence_may_be_counted_in_steps(run: Run, server: Server) -> None:
@@ -193,6 +249,6 @@ def test_what_a_silence_held_back_comes_before_what_kept_failing(run: Run, serve
     run.tell("escalated", step=12, severity="critical")
     while (pause := run.settle()) is not None:
         run.now += pause
-    assert server.told()[-1] == (1, "opened", 12)
+    assert server.told()[-1] == (1, "opened", 10)
     assert "Opened at step 10: it opened. Escalated at step 12" in server.messages[-1]["body"]
     assert outcomes() == [(1, "opened", "sent"), (1, "escalated", "sent")]

@@ -35,7 +35,7 @@ def test_an_escalation_is_never_sent_before_the_opening(run: Run, server: Server
     assert pause is not None
     run.now += pause
     assert run.settle() is None
-    assert server.told()[1:] == [(1, "opened", 12)]
+    assert server.told()[1:] == [(1, "opened", 10)]
     assert server.messages[1]["severity"] == "critical"
     assert "Opened at step 10" in server.messages[1]["body"]
     assert outcomes() == [(1, "opened", "sent"), (1, "escalated", "sent")]

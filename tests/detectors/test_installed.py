@@ -38,7 +38,7 @@ BROKEN = {
     "import": ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
     "raises": ("raise SystemError('boom')", "SystemError: boom"),
     "absent": ("x = 1", "has no attribute 'LateDetector'"),
-    "no class": ("LateDetector = 1", "1 is no subclass of klarm.Detector"),
+    "no class": ("LateDetector = 1", "1 is not a subclass of klarm.Detector"),
     "name": (PACKAGE.replace('"lateness"', '"late"', 1), "is called lateness, its detector 'late'"),
     "no default": (PACKAGE.replace("pass\n", "1 / 0\n"), "ZeroDivisionError"),
 }

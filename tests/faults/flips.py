@@ -26,7 +26,7 @@ from klarm.notices import Notices
 
 HERE = Path(__file__).parent
 # What klarm says of a file that is not as it wrote it.
-REPORTS = ("damaged", "not written by klarm", "incomplete", "does not begin as a journal does")
+REPORTS = ("damaged", "not written by klarm", "incomplete", "does not begin like a journal")
 MAKE_RUNS = """
 import os, sys
 from pathlib import Path

@@ -231,7 +231,7 @@ def test_a_start_that_is_lost_is_said() -> None:
     probe.notices.warn = said.append
     probe.read(250)
     (line,) = said
-    assert line.startswith("the probe finds no start of this run beside its journal")
+    assert line.startswith("the probe found no start of this run beside its journal")
     assert line.endswith("from step 250 on")
 
 
@@ -245,8 +245,8 @@ def test_memory_that_runs_out_is_tried_again_with_fewer() -> None:
     probe.read(0)
     other.read(0)
     assert said == [
-        "the probe ran out of memory; it goes on with 2 of its contexts at a time",
-        "the probe ran out of memory; it goes on with 1 of its contexts at a time",
+        "the probe ran out of memory; it continues with 2 of its contexts at a time",
+        "the probe ran out of memory; it continues with 1 of its contexts at a time",
     ]
     values = probe.read(1)
     assert values["kl_probe"] == pytest.approx(0.0, abs=1e-6)
@@ -263,7 +263,7 @@ def test_memory_that_runs_out_for_good_ends_the_probe_not_the_training() -> None
     assert [probe.read(step) for step in range(1, 6)] == [None] * 5
     assert said[-2:] == [
         "the probe ran out of memory with a single context",
-        "the probe failed three times in a row and is off: kl_probe is not logged",
+        "the probe failed three times in a row and is off; kl_probe is not logged",
     ]
     assert model.training
 

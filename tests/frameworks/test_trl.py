@@ -71,6 +71,19 @@ def train(
     return Run(trainer, folder)
 
 
+def train_past_jump(
+    reference: Path,
+    folder: Path,
+    *callbacks: TrainerCallback,
+    klarm: dict[str, Any] | None = None,
+    **settings: Any,
+) -> Run:
+    """Train until 20 steps after a jump of the learning rate; a critical incident saves."""
+    jump = tiny_trl.Learning(jump_at=JUMP)
+    asked = {"on_critical": "checkpoint", **(klarm or {})}
+    return train(reference, folder, JUMP + 20, jump, *callbacks, klarm=asked, **settings)
+
+
 @pytest.fixture(scope="session")
 def plain(reference: Path, tmp_path_factory: pytest.TempPathFactory) -> GRPOTrainer:
     """A few steps without klarm."""
@@ -155,16 +168,11 @@ def test_on_critical_checkpoint_saves_once_and_goes_on(
     reference: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """However long the incident lasts; the last checkpoint from before it is named."""
-    run = train(
+    off = {"enabled": False}
+    run = train_past_jump(
         reference,
         tmp_path,
-        JUMP + 20,
-        tiny_trl.Learning(jump_at=JUMP),
-        klarm={
-            "on_critical": "checkpoint",
-            "gradient_norm_spike": {"enabled": False},
-            "learning_rate_jump": {"enabled": False},
-        },
+        klarm={"gradient_norm_spike": off, "learning_rate_jump": off},
         save_strategy="steps",
         save_steps=JUMP,
     )
@@ -185,15 +193,8 @@ def test_the_last_good_checkpoint_survives_a_limit_of_one(
     reference: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The trainer deletes it with the very save that klarm asks for, and with each one after."""
-    run = train(
-        reference,
-        tmp_path,
-        JUMP + 20,
-        tiny_trl.Learning(jump_at=JUMP),
-        klarm={"on_critical": "checkpoint"},
-        save_strategy="steps",
-        save_steps=10,
-        save_total_limit=1,
+    run = train_past_jump(
+        reference, tmp_path, save_strategy="steps", save_steps=10, save_total_limit=1
     )
     opened, *_ = [e for e in run.records("event") if e["severity"] == "critical"]
     good = Path(opened["checkpoint"])
@@ -214,14 +215,7 @@ def test_a_checkpoint_is_called_saved_only_when_it_was(
     reference: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another callback may have taken the request back."""
-    train(
-        reference,
-        tmp_path,
-        JUMP + 20,
-        tiny_trl.Learning(jump_at=JUMP),
-        NoSaving(),
-        klarm={"on_critical": "checkpoint"},
-    )
+    train_past_jump(reference, tmp_path, NoSaving())
     said = capsys.readouterr().err
     assert "training goes on, without a checkpoint, at step" in said
     assert "with a checkpoint at" not in said

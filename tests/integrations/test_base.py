@@ -14,7 +14,7 @@ from own_parts import PassRateDetector
 
 
 def test_wrong_settings_name_the_place_the_value_and_the_remedy() -> None:
-    """While nothing has started."""
+    """The error is raised before anything has started."""
     with pytest.raises(klarm.ConfigError, match=r"on_critical is 'pause': it must be \"none\""):
         Reaction("pause", None)  # type: ignore[arg-type]
     with pytest.raises(klarm.ConfigError, match=r"KlarmCallback.*did you mean trust_region"):
@@ -23,23 +23,23 @@ def test_wrong_settings_name_the_place_the_value_and_the_remedy() -> None:
         checked_settings("", "a/b", None, {}, "KlarmCallback()")
 
 
-def test_the_framework_is_said_unless_the_user_says_another() -> None:
-    """Keys mean what they mean there."""
+def test_the_hook_names_its_framework_unless_the_user_names_another() -> None:
+    """The framework decides what keys mean."""
     assert checked_settings("sb3", None, None, {}, "here").framework == "sb3"
     said = checked_settings("trl", None, None, {"framework": "trl/RLOO"}, "here")
     assert said.framework == "trl/RLOO"
 
 
-def test_a_run_is_named_by_the_user_first_then_by_the_framework() -> None:
-    """Whatever the framework allows in a name is made one that a folder can have."""
+def test_the_users_name_of_a_run_is_preferred_to_the_frameworks() -> None:
+    """The framework's name is turned into a valid name of a folder."""
     settings = checked_settings("", None, None, {"console": False}, "here")
     assert start_run(settings, "my/run: 7").run == "my-run: 7"
     named = checked_settings("", "mine", None, {"console": False}, "here")
     assert start_run(named, "theirs").run == "mine"
 
 
-def test_a_hook_takes_what_klarm_init_takes() -> None:
-    """A configuration, and detectors of the user's own."""
+def test_a_hook_accepts_the_arguments_of_klarm_init() -> None:
+    """This includes a configuration and the user's own detectors."""
     config = klarm.Config.load(console=False, dir="elsewhere")
     own = {"detectors": [PassRateDetector(floor=0.3)]}
     monitor = start_run(checked_settings("", "a", config, own, "here"))

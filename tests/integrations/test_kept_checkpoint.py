@@ -1,4 +1,4 @@
-"""The last good checkpoint stays, whatever the trainer deletes."""
+"""The last good checkpoint is kept even if the trainer deletes it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from example_events import example_event
 from klarm.integrations.kept_checkpoint import FOLDER, KeptCheckpoints
 from klarm.types import Event, EventKind
 
@@ -15,26 +16,13 @@ WEIGHTS = b"weights" * 1000
 
 
 def event(kind: EventKind, id_: str = "k1", checkpoint: Path | None = None) -> Event:
-    """Return what happens to an incident."""
-    return Event(
-        event=kind,
-        incident=1,
-        signal="kl",
-        severity="critical",
-        step=20,
-        started=18,
-        detectors=["kl_runaway"],
-        peak=9.0,
-        reason="confirmed",
-        message="",
-        recommendation="",
-        id=id_,
-        checkpoint="" if checkpoint is None else str(checkpoint.absolute()),
-    )
+    """Return an event of a critical incident."""
+    where = "" if checkpoint is None else str(checkpoint.absolute())
+    return example_event(kind, severity="critical", id=id_, checkpoint=where)
 
 
 def happens(kept: KeptCheckpoints, *events: Event) -> None:
-    """Have a step bring events, and what follows from them."""
+    """Pass the events of a step, and let them take effect."""
     for one in events:
         kept.on_event(one)
     kept.catch_up()
@@ -49,8 +37,8 @@ def saved(step: int) -> Path:
     return folder
 
 
-def test_it_is_put_back_after_each_save_until_the_incident_is_over() -> None:
-    """Then it is the trainer's again, and nothing of ours is left."""
+def test_it_is_restored_after_each_save_until_the_incident_is_over() -> None:
+    """Then the trainer may delete it again, and no file of klarm is left."""
     kept, good = KeptCheckpoints(Path("out"), print), saved(10)
     happens(kept, event("opened", checkpoint=good))
     for step in (20, 30):
@@ -74,15 +62,15 @@ def test_it_costs_no_space() -> None:
     assert (good / "model.bin").stat().st_nlink == 2
 
 
-def test_a_trainer_never_takes_it_for_a_checkpoint_of_its_own() -> None:
-    """Trainers rotate what is called checkpoint-*, in their own folder only."""
+def test_a_trainer_never_mistakes_it_for_its_own_checkpoint() -> None:
+    """Trainers delete only checkpoint-* in their own folder."""
     kept = KeptCheckpoints(Path("out"), print)
     happens(kept, event("opened", checkpoint=saved(10)))
     assert [path.name for path in Path("out").glob("checkpoint-*")] == ["checkpoint-10"]
 
 
 def test_a_new_process_keeps_what_open_incidents_need() -> None:
-    """And lets go of the rest: the incident may have ended meanwhile."""
+    """It releases the others, because their incidents may have ended meanwhile."""
     kept = KeptCheckpoints(Path("out"), print)
     happens(kept, event("opened", "open", saved(10)))
     happens(kept, event("opened", "over", saved(20)))
@@ -94,8 +82,8 @@ def test_a_new_process_keeps_what_open_incidents_need() -> None:
     assert [path.name for path in Path("out").glob("checkpoint-*")] == ["checkpoint-10"]
 
 
-def test_where_files_cannot_be_linked_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some network file systems have no hard links; nothing half made is left."""
+def test_without_hard_links_it_reports_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some network file systems have no hard links. No partial copy is left."""
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(95, os.strerror(95))
@@ -110,8 +98,8 @@ def test_where_files_cannot_be_linked_it_says_what_to_do(monkeypatch: pytest.Mon
     assert [path.name for path in Path("out").rglob("*.bin")] == ["model.bin", "0.bin"]
 
 
-def test_what_is_saved_elsewhere_is_left_alone() -> None:
-    """A bucket, another folder, or nothing at all."""
+def test_a_checkpoint_that_is_elsewhere_is_left_alone() -> None:
+    """It may be in a bucket, in another folder, or missing."""
     said: list[str] = []
     kept = KeptCheckpoints(Path("out"), said.append)
     for place in (None, Path("elsewhere/checkpoint-10"), Path("out/checkpoint-99")):

@@ -1,4 +1,4 @@
-"""What people read of an incident in their tracker."""
+"""The alert about an incident in an experiment tracker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from klarm.types import Event
 
 
 def test_an_incident_reads_as_title_and_text() -> None:
-    """What, since when, what it looks like and what to do; its end is no alert."""
+    """It says what happened, since when, the probable cause and what to do. The end is no alert."""
     monitor = Monitor("a", [kind() for kind in CATALOGUE])
     events: list[Event] = []
     monitor.on_event.append(events.append)
@@ -27,7 +27,7 @@ def test_an_incident_reads_as_title_and_text() -> None:
 
 
 def test_every_title_is_short_enough_for_wandb() -> None:
-    """Less than 64 characters, even for the 999th incident of the longest signal."""
+    """It has fewer than 64 characters, even for incident 999 on the longest signal."""
     for kind in CATALOGUE:
         event = Event("escalated", 999, kind.signal, "critical", 1, 1, [], 1.0, "", "", "")
         assert len(notice.title(event)) < 64

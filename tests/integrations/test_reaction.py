@@ -1,4 +1,4 @@
-"""What an integration does when an incident is critical, in any framework."""
+"""The reaction of a hook to a critical incident, in any framework."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from klarm.monitor.monitor import Monitor
 
 
 def watched(kl_old: list[float], reaction: Reaction) -> list[int]:
-    """Return the steps at which there is something to do."""
+    """Return the steps at which the hook reacts."""
     monitor = Monitor("a", [TrustRegionDetector(resolve_after=2)])
     due = []
     for step, value in enumerate(kl_old):
@@ -27,21 +27,21 @@ def watched(kl_old: list[float], reaction: Reaction) -> list[int]:
     return due
 
 
-def test_each_incident_is_acted_upon_once() -> None:
-    """When it becomes critical, not while it lasts; and when it is back after a recovery."""
+def test_each_incident_is_handled_once() -> None:
+    """The hook reacts when it becomes critical, and again if it comes back after a recovery."""
     course = [0.01, 0.5, 0.5, 0.5, *[0.01] * 5, 0.5, 0.5, 0.5]
     assert watched(course, Reaction("checkpoint", None)) == [2, 10]
     assert watched(course, Reaction("stop", None)) == [2, 10]
     assert watched(course, Reaction("none", None)) == []
 
 
-def test_a_warning_is_no_reason_to_act() -> None:
-    """One odd update passes."""
+def test_a_warning_triggers_no_reaction() -> None:
+    """A single odd update has no effect."""
     assert watched([0.01, 0.5, 0.01, 0.01, 0.5, 0.01], Reaction("stop", None)) == []
 
 
-def test_a_checkpoint_lies_beside_the_journal_unless_told_otherwise(tmp_path: Path) -> None:
-    """By its step, in a folder of its own."""
+def test_a_checkpoint_is_saved_beside_the_journal_by_default(tmp_path: Path) -> None:
+    """Its folder is named after the step."""
     settings, monitor = checked_settings("", "a", None, {}, "here"), Monitor("a", [])
     beside = Reaction("stop", None).checkpoint_path(monitor, settings, 7)
     assert beside == tmp_path / "klarm_runs" / "a" / "checkpoints" / "critical-7"
@@ -49,8 +49,8 @@ def test_a_checkpoint_lies_beside_the_journal_unless_told_otherwise(tmp_path: Pa
     assert elsewhere == tmp_path / "mine" / "critical-7"
 
 
-def test_what_was_critical_when_a_run_is_taken_up_is_passed_over() -> None:
-    """Whoever takes it up has been told; what comes later is acted upon."""
+def test_an_incident_that_is_critical_when_a_run_resumes_is_ignored() -> None:
+    """Whoever resumed the run knows of it; later incidents are handled."""
     monitor, reaction = Monitor("a", [TrustRegionDetector(resolve_after=2)]), Reaction("stop")
     for step in range(3):
         monitor.log({"kl_old": 0.5}, step)
@@ -70,10 +70,8 @@ def test_what_was_critical_when_a_run_is_taken_up_is_passed_over() -> None:
         ([0.5, 0.01, 0.5, 0.01, 0.5, 0.01, 0.01, 0.01], []),  # it calms down in time
     ],
 )
-def test_what_was_passed_over_is_acted_upon_if_it_goes_on(
-    course: list[float], due: list[int]
-) -> None:
-    """Once, for an alert later than the steps one may take to put it right."""
+def test_an_ignored_incident_is_handled_if_it_persists(course: list[float], due: list[int]) -> None:
+    """It is handled once, if alerts continue after the grace period."""
     monitor = Monitor("a", [TrustRegionDetector(resolve_after=3)])
     for step in range(5):
         monitor.log({"kl_old": 0.5}, step)
@@ -86,10 +84,10 @@ def test_what_was_passed_over_is_acted_upon_if_it_goes_on(
     assert acted == due
 
 
-def test_a_run_that_is_taken_up_says_what_is_open_and_where_to_go_back(
+def test_a_resumed_run_reports_open_incidents_and_the_good_checkpoint(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """And is not stopped at once by what stopped it before."""
+    """It is not stopped again immediately by the same incident."""
     monitor = klarm.init("a")
     for step in range(3):
         monitor.log({"kl_old": 0.01}, step)
@@ -116,10 +114,10 @@ def test_a_run_that_is_taken_up_says_what_is_open_and_where_to_go_back(
 
 
 @pytest.mark.parametrize(("on_critical", "doing"), [("stop", "stops"), ("checkpoint", "goes on")])
-def test_what_is_done_is_said_whether_or_not_it_could_be_saved(
+def test_the_reaction_is_reported_even_if_saving_failed(
     on_critical: Literal["stop", "checkpoint"], doing: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the place, and the last one from before."""
+    """The report has the path and the last checkpoint before the incident."""
     monitor, reaction = (
         Monitor("a", [TrustRegionDetector()], console=Console()),
         Reaction(on_critical),

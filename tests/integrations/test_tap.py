@@ -1,4 +1,4 @@
-"""Taps: a foreign method is heard, and its caller notices nothing."""
+"""Taps: listening to a foreign method does not change what it does."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from klarm.integrations.tap import tap
 
 
 class Foreign:
-    """Stands for a class of a framework."""
+    """A stand-in for a class of a framework."""
 
     def double(self, number: int, *, offset: int = 0) -> int:
         """Double a number."""
         return 2 * number + offset
 
 
-def test_a_method_is_heard_after_it_returned_and_stays_as_it_was() -> None:
-    """Its arguments, its result, its name; and nothing is heard of a call that failed."""
+def test_the_listener_is_called_after_the_method_whose_result_is_unchanged() -> None:
+    """Arguments, result and name are unchanged; failed calls are not reported to the listener."""
 
     class Own(Foreign):
         pass
@@ -34,8 +34,8 @@ def test_a_method_is_heard_after_it_returned_and_stays_as_it_was() -> None:
     assert len(heard) == 1
 
 
-def test_a_second_tap_takes_the_place_of_the_first() -> None:
-    """Or a cell of a notebook that is run again would log everything twice."""
+def test_a_second_tap_replaces_the_first() -> None:
+    """Otherwise running a notebook cell again would log everything twice."""
 
     class Own(Foreign):
         pass
@@ -48,10 +48,10 @@ def test_a_second_tap_takes_the_place_of_the_first() -> None:
     assert (len(first), len(second)) == (0, 1)
 
 
-def test_a_failure_of_the_listener_stays_inside_and_is_said_once(
+def test_a_failure_of_the_listener_is_caught_and_reported_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The framework gets its result; only a wrong configuration is for the user to see."""
+    """The framework gets its result; only an invalid configuration is raised."""
 
     class Own(Foreign):
         pass

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
+from example_events import example_event
 from klarm.journal.file import FileJournal
 from klarm.journal.reading import read_journal
 from klarm.journal.records import Bound, Checkpoint, Finish, Record, Resume, Started, Step
@@ -22,20 +23,7 @@ Batch = tuple[Record, Sequence[Record]]
 
 
 def event(kind: EventKind, number: int, step: int, reason: str = "", **more: str) -> Event:
-    return Event(
-        event=kind,
-        incident=number,
-        signal=more.get("signal", "kl"),
-        severity="warning",
-        step=step,
-        started=step,
-        detectors=["kl_explosion"],
-        peak=9.0,
-        reason=reason,
-        message="KL is high.",
-        recommendation="Stop.",
-        id=more.get("id", ""),
-    )
+    return example_event(kind, incident=number, step=step, started=step, reason=reason, **more)
 
 
 FOLLOWING = st.lists(

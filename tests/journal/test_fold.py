@@ -72,7 +72,7 @@ def test_an_incident_is_what_its_events_say() -> None:
         "resolved": 3,
         "detectors": ["kl_explosion"],
         "message": "KL is high.",
-        "recommendation": "Stop.",
+        "recommendation": "Look.",
     }
 
 

@@ -302,10 +302,9 @@ def test_an_ambiguous_key_is_bound_only_when_the_framework_is_known() -> None:
     """And the line asks for it."""
     binding = Binding()
     assert binding.read({"train/entropy_loss": -0.7}) == {"train/entropy_loss": -0.7}
-    assert hints([EntropyCollapseDetector()], binding) == [
-        "no entropy is logged (train/entropy_loss is entropy in "
-        "openrlhf, slime, sb3: set framework=...)"
-    ]
+    (hint,) = hints([EntropyCollapseDetector()], binding)
+    assert hint.startswith("no entropy is logged (train/entropy_loss is entropy in openrlhf, slime")
+    assert hint.endswith(": set framework=...)")
 
 
 def test_a_key_that_is_bound_is_not_offered_for_another_metric() -> None:

@@ -41,7 +41,7 @@ def test_a_long_context_keeps_its_end() -> None:
     ("contexts", "message"),
     [
         ("a text", "must be a list of texts or of token ids, got str"),
-        (["a text"], "give tokenizer="),
+        (["a text"], "also give tokenizer="),
         ([], "contexts is empty"),
         ([[]], "contexts is empty"),
         ([3], "must be a text or a list of token ids, got int"),

@@ -82,7 +82,7 @@ def test_a_file_whose_parts_do_not_fit_is_refused() -> None:
     """Though it is whole."""
     broken = reference(0)
     broken.kept[1].context = Context((4, 5, 6, 7, 8), 2)
-    with pytest.raises(ValueError, match="does not fit"):
+    with pytest.raises(ValueError, match="do not match"):
         Reference.unpack(broken.pack())
 
 

@@ -1,4 +1,4 @@
-"""Following a real file that grows, shrinks and is replaced between two looks at it.
+"""Following a real file that grows, shrinks and is replaced between two polls.
 
 Covers recorded.py too.
 """
@@ -40,7 +40,7 @@ def add(text: str, path: Path = LOG) -> None:
 
 
 class Followed:
-    """A follower and the monitor that it feeds, as `klarm follow` has them."""
+    """A follower and its monitor, as in `klarm follow`."""
 
     def __init__(self, path: str | Path = LOG) -> None:
         self.said: list[str] = []
@@ -48,7 +48,7 @@ class Followed:
         self.monitor = klarm.init("a", console=False)
 
     def poll(self) -> list[object]:
-        """Log what is new; return its steps."""
+        """Log the new rows; return their steps."""
         steps: list[object] = []
         for row in self.follower.poll():
             if isinstance(row, Source):
@@ -71,7 +71,7 @@ def counting_steps() -> list[int]:
 
 
 def test_each_row_comes_once_as_the_file_grows() -> None:
-    """From its beginning on."""
+    """It begins with the first row."""
     add(lines(1, 2))
     followed = Followed()
     assert followed.poll() == [1, 2]
@@ -81,8 +81,8 @@ def test_each_row_comes_once_as_the_file_grows() -> None:
     assert followed.said == []
 
 
-def test_half_a_line_waits_for_its_other_half() -> None:
-    """However often one looks meanwhile."""
+def test_an_incomplete_line_waits_for_the_rest() -> None:
+    """It may be polled any number of times meanwhile."""
     whole = line(2)
     add(line(1) + whole[:9])
     followed = Followed()
@@ -93,18 +93,18 @@ def test_half_a_line_waits_for_its_other_half() -> None:
     assert followed.said == []
 
 
-def test_a_file_that_is_not_there_yet_is_waited_for() -> None:
-    """That is said once."""
+def test_a_file_that_does_not_exist_yet_is_awaited() -> None:
+    """The wait is reported once."""
     followed = Followed()
     assert followed.poll() == followed.poll() == []
-    assert followed.said == ["log.jsonl is not there: waiting for it"]
+    assert followed.said == ["log.jsonl does not exist yet; waiting for it"]
     add(lines(1))
     assert followed.poll() == [1]
-    assert followed.said[1:] == ["log.jsonl is there and is read"]
+    assert followed.said[1:] == ["log.jsonl exists now; reading it"]
 
 
-def test_a_file_that_cannot_be_read_for_a_while_loses_nothing() -> None:
-    """As on a network file system that is gone for a while."""
+def test_nothing_is_lost_while_a_file_cannot_be_read() -> None:
+    """A network file system may be unavailable for a while."""
     add(lines(1))
     followed = Followed()
     assert followed.poll() == [1]
@@ -122,14 +122,14 @@ def test_a_file_that_cannot_be_read_for_a_while_loses_nothing() -> None:
 
 @pytest.mark.parametrize("after", [[], [6], [6, 7, 8, 9, 10, 11, 12, 13, 14, 15]])
 def test_a_truncated_file_is_a_restart(after: list[int]) -> None:
-    """Whether it is still empty, shorter or longer already when one looks."""
+    """It may be empty, shorter or already longer at the next poll."""
     add(lines(*range(1, 9)))
     followed = Followed()
     followed.poll()
     LOG.write_text(lines(*after, kl=0.2))
     assert followed.poll() == []
     assert followed.said == [
-        "log.jsonl was truncated or replaced: it is read again from its beginning"
+        "log.jsonl was truncated or replaced; reading it again from the beginning"
     ]
     assert followed.poll() == after
     add(lines(16, kl=0.2))
@@ -139,7 +139,7 @@ def test_a_truncated_file_is_a_restart(after: list[int]) -> None:
 
 
 def test_a_file_that_was_replaced_is_a_restart() -> None:
-    """Another file under the same name."""
+    """It is another file with the same name."""
     add(lines(1, 2, 3))
     followed = Followed()
     followed.poll()
@@ -151,7 +151,7 @@ def test_a_file_that_was_replaced_is_a_restart() -> None:
 
 
 def test_a_copy_with_the_same_content_is_the_same_file() -> None:
-    """As rsync brings it from another machine."""
+    """rsync makes such copies."""
     add(lines(1, 2, 3))
     followed = Followed()
     followed.poll()
@@ -162,7 +162,7 @@ def test_a_copy_with_the_same_content_is_the_same_file() -> None:
 
 
 def test_a_csv_file_whose_header_grew_is_not_logged_again() -> None:
-    """Some loggers write the file anew when a metric is added."""
+    """Some loggers rewrite the file when a metric is added."""
     log = Path("log.csv")
     log.write_text("step,kl\n1,0.1\n2,0.2\n")
     followed = Followed(log)
@@ -178,7 +178,7 @@ def steps_after_restart(path: str | Path = LOG) -> list[object]:
     return Followed(path).poll()
 
 
-def test_started_again_it_goes_on_where_it_was() -> None:
+def test_after_a_restart_it_continues_where_it_stopped() -> None:
     """Nothing is logged twice, and nothing is left out."""
     add(lines(1, 2, 3))
     Followed().poll()
@@ -189,8 +189,8 @@ def test_started_again_it_goes_on_where_it_was() -> None:
     assert counting_steps() == [1, 2, 3, 4, 5]
 
 
-def test_started_again_it_passes_over_rollbacks_in_the_log() -> None:
-    """A trainer that appends to the log it had, twice from a checkpoint."""
+def test_after_a_restart_it_skips_rollbacks_in_the_log() -> None:
+    """A trainer went back to a checkpoint twice and appended to its log."""
     add(lines(1, 2, 3, 4) + lines(3, 4, 5, kl=0.2) + lines(2, 3, kl=0.3))
     Followed().poll()
     assert steps_after_restart() == []
@@ -200,7 +200,7 @@ def test_started_again_it_passes_over_rollbacks_in_the_log() -> None:
 
 
 def test_a_log_truncated_while_nobody_followed_is_a_restart() -> None:
-    """Its rows are other ones, also where the steps are the same; and from then on it is known."""
+    """Its rows differ even where the steps are the same; later restarts recognise it."""
     add(lines(*range(1, 9)))
     Followed().poll()
     LOG.write_text(lines(6, 7, kl=0.2))
@@ -211,8 +211,8 @@ def test_a_log_truncated_while_nobody_followed_is_a_restart() -> None:
     assert counting_steps() == [*range(1, 9)]
 
 
-def test_a_log_that_begins_as_before_and_then_differs_is_read_from_there() -> None:
-    """The same seed, or the copy of a checkpoint's folder."""
+def test_a_log_that_differs_from_the_journal_is_read_from_the_difference() -> None:
+    """This happens with the same seed, or with a copy of a checkpoint."""
     add(lines(1, 2, 3, 4))
     Followed().poll()
     LOG.write_text(lines(1, 2) + lines(3, kl=0.7))
@@ -221,7 +221,7 @@ def test_a_log_that_begins_as_before_and_then_differs_is_read_from_there() -> No
     assert counting_steps() == [1, 2, 3]
 
 
-def test_a_step_that_was_half_recorded_is_logged_whole() -> None:
+def test_a_partly_recorded_step_is_logged_completely() -> None:
     """Several rows may make up a step; the process may have ended between two of them."""
     add(line(1) + line(2) + json.dumps({"step": 2, "reward": 1.0}) + "\n")
     Followed().poll()
@@ -232,8 +232,8 @@ def test_a_step_that_was_half_recorded_is_logged_whole() -> None:
     assert steps_after_restart() == [3]
 
 
-def test_rows_without_a_step_are_counted_on() -> None:
-    """Also after a restart, and in a log that begins anew."""
+def test_counting_of_rows_without_a_step_continues() -> None:
+    """This also works after a restart, and in a log that starts over."""
     log = Path("train.log")
     log.write_text("{'kl': '0.1'}\n{'kl': '0.2'}\n")
     Followed(log).poll()
@@ -245,7 +245,7 @@ def test_rows_without_a_step_are_counted_on() -> None:
     assert counting_steps() == [0, 1, 2, 3]
 
 
-def test_values_that_are_not_finite_are_known_again() -> None:
+def test_non_finite_values_are_recognised_after_a_restart() -> None:
     """A NaN is not equal to itself."""
     add(line(1, float("nan")) + line(2, float("-inf")) + line(3))
     Followed().poll()
@@ -258,7 +258,7 @@ def test_an_event_folder_is_followed_from_file_to_file() -> None:
     first.parent.mkdir()
     followed = Followed("tb")
     assert followed.poll() == []
-    assert followed.said == ["tb holds no event files yet: waiting for one"]
+    assert followed.said == ["tb holds no event files yet; waiting for one"]
     first.write_bytes(version() + event(1, kl=0.1) + event(1, reward=1.0) + event(2, kl=0.2)[:-3])
     assert followed.poll() == []
     assert followed.poll() == [1]
@@ -278,7 +278,7 @@ def test_an_event_folder_is_followed_from_file_to_file() -> None:
 
 
 def test_the_tenth_event_file_of_a_process_comes_after_the_ninth() -> None:
-    """Begun in the same second, they differ by the number at the end only."""
+    """Files of the same second differ only in the last number."""
     folder = Path("tb")
     folder.mkdir()
     followed = Followed("tb")
@@ -289,8 +289,8 @@ def test_the_tenth_event_file_of_a_process_comes_after_the_ninth() -> None:
     assert steps_after_restart("tb") == []
 
 
-def test_a_step_of_an_event_file_that_came_in_two_parts_is_known_again() -> None:
-    """It was two rows then, and is one now."""
+def test_a_step_that_was_read_in_two_parts_is_recognised() -> None:
+    """It was two rows before, and is one now."""
     file = Path(EVENTS.format(1))
     file.parent.mkdir()
     file.write_bytes(version() + event(1, kl=0.1))
@@ -305,15 +305,15 @@ def test_a_step_of_an_event_file_that_came_in_two_parts_is_known_again() -> None
 
 
 def trainer_state(*steps: int, kl: float = 0.1, begin: str = "") -> None:
-    """Write one as the Trainer does: as a whole."""
+    """Write a document as a whole, as the Trainer does."""
     rows = [{"step": step, "kl": kl + step / 1000} for step in steps]
     text = json.dumps({"best_metric": None, "log_history": rows}, indent=2)
     Path("out/trainer_state.json").write_text(begin or text)
 
 
 @pytest.mark.parametrize("path", ["out/trainer_state.json", "out"])
-def test_a_document_that_is_written_anew_is_followed(path: str) -> None:
-    """Each row once, whatever is found half written, and across a restart."""
+def test_a_document_that_is_rewritten_is_followed(path: str) -> None:
+    """Each row is read once, even after a restart or from a half-written file."""
     Path("out").mkdir()
     trainer_state()
     followed = Followed(path)
@@ -348,18 +348,18 @@ def a_pipe() -> Path:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (a_journal, "is a journal of klarm: its run is watched already"),
+        (a_journal, "is a journal of klarm: its run is already watched"),
         (a_pipe, "is not a file; save what it gives to one first"),
     ],
 )
-def test_what_cannot_be_followed_is_refused(make: Callable[[], Path], why: str) -> None:
-    """It says why."""
+def test_logs_that_cannot_be_followed_are_refused(make: Callable[[], Path], why: str) -> None:
+    """The message says why."""
     follower = Follower(make(), JOURNAL, pytest.fail)
     with pytest.raises(SourceError, match=why):
         list(follower.poll())
 
 
-def test_a_journal_that_was_recorded_in_the_training_process_is_no_log_read() -> None:
+def test_steps_of_the_training_process_are_not_taken_for_rows_of_the_log() -> None:
     """Its steps are not taken for those of the log."""
     monitor = klarm.init("a", console=False)
     monitor.log({"kl": 0.1}, 1)

@@ -1,4 +1,4 @@
-"""Logs as they lie around: CSV, JSON, JSON Lines, journals; with gaps, junk and torn ends.
+"""Logs as people have them: CSV, JSON, JSON Lines and journals, some of them damaged.
 
 Covers csv.py, document.py, formats.py, journal.py, jsonl.py, lines.py and row.py.
 """
@@ -24,7 +24,7 @@ def read(name: str) -> tuple[list[LogRow | Resume | Started], list[str]]:
 
 
 def test_csv_rows_are_text_by_column() -> None:
-    """Empty cells, spaces, a byte-order mark and rows of the wrong length are taken as they are."""
+    """Empty cells, spaces, a byte-order mark and rows of the wrong length are accepted."""
     Path("log.csv").write_text(
         "\ufeffstep, kl,reward\n1,0.5,\n2,nan,1.5\n3,0.7\n4,0.8,2,surplus\n", encoding="utf-8"
     )
@@ -36,8 +36,8 @@ def test_csv_rows_are_text_by_column() -> None:
     assert values[2:] == [0.7, 0.8]
 
 
-def test_json_lines_as_python_writes_them_are_taken() -> None:
-    """NaN and Infinity included, which strict JSON has not."""
+def test_json_lines_as_python_writes_them_are_read() -> None:
+    """This includes NaN and Infinity, which strict JSON does not allow."""
     Path("log.jsonl").write_text('{"global_step": 3, "kl": NaN}\n\n{"kl": Infinity}\n')
     (first, second), said = read("log.jsonl")
     assert isinstance(first, LogRow)
@@ -48,19 +48,19 @@ def test_json_lines_as_python_writes_them_are_taken() -> None:
     assert said == []
 
 
-def test_lines_that_are_no_objects_are_passed_over_and_said() -> None:
-    """With their number; the rest is read."""
+def test_lines_that_are_not_objects_are_skipped_and_reported() -> None:
+    """The report has their line numbers; the rest is read."""
     Path("log.jsonl").write_text('{"kl": 1}\nEpoch 2 done\n[1]\n{"kl": 2}\n{"kl": 3')
     rows, said = read("log.jsonl")
     assert len(rows) == 2
-    assert [line.partition(" is no JSON object")[0] for line in said] == [
+    assert [line.partition(" is not a JSON object")[0] for line in said] == [
         f"log.jsonl line {number}" for number in (2, 3, 5)
     ]
 
 
 @pytest.mark.parametrize("content", [b"", b"hello\nworld\n", b"\x00\x01\x02", b"[[[[" * 5000])
 def test_a_file_with_nothing_to_read_is_refused(content: bytes) -> None:
-    """It says what could be read."""
+    """The message lists the formats that klarm reads."""
     Path("log.txt").write_bytes(content)
     with pytest.raises(SourceError, match="klarm reads CSV"):
         read("log.txt")
@@ -68,7 +68,7 @@ def test_a_file_with_nothing_to_read_is_refused(content: bytes) -> None:
 
 @pytest.mark.parametrize("content", ["", "step,kl\n"])
 def test_a_csv_file_without_rows_is_refused(content: str) -> None:
-    """Nothing in it is not the same as nothing wrong with it."""
+    """An empty log does not mean that nothing is wrong."""
     Path("log.csv").write_text(content)
     with pytest.raises(SourceError, match=r"log\.csv holds no rows"):
         read("log.csv")
@@ -80,11 +80,11 @@ def test_a_file_of_another_kind_does_not_flood_the_terminal() -> None:
     rows, said = read("log.jsonl")
     assert len(rows) == 1
     assert len(said) == 6
-    assert said[-1] == "log.jsonl: 500 lines could not be read; passed over"
+    assert said[-1] == "log.jsonl: 500 lines could not be read and were skipped"
 
 
 def test_a_run_is_read_by_its_folder_with_its_resumes_and_settings() -> None:
-    """A torn line in the middle is said and passed over."""
+    """A torn line in the middle is reported and skipped."""
     klarm.init("a", console=False, kl_explosion={"sigma_multiplier": 5})
     for step in range(5):
         klarm.log({"kl": 0.1}, step)
@@ -102,8 +102,8 @@ def test_a_run_is_read_by_its_folder_with_its_resumes_and_settings() -> None:
     assert said == ["klarm_runs/a/journal.jsonl line 10 is incomplete and ignored"]
 
 
-def test_what_is_not_there_is_said_by_name() -> None:
-    """A folder without a journal, too."""
+def test_a_missing_log_is_reported_by_name() -> None:
+    """This includes a folder without a journal."""
     Path("empty").mkdir()
     with pytest.raises(SourceError, match=r"empty holds neither a journal\.jsonl nor Tensor"):
         read("empty")
@@ -111,8 +111,8 @@ def test_what_is_not_there_is_said_by_name() -> None:
         read("missing.csv")
 
 
-def test_windows_line_ends_and_a_byte_order_mark_are_no_part_of_a_row() -> None:
-    """In the formats that are read by line."""
+def test_windows_line_ends_and_a_byte_order_mark_are_removed() -> None:
+    """This holds for all formats that are read by line."""
     Path("log.csv").write_bytes(b"\xef\xbb\xbfstep,kl\r\n1,0.5\r\n\r\n2,0.6\r\n")
     Path("log.jsonl").write_bytes(b'\xef\xbb\xbf{"step": "1", "kl": "0.5"}\r\n')
     Path("log.txt").write_bytes(b"\xef\xbb\xbf{'step': '1', 'kl': '0.5'}\r\n")
@@ -122,7 +122,7 @@ def test_windows_line_ends_and_a_byte_order_mark_are_no_part_of_a_row() -> None:
 
 
 def test_a_cell_with_line_breaks_is_one_cell() -> None:
-    """As spreadsheets write what somebody typed."""
+    """Spreadsheets write such cells."""
     Path("log.csv").write_text('step,note,kl\n1,"two\nlines, ""so""",0.5\n2,,0.6\n')
     assert [row.metrics["kl"] for row in read("log.csv")[0] if isinstance(row, LogRow)] == [
         "0.5",
@@ -131,8 +131,8 @@ def test_a_cell_with_line_breaks_is_one_cell() -> None:
 
 
 @pytest.mark.parametrize("name", ["log.txt", "log.jsonl", "log.csv", "log"])
-def test_a_huge_line_of_garbage_is_never_held_in_memory(name: str) -> None:
-    """What comes after it is read."""
+def test_a_huge_line_is_never_kept_in_memory(name: str) -> None:
+    """The lines after it are read."""
     rows = {"log.csv": "step,kl\n{}\n1,0.5\n"}.get(name, '{}\n{{"step": "1", "kl": "0.5"}}\n')
     before, _, after = rows.replace("{{", "{").replace("}}", "}").partition("{}")
     with Path(name).open("wb") as file:
@@ -147,12 +147,12 @@ def test_a_huge_line_of_garbage_is_never_held_in_memory(name: str) -> None:
     finally:
         tracemalloc.stop()
     assert found == [LogRow("1", {"kl": "0.5"})]
-    assert "is longer than 16 MiB; passed over" in said[0]
+    assert "is longer than 16 MiB; skipped" in said[0]
     assert peak < 40 * 2**20
 
 
-def test_the_file_logger_of_verl_keeps_metrics_apart_from_the_step() -> None:
-    """They are taken out; a metric of that name among others stays one."""
+def test_the_nested_metrics_of_verls_file_logger_are_read() -> None:
+    """They are unpacked; a metric that is named "data" stays a metric."""
     Path("log.jsonl").write_text(
         '{"step":1,"data":{"actor/kl_loss":0.5,"training/global_step":1}}\n'
         '{"step":2,"data":{"nested":0.5},"kl":0.1}\n'
@@ -163,7 +163,7 @@ def test_the_file_logger_of_verl_keeps_metrics_apart_from_the_step() -> None:
 
 
 def test_a_trainer_state_is_read_by_its_file_or_its_checkpoint() -> None:
-    """With the null and the Infinity that it has for what JSON cannot hold."""
+    """It may contain null and Infinity for values that JSON cannot represent."""
     Path("checkpoint-2").mkdir()
     Path("checkpoint-2/trainer_state.json").write_text(
         """{
@@ -193,20 +193,20 @@ def test_a_trainer_state_without_history_is_refused() -> None:
 
 @pytest.mark.parametrize("indent", [None, 2])
 def test_rows_keyed_by_step_come_in_the_order_of_their_steps(indent: int | None) -> None:
-    """Ten is after two, whatever the order of their text."""
+    """Step 10 comes after step 2."""
     rows = {str(step): {"kl": step / 10} for step in (1, 10, 2)}
     Path("log.json").write_text(json.dumps(rows, indent=indent))
     assert read("log.json")[0] == [LogRow(step, {"kl": step / 10}) for step in (1, 2, 10)]
 
 
 def test_a_list_of_rows_is_a_log() -> None:
-    """As a script dumps its history."""
+    """Scripts save their history in this form."""
     Path("history").write_text('[{"step": 3, "kl": 0.1}, {"step": 4, "kl": 0.2}]')
     assert read("history")[0] == [LogRow(3, {"kl": 0.1}), LogRow(4, {"kl": 0.2})]
 
 
 def test_json_lines_may_be_named_json() -> None:
-    """One row or many."""
+    """The file may have one row or many."""
     Path("log.json").write_text('{"step": 3, "kl": 0.1}\n')
     assert read("log.json")[0] == [LogRow(3, {"kl": 0.1})]
     Path("log.json").write_text('{"step": 3, "kl": 0.1}\n{"step": 4, "kl": 0.1}\n')

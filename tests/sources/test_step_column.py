@@ -1,4 +1,4 @@
-"""Which column of a log is its step. Covers row.py."""
+"""How the step column of a log is found. Covers row.py."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from klarm.sources.row import STEP_COLUMNS, LogRow, StepColumn
 
 
 @pytest.mark.parametrize("first", range(len(STEP_COLUMNS)))
-def test_of_several_columns_the_first_in_the_list_counts(first: int) -> None:
+def test_the_best_of_several_step_columns_is_used(first: int) -> None:
     """W&B's own counters come last."""
     fields = {name: place for place, name in enumerate(STEP_COLUMNS)}
     later = {name: fields[name] for name in reversed(STEP_COLUMNS[first:])}
     assert StepColumn().row(later).step == first
 
 
-def test_an_exact_name_goes_before_one_in_other_case() -> None:
-    """Whatever the order of the list."""
+def test_an_exact_name_is_preferred_to_another_case() -> None:
+    """The order of the known names does not matter."""
     row = StepColumn().row({"Train/Global_Step": 1, "_step": 2})
     assert row == LogRow(2, {"Train/Global_Step": 1})
 
 
-def test_columns_do_not_take_turns() -> None:
-    """The column of the row before is kept where the row has it, also if the cell is empty."""
+def test_klarm_never_alternates_between_step_columns() -> None:
+    """The column of the previous row is kept if the row has it, even with an empty cell."""
     column = StepColumn()
     assert column.row({"step": 1, "kl": 0.1}).step == 1
     assert column.row({"global_step": 70, "step": 2}).step == 2
@@ -30,7 +30,7 @@ def test_columns_do_not_take_turns() -> None:
     assert column.row({"global_step": 90}).step == 90  # better than none
 
 
-def test_a_column_that_is_named_is_the_only_one() -> None:
-    """In any case of its letters, and with blanks in it."""
+def test_a_named_step_column_is_the_only_one_used() -> None:
+    """Case and spaces in its name do not matter."""
     assert StepColumn("My Step").row({"step": 1, "my step": 2}).step == 2
     assert StepColumn("my").row({"step": 1, "global_step/max_steps": "1/9"}).step is None

@@ -1,4 +1,4 @@
-"""TensorBoard event files, from bytes that another encoder made."""
+"""TensorBoard event files, written by an independent encoder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write(*records: bytes, name: str = NAME) -> None:
 
 
 def test_the_scalars_of_a_step_are_a_row() -> None:
-    """Whether an event holds one of them or several."""
+    """An event may hold one scalar or several."""
     write(event(1, train__kl=0.5), event(1, reward=1.0), event(2, train__kl=0.25, reward=2.0))
     rows = [LogRow(1, {"train/kl": 0.5, "reward": 1.0}), LogRow(2, {"train/kl": 0.25, "reward": 2})]
     assert read(NAME) == rows
@@ -35,7 +35,7 @@ def test_the_scalars_of_a_step_are_a_row() -> None:
 
 
 def test_a_tensor_with_one_number_is_a_scalar_and_a_longer_one_is_not() -> None:
-    """In every way the writers have of packing one."""
+    """All encodings that writers use are read."""
     write(
         event(
             1,
@@ -60,16 +60,16 @@ def test_a_tensor_with_one_number_is_a_scalar_and_a_longer_one_is_not() -> None:
     }
 
 
-def test_values_that_are_not_finite_arrive() -> None:
-    """A NaN is what one looks for."""
+def test_non_finite_values_are_read() -> None:
+    """NaN matters most."""
     write(event(1, kl=math.nan, loss=-math.inf))
     (row,) = read(NAME)
     assert math.isnan(float(str(row.metrics["kl"])))
     assert row.metrics["loss"] == -math.inf
 
 
-def test_a_value_of_a_past_step_counts_for_the_step_at_hand() -> None:
-    """Logged late, or counted in epochs: it is not lost, and is no rollback."""
+def test_a_value_of_an_earlier_step_counts_for_the_current_step() -> None:
+    """It may be late or counted in epochs. It is neither lost nor a rollback."""
     write(
         event(1, reward=1.0),
         event(2, reward=2.0),
@@ -85,20 +85,20 @@ def test_a_value_of_a_past_step_counts_for_the_step_at_hand() -> None:
 
 
 def test_a_tag_that_goes_back_is_a_rollback() -> None:
-    """The others go back with it."""
+    """The other tags go back with it."""
     steps = [1, 2, 3, 2, 3]
     write(*[event(step, kl=0.5, reward=1.0) for step in steps])
     assert [row.step for row in read(NAME)] == steps
 
 
-def test_a_tag_that_comes_twice_in_a_step_makes_two_rows_of_it() -> None:
+def test_a_tag_that_occurs_twice_in_a_step_makes_two_rows() -> None:
     """The monitor decides which counts."""
     write(event(4, kl=0.5), event(4, kl=0.75))
     assert read(NAME) == [LogRow(4, {"kl": 0.5}), LogRow(4, {"kl": 0.75})]
 
 
-def test_several_files_are_read_in_the_order_they_were_begun() -> None:
-    """A trainer that starts again begins a new one."""
+def test_several_files_are_read_in_the_order_of_their_creation() -> None:
+    """A restarted trainer begins a new file."""
     write(event(1, kl=0.5), event(2, kl=0.5), name=f"tb/{NAME}")
     write(event(2, kl=0.75), name=f"tb/{NAME.replace('3200000', '3200009')}")
     write(name=f"tb/{NAME.replace('3200000', '3200005')}")
@@ -106,8 +106,8 @@ def test_several_files_are_read_in_the_order_they_were_begun() -> None:
     assert [(row.step, row.metrics["kl"]) for row in read("tb")] == [(1, 0.5), (2, 0.5), (2, 0.75)]
 
 
-def test_a_run_further_down_is_found_and_several_are_named() -> None:
-    """As Hugging Face's trainers put it into the output folder."""
+def test_a_run_in_a_subfolder_is_found_and_several_are_an_error() -> None:
+    """Hugging Face's trainers write to a subfolder of the output folder."""
     write(event(1, kl=0.5), name=f"out/runs/Nov15_host/{NAME}")
     write(event(0, hp_metric=1.0), name=f"out/runs/Nov15_host/1763200000.7/{NAME}")
     assert read("out") == [LogRow(1, {"kl": 0.5})]
@@ -118,8 +118,8 @@ def test_a_run_further_down_is_found_and_several_are_named() -> None:
         read("out")
 
 
-def test_a_torn_last_record_is_left_out() -> None:
-    """Wherever it is torn; the rows before it are there."""
+def test_an_incomplete_last_record_is_left_out() -> None:
+    """It may be cut anywhere; the rows before it are read."""
     whole = version() + event(1, kl=0.5)
     last = event(2, kl=0.5)
     for length in range(len(last)):
@@ -127,8 +127,8 @@ def test_a_torn_last_record_is_left_out() -> None:
         assert read(NAME) == [LogRow(1, {"kl": 0.5})]
 
 
-def test_a_large_record_is_stepped_over() -> None:
-    """A graph or a picture is not held in memory."""
+def test_a_large_record_is_skipped() -> None:
+    """A graph or an image is not kept in memory."""
     length = struct.pack("<Q", 3 * 2**20)
     large = length + masked(length) + bytes(3 * 2**20) + b"its checksum is not looked at"[:4]
     write(event(1, kl=0.5), large, event(2, kl=0.75))
@@ -143,30 +143,30 @@ def test_a_large_record_is_stepped_over() -> None:
     assert list(reader.quiet()) == [LogRow(2, {"kl": 0.75})]
 
 
-def test_a_damaged_file_is_read_as_far_as_it_goes() -> None:
-    """And it is said."""
+def test_a_damaged_file_is_read_up_to_the_damage() -> None:
+    """The damage is reported."""
     said: list[str] = []
     Path(NAME).write_bytes(version() + event(1, kl=0.5) + b"\x00" * 100)
     assert list(read_log(Path(NAME), said.append)) == [LogRow(1, {"kl": 0.5})]
-    assert said == [f"{NAME} is damaged; what comes after that is not read"]
+    assert said == [f"{NAME} is damaged; the rest of it is not read"]
 
 
-def test_a_negative_step_is_one() -> None:
-    """As signed numbers are written."""
+def test_a_step_can_be_negative() -> None:
+    """It is encoded as a signed number."""
     write(event(-1, kl=0.5))
     assert read(NAME)[0].step == -1
 
 
 def test_a_file_without_scalars_is_refused() -> None:
-    """There is nothing in it to watch."""
+    """It has nothing to watch."""
     write()
     with pytest.raises(SourceError, match="holds no rows: klarm reads"):
         read(NAME)
 
 
 @given(st.lists(st.binary(max_size=60), max_size=5), st.integers(1, 50))
-def test_records_of_any_content_do_no_harm(contents: list[bytes], size: int) -> None:
-    """However they are cut into pieces, what comes after them is read."""
+def test_records_with_any_content_are_harmless(contents: list[bytes], size: int) -> None:
+    """They may be split into pieces anywhere; the rows after them are read."""
     reader = EventReader("x", pytest.fail)
     stream = b"".join(record(content) for content in contents) + event(2**40, zz=0.5)
     rows = [

@@ -1,4 +1,4 @@
-"""What trainers print, as it stands in a console log."""
+"""The output of trainers in a console log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def read(text: str) -> list[LogRow]:
 
 
 def test_dicts_with_text_for_numbers_are_read_as_trl_prints_them() -> None:
-    """Between progress bars, warnings and samples; without a step they are counted."""
+    """They may stand between progress bars and warnings. Without a step, rows are counted."""
     rows = read(
         "/usr/lib/x.py:3: UserWarning: {'a': 1}\n"
         "\r  0%|          | 0/100 [00:00<?, ?it/s]\r  1%|          | 1/100 [00:01<02:00]\n"
@@ -33,7 +33,7 @@ def test_dicts_with_text_for_numbers_are_read_as_trl_prints_them() -> None:
 
 
 def test_the_console_lines_of_verl_are_read_with_their_step() -> None:
-    """Through Ray's prefix and colours, with numpy's way of printing a number."""
+    """They may have Ray's prefix and colours, and numbers as numpy prints them."""
     rows = read(
         "\x1b[36m(TaskRunner pid=28143)\x1b[0m timing/step:1.25\n"
         "\x1b[36m(TaskRunner pid=28143)\x1b[0m step:9 - global_seqlen/min:183680"
@@ -52,8 +52,8 @@ def test_the_console_lines_of_verl_are_read_with_their_step() -> None:
     assert rows[1].metrics == {"actor/kl_loss": "nan"}
 
 
-def test_a_printed_configuration_is_no_row() -> None:
-    """Even where a part of it stands on a line of its own."""
+def test_a_printed_configuration_is_not_a_row() -> None:
+    """This holds even if a part of it is on a separate line."""
     parse = Parser(StepColumn())
     for line in (
         "(TaskRunner pid=4) {'actor': {'optim': {'lr': 1e-06, 'weight_decay': 0.01},",
@@ -64,8 +64,8 @@ def test_a_printed_configuration_is_no_row() -> None:
         assert parse(line) is None
 
 
-def test_a_log_that_names_its_steps_has_no_rows_without() -> None:
-    """What else is printed as a dict there, such as a validation, is no step."""
+def test_in_a_log_with_steps_every_row_has_a_step() -> None:
+    """Other dicts, such as a validation result, are not steps."""
     rows = read("{'step': 5, 'kl': 0.1}\n{'kl': 0.9}\n{\"reward\": 0.9}\n{'step': 6, 'kl': 0.2}\n")
     assert rows == [LogRow("5", {"kl": "0.1"}), LogRow("6", {"kl": "0.2"})]
 
@@ -84,22 +84,22 @@ def test_a_log_that_names_its_steps_has_no_rows_without() -> None:
         ("array(0.5)", 0.5),
     ],
 )
-def test_a_number_is_read_however_it_is_printed(printed: str, value: float) -> None:
-    """Bare, quoted or in the name of its type."""
+def test_a_number_is_read_in_any_printed_form(printed: str, value: float) -> None:
+    """It may be bare, quoted or wrapped in its type."""
     (row,) = read(f"step metrics: {{'kl': {printed}, 'note': 'x'}}\n")
     assert to_number(row.metrics["kl"]) == value
     assert "note" not in row.metrics
 
 
 @pytest.mark.parametrize("printed", ["None", "True", "'12abc'", "[1, 2]", "'none'", "1.2.3"])
-def test_what_is_no_number_is_left_out(printed: str) -> None:
+def test_values_that_are_not_numbers_are_left_out(printed: str) -> None:
     """The rest of the row is read."""
     (row,) = read(f"{{'kl': {printed}, 'loss': 0.5}}\n")
     assert row.metrics == {"loss": "0.5"}
 
 
-def test_a_step_of_so_many_is_a_step() -> None:
-    """As ms-swift prints it."""
+def test_a_step_with_a_total_is_a_step() -> None:
+    """ms-swift prints the step as "12/300"."""
     (row,) = read("{'loss': 0.5, 'global_step/max_steps': '12/300'}\n")
     assert row.step == "12"
 
@@ -110,6 +110,6 @@ def test_json_lines_among_text_are_read() -> None:
 
 
 def test_text_without_rows_is_refused() -> None:
-    """And the formats are named."""
+    """The message lists the formats that klarm reads."""
     with pytest.raises(SourceError, match="printed dicts, verl's console lines"):
         read("Epoch 1\nEpoch 2\n{'answer': 42}\n")

@@ -34,7 +34,7 @@ from klarm.monitor import (
     watched,
     watched_in_short,
 )
-from klarm.sources import LogRow, Told
+from klarm.sources import LogRow, OtherRecord
 from klarm.types import Alert, Command, Event
 
 
@@ -56,7 +56,7 @@ class Replay:
 
 
 def replay(
-    rows: Iterable[LogRow | Told],
+    rows: Iterable[LogRow | OtherRecord],
     configure: Callable[[Mapping[str, object] | None], Config],
     ids: NewId | None = None,
 ) -> Replay:
@@ -117,7 +117,7 @@ def replay(
         binding=[
             watched_in_short(detectors, binding),
             *idle_lines(detectors, binding),
-            *hints(detectors, binding),
+            *hints(detectors, binding, recorded=True),
         ],
         watched=[d.name for d in detectors if d.name not in resting] if judging else [],
         idle=resting,

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import importlib
 
-from klarm.channels.base import Channel
+from klarm.channels.base import REQUIRED, Channel
 from klarm.plugins import CHANNELS as GROUP
 from klarm.plugins import PluginError, not_a_kind_of, plugins
-from klarm.settings import ConfigError
+from klarm.settings import ConfigError, missing_attribute
 
 # Maps each type, which is also the name of its file, to its class. It is imported when needed.
 CHANNELS: dict[str, str] = {
@@ -44,9 +44,9 @@ def channel_kind(type_: str) -> type[Channel]:
 
 def channel_problem(kind: type[Channel]) -> str:
     """Say why a class cannot be a channel; empty if it can."""
-    wrong = not_a_kind_of(Channel, kind)
-    if not wrong and not isinstance(getattr(kind, "type", None), str):
-        wrong = f'{kind.__name__}.type must be a str, as in type: ClassVar[str] = "my_channel"'
+    wrong = not_a_kind_of(Channel, kind) or missing_attribute(kind, REQUIRED)
+    if not wrong and not isinstance(kind.type, str):
+        wrong = f"{kind.__name__}.type must be text, got {kind.type!r:.80}"
     return wrong
 
 

@@ -9,10 +9,21 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from klarm.channels.message import Message
-from klarm.settings import ConfigError, Secret, check_settings, setting, settings_of
+from klarm.settings import (
+    ConfigError,
+    Configurable,
+    Secret,
+    check_settings,
+    missing_attribute,
+    setting,
+    settings_of,
+)
 
 _MAX_REASON, _MAX_READ = 300, 8_192
 _ID = re.compile(r"[\w.:-]{1,100}", re.ASCII)
+
+# What a channel's class must have, with an example.
+REQUIRED: Mapping[str, str] = {"type": 'type: ClassVar[str] = "my_channel"'}
 
 # What a service returned that is needed to edit or follow up a message, such as a thread or an id.
 Receipt = dict[str, str]
@@ -32,7 +43,7 @@ class NotDelivered(Exception):  # noqa: N818
 
 
 @dataclass(kw_only=True, repr=False)
-class Channel(ABC):
+class Channel(Configurable, ABC):
     """A way to notify people. Subclasses are keyword-only dataclasses whose fields are settings.
 
     `send` is called on the delivery thread, one message at a time. Delivery handles retries, order
@@ -45,6 +56,9 @@ class Channel(ABC):
     timeout_seconds: float = setting(10.0, "how long a service may take to answer", above=0)
 
     def __post_init__(self) -> None:
+        wrong = missing_attribute(type(self), REQUIRED)
+        if wrong:
+            raise ConfigError(wrong)
         where = f"channels.{self.name or self.type}"
         check_settings(self, where)
         for name in settings_of(type(self)):
@@ -64,7 +78,7 @@ class Channel(ABC):
         except ConfigError as error:
             raise ConfigError(f"{where}{error}") from None
 
-    def _check(self) -> None:  # noqa: B027  # optional
+    def _check(self) -> None:  # optional
         """Raise ConfigError, as `.setting what is wrong`, if settings contradict each other."""
 
     def _check_ascii(self, *names: str) -> None:

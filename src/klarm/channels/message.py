@@ -97,7 +97,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """What a message needs besides its event. Unknown values keep their defaults."""
 
     run: str
-    now: float  # Unix time of the event
+    now: float  # Unix time of the event, or of the last one that the message combines
+    happened: float = 0.0  # Unix time of the event, if it is another
     sent: float = 0.0  # Unix time of the message, which may be much later
     run_started: float = 0.0
     incident_started: float = 0.0  # when the step of its first alert was logged
@@ -137,7 +138,7 @@ def message_of(event: Event, context: Context) -> Message:
         link=link,
         summary=summary,
         started=event.started,
-        time=context.now,
+        time=context.happened or context.now,
         recovered=event.recovered,
         id=one_line(event.id, _MAX_NAME),
         ending=_ending(event),
@@ -212,7 +213,7 @@ def _duration(event: Event, context: Context, over: bool) -> str:
 
 
 def _delay(context: Context) -> str:
-    seconds = context.sent - context.now
+    seconds = context.sent - (context.happened or context.now)
     return f"{_spoken(seconds)} after it happened" if context.sent and seconds >= 60 else ""
 
 

@@ -1,29 +1,29 @@
-"""The `klarm` command: one file a subcommand."""
+"""The `klarm` command: one file per subcommand."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-# As shells count a process that a signal ended.
+# The exit code that shells report for a process that a signal ended.
 _INTERRUPTED = 128 + 2
 _PIPE_CLOSED = 128 + 13
 
 
 def main() -> None:
-    """Run the command line: errors in one line, Ctrl-C and a closed pipe in silence."""
+    """Run the command line. Errors are one line; Ctrl-C and a closed pipe end it silently."""
     try:
         sys.exit(_run())
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
     except BrokenPipeError:
-        # Python flushes stdout once more at exit; give it somewhere to go.
+        # Python flushes stdout again at exit, which must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(_PIPE_CLOSED)
 
 
 def _run() -> int:
-    # Imported here, where Ctrl-C is quiet: it takes a moment.
+    # The import takes a moment, so it happens here, where Ctrl-C is handled.
     import io
 
     import click
@@ -35,7 +35,7 @@ def _run() -> int:
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that knows no σ gets a ?
+            stream.reconfigure(errors="replace")  # a terminal whose encoding has no σ shows a ?
     try:
         klarm.main(standalone_mode=False)
     except click.ClickException as error:

@@ -1,4 +1,4 @@
-"""`klarm ack`: somebody knows of an incident."""
+"""`klarm ack`: acknowledges an incident."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from klarm.types import Command
 @click.argument("incident", metavar="ID")
 @run_option
 @config_option
-@click.option("--by", metavar="NAME", help="Who knows; without it, the user of this command.")
+@click.option("--by", metavar="NAME", help="Who acknowledges it. [default: the current user]")
 def ack(incident: str, run: str | None, config_file: Path | None, by: str | None) -> None:
-    """Record that somebody knows of incident ID: a number within the run, or its id.
+    """Acknowledge incident ID: its number within the run, or its id.
 
-    Cancels its pending notifications, except critical ones and escalations; those carry the name.
-    Channels that were notified of the incident are notified of its end, too.
+    This cancels its pending notifications, except critical ones and escalations, which name who
+    has acknowledged it. Channels that were notified of the incident are also notified of its end.
     """
     settings = load(config_file, lenient=True)
     found = find_incident(incident, run, settings)
@@ -39,7 +39,7 @@ def ack(incident: str, run: str | None, config_file: Path | None, by: str | None
     echo(f"run {found.fold.run}: incident {record.number} ({record.id}) is acknowledged by {who}")
     routes, why_not = known_routes(settings)
     if why_not:
-        echo(f"{why_not}: of its pending notifications, only critical ones are still sent")
+        echo(f"{why_not}: only its critical notifications are still sent")
         return
     outbox = Outbox(folder)
     outbox.refresh()
@@ -49,7 +49,7 @@ def ack(incident: str, run: str | None, config_file: Path | None, by: str | None
 
 
 def _what_becomes_of_it(incident: IncidentRecord, verdicts: Mapping[str, Verdict]) -> list[str]:
-    """Say which channels are still notified of an incident, and which no longer are."""
+    """Return which channels are still notified of an incident, and which are not, in words."""
     if not verdicts:
         return ["no notification of it is pending"]
     critical = incident.severity == "critical"

@@ -16,7 +16,7 @@ _WORST = ("", "warning", "critical")
 
 @dataclass(frozen=True)
 class Point:
-    """One step of a curve: its value, its baseline and whether it alarmed."""
+    """One step of a curve: its value, baseline and thresholds, and the severity of its alert."""
 
     value: float
     mean: float
@@ -29,9 +29,9 @@ class Point:
 def draw(
     points: Sequence[Point], steps: int, size: tuple[int, int], limits: tuple[float, float]
 ) -> Text:
-    """Draw a run of so many steps as far as it has come, on a logarithmic scale.
+    """Draw the points of a run that will have this many steps, on a logarithmic scale.
 
-    A column shows the highest of the steps that share it, so that no spike is lost.
+    A column shows the worst of the steps that share it, so that no spike is lost.
     """
     width, height = size[0] - _LABEL_WIDTH - 1, size[1]
     scale = _Scale(*limits, height)
@@ -71,7 +71,7 @@ def _draw_column(
 
 
 class _Scale:
-    """Turns values into rows, the largest at the top, logarithmically."""
+    """A logarithmic scale that maps values to rows, with the largest value at the top."""
 
     def __init__(self, low: float, high: float, height: int) -> None:
         self._low, self._high, self._height = math.log10(low), math.log10(high), height
@@ -81,7 +81,7 @@ class _Scale:
         return min(max(round((1.0 - share) * (self._height - 1)), 0), self._height - 1)
 
     def label(self, row: int) -> str:
-        """Return the power of ten that lies in a row, if one does."""
+        """Return the power of ten of a row, if it has one."""
         for power in range(math.ceil(self._low), math.floor(self._high) + 1):
             if self.row(10.0**power) == row:
                 return f"{10.0**power:g} "

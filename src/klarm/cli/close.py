@@ -1,4 +1,4 @@
-"""`klarm close`: a person ends an incident, or accepts its level as normal."""
+"""`klarm close`: closes an incident, or accepts its level as normal."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from klarm.types import Command
 @run_option
 @config_option
 @click.option("--accept", is_flag=True, help="Accept the current level as the new normal.")
-@click.option("--by", metavar="NAME", help="Who closes it; without it, the user of this command.")
+@click.option("--by", metavar="NAME", help="Who closes it. [default: the current user]")
 def close(
     incident: str, run: str | None, config_file: Path | None, accept: bool, by: str | None
 ) -> None:
     """Close incident ID: its number within the run, or its id, as `klarm incidents` shows them.
 
-    The same trouble opens no new incident until the metric has been quiet for a while, unless it
+    The same problem opens no new incident until the metric has been quiet for a while, unless it
     becomes critical, NaN or 1.5 times worse. With --accept, detectors learn the current level as
     normal, and checkpoints saved during the incident count as good.
     """
@@ -36,7 +36,7 @@ def close(
     record = found.incident
     if not record.is_open:
         raise click.ClickException(
-            f"run {found.fold.run}: incident {record.number} ({record.id}) is resolved already: "
+            f"run {found.fold.run}: incident {record.number} ({record.id}) is already resolved: "
             f"{record.reason.replace('_', ' ')} at step {record.last.step}"
         )
     command = Command(
@@ -56,7 +56,7 @@ def close(
     if said:
         raise click.ClickException(said[0])
     if is_written:
-        echo(f"{named} is {done}; `klarm deliver {found.folder}` tells the channels")
+        echo(f"{named} is {done}; `klarm deliver {found.folder}` notifies the channels")
         return
     tell_run(found.folder, command)
     echo(f"{named} will be {done} with the run's next step")

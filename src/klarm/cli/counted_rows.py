@@ -1,4 +1,4 @@
-"""Whether a log names its steps: rows that are counted instead are said to be."""
+"""Checks whether a log has a step column, and reports if rows are counted instead."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import TypeVar
 from klarm.sources import LogRow, SourceError
 
 _Item = TypeVar("_Item")
-# A first row may be of another kind, such as settings.
+# The first rows may hold something else, such as settings.
 _ROWS = 3
 _MAX_NAMES = 10
 _LIKE_A_STEP = re.compile(r"step|iter|update", re.IGNORECASE)
 
 
 class CountedRows:
-    """Looks at the first rows of a log, before anybody else does, for their step.
+    """Looks for a step in the first rows of a log, before they are used.
 
-    Raises SourceError if the user has named a column that is not there.
+    Raises SourceError if the log has no column of the name that the user has given.
     """
 
     def __init__(self, log: Path, step_column: str, say: Callable[[str], None]) -> None:
         self._log = log
         self._column = step_column
         self._say = say
-        self._known = False  # whether there are steps or not
+        self._known = False  # whether the rows have steps, once that is known
         self._rows = 0
         self._names: dict[str, None] = {}  # in order
 
     def checked(self, rows: Iterable[_Item], *, are_all: bool) -> Iterator[_Item]:
-        """Pass rows on, the first of them together. `are_all`: none will come later."""
+        """Yield the rows, once the first ones were checked. `are_all`: no more will come."""
         if self._known:
             yield from rows
             return
@@ -65,6 +65,6 @@ class CountedRows:
             raise SourceError(f"{log} has no column {self._column}; it has {names}{more}")
         likely = next((name for name in self._names if _LIKE_A_STEP.search(name)), "NAME")
         self._say(
-            f"{log}: no step column found: rows are counted from 0; if there is one, name it with "
-            f"--step-column {likely}"
+            f"{log}: no step column found, so rows are counted from 0; if there is one, name it "
+            f"with --step-column {likely}"
         )

@@ -1,4 +1,4 @@
-"""One metric of a run: its values over all steps that count, thinned and drawn with characters."""
+"""The curve of a metric: its values over the steps of a run, thinned and drawn with characters."""
 
 from __future__ import annotations
 
@@ -17,25 +17,28 @@ if TYPE_CHECKING:
 Value = tuple[int, float]  # step and value
 
 _MAX_POINTS = 2_000
-_WIDE = 30.0  # so many times the smallest value, and the scale is logarithmic
-_MAX_RANGE = 1e6  # of a logarithmic scale
-_LABEL_WIDTH = 9
+_WIDE = 30.0  # a scale is logarithmic if the largest value is this many times the smallest
+# A few values near zero, such as the KL of the first steps, must not flatten the rest of a curve.
+# So a logarithmic scale of more than six decades leaves out the lowest values if there are few (one
+# in 20, or a single one) and the next one is at least 100 times higher.
+_MAX_RANGE, _VALUES_PER_OUTLIER, _OUTLIER_GAP = 1e6, 20, 100.0
+_LABEL_WIDTH = 10
 _POINT, _BROKEN = "●", "×"
 
 
 class Curve:
-    """Takes in the steps of a journal of any length and keeps at most 2,000 points.
+    """Collects the values of a run of any length, and keeps at most 2,000 points.
 
-    Where steps are merged, their extremes stay, and so does a value that is not finite.
+    Where steps are merged, their extremes and a non-finite value are kept.
     """
 
     def __init__(self, metric: str) -> None:
         self.metric = metric
         self.points: list[Value] = []
-        self._stride = 1  # steps that are merged
+        self._stride = 1  # how many steps are merged into one
 
     def add(self, step: int, value: Any) -> None:
-        """Take in a step if it has the metric."""
+        """Add a step, if it has the metric."""
         found = to_number(value) if value is not None else None
         if found is None:
             return
@@ -46,7 +49,7 @@ class Curve:
             self.points = [kept for _, group in merged for kept in _extremes(list(group))]
 
     def go_back(self, step: int) -> None:
-        """Forget a step and all later ones: training went back to it."""
+        """Remove a step and all later ones, because training went back to it."""
         self.points = [point for point in self.points if point[0] < step]
 
     @property
@@ -55,11 +58,11 @@ class Curve:
         return self.points[-1][1] if self.points else None
 
     def sparkline(self, width: int) -> str:
-        """Return the whole run in one line of characters, each for as many steps."""
+        """Return the whole run as one line, with the same number of steps per character."""
         if not self.points:
             return ""
         first, last = self.points[0][0], self.points[-1][0]
-        # Where a run was thinned, its points are not evenly spread: each column has as many steps.
+        # Thinned points are not evenly spaced, so columns are made of steps, not of points.
         shown: list[float] = []
         for column in _columns(self.points, first, last, min(width, last - first + 1)):
             shown.append(_farthest(column) if column else shown[-1])
@@ -73,10 +76,10 @@ def draw_curve(
     lowest: bool = False,
     marked: tuple[int, int, str] | None = None,
 ) -> Text:
-    """Draw a curve on so many columns and rows, logarithmic if its values span a wide range.
+    """Draw a curve in a size of columns and rows, logarithmic if its values span a wide range.
 
-    A column shows the highest of its steps, or the lowest if that is the worse one. `marked` names
-    steps, from the first to the last, and the colour to draw them in; the axis shows them too.
+    A column shows the highest value of its steps, or the lowest if `lowest` is set. `marked` is a
+    first step, a last step and a colour: these steps are coloured, and marked on the axis.
     """
     from rich.text import Text
 
@@ -145,36 +148,48 @@ def _value(point: Value) -> float:
 
 
 def _farthest(points: Sequence[Value]) -> float:
-    """Return the value that a character should show: one that is broken, or the highest."""
+    """Return the value that a character shows: a non-finite one, or else the highest."""
     return max((v for _, v in points), key=lambda v: v if math.isfinite(v) else math.inf)
 
 
+def _lowest_typical(ascending: Sequence[float]) -> float:
+    """Return the lowest value that is not an outlier."""
+    at = min(1 + len(ascending) // _VALUES_PER_OUTLIER, len(ascending) - 1)
+    while at > 0 and ascending[at] < _OUTLIER_GAP * ascending[at - 1]:
+        at -= 1
+    return ascending[at]
+
+
 class _Scale:
-    """Turns values into rows, the largest at the top."""
+    """A scale that maps values to rows, with the largest value at the top."""
 
     def __init__(self, values: Sequence[float], height: int) -> None:
         low, high = min(values), max(values)
-        smallest = min((value for value in values if value > 0), default=0.0)
+        positive = sorted(value for value in values if value > 0)
+        smallest = positive[0] if positive else 0.0
         self._is_log = low >= 0 and smallest > 0 and high > _WIDE * smallest
-        # A KL of 0 at the first step, or next to it, is drawn at the bottom.
-        self._floor = max(smallest, high / _MAX_RANGE)
+        if self._is_log:
+            self._floor = max(smallest, min(high / _MAX_RANGE, _lowest_typical(positive)))
+        # Lower values, zero among them, are drawn at the bottom, and its label says so.
+        self._is_cut = self._is_log and low < self._floor
         self._low, self._high = self._place(low), self._place(high)
         self._height = height
 
     def row(self, value: float) -> int:
-        # Halves, because the difference of the two may be larger than any float.
+        # Halved first, because the difference of the two may exceed the range of floats.
         span = self._high / 2 - self._low / 2
         share = (self._place(value) / 2 - self._low / 2) / span if span > 0 else 0.5
         return min(max(round((1.0 - share) * (self._height - 1)), 0), self._height - 1)
 
     def label(self, row: int) -> str:
-        """Return the value at the top, in the middle and at the bottom."""
+        """Return the value of a row at the top, in the middle or at the bottom, else nothing."""
         if row not in (0, (self._height - 1) // 2, self._height - 1):
             return ""
         if self._low == self._high:
             return number(self._at(self._low)) if row == self.row(self._at(self._low)) else ""
         share = 1.0 - row / (self._height - 1) if self._height > 1 else 1.0
-        return number(self._at(self._high * share + self._low * (1.0 - share)))
+        cut = "≤" if self._is_cut and row == self._height - 1 else ""
+        return cut + number(self._at(self._high * share + self._low * (1.0 - share)))
 
     def _place(self, value: float) -> float:
         return math.log10(max(value, self._floor)) if self._is_log else value

@@ -1,4 +1,4 @@
-"""`klarm deliver`: sends what is pending for the channels of runs."""
+"""`klarm deliver`: sends the pending notifications of runs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from klarm.terminal import echo
 
 @click.command()
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--run", metavar="NAME", help="Only this run.")
-@click.option("--again", is_flag=True, help="Also send what channels have rejected.")
+@click.option("--run", metavar="NAME", help="Deliver only this run.")
+@click.option("--again", is_flag=True, help="Also send messages that channels have rejected.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0),
     default=60.0,
     show_default=True,
-    help="Seconds to try, for each run.",
+    help="How many seconds to try, per run.",
 )
 @config_option
 def deliver(
@@ -40,11 +40,11 @@ def deliver(
 ) -> None:
     """Send the pending notifications of the runs in DIRECTORY.
 
-    DIRECTORY is the folder of a run, or of several. This sends what a crashed run could not, and
-    what runs on machines without a network record (deliver: elsewhere). It may be called at any
-    time, for example by cron: a run that delivers by itself is left alone. A channel that one run
-    could not reach gets a single try from each of the following, until one succeeds. The exit code
-    is 1 if something is left or rejected, and nobody has acknowledged it.
+    DIRECTORY is the folder of one run, or of several. The command sends what a crashed run could
+    not send, and what runs on machines without a network have recorded (deliver: elsewhere). It can
+    be used at any time, for example in a cron job: a run that delivers its own messages is left
+    alone. If a channel could not be reached for one run, it is tried only once for each further
+    run, until it works. The exit code is 1 if unacknowledged messages are pending or rejected.
     """
     settings = load(
         config_file, {"dir": str(directory)}, overrides_from="klarm deliver", lenient=True
@@ -70,11 +70,11 @@ def deliver(
     for folder in folders:
         try:
             known = _known(folder)
-        except click.ClickException as error:  # the others are delivered all the same
+        except click.ClickException as error:  # the other runs are still delivered
             say(error.message)
             complete = False
             continue
-        with contextlib.suppress(OSError):  # the incidents are sent all the same
+        with contextlib.suppress(OSError):  # the incidents are still sent
             record_crash(folder, say, Damages(folder / FILE_NAME, say))
         delivery = Delivery(
             routes,
@@ -104,7 +104,7 @@ def deliver(
 
 
 def _known(folder: Path) -> Run:
-    """Return the run of a folder, or raise ClickException: it cannot be delivered."""
+    """Return the run in a folder, or raise ClickException if it cannot be delivered."""
     name = started(folder).run
     if not os.access(folder, os.W_OK):
         raise click.ClickException(
@@ -114,7 +114,7 @@ def _known(folder: Path) -> Run:
 
 
 def _in_words(delivery: Delivery, run: Run, routes: Sequence[Route]) -> str:
-    """Say what was sent, what was rejected, and what is left; nothing if nothing was pending."""
+    """Report what was sent, rejected and left; nothing if nothing was pending."""
     now = time.time()
     outbox = Outbox(run.folder)
     outbox.refresh()
@@ -139,7 +139,7 @@ def _in_words(delivery: Delivery, run: Run, routes: Sequence[Route]) -> str:
 
 
 def _say_once() -> Callable[[str], None]:
-    """Return what says of a channel's trouble only once, not for every run."""
+    """Return a function that reports a channel's problem once, not for every run."""
     said: set[str] = set()
 
     def say(message: str) -> None:

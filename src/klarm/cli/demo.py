@@ -1,4 +1,4 @@
-"""`klarm demo`: a recorded GRPO run played through the real monitor."""
+"""`klarm demo`: plays a recorded GRPO run through the real monitor."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SECONDS = 12.0
 _PAUSE_AT_INCIDENT = 2.5
 _FAST_FRAMES = 30  # of --fast
 _SMALLEST_KL, _LARGEST_KL = 1e-4, 1e2
-_DECADES = 7  # rows at least, so that each power of ten has its own
+_DECADES = 7  # the minimal number of rows, so that each power of ten has its own
 _HIGHEST, _LOWEST, _BESIDE_CHART = (
     19,
     4,
@@ -57,9 +57,9 @@ In your training script:
 
 @click.command()
 @click.argument("recording", type=click.Choice(list(RECORDINGS)), default="exploding")
-@click.option("--frozen", is_flag=True, help="Use the frozen baseline in place of the rolling one.")
+@click.option("--frozen", is_flag=True, help="Use the frozen baseline instead of the rolling one.")
 @click.option("--fast", is_flag=True, help="Do not wait between steps.")
-@click.option("--page", is_flag=True, help="Play it on a page, in a browser, until Ctrl-C.")
+@click.option("--page", is_flag=True, help="Show it on a page in a browser, until Ctrl-C.")
 def demo(recording: str, *, frozen: bool, fast: bool, page: bool) -> None:
     """Play a recorded GRPO run through the monitor and watch it alarm.
 
@@ -67,9 +67,11 @@ def demo(recording: str, *, frozen: bool, fast: bool, page: bool) -> None:
     """
     if page:
         if frozen:
-            raise click.UsageError("--page and --frozen: on the page, What if tries settings")
+            raise click.UsageError(
+                "--page takes no --frozen: try settings with What if on the page"
+            )
         if fast:
-            raise click.UsageError("--page and --fast: the page plays a run as it would train")
+            raise click.UsageError("--page takes no --fast: it shows a run at the pace of training")
         play_on_page(recording, RECORDINGS, read_recording)
         return
     mode = "frozen" if frozen else "rolling"
@@ -85,11 +87,11 @@ def demo(recording: str, *, frozen: bool, fast: bool, page: bool) -> None:
 
 
 def _what_next(recording: str, width: int | None) -> str:
-    """Return commands to copy; what they do stands beside them where a terminal has room for it."""
+    """Return commands to copy, with explanations if the terminal is wide enough."""
     another, klarm = _AFTER[recording], _command()
     log = shlex.quote(_shorter(str(_recorded(recording))))
     offered = {
-        f"{klarm} replay {log}": "all that klarm says of it; of a log of yours, too",
+        f"{klarm} replay {log}": "everything klarm reports; it takes your logs, too",
         f"{klarm} demo {another}": RECORDINGS[another.split()[0]],
         f"{klarm} demo --page": "in a browser; needs klarm[server]",
         f"{klarm} init": "write a klarm.yaml",
@@ -103,7 +105,7 @@ def _what_next(recording: str, width: int | None) -> str:
 
 
 def _say(console: Console, text: str) -> None:
-    """Print text; on a terminal, wrapped between words."""
+    """Print text, wrapped between words on a terminal."""
     from rich.text import Text
 
     if not console.is_terminal:
@@ -114,7 +116,7 @@ def _say(console: Console, text: str) -> None:
 
 
 class _Player:
-    """Feeds a recording to a monitor, and keeps what there is to show."""
+    """Feeds a recording to a monitor, and collects what to show."""
 
     def __init__(self, recording: str, config: Config) -> None:
         self.recording = recording
@@ -129,28 +131,28 @@ class _Player:
         self._on_kl = {d.name for d in monitor.detectors if d.signal == self._signal}
 
     def play_live(self, console: Console, *, fast: bool) -> None:
-        """Play it in a terminal, as a curve that grows."""
+        """Play the recording in a terminal, as a growing curve."""
         from rich.live import Live
 
         pause = _SECONDS / len(self.rows)
         every = len(self.rows) // _FAST_FRAMES if fast else 1
         with Live(console=console, auto_refresh=False, transient=False) as live:
             for row in self.rows:
-                told = len(self._events_on_kl())
+                shown = len(self._events_on_kl())
                 self._feed(row)
                 if row is self.rows[-1] or row["step"] % every == 0:
                     live.update(self._screen(console, row), refresh=True)
                 if not fast:
-                    time.sleep(_PAUSE_AT_INCIDENT if len(self._events_on_kl()) > told else pause)
+                    time.sleep(_PAUSE_AT_INCIDENT if len(self._events_on_kl()) > shown else pause)
 
     def play_plain(self, console: Console, *, fast: bool) -> None:
-        """Print it as lines: where nothing can be drawn, or nobody looks on."""
+        """Print the recording as plain lines, where nothing can be drawn."""
         pause = _SECONDS / len(self.rows)
         _say(console, f"klarm demo: {RECORDINGS[self.recording]}")
         for row in self.rows:
-            told = len(self.events)
+            shown = len(self.events)
             self._feed(row)
-            for event in self.events[told:]:
+            for event in self.events[shown:]:
                 lines = event_text(event).splitlines()
                 _say(console, "\n".join(lines if event.signal == self._signal else lines[:1]))
             if row["step"] % _PLAIN_EVERY == 0:
@@ -164,9 +166,9 @@ class _Player:
                 time.sleep(pause)
 
     def summary(self) -> str:
-        """Say what was caught at which step, in numbers of the recording."""
-        told = incidents_in_sum(self._monitor.incidents)
-        total = f"{counted(len(self.rows), 'step')}, {told}."
+        """Print what was caught at which step, with the values of the recording."""
+        incidents = incidents_in_sum(self._monitor.incidents)
+        total = f"{counted(len(self.rows), 'step')}, {incidents}."
         on_kl = self._events_on_kl()
         if not on_kl:
             return f"{total} No incident on KL."
@@ -217,15 +219,15 @@ class _Player:
         return Group(title, chart, legend, state, *below)
 
     def _room(self, console: Console, below: list[RenderableType]) -> int:
-        """Return how many rows are left for the curve."""
+        """Return the number of rows that are left for the curve."""
         taken = sum(len(console.render_lines(part)) for part in below)
         return console.height - _BESIDE_CHART - taken
 
     def _below(self, console: Console) -> list[RenderableType]:
-        """Return what stands below the curve: the box of the latest alarm, and what became of it.
+        """Return the part below the curve: the latest alarm and its outcome.
 
-        The curve is KL's, so what is told of other signals gives way. So do details for which the
-        terminal is too low.
+        The curve shows KL, so events of other signals are left out if there is no room, and so are
+        details.
         """
         from rich.text import Text
 
@@ -241,13 +243,13 @@ class _Player:
 
 
 def _in_short(event: Event) -> Event:
-    """Return an alarm with what happened and the first thing to do, and no more."""
+    """Return a short version of an alarm: what happened, and the first thing to do."""
     recommendation = "" if event.remedy else event.recommendation
     return replace(event, moved="", checkpoint="", recommendation=recommendation)
 
 
 def _command() -> str:
-    """Return how this command was called, where plain `klarm` would not be found."""
+    """Return the command that the user must type: `klarm`, unless it is not on the PATH."""
     if shutil.which("klarm"):
         return "klarm"
     called = Path(sys.argv[0])
@@ -255,7 +257,7 @@ def _command() -> str:
 
 
 def read_recording(name: str) -> list[dict[str, Any]]:
-    """Return the rows of a recording that comes with klarm."""
+    """Return the rows of a recording that is part of klarm."""
     return [json.loads(line) for line in _recorded(name).read_text().splitlines()]
 
 
@@ -264,5 +266,5 @@ def _recorded(name: str) -> Path:
 
 
 def _shorter(path: str) -> str:
-    """Return a path as seen from here, where that is shorter."""
+    """Return a path relative to the working directory, if that is shorter."""
     return min(path, os.path.relpath(path), key=len)

@@ -1,4 +1,4 @@
-"""`klarm demo --page`: the recorded run, played live on the page."""
+"""`klarm demo --page`: plays a recorded run live on the page."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _Rows = Sequence[Mapping[str, Any]]
 def play_on_page(
     recording: str, recordings: Mapping[str, str], read: Callable[[str], _Rows]
 ) -> None:
-    """Serve all recordings from a temporary folder, one of them as if it trained now.
+    """Serve all recordings from a temporary folder, one of them as if it were training.
 
-    It ends with Ctrl-C. Neither klarm.yaml nor the environment is read, so nobody is notified.
+    Ctrl-C ends it. Neither klarm.yaml nor the environment is read, so nobody is notified.
     """
     stopping = Stopping()
     with tempfile.TemporaryDirectory(prefix="klarm-demo-") as folder:
@@ -42,7 +42,7 @@ def play_on_page(
             echo(f"klarm demo: {recordings[recording]}")
             echo(f"Watch it at {server.url} (Ctrl-C ends it)")
             if not server.page.is_built:
-                echo("The page itself is not built: `make page` does that.")
+                echo("The page is not built: run `make page`.")
             rows = read(recording)
             _record(folder, recording, rows, lambda: stopping.wait(_SECONDS / len(rows)), stopping)
             if not stopping.is_set():
@@ -54,7 +54,7 @@ def play_on_page(
 
 
 def _server(folder: Path) -> Any:
-    """Return a server on the usual port, or on any free one."""
+    """Return a server on the default port, or on any free one."""
     try:
         return page_server(folder, port=_PORT)
     except click.UsageError:
@@ -68,7 +68,7 @@ def _record(
     pause: Callable[[], object],
     stopping: Stopping | None = None,
 ) -> None:
-    """Watch a recording as a training process would."""
+    """Log a recording as a training process would."""
     settings = load(overrides={"dir": folder, "console": False, "framework": "trl"}, recorded={})
     monitor = api.start(settings, f"demo-{name}", rank=0)
     for row in rows:

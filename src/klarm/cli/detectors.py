@@ -1,4 +1,4 @@
-"""`klarm detectors`: what klarm can notice, and its settings."""
+"""`klarm detectors`: lists the detectors and their settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[st
 @click.command()
 @click.argument("name", required=False, shell_complete=_complete)
 def detectors(name: str | None) -> None:
-    """List the detectors with their settings and defaults, or explain the one of this NAME."""
+    """List the detectors with their settings and defaults, or explain the detector NAME."""
     if name is None:
         for kind in known_detectors():
             _show(kind)
@@ -41,7 +41,7 @@ def _show(kind: type[Detector], *, whole: bool = False) -> None:
     first, *rest = inspect.cleandoc(kind.__doc__ or "").split("\n\n")
     console.print(Text.assemble((kind.name, "bold"), f"  {' '.join(first.split())}"))
     if whole:
-        # Examples are for readers of the code.
+        # Doctests are left out.
         for paragraph in rest:
             if not paragraph.startswith(">>>"):
                 console.print(Text(f"\n{' '.join(paragraph.split())}"))

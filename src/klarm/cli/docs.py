@@ -1,7 +1,8 @@
-"""`klarm docs`: the pages of the documentation, as they were when this version was made."""
+"""`klarm docs`: prints the pages of the documentation of this version."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
@@ -9,7 +10,12 @@ import click
 from klarm.settings import did_you_mean
 from klarm.terminal import echo
 
-# In an installed package the pages lie within it; in a checkout, beside `src`.
+# A comment on a line of its own takes the line with it. Blocks of code are matched first, so that
+# what they show is left alone.
+_CODE_OR_COMMENT = re.compile(
+    r"(?P<code>^```.*?^```)|^<!--.*?-->[ \t]*\n|<!--.*?-->", re.MULTILINE | re.DOTALL
+)
+# Where the pages are: inside an installed package, or beside `src` in a checkout.
 _PLACES = (Path(__file__).parents[1] / "docs", Path(__file__).parents[3] / "docs")
 
 
@@ -35,7 +41,12 @@ def docs(page: str | None) -> None:
     if found is None:
         hint = did_you_mean(name, [*known, *by_last_part]) or "; `klarm docs` lists the pages"
         raise click.ClickException(f"there is no page {page}{hint}")
-    echo(found.read_text(encoding="utf-8"), nl=False)
+    echo(without_comments(found.read_text(encoding="utf-8")), nl=False)
+
+
+def without_comments(text: str) -> str:
+    """Return a page without HTML comments, which are remarks for tools."""
+    return _CODE_OR_COMMENT.sub(lambda found: found["code"] or "", text)
 
 
 def pages() -> dict[str, Path]:

@@ -1,4 +1,4 @@
-"""`klarm follow`: watch a run from outside, by the log it writes."""
+"""`klarm follow`: watches a run from outside by following its log."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ from klarm.types import Event
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    help="Look for new rows so often.",
+    help="How often to look for new rows.",
 )
-@click.option("--once", is_flag=True, help="Read what is there and end: for cron.")
+@click.option("--once", is_flag=True, help="Read what is there, then exit; for cron jobs.")
 @click.option(
     "--until-idle",
     "idle_seconds",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="End when nothing new has come for so long.",
+    help="Exit when nothing was added for this long.",
 )
 @click.option(
     "--fail-on-critical",
@@ -70,12 +70,12 @@ def follow(
     idle_seconds: float | None,
     fail_on_critical: bool,
 ) -> None:
-    """Watch a run by the LOG it writes, from its beginning and as it grows.
+    """Watch a run by its LOG, from the beginning and while it grows.
 
-    LOG is a JSON Lines, CSV or TSV file, what a trainer prints, trainer_state.json, or a
-    TensorBoard event file or folder; - is stdin. It need not be there yet. Started again, it goes
-    on where it was. Ctrl-C ends it, with exit code 0; 1 if something could not be delivered, 2 if
-    the log cannot be followed or holds nothing that could be watched.
+    LOG is a JSON Lines, CSV or TSV file, the output of a trainer, trainer_state.json, or a
+    TensorBoard event file or folder; - is stdin. It need not exist yet. If klarm follow is started
+    again, it continues where it stopped. Ctrl-C ends it. The exit code is 0, or 1 if something
+    could not be delivered, or 2 if the log cannot be followed or holds nothing to watch.
     """
     changes = overrides_of(settings, mapped, step_column)
     if run:
@@ -124,7 +124,7 @@ def follow(
 
 
 def _check_what_was_read(watch: Watch, log: Path, path: Path, config: Config) -> None:
-    """Raise SourceError if there was nothing to read, or nothing in it that could be watched."""
+    """Raise SourceError if the log had no rows, or no metric that could be watched."""
     if not watch.follower.rows_read:
         if not path.exists():
             raise SourceError(f"{path} does not exist")
@@ -137,7 +137,7 @@ def _check_what_was_read(watch: Watch, log: Path, path: Path, config: Config) ->
 
 
 class Watch:
-    """Brings the rows of a log to a monitor, which is made when the first new one comes."""
+    """Passes the rows of a log to a monitor, which is created with the first new row."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class Watch:
         make_monitor: Callable[[], Monitor],
         checked: Callable[[Iterator[LogRow | Source]], Iterator[LogRow | Source]] = iter,
     ) -> None:
-        """Prepare to watch. `checked` passes rows on that may be logged, or raises SourceError."""
+        """Prepare to watch. `checked` yields the rows to log, or raises SourceError."""
         self.follower = follower
         self._checked = checked
         self.any_new = False  # row since the start
@@ -161,14 +161,14 @@ class Watch:
         clock: Callable[[], float] = time.monotonic,
         ended: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Watch until told to stop, or until nothing new has come for so long; then sum up.
+        """Watch until asked to stop, or until nothing was added for a while; then sum up.
 
-        `ended` tells whether nothing is added to the log any more.
+        `ended` returns whether the log is complete.
         """
         try:
             since = clock()
             while not stopping.is_set():
-                is_last = ended()  # asked before reading: nothing comes behind what is read now
+                is_last = ended()  # asked before reading, so that the last rows are not missed
                 if self.poll(stopping):
                     since = clock()
                 elif is_last or (idle_seconds is not None and clock() - since >= idle_seconds):
@@ -180,11 +180,11 @@ class Watch:
 
     @property
     def binding(self) -> Binding:
-        """Which columns of the log are which metric: of its new rows, or if none is, of the old."""
+        """Which column is which metric, in the new rows or, if there are none, in the old ones."""
         return self.follower.binding if self._monitor is None else self._monitor.binding
 
     def poll(self, stopping: Stopping) -> bool:
-        """Log the rows that are new; return whether there were any."""
+        """Log the new rows; return whether there were any."""
         any_new = False
         for row in self._checked(self.follower.poll()):
             any_new = self.any_new = True
@@ -200,7 +200,7 @@ class Watch:
     def _started(self) -> Monitor:
         monitor = self._make_monitor()
         if not monitor.recorded:
-            # It would tell everything again whenever it is started.
+            # Otherwise people would be notified again at every start.
             monitor.finish()
             raise SourceError(
                 f"{self.follower.path} is not followed: run {monitor.run} cannot be recorded"
@@ -209,16 +209,16 @@ class Watch:
 
 
 def _name_for(log: Path) -> str:
-    """Return the name of a run whose log has this path: the folder's or the file's."""
+    """Return a name for the run of a log: that of its folder or of the file."""
     log = log.absolute()
-    if log.name == TRAINER_STATE:  # every run of the Trainer calls it so
+    if log.name == TRAINER_STATE:  # the same name for every run of the Trainer
         log = log.parent.parent if log.parent.name.startswith("checkpoint-") else log.parent
     name = log.name if log.is_dir() or "tfevents" in log.name else log.stem
     return name.lstrip(".") or "run"
 
 
 def _refuse_another_log(log: Path, name: str, journal: Path) -> None:
-    """Two logs may have one name: they are not one run unless the user says so."""
+    """Raise SourceError if another log of the same name belongs to the run."""
     recorded = Recorded(journal).path
     if recorded is None or log.absolute() in (recorded, *recorded.parents):
         return
@@ -229,14 +229,14 @@ def _refuse_another_log(log: Path, name: str, journal: Path) -> None:
 
 
 def _standing(journal: Path) -> tuple[int | None, list[Event]]:
-    """Return a run's last step, and what was said last of incidents that are open."""
+    """Return a run's last step, and the last event of each open incident."""
     fold = Fold(journal)
     fold.update()
     return fold.last_step, [known.last for known in fold.incidents.values() if known.is_open]
 
 
 def _is_delivered(settings: Config, run: Run) -> bool:
-    """Tell whether people were sent everything, where this process is to send it."""
+    """Return whether everything was delivered, if this process delivers."""
     if settings.deliver != "here" or not (routes := outgoing.routes_of(settings)):
         return True
     outbox = Outbox(run.folder)
@@ -245,11 +245,11 @@ def _is_delivered(settings: Config, run: Run) -> bool:
 
 
 def _nothing_new(last: int | None, still_open: list[Event]) -> str:
-    """Return a line for whoever asks more often than the run logs."""
+    """Return a line for when no row is new."""
     since = "" if last is None else f" since step {last}"
     incidents = [
-        f"incident {told.incident} on {told.signal} is open ({told.severity}, since step "
-        f"{told.started})"
-        for told in still_open
+        f"incident {event.incident} on {event.signal} is open ({event.severity}, since step "
+        f"{event.started})"
+        for event in still_open
     ]
     return "; ".join([f"nothing new{since}", *(incidents or ["no incident is open"])])

@@ -1,4 +1,4 @@
-"""Logs that `klarm serve` follows: each by a `klarm follow` of its own, as long as it serves."""
+"""The logs that `klarm serve` follows, each in its own `klarm follow` process."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _END_SECONDS = 10.0
 
 @contextlib.contextmanager
 def following(logs: Iterable[Path], folder: Path) -> Iterator[None]:
-    """Have runs recorded in a folder by the logs they write, until the block ends.
+    """Follow logs and record their runs in a folder, until the block ends.
 
-    A process has one monitor, so each log has a process. What is wrong with a log, it says itself.
+    A process has only one monitor, so each log has its own process, which reports problems itself.
     """
     environment = {**os.environ, "KLARM_DIR": str(folder.absolute())}
     processes = [
@@ -27,7 +27,7 @@ def following(logs: Iterable[Path], folder: Path) -> Iterator[None]:
             [sys.executable, "-m", "klarm", "follow", str(log)],
             env=environment,
             stdin=subprocess.DEVNULL,
-            # There are no threads yet that it could trip over.
+            # This is safe because there are no threads yet.
             preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
         )
         for log in logs
@@ -43,6 +43,6 @@ def following(logs: Iterable[Path], folder: Path) -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """Ask the kernel to end this process with its parent, which may be killed without a word."""
+    """Ask the kernel to end this process when its parent dies, even if it is killed."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""`klarm incidents`: the incidents of a run, and who knows of them."""
+"""`klarm incidents`: lists the incidents of a run, and who was notified of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import get_args
 
 import click
 
-from klarm.cli.options import config_option
+from klarm.cli.options import config_option, table_or_json_option
 from klarm.cli.runs import find_run, known_routes, started
 from klarm.config import SECTION as CHANNELS
 from klarm.config import load
@@ -31,32 +31,25 @@ from klarm.text import clean
 from klarm.types import Reason
 
 _COLUMNS = ("nr", "id", "signal", "severity", "state", "steps", "detectors", "notified", "muted")
-# Columns that are folded where a terminal is narrow, and how far at most: in 80 columns, detectors
-# are to stay whole.
+# The columns that are wrapped in a narrow terminal, with their minimal width. In 80 columns, the
+# names of detectors stay whole.
 _WIDE = 100
 _WRAPPED = {"state": len("recovered"), "notified": None, "muted": None}
 
 
 @click.command()
 @click.argument("run", required=False)
-@click.option("--run", "named", metavar="RUN", help="The same, as with ack and silence.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="For people, or for programs with the health of every channel.",
-)
+@click.option("--run", "named", metavar="RUN", help="The same as RUN, as in ack and silence.")
+@table_or_json_option
 @config_option
 def incidents(run: str | None, named: str | None, form: str, config_file: Path | None) -> None:
     """List the incidents of RUN: a name, a folder, or the latest run.
 
-    The table shows which channels were notified of each incident, and which of the configuration
-    still will be. Below it are the silences that are in force.
+    The table shows which channels were notified of each incident, and for which channels of the
+    configuration notifications are pending. The silences in force are listed below it.
     """
     if run is not None and named is not None:
-        raise click.UsageError(f"say which run once: {run}, or --run {named}")
+        raise click.UsageError(f"name the run once: {run}, or --run {named}")
     settings = load(config_file, lenient=True)
     folder = find_run(run or named, settings)
     head = started(folder)
@@ -98,7 +91,7 @@ def incidents(run: str | None, named: str | None, form: str, config_file: Path |
             _row(
                 known,
                 live,
-                _told(known.id, entries, ahead.get(known.id, {})),
+                _notified(known.id, entries, ahead.get(known.id, {})),
                 _muted(known, outbox.acknowledged.get(known.id, []), entries, silences),
             )
             for known in fold.incidents.values()
@@ -108,7 +101,7 @@ def incidents(run: str | None, named: str | None, form: str, config_file: Path |
         echo(f"run {head.run}: no incident")
     for silence in silences:
         echo(f"{silence_in_words(silence)} (by {silence.by})")
-    # Who has no channel at all need not hear of it.
+    # Nothing to report to users without any channel.
     has_channels = settings.channel_settings or head.config.get(CHANNELS) or entries
     if fold.incidents and why_not and has_channels:
         echo(f"klarm: {why_not}: pending notifications are not shown", err=True)
@@ -124,7 +117,7 @@ def _show(title: str, rows: Sequence[Sequence[str]]) -> None:
     )
     columns = list(_COLUMNS)
     stacked = console.width < _WIDE
-    if stacked:  # the severity goes below the signal
+    if stacked:  # the severity is shown below the signal
         columns.remove("severity")
     for column in columns:
         table.add_column(
@@ -139,8 +132,8 @@ def _show(title: str, rows: Sequence[Sequence[str]]) -> None:
     console.print(table)
 
 
-def _row(incident: IncidentRecord, live: bool, told: str, muted: str) -> list[str]:
-    # The step that a run went back to is no end of an incident.
+def _row(incident: IncidentRecord, live: bool, notified: str, muted: str) -> list[str]:
+    # A rollback has a step, but it is not the end of the incident.
     ended = incident.state == "resolved" and not incident.was_rolled_back
     return [
         str(incident.number),
@@ -150,13 +143,13 @@ def _row(incident: IncidentRecord, live: bool, told: str, muted: str) -> list[st
         _state(incident, live),
         f"{incident.last.started}–{incident.last.step if ended else ''}",
         "\n".join(incident.last.detectors),
-        told,
+        notified,
         muted,
     ]
 
 
 def _state(incident: IncidentRecord, live: bool) -> str:
-    """Say where an incident is, or how it was resolved."""
+    """Return the state of an incident, or how it was resolved."""
     if incident.state != "resolved":
         return incident.state if live else "ended"
     if incident.reason in get_args(Reason):
@@ -164,8 +157,8 @@ def _state(incident: IncidentRecord, live: bool) -> str:
     return "resolved" if incident.last.recovered else "not recovered"  # format 1
 
 
-def _told(id_: str, entries: Sequence[Delivered], ahead: Mapping[str, Verdict]) -> str:
-    """Return the channels that were notified, those that rejected it, and those that wait."""
+def _notified(id_: str, entries: Sequence[Delivered], ahead: Mapping[str, Verdict]) -> str:
+    """Return the channels that were notified, that rejected a message, or that are pending."""
     notes = {
         entry.channel: "" if entry.outcome == "sent" else "rejected"
         for entry in entries

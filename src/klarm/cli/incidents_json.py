@@ -1,4 +1,4 @@
-"""`klarm incidents --format json`: the same for programs, with the health of every channel."""
+"""`klarm incidents --format json`: incidents for programs, with the state of every channel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from klarm.delivery import Delivered, Outbox, Silence, Verdict, health_of
 from klarm.journal import Fold
 
-VERSION = 1  # of the JSON; a new field does not change it
+VERSION = 1  # version of this JSON; new fields do not change it
 
 
 def as_json(
@@ -23,7 +23,7 @@ def as_json(
     channels: Sequence[str],
     damaged: Sequence[str],
 ) -> object:
-    """Return what is known of a run, as docs/delivery.md describes it."""
+    """Return the incidents and channels of a run, as described in docs/delivery.md."""
     known = [
         {
             **record.as_dict(),
@@ -46,13 +46,13 @@ def as_json(
             "dropped": list(damaged),
         }
     )
-    return msgspec.json.decode(known_of_run)  # plain, and what is not finite is null
+    return msgspec.json.decode(known_of_run)  # plain types, with null for non-finite numbers
 
 
 def _notified(
     incident: str, entries: Sequence[Delivered], ahead: Mapping[str, Verdict]
 ) -> dict[str, dict[str, object]]:
-    """Return by channel the last event it was sent, and what becomes of the rest."""
+    """Return for each channel the last event that was sent, and the state of the others."""
     found: dict[str, dict[str, object]] = {}
     for entry in entries:
         if entry.id == incident:

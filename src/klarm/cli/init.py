@@ -1,4 +1,4 @@
-"""`klarm init`: a klarm.yaml with every default, explained."""
+"""`klarm init`: writes a klarm.yaml with every setting, its default and its meaning."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _HEAD = """\
 # change. The environment (KLARM_KL_EXPLOSION__SIGMA_MULTIPLIER=5) and klarm.init(...) override it.
 """
 _CHANNELS = """
-# Who is told of incidents, by a name of yours. Types: slack, discord, email, pagerduty, webhook,
-# desktop, apprise; see `klarm docs channels`.
+# Who is notified of incidents. The names are yours. Types: slack, discord, email, pagerduty,
+# webhook, desktop, apprise; see `klarm docs channels`.
 # channels:
 #   team:
 #     type: slack
 #     webhook_url: {env: SLACK_WEBHOOK}   # or {file: /run/secrets/slack}
-#     severity: warning                   # the least that is sent
+#     severity: warning                   # the lowest that is sent
 #   pager:
 #     type: pagerduty
 #     routing_key: {env: PAGERDUTY_KEY}
@@ -48,7 +48,7 @@ _CHANNELS = """
 def init(file: Path) -> None:
     """Write a commented klarm.yaml with every default. Never overwrites.
 
-    The JSON Schema beside it has editors complete and check the file.
+    It also writes a JSON Schema, with which editors complete and check the file.
     """
     schema = file.parent / SCHEMA_FILE
     is_ours = not schema.exists() or _is_schema(schema)
@@ -60,13 +60,13 @@ def init(file: Path) -> None:
             schema.write_text(json.dumps(json_schema(), indent=2) + "\n", encoding="utf-8")
             echo(f"wrote {schema}: editors check {file.name} with it")
     except FileExistsError:
-        raise click.ClickException(f"{file} is there already and stays as it is") from None
+        raise click.ClickException(f"{file} already exists and is not changed") from None
     except OSError as error:
         raise click.ClickException(f"cannot write {file}: {error.strerror}") from None
 
 
 def _is_schema(path: Path) -> bool:
-    """Tell whether a file is a schema that klarm wrote, perhaps an earlier version."""
+    """Return whether a file is a schema that this or an earlier version of klarm wrote."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -75,7 +75,7 @@ def _is_schema(path: Path) -> bool:
 
 
 def default_yaml() -> str:
-    """Return the text of a klarm.yaml that changes nothing."""
+    """Return the text of a klarm.yaml with all defaults."""
     parts = [_HEAD]
     parts += [_line(declared, indent="") for declared in TOP_LEVEL.values()]
     for name, settings in known_sections().items():

@@ -18,7 +18,7 @@ config_option = click.option(
     help="Read settings from this file.",
 )
 run_option = click.option(
-    "--run", metavar="RUN", help="A run's name or folder; without it, the latest."
+    "--run", metavar="RUN", help="Name or folder of the run. [default: the latest]"
 )
 set_option = click.option(
     "--set",
@@ -39,10 +39,20 @@ step_option = click.option(
 )
 
 
+table_or_json_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="A table for people, or JSON for programs.",
+)
+
+
 def overrides_of(
     settings: Iterable[str], mapped: Iterable[str] = (), step_column: str = ""
 ) -> dict[str, Any]:
-    """Return what --set, --map and --step-column say, as klarm.yaml would hold it."""
+    """Return the settings of --set, --map and --step-column in the form of klarm.yaml."""
     changes: dict[str, Any] = {}
     for setting in settings:
         place, equals, value = setting.partition("=")
@@ -72,7 +82,7 @@ def overrides_of(
 
 
 def complete_run(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of runs that begin so: for the completion of a shell."""
+    """Return the names of runs that begin with a text, for shell completion."""
     from klarm.cli.runs import runs_in
     from klarm.config import load
     from klarm.settings import ConfigError

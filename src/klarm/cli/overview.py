@@ -1,4 +1,4 @@
-"""`klarm runs`: every run in a folder, the worst first."""
+"""`klarm runs`: lists all runs in a folder, the worst first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from klarm.cli.options import config_option
+from klarm.cli.options import config_option, table_or_json_option
 from klarm.cli.recorded import RecordedRun, ago, read_run
 from klarm.cli.runs import runs_in
 from klarm.config import load
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _KL = "kl"
-_WIDE = 100  # columns, from which on there is room for a long sparkline
+_WIDE = 100  # a terminal with this many columns has room for a long sparkline
 _SPARKLINE, _SHORT_SPARKLINE = 24, 10
 _MAX_NAME = 24
 _PROGRESS_AFTER_SECONDS = 1.0
@@ -30,19 +30,12 @@ _PROGRESS_AFTER_SECONDS = 1.0
 
 @click.command("runs")
 @click.argument("directory", type=click.Path(path_type=Path), required=False)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="For people, or for programs.",
-)
+@table_or_json_option
 @config_option
 def runs(directory: Path | None, form: str, config_file: Path | None) -> None:
-    """List the runs in DIRECTORY: where klarm records them, if none is named.
+    """List the runs in DIRECTORY, by default the folder where klarm records runs.
 
-    The worst come first: those with an open critical incident, then with a warning.
+    Runs with an open critical incident come first, then those with an open warning.
     """
     place = directory or Path(load(config_file, lenient=True).dir).expanduser()
     folders = runs_in(place)

@@ -1,4 +1,4 @@
-"""How far a command has come, on a terminal, once it takes longer than a moment."""
+"""Shows the progress of a command on a terminal, if it takes longer than a moment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WIDTH = 30  # of the bar, in characters
 
 
 class Progress:
-    """A bar where it is known how much there is to read, else a count of rows."""
+    """A progress bar if the size of the log is known, otherwise a count of rows."""
 
     def __init__(
         self,
@@ -30,11 +30,11 @@ class Progress:
         self._read = 0
 
     def on_bytes(self, count: int) -> None:
-        """Note that so many bytes were read."""
+        """Note how many more bytes were read."""
         self._read += count
 
     def over(self, rows: Iterable[_Item]) -> Iterator[_Item]:
-        """Pass rows on, showing how many there were; nothing is left of it at the end."""
+        """Yield the rows and show the progress, which is removed at the end."""
         due = self._clock() + _AFTER_SECONDS
         shown = False
         try:
@@ -57,7 +57,7 @@ class Progress:
 
 
 def size_of(log: Path) -> int:
-    """Return how many bytes a log has; 0 if that is not known."""
+    """Return the size of a log in bytes; 0 if it is not known."""
     try:
         files = [log] if log.is_file() else [file for file in log.iterdir() if file.is_file()]
         return sum(file.stat().st_size for file in files)

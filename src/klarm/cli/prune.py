@@ -1,4 +1,4 @@
-"""`klarm prune`: deletes what klarm recorded of old runs, after asking."""
+"""`klarm prune`: deletes the records of old runs, after asking."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from klarm.journal import COMMANDS_FILE, FILE_NAME, Claim, lock_of
 from klarm.snapshots import FOLDER as SNAPSHOTS
 from klarm.terminal import echo
 
-# The journal goes first: from then on the run is gone, whatever interrupts the rest. The last is
-# what the page records; its package is not loaded for a name.
+# The journal is deleted first: without it there is no run, even if the rest is interrupted.
+# The page writes the last of these files; its name is repeated here to avoid loading the server.
 _FILES = (FILE_NAME, deliveries.FILE_NAME, COMMANDS_FILE, "false_alarms.jsonl")
 _LOCKS = tuple(lock_of(Path(name)).name for name in _FILES)
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 class OldRun(NamedTuple):
-    """A run that nobody has written to for long."""
+    """A run that was not written to for a long time."""
 
     folder: Path
     written: float
@@ -43,15 +43,15 @@ class OldRun(NamedTuple):
     default="30d",
     show_default=True,
     metavar="SPAN",
-    help="Runs that were not written to for so long: 12h, 30d.",
+    help="Delete runs that were last written to longer ago: 30min, 12h, 30d.",
 )
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @config_option
 def prune(directory: Path | None, older_than: str, yes: bool, config_file: Path | None) -> None:
-    """Delete old runs in DIRECTORY: where klarm records them, if none is named.
+    """Delete old runs in DIRECTORY, by default the folder where klarm records runs.
 
-    Only klarm's own files are deleted, never those of a run that a process is training, and never
-    what else lies in a run's folder.
+    Only klarm's own files are deleted, never other files in a run's folder, and never those of a
+    run that is still training.
     """
     now = time.time()
     place = directory or Path(load(config_file, lenient=True).dir).expanduser()
@@ -78,15 +78,15 @@ def _seconds(span: str) -> float:
     except ValueError:
         until = None
     if until is None:
-        raise click.UsageError(f"--older-than {span!r} is no span of time; try 12h or 30d")
+        raise click.UsageError(f"--older-than {span!r} is not a duration; try 30min, 12h or 30d")
     return until
 
 
 def _old_runs(place: Path, before: float) -> list[OldRun]:
-    """Return the runs that were last written to before a moment, the oldest first."""
+    """Return the runs that were last written to before a time, the oldest first."""
     found = []
     for folder in runs_in(place):
-        if folder.is_symlink() and folder != place:  # what lies elsewhere is not ours to delete
+        if folder.is_symlink() and folder != place:  # never delete what is elsewhere
             continue
         with contextlib.suppress(OSError):
             files = [entry.stat() for entry in _own_files(folder)]
@@ -97,7 +97,7 @@ def _old_runs(place: Path, before: float) -> list[OldRun]:
 
 
 def _own_files(folder: Path) -> list[Path]:
-    """Return the files of a run that klarm has written."""
+    """Return the files of a run that klarm wrote."""
     names = [folder / name for name in _FILES if (folder / name).is_file()]
     snapshots = folder / SNAPSHOTS
     if snapshots.is_dir() and not snapshots.is_symlink():
@@ -106,7 +106,7 @@ def _own_files(folder: Path) -> list[Path]:
 
 
 def _delete(run: OldRun, before: float) -> bool:
-    """Delete a run unless a process has it, or may have; say why not."""
+    """Delete a run and return True; report why if a process is, or may be, using it."""
     name = run.folder.name
     claims: list[Claim] = []
     try:
@@ -117,8 +117,8 @@ def _delete(run: OldRun, before: float) -> bool:
                 echo(f"klarm: {name} is kept: a process may be using it{doubt}", err=True)
                 return False
             claims.append(claim)
-        if (run.folder / FILE_NAME).stat().st_mtime >= before:  # somebody answered slowly
-            echo(f"klarm: {name} is kept: it has been written to meanwhile", err=True)
+        if (run.folder / FILE_NAME).stat().st_mtime >= before:  # the user took time to answer
+            echo(f"klarm: {name} is kept: it was written to meanwhile", err=True)
             return False
         for path in _FILES:
             (run.folder / path).unlink(missing_ok=True)
@@ -127,7 +127,7 @@ def _delete(run: OldRun, before: float) -> bool:
         for path in (*_LOCKS, DELIVERY_LOCK):
             (run.folder / path).unlink(missing_ok=True)
     except OSError as error:
-        echo(f"klarm: {name} is kept, or some of it: {error.strerror}", err=True)
+        echo(f"klarm: {name} could not be deleted completely: {error.strerror}", err=True)
         return False
     finally:
         for claim in claims:
@@ -140,14 +140,14 @@ def _remove_if_empty(folder: Path) -> None:
     others = sorted(path.name for path in folder.iterdir())
     if others:
         kept = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
-        echo(f"klarm: {folder} stays, with files that are not klarm's: {kept}", err=True)
+        echo(f"klarm: {folder} is kept: it holds files that are not klarm's: {kept}", err=True)
         return
     with contextlib.suppress(OSError):
         folder.rmdir()
 
 
 def _bytes(size: float) -> str:
-    """Return a size as people read it.
+    """Return a size in readable units.
 
     >>> _bytes(512), _bytes(20_480), _bytes(3_500_000)
     ('512 B', '20 kB', '3.5 MB')

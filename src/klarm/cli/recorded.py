@@ -1,4 +1,4 @@
-"""What a run on disk amounts to, read from its journal for a command that shows it."""
+"""Reads the state of a recorded run from its journal, for commands that show it."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 @dataclass
 class RecordedRun:
-    """A run as its journal has it now."""
+    """The current state of a run according to its journal."""
 
     folder: Path
     fold: Fold
     curves: dict[str, Curve]
     activity: Activity = "stopped"
     health: RunHealth = "empty"
-    last_seen: float = 0.0  # when its last step was logged, or else when it began
+    last_seen: float = 0.0  # time of its last step, or of its start
     latest: dict[str, Any] = field(default_factory=dict)  # the last value of each metric
-    damaged: int = 0  # lines that do not count
-    problem: str = ""  # why nothing could be read
+    damaged: int = 0  # damaged lines, which are ignored
+    problem: str = ""  # why the journal could not be read
 
     @property
     def open_incidents(self) -> list[IncidentRecord]:
-        """Those that are not resolved, the worst first."""
+        """The incidents that are not resolved, the worst first."""
         found = [known for known in self.fold.incidents.values() if known.is_open]
         return sorted(found, key=lambda known: known.severity != "critical")
 
     @property
     def order(self) -> tuple[int, float]:
-        """The place in a list: the worst first, and of equals the latest."""
+        """The sort key for lists: the worst first, then the latest."""
         return rank_of(self.health), -self.last_seen
 
 
 def read_run(folder: Path, *metrics: str) -> RecordedRun:
-    """Read the journal of a run, with the curves of some metrics. Never raises for its content."""
+    """Read the journal of a run, with the curves of some metrics. Bad content does not raise."""
     journal = folder / FILE_NAME
     curves = {metric: Curve(metric) for metric in metrics}
 
@@ -89,7 +89,7 @@ def read_run(folder: Path, *metrics: str) -> RecordedRun:
 
 
 def ago(moment: float, now: float | None = None) -> str:
-    """Return how long ago something was, in its largest unit.
+    """Return how long ago something happened, in the largest unit.
 
     >>> ago(0.0, 7_300.0), ago(5.0, 0.0), ago(100.0, 142.0)
     ('2 h ago', 'just now', '42 s ago')

@@ -1,4 +1,4 @@
-"""`klarm replay`: what klarm would have said about a recorded run."""
+"""`klarm replay`: runs the monitor over a recorded run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from klarm.types import SEVERITIES, Severity
     type=click.Choice(SEVERITIES),
     help="Exit with 1 if there is an incident of this severity or worse.",
 )
-@click.option("--alerts", is_flag=True, help="List every single alert too.")
+@click.option("--alerts", is_flag=True, help="Also list every alert.")
 def replay(
     *,
     log: Path,
@@ -59,9 +59,10 @@ def replay(
     """Run the monitor over a recorded LOG and print its incidents.
 
     LOG is a CSV, TSV or JSON Lines file, a TensorBoard event file or folder, trainer_state.json,
-    JSON keyed by step, what a trainer printed, a journal or the folder of a run; also compressed by
-    gzip, or - for stdin. A journal is replayed with the settings it was recorded with, unless
-    --config or --set say otherwise. Exit code 0 if it could be watched (see --fail-on), 2 if not.
+    JSON keyed by step, the output of a trainer, a journal or the folder of a run; it may be
+    compressed with gzip. - is stdin. A journal is replayed with the settings of its run, unless
+    --config or --set change them. The exit code is 0 (but see --fail-on), or 2 if nothing in the
+    log could be watched.
     """
     changes = overrides_of(settings, mapped, step_column)
     remarked: set[str] = set()
@@ -75,7 +76,7 @@ def replay(
         remarked.update(config.remarks)
         return config
 
-    # A mistake in the settings is said before the log is read.
+    # Invalid settings are reported before the log is read.
     step_column = configure(None).step_column
     with plain_log(log, _say) as plain:
         progress = Progress(size_of(plain.path))
@@ -96,7 +97,7 @@ def replay(
 
 
 def _check_columns(found: Replay, mapped: Mapping[str, str], log: Path) -> None:
-    """Refuse a column that --map names and the log does not have: its detectors would be blind."""
+    """Raise SourceError if --map names a column that the log does not have."""
     for metric, column in mapped.items():
         if metric != STEP and metric not in found.keys:
             near = did_you_mean(column, found.names)

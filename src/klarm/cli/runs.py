@@ -1,4 +1,4 @@
-"""Which run a command means (a folder, a name, or the latest), and what it needs to know of it."""
+"""Finds the run that a command is about: by folder or name, or the latest."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from klarm.types import Command
 
 
 def runs_in(directory: Path) -> list[Path]:
-    """Return the folders of the runs in a directory, which may be one itself."""
+    """Return the folders of the runs in a directory, which may be the folder of a run itself."""
     if (directory / FILE_NAME).is_file():
         return [directory]
     return sorted(journal.parent for journal in directory.glob(f"*/{FILE_NAME}"))
 
 
 def find_run(run: str | None, settings: Config) -> Path:
-    """Return the folder of a run: of that name or path, or else the one written to last."""
+    """Return the folder of the run of a name or path, by default of the one last written to."""
     if run is None:
         known = runs_in(Path(settings.dir).expanduser())
         if not known:
@@ -32,7 +32,7 @@ def find_run(run: str | None, settings: Config) -> Path:
         latest_first = sorted(
             known, key=lambda folder: (folder / FILE_NAME).stat().st_mtime, reverse=True
         )
-        # A journal that is empty or damaged beyond reading is nobody's latest run.
+        # A journal that is empty or unreadable is not taken for the latest run.
         readable = (folder for folder in latest_first if head_of(folder / FILE_NAME) is not None)
         return next(readable, latest_first[0])
     if (Path(run) / FILE_NAME).is_file():
@@ -45,17 +45,17 @@ def find_run(run: str | None, settings: Config) -> Path:
 
 
 def started(folder: Path) -> Started:
-    """Return the first line of a run's journal, or what is known in its place if it is damaged."""
+    """Return the first line of a run's journal, or a substitute if the line is damaged."""
     first = head_of(folder / FILE_NAME)
     if first is None:
-        raise click.ClickException(f"{folder / FILE_NAME} does not begin as a journal does")
+        raise click.ClickException(f"{folder / FILE_NAME} does not begin like a journal")
     return first
 
 
 def known_routes(settings: Config) -> tuple[Sequence[Route], str]:
-    """Return the channels of a configuration, or none and why.
+    """Return the channels of a configuration, or none and the reason.
 
-    Where somebody looks at a run, the secrets of its channels may not be there.
+    The secrets of the channels may be missing on the machine of this command.
     """
     try:
         routes = outgoing.routes_of(settings)
@@ -65,7 +65,7 @@ def known_routes(settings: Config) -> tuple[Sequence[Route], str]:
 
 
 def tell_run(folder: Path, command: Command) -> None:
-    """Leave a command for a run, and for whoever delivers it."""
+    """Write a command for a run, and for the process that delivers it."""
     try:
         append_command(folder, command)
     except OSError as error:

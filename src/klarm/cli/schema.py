@@ -1,4 +1,4 @@
-"""`klarm schema`: the JSON Schema of klarm.yaml, for editors and other checkers."""
+"""`klarm schema`: prints the JSON Schema of klarm.yaml, for editors and other tools."""
 
 from __future__ import annotations
 

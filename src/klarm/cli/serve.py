@@ -1,4 +1,4 @@
-"""`klarm serve`: all runs on a local page."""
+"""`klarm serve`: shows all runs on a local page."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _OPEN_SECONDS = 0.5
 @click.option(
     "--token",
     envvar="KLARM_SERVE_TOKEN",
-    help="Asked of everybody. Better in KLARM_SERVE_TOKEN: other users see commands.",
+    help="Required from every visitor. Prefer KLARM_SERVE_TOKEN: other users can see commands.",
 )
 @click.option(
     "--allow-host",
     "allowed_hosts",
     multiple=True,
     metavar="NAME",
-    help="A name that the server goes by, as behind a proxy. May be repeated.",
+    help="Another host name of the server, such as behind a proxy. May be repeated.",
 )
 @click.option(
     "--follow",
@@ -50,7 +50,7 @@ _OPEN_SECONDS = 0.5
     metavar="LOG",
     help="Also follow a log that klarm did not write, as klarm follow does. May be repeated.",
 )
-@click.option("--open", "open_browser", is_flag=True, help="Open it in a browser.")
+@click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
 def serve(
     directory: Path | None,
     host: str,
@@ -63,12 +63,12 @@ def serve(
 ) -> None:
     """Show all runs below DIRECTORY on a page, until Ctrl-C.
 
-    Without DIRECTORY, that is where runs keep their journals: klarm_runs, or what KLARM_DIR or
-    klarm.yaml say. Only this machine can reach the page, unless --host says otherwise; then a token
-    is needed.
+    By default, DIRECTORY is the folder where klarm records runs: klarm_runs, or as set by KLARM_DIR
+    or klarm.yaml. Only this machine can reach the page, unless --host is given, which requires a
+    token.
     """
     root = directory or Path(load(lenient=True).dir).expanduser()
-    if logs or directory is None:  # the first run may be yet to come
+    if logs or directory is None:  # the first run may start later
         try:
             root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -93,7 +93,7 @@ def page_server(
     token: str | None = None,
     allowed_hosts: tuple[str, ...] = (),
 ) -> PageServer:
-    """Return a server that is bound to its port, or say why there is none."""
+    """Return a server that is bound to its port, or raise ClickException with the reason."""
     try:
         from klarm.server import CannotServeError, PageServer
     except ModuleNotFoundError as error:
@@ -110,12 +110,12 @@ def page_server(
 
 
 def say_where(server: PageServer, root: Path) -> None:
-    """Say where the page is, and what it lacks."""
+    """Print the address of the page, and what is missing."""
     echo(f"klarm shows the runs in {root} at {server.url} (Ctrl-C ends it)")
     if not server.has_runs:
-        echo("There is no run yet: the page shows each as it starts.")
+        echo("There is no run yet. Runs appear on the page when they start.")
     if not server.page.is_built:
-        echo("The page itself is not built: `make page` does that. The API works without it.")
+        echo("The page is not built: run `make page`. The API works without it.")
 
 
 def _say(text: str) -> None:

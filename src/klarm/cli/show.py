@@ -1,4 +1,4 @@
-"""`klarm show`: all that is known of a run, or of one of its incidents, with its curve."""
+"""`klarm show`: shows a run or one of its incidents in detail, with its curve."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def show(run: str | None, incident: str | None, config_file: Path | None) -> Non
     """
     settings = load(config_file, lenient=True)
     folder = find_run(run, settings)
-    started(folder)  # which says that a file is no journal
+    started(folder)  # raises if the file is not a journal
     if incident is None:
         _show_run(rich_console(), read_run(folder, _DRAWN))
         return
@@ -65,17 +65,17 @@ def _show_run(console: Console, run: RecordedRun) -> None:
     )
     console.print(labelled("folder", str(run.folder)))
     if head is not None:
-        told = [
+        origin = [
             f"on {head.host}" if head.host else "",
             f"by {head.framework}",
             f"klarm {head.klarm}",
         ]
-        where = ", ".join(part for part in told if part not in ("", "by "))
+        where = ", ".join(part for part in origin if part not in ("", "by "))
         console.print(labelled("started", f"{clock(fold.began)}, {ago(fold.began)}, {where}"))
     console.print(labelled("steps", _steps(run)))
     if run.damaged:
         lines = counted(run.damaged, "line")
-        console.print(labelled("damaged", f"{lines} of the journal do not count"))
+        console.print(labelled("damaged", f"{lines} of the journal are ignored"))
     if fold.checkpoints:
         step, path = fold.checkpoints[-1]
         last = f"step {step}: {path}"
@@ -104,7 +104,8 @@ def _show_incidents(console: Console, run: RecordedRun) -> None:
         console.print(Text(f"  {clean(silence_in_words(silence))} (by {clean(silence.by)})"))
     if known:
         shown = run.open_incidents[0] if run.open_incidents else known[-1]
-        console.print(Text(f"\nAll of one: klarm show {run.fold.run} {shown.number}", "dim"))
+        hint = f"\nDetails of an incident: klarm show {run.fold.run} {shown.number}"
+        console.print(Text(hint, "dim"))
 
 
 def _steps(run: RecordedRun) -> str:
@@ -119,20 +120,20 @@ def _steps(run: RecordedRun) -> str:
 
 
 def _metrics(run: RecordedRun) -> str:
-    """Return the last value of each metric, with the trainer's key where it is another."""
-    told = []
+    """Return the last value of each metric, with the trainer's key if it is different."""
+    parts = []
     for name in sorted(run.latest, key=lambda name: (name not in METRICS, name)):
         value = to_number(run.latest[name])
-        if value is None:  # klarm 0.1 might record anything
+        if value is None:  # klarm 0.1 may have recorded other types
             continue
         origin = run.fold.origins.get(name)
         key = f" ← {origin.key}" if origin is not None and origin.key != name else ""
-        told.append(f"{name} {number(value)}{key}")
-    return "; ".join(told) or "none"
+        parts.append(f"{name} {number(value)}{key}")
+    return "; ".join(parts) or "none"
 
 
 def labelled(label: str, text: str) -> Table:
-    """Return a line of a list: what it is, and a text that may go on below itself."""
+    """Return a line with a label and a text, which is wrapped beside the label."""
     from rich.table import Table
     from rich.text import Text
 
@@ -144,21 +145,21 @@ def labelled(label: str, text: str) -> Table:
 
 
 def heading(text: str) -> Text:
-    """Return the line above a part."""
+    """Return a heading."""
     from rich.text import Text
 
     return Text(text, "bold")
 
 
 def chart_size(console: Console) -> tuple[int, int]:
-    """Return the columns and rows of a curve."""
+    """Return the number of columns and rows of a curve."""
     return min(console.width, MAX_WIDTH), CHART_HEIGHT
 
 
 def clock(moment: float) -> str:
-    """Return a time as a person reads it, in the zone of this machine."""
+    """Return a readable time in the local time zone."""
     try:
         local = time.localtime(moment)
-    except (OverflowError, ValueError, OSError):  # no clock says so
+    except (OverflowError, ValueError, OSError):  # not a possible time
         return "unknown"
     return time.strftime("%Y-%m-%d %H:%M", local) if moment > 0 else "unknown"

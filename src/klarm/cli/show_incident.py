@@ -1,4 +1,4 @@
-"""All that is known of one incident: what happened, what to do, its curve and who was notified."""
+"""Shows one incident: what happened, what to do, its curve and who was notified."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OUTCOMES = {"sent": "notified", "refused": "rejected"}
 
 
 def show_incident(console: Console, folder: Path, incident: IncidentRecord) -> None:
-    """Show an incident of the run in a folder."""
+    """Show an incident of a run, given the folder of the run."""
     from rich.text import Text
 
     journal = folder / FILE_NAME
@@ -44,10 +44,10 @@ def show_incident(console: Console, folder: Path, incident: IncidentRecord) -> N
     console.print()
     console.print(heading("What happened"))
     for event in events:
-        told = f"{event.event}, {event.severity}. {why(event)}".rstrip()
-        console.print(labelled(f"step {event.step}", told))
+        text = f"{event.event}, {event.severity}. {why(event)}".rstrip()
+        console.print(labelled(f"step {event.step}", text))
     console.print()
-    console.print(heading("What is known"))
+    console.print(heading("Details"))
     _show_known(console, journal, incident, events, peak)
     _show_deliveries(console, folder, incident)
 
@@ -55,7 +55,7 @@ def show_incident(console: Console, folder: Path, incident: IncidentRecord) -> N
 def _show_curve(
     console: Console, folder: Path, incident: IncidentRecord, alarm: Event
 ) -> float | str:
-    """Draw the metric around an incident; return its worst value within it."""
+    """Draw the metric before and during an incident; return its worst value in the incident."""
     metric = metric_of(alarm)
     points = read_run(folder, metric).curves[metric].points if metric else []
     began, end = incident.last.started, incident.last.step
@@ -94,8 +94,9 @@ def _show_known(
     if checkpoint:
         console.print(labelled("go back to", checkpoint))
     by_detector = _alerts(journal, incident)
-    told = ", ".join(f"{name} {count}" for name, count in by_detector.items())
-    console.print(labelled("alerts", f"{sum(by_detector.values())} ({told})" if told else "none"))
+    counts = ", ".join(f"{name} {count}" for name, count in by_detector.items())
+    total = f"{sum(by_detector.values())} ({counts})" if counts else "none"
+    console.print(labelled("alerts", total))
     if incident.acknowledged_by:
         console.print(labelled("acknowledged", f"by {', '.join(incident.acknowledged_by)}"))
 
@@ -106,7 +107,7 @@ def _before(events: list[Event]) -> str:
 
 
 def _alerts(journal: Path, incident: IncidentRecord) -> Counter[str]:
-    """Count the alerts that an incident is made of, as far as their step and detector tell."""
+    """Count the alerts of an incident by detector, judging by step and detector."""
     found: Counter[str] = Counter()
     for record in read_journal(journal):
         if isinstance(record, Alert) and record.detector in incident.last.detectors:
@@ -125,10 +126,10 @@ def _show_deliveries(console: Console, folder: Path, incident: IncidentRecord) -
             if isinstance(entry, Delivered) and entry.id == incident.id
         ]
     console.print()
-    told = counted(len(entries), "notification") if entries else "nobody was notified"
-    console.print(heading(told))
+    count = counted(len(entries), "notification") if entries else "nobody was notified"
+    console.print(heading(count))
     for entry in entries:
         outcome = _OUTCOMES.get(entry.outcome, entry.outcome)
-        told = f"{outcome} at {clock(entry.time)} ({entry.event}, step {entry.step})"
-        told += f": {entry.reason}" if entry.reason else ""
-        console.print(labelled(entry.channel, told))
+        text = f"{outcome} at {clock(entry.time)} ({entry.event}, step {entry.step})"
+        text += f": {entry.reason}" if entry.reason else ""
+        console.print(labelled(entry.channel, text))

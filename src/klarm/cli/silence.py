@@ -1,4 +1,4 @@
-"""`klarm silence`: nobody is notified of a signal's incidents for a while."""
+"""`klarm silence`: holds back notifications about a signal for a while."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from klarm.types import Command
 
 @click.command()
 @click.argument("signal")
-@click.option("--for", "span", metavar="SPAN", help="As in 200steps, 30min, 2h or 1d.")
+@click.option("--for", "span", metavar="SPAN", help="How long: 200steps, 30min, 2h or 1d.")
 @click.option("--off", is_flag=True, help="End the silences of SIGNAL now.")
 @run_option
 @config_option
 @click.option("--even-critical", is_flag=True, help="Also silence critical incidents, such as NaN.")
-@click.option("--by", metavar="NAME", help="Who silences it; without it, the user of this command.")
+@click.option("--by", metavar="NAME", help="Who silences it. [default: the current user]")
 def silence(
     *,
     signal: str,
@@ -40,18 +40,18 @@ def silence(
 ) -> None:
     """Notify nobody of incidents on SIGNAL (kl, reward, entropy ...) for a while.
 
-    A detector or a metric stands for the signal that it belongs to: grad_norm for gradient.
+    SIGNAL may also be a detector or a metric of the signal, such as grad_norm for gradient.
 
-    The incidents are still recorded and shown. Critical ones are still sent, unless --even-critical
-    is given. What is open when the silence ends, by itself or with --off, is sent then.
+    Incidents are still recorded and shown. Critical ones are still sent, unless --even-critical is
+    given. Incidents that are open when the silence ends, or is ended by --off, are sent then.
     """
     signal = _signal_meant(signal) or _signal_of_run(signal, run, config_file)
     if off and (span is not None or even_critical):
         raise click.UsageError(
-            "--off ends all silences of a signal: it takes no --for, no --even-critical"
+            "--off ends all silences of a signal and takes neither --for nor --even-critical"
         )
     if span is None and not off:
-        raise click.UsageError("say for how long, as in --for 2h, or --off to end a silence")
+        raise click.UsageError("give a duration, as in --for 2h, or end a silence with --off")
     folder = find_run(run, load(config_file, lenient=True))
     head = started(folder)
     now = time.time()
@@ -92,7 +92,7 @@ def silence(
 
 
 def _signal_meant(name: str) -> str | None:
-    """Return a signal by its name, or by that of a detector or a metric of it."""
+    """Return a signal by its name, or by the name of one of its detectors or metrics."""
     meant = {kind.watches[0]: kind.signal for kind in reversed(CATALOGUE) if not kind.watches_all}
     meant |= {kind.name: kind.signal for kind in CATALOGUE}
     meant |= {signal: signal for signal in known_signals()}
@@ -100,9 +100,9 @@ def _signal_meant(name: str) -> str | None:
 
 
 def _signal_of_run(signal: str, run: str | None, config_file: Path | None) -> str:
-    """Return the signal of a training script's own detector; refuse one that no detector has."""
+    """Return the signal of a detector that only the run has, or raise UsageError."""
     of_run: set[str] = set()
-    with suppress(click.ClickException):  # that there is no run is said later
+    with suppress(click.ClickException):  # a missing run is reported later
         journal = find_run(run, load(config_file, lenient=True)) / FILE_NAME
         of_run = {event.signal for _, _, event in recorded_events(journal)}
     if signal not in of_run:

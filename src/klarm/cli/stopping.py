@@ -1,4 +1,4 @@
-"""Being told by a signal to end."""
+"""Lets a command stop cleanly on Ctrl-C and SIGTERM."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import signal
 
 
 class Stopping:
-    """What a loop asks whether to go on, and a signal handler tells to end.
+    """A flag that a signal handler sets, and that a loop checks or waits for.
 
-    A handler may interrupt the very call that waits: `threading.Event` would wait for itself there.
+    The handler may interrupt the call that waits, which would deadlock with `threading.Event`.
     """
 
     def __init__(self) -> None:
@@ -18,22 +18,22 @@ class Stopping:
         self._waker: queue.SimpleQueue[None] = queue.SimpleQueue()  # its `put` may interrupt `get`
 
     def set(self) -> None:
-        """Have it end."""
+        """Set the flag."""
         self._told = True
         self._waker.put(None)
 
     def is_set(self) -> bool:
-        """Tell whether to end."""
+        """Return whether the flag is set."""
         return self._told
 
     def wait(self, seconds: float) -> None:
-        """Wait so long, or until told."""
+        """Wait for some seconds, or until the flag is set."""
         if not self._told:
             with contextlib.suppress(queue.Empty):
                 self._waker.get(timeout=seconds)
 
     def on_signals(self) -> None:
-        """Have Ctrl-C and SIGTERM set it; a second one ends the process at once."""
+        """Let Ctrl-C and SIGTERM set the flag; a second one ends the process immediately."""
 
         def stop(*_: object) -> None:
             self.set()

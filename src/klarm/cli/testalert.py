@@ -1,4 +1,4 @@
-"""`klarm test-alert`: whether a message gets through."""
+"""`klarm test-alert`: tests whether messages are delivered."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _NO_ALARM = "Sent by `klarm test-alert`: no run is in trouble, and there is noth
 @click.argument("channel", required=False)
 @config_option
 def testalert(channel: str | None, config_file: Path | None) -> None:
-    """Send an example of an alert, marked as a test, to CHANNEL or to all; say what came of it.
+    """Send an example alert, marked as a test, to CHANNEL or to all channels.
 
-    Exit code 1 if it did not get through everywhere.
+    The exit code is 1 if it was not delivered everywhere.
     """
     settings = load(config_file, lenient=True)
     if channel is not None and settings.channel_settings:
@@ -67,7 +67,7 @@ def _check_name(channel: str, names: Collection[str]) -> None:
 
 
 def _message() -> Message:
-    """Return what an incident would look like, marked as a test before anything else."""
+    """Return the message of an example incident, marked as a test."""
     now = time.time()
     steep = [0.02 * 1.4**step for step in range(1, 13)]
     flat = [0.02 + 0.002 * (step % 3) for step in range(60)]

@@ -1,4 +1,4 @@
-"""Which incident a command means: a number within a run, or an id wherever it is."""
+"""Finds the incident that a command is about: by number within a run, or by id in any run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from klarm.cli.runs import find_run, runs_in
 from klarm.config import Config
 from klarm.journal import FILE_NAME, Fold, IncidentRecord
 
-_SHORTEST_PREFIX = 4
+_MIN_PREFIX = 4
 
 
 class Found(NamedTuple):
@@ -23,12 +23,12 @@ class Found(NamedTuple):
 
 
 def find_incident(text: str, run: str | None, settings: Config) -> Found:
-    """Return the incident that a person named: `3`, `kq7x2mab`, or at least `kq7x`."""
+    """Return the incident that a user named: `3`, `kq7x2mab`, or at least `kq7x`."""
     if text.isdecimal():
         return _by_number(int(text), find_run(run, settings))
-    if len(text) < _SHORTEST_PREFIX:
+    if len(text) < _MIN_PREFIX:
         raise click.UsageError(
-            f"{text!r} is neither a number nor an id: give at least {_SHORTEST_PREFIX} characters "
+            f"{text!r} is neither a number nor an id: give at least {_MIN_PREFIX} characters "
             "of the id, as `klarm incidents` shows it"
         )
     folders = [find_run(run, settings)] if run else runs_in(Path(settings.dir).expanduser())
@@ -54,9 +54,9 @@ def _by_number(number: int, folder: Path) -> Found:
     ]
     if not found:
         numbers = [str(incident.number) for incident in fold.incidents.values()]
-        there = ", ".join(numbers[-10:]) or "none"
+        others = f", only {', '.join(numbers[-10:])}" if numbers else ""
         raise click.ClickException(
-            f"run {fold.run} has no incident {number}; it has {there}. Name another run with --run"
+            f"run {fold.run} has no incident {number}{others}; name another run with --run"
         )
     return _the_one(found, str(number))
 
@@ -64,7 +64,7 @@ def _by_number(number: int, folder: Path) -> Found:
 def _the_one(found: list[Found], text: str) -> Found:
     if len(found) == 1:
         return found[0]
-    # Copies of a run's folder hold the same run, and the same ids.
+    # Copies of a run's folder contain the same ids.
     copies = len({one.incident.id for one in found}) < len(found)
     lines = [
         f"  {one.incident.id}  run {one.folder if copies else one.fold.run}, "

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from klarm.channels import Channel, channel_kind, known_channels
 from klarm.channels.message import Message
-from klarm.config.extras import given_channel, remade, set_by_hand
+from klarm.config.extras import given_channel, remade
 from klarm.detectors import known_signals
 from klarm.settings import (
     HIDDEN,
@@ -18,6 +18,7 @@ from klarm.settings import (
     Setting,
     as_given,
     did_you_mean,
+    explicit_settings,
     setting,
     settings_of,
     shown_name,
@@ -136,7 +137,7 @@ class ChannelSettings:
             if isinstance(settings, Channel):
                 self.given[name] = channel = given_channel(settings, source)
                 given = self._of(name, source)
-                given.update({key: (v, source) for key, v in set_by_hand(channel).items()})
+                given.update({key: (v, source) for key, v in explicit_settings(channel).items()})
                 continue
             if settings is not None and not isinstance(settings, Mapping):
                 raise ConfigError(

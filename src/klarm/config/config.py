@@ -41,7 +41,7 @@ class Config:
     gpu_hour_price: float = setting(0.0, "what an hour of one GPU costs, in dollars", at_least=0)
     deliver: str = setting(
         "here",
-        "where channels are told: by this process, or elsewhere by `klarm deliver`",
+        "what sends messages: this process (here), or `klarm deliver` (elsewhere)",
         choices=("here", "elsewhere"),
     )
     disabled: bool = setting(

@@ -13,7 +13,13 @@ from typing import NamedTuple, TypeVar
 
 from klarm.channels import Channel, channel_problem
 from klarm.detectors import CATALOGUE, Detector, detector_problem, installed_detectors
-from klarm.settings import ConfigError, Setting, settings_of
+from klarm.settings import (
+    ConfigError,
+    Setting,
+    explicit_settings,
+    keep_explicit,
+    settings_of,
+)
 
 _Made = TypeVar("_Made", Detector, Channel)
 _OURS = {kind.name: kind for kind in CATALOGUE}
@@ -23,7 +29,7 @@ class Given(NamedTuple):
     """What a script has given."""
 
     detectors: dict[str, Detector]  # besides klarm's own, by name
-    settings: dict[str, dict[str, object]]  # by section: what was not left at its default
+    settings: dict[str, dict[str, object]]  # by section: what was given explicitly
 
 
 def given_detectors(given: object, source: str, taken: Iterable[str]) -> Given:
@@ -47,7 +53,7 @@ def given_detectors(given: object, source: str, taken: Iterable[str]) -> Given:
             )
         if name not in _OURS:
             found.detectors[name] = detector
-        found.settings[name] = set_by_hand(detector)
+        found.settings[name] = explicit_settings(detector)
     return found
 
 
@@ -69,12 +75,6 @@ def given_channel(one: object, source: str) -> Channel:
     return _object_of(Channel, one, source)  # type: ignore[type-abstract]
 
 
-def set_by_hand(made: Detector | Channel) -> dict[str, object]:
-    """Return the settings of an object that are not as its class has them."""
-    declared = settings_of(type(made)).items()
-    return {n: getattr(made, n) for n, setting in declared if getattr(made, n) != setting.default}
-
-
 def defaults(detectors: Mapping[str, Detector]) -> dict[str, dict[str, Setting]]:
     """Return the sections of detectors, by name."""
     return {name: settings_of(type(detector)) for name, detector in detectors.items()}
@@ -83,13 +83,14 @@ def defaults(detectors: Mapping[str, Detector]) -> dict[str, dict[str, Setting]]
 def remade(made: _Made, settings: Mapping[str, object]) -> _Made:
     """Return a new object like one that was given, with other settings and no state."""
     try:
-        return dataclasses.replace(made, **settings)  # type: ignore[arg-type]
+        twin = dataclasses.replace(made, **settings)  # type: ignore[arg-type]
     except TypeError:  # it has an __init__ of its own
         twin = copy.copy(made)
         for name, value in settings.items():
             setattr(twin, name, value)
         twin.__post_init__()
-        return twin
+    keep_explicit(twin, made)
+    return twin
 
 
 def _object_of(base: type[_Made], one: object, source: str) -> _Made:
@@ -100,7 +101,7 @@ def _object_of(base: type[_Made], one: object, source: str) -> _Made:
         raise ConfigError(f"{source}: {wrong}")
     try:
         found: _Made = one() if isinstance(one, type) else one  # type: ignore[assignment]
-        return remade(found, set_by_hand(found))
+        return remade(found, explicit_settings(found))
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from None
     except Exception as error:  # noqa: BLE001  # foreign code may fail in any way of its own

@@ -133,6 +133,13 @@ class Delivery:
         return [worker.name for worker in self._workers if worker.pending]
 
     @property
+    def held(self) -> list[str]:
+        """The channels from which a silence holds messages back."""
+        if os.getpid() != self._pid:
+            return []
+        return [worker.name for worker in self._workers if worker.held]
+
+    @property
     def rejected(self) -> list[str]:
         """The channels that rejected a message and have accepted nothing of its incident since."""
         if os.getpid() != self._pid:
@@ -145,6 +152,7 @@ class Delivery:
 
     def _work(self, worker: Worker) -> None:
         """Deliver until the end. This is the one place that catches every failure of delivery."""
+        has_released = False
         while True:
             sent, worked = worker.sent, time.thread_time()
             try:
@@ -154,6 +162,11 @@ class Delivery:
                     raise
                 pause = worker.on_internal_error(error)
             ends_at = self._ends_at
+            if ends_at is not None and not has_released:
+                # A silence may have ended since the last check, and there is no later one.
+                has_released = True
+                worker.pending.release_held()
+                continue
             if ends_at is not None and (
                 pause is None
                 or not worker.pending  # what remains is held back by a silence

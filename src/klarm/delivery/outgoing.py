@@ -60,6 +60,11 @@ def deliver_events(
             names = ", ".join([*left, *(name for name in rejected if name not in left)])
             if names:
                 say(f"{names}: some messages were not delivered{_remedy(folder, bool(rejected))}")
+            if delivery.held and folder is not None:
+                say(
+                    f"{', '.join(delivery.held)}: messages are held back by a silence. Once it is "
+                    f"over, this sends them: {command_to_deliver(folder)}"
+                )
 
         monitor.on_event.append(delivery)
         monitor.on_finish.append(finish)

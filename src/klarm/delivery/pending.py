@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import queue
 from collections.abc import Sequence
 
@@ -141,6 +142,11 @@ class Pending:
         elif not self._behind or now < self._read_at:
             return
         self._read_journal(now)
+
+    def release_held(self) -> None:
+        """Read the events that silences hold back again at the next turn: the run is ending."""
+        if self._held.release(math.inf):
+            self._behind, self._read_at = True, 0.0
 
     def seconds_to_wait(self, now: float) -> float | None:
         """Return the seconds until there may be something to send; None: when an event comes."""

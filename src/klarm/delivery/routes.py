@@ -44,9 +44,19 @@ class Writer(Protocol):
     """Makes the message of an event."""
 
     def __call__(
-        self, event: Event, run: Run, /, *, acknowledged_by: str = "", history: str = ""
+        self,
+        event: Event,
+        run: Run,
+        /,
+        *,
+        acknowledged_by: str = "",
+        history: str = "",
+        until: int | None = None,
     ) -> Message:
-        """Return the message of an event. Some people may have acknowledged the incident."""
+        """Return the message of an event. Some people may have acknowledged the incident.
+
+        `until` is the step up to which the message describes the run, if not that of the event.
+        """
 
 
 def is_for(route: Route, message: Message, *, notified: bool) -> bool:
@@ -62,7 +72,11 @@ def is_for(route: Route, message: Message, *, notified: bool) -> bool:
 
 
 def merge_events(events: Sequence[Event]) -> Event:
-    """Return one event that combines several events of an incident."""
+    """Return one event that combines several events of an incident.
+
+    Kind, step and reason are those of one of the events, so that they agree. Everything else is as
+    the incident stands now.
+    """
     if len(events) == 1:
         return events[0]
     first, last = events[0], events[-1]
@@ -71,6 +85,7 @@ def merge_events(events: Sequence[Event]) -> Event:
     return msgspec.structs.replace(
         last,
         event=kind,
+        step=cause.step,
         severity=max((event.severity for event in events), key=SEVERITIES.index),
         reason=cause.reason,
         rows=cause.rows,

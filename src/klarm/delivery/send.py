@@ -61,6 +61,7 @@ class Sender:
             self._run,
             acknowledged_by=known_to,
             history=history_of(events),
+            until=events[-1].step,
         )
         if repeat:
             message = reminder_of(message, repeat, now)

@@ -14,7 +14,8 @@ from klarm.types import RINGING, Command, Event
 Verdict = Literal["send", "wait", "silenced", "acknowledged"]
 # How often to check whether a silence has ended.
 LOOK_AGAIN_SECONDS = 15.0
-_SECONDS = {"m": 60, "min": 60, "h": 3600, "d": 86400}
+_SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
+_DURATION = re.compile(rf"(\d{{1,9}})\s*(steps?|{'|'.join(_SECONDS)})", re.ASCII)
 
 
 class Silence(NamedTuple):
@@ -95,7 +96,7 @@ class HeldBack:
             self._incidents.add(event.id)
 
     def release(self, now: float) -> bool:
-        """Release all events if it is time to check again; return whether it is."""
+        """Release all events if it is time to check again; return whether any were held."""
         if not self._keys or now < self._look_at:
             return False
         self._keys.clear()
@@ -155,7 +156,7 @@ def parse_span(span: str, step: int | None, now: float) -> tuple[int | None, flo
     >>> parse_span("200steps", 1000, 0.0), parse_span("2h", 1000, 0.0)
     ((1200, None), (None, 7200.0))
     """
-    found = re.fullmatch(r"(\d{1,9})\s*(steps?|m|min|h|d)", span.strip(), re.ASCII)
+    found = _DURATION.fullmatch(span.strip())
     if found is None or not int(found[1]):
         raise ValueError(f"{span!r} is not a duration; try 200steps, 30min, 2h or 1d")
     count, unit = int(found[1]), found[2]

@@ -40,9 +40,16 @@ class MessageWriter:
         self._clock = clock
 
     def __call__(
-        self, event: Event, run: Run, /, *, acknowledged_by: str = "", history: str = ""
+        self,
+        event: Event,
+        run: Run,
+        /,
+        *,
+        acknowledged_by: str = "",
+        history: str = "",
+        until: int | None = None,
     ) -> Message:
-        """Return the message of an event, which may combine several."""
+        """Return the message of an event, which may combine several, the last at step `until`."""
         known = Context(
             run=run.name,
             now=self._clock(),
@@ -55,31 +62,33 @@ class MessageWriter:
         )
         if run.folder is None:
             return message_of(event, known)
-        return message_of(event, _with_journal(known, run.folder / FILE_NAME, event))
+        last = event.step if until is None else until
+        return message_of(event, _with_journal(known, run.folder / FILE_NAME, event, last))
 
 
-def _with_journal(known: Context, journal: Path, event: Event) -> Context:
+def _with_journal(known: Context, journal: Path, event: Event, last: int) -> Context:
     head = head_of(journal)
-    now = place_of(journal, event.step)
+    now = place_of(journal, last)
     end = now.end if now else None
+    happened = now if last == event.step else place_of(journal, event.step, end)
     began = place_of(journal, event.started, end)
     return replace(
         known,
         now=now.time if now else known.now,
+        happened=happened.time if happened else 0.0,
         run_started=head.started if head is not None else 0.0,
         incident_started=began.time if began else 0.0,
-        values=_values(journal, event, end),
+        values=_values(journal, metric_of(event), last, end),
         opening=None if event.event == "opened" else opening_of(journal, event.incident, event.id),
     )
 
 
-def _values(journal: Path, event: Event, end: int | None) -> list[tuple[int, float]]:
-    metric = metric_of(event)
+def _values(journal: Path, metric: str, last: int, end: int | None) -> list[tuple[int, float]]:
     values: list[tuple[int, float]] = []
     steps = islice(steps_back(journal, end), _MAX_STEPS_READ if metric else 0)
     for step in steps:
         value = to_number(step.metrics.get(metric))
-        if value is not None and step.step <= event.step:
+        if value is not None and step.step <= last:
             values.append((step.step, value))
             if len(values) == MAX_POINTS:
                 break

@@ -11,12 +11,26 @@ from types import FunctionType
 from typing import ClassVar, Literal
 
 from klarm.metrics import CLAMP_NATS, Kind
-from klarm.settings import check_settings, setting, settings_of
+from klarm.settings import (
+    ConfigError,
+    Configurable,
+    check_settings,
+    missing_attribute,
+    setting,
+    settings_of,
+)
 from klarm.types import Alert, Severity, Worse
 
 # Why other signals may excuse an alert: the reward is at its best, learning takes off, nothing else
 # suffers, or the reward has risen with it.
 Excused = Literal["", "solved", "taking_off", "harmless", "paid_for"]
+
+# What a detector's class must have, with an example of each.
+REQUIRED: Mapping[str, str] = {
+    "name": 'name: ClassVar[str] = "reward_floor"',
+    "signal": 'signal: ClassVar[str] = "reward"',
+    "watches": 'watches: ClassVar[tuple[str, ...]] = ("reward",)',
+}
 
 _BROKEN_NUMERICS = (
     "Stop the run: nothing computed from this value can be trusted. Go back to the last good "
@@ -53,7 +67,7 @@ def when_not_finite(metric: str) -> str:
 
 
 @dataclass(kw_only=True, eq=False)
-class Detector(ABC):
+class Detector(Configurable, ABC):
     """Learns from one metric, step by step, and raises an alert when it looks wrong.
 
     A subclass is a keyword-only dataclass whose fields are its settings, which are checked when it
@@ -112,10 +126,11 @@ class Detector(ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "watches" in cls.__dict__ and "reads" not in cls.__dict__:
-            cls.reads = cls.watches[:1]
-        if "watches" in cls.__dict__ and "measures" not in cls.__dict__:
-            cls.measures = cls.watches[0]
+        if cls.__dict__.get("watches"):  # an empty one is refused when a detector is made
+            if "reads" not in cls.__dict__:
+                cls.reads = cls.watches[:1]
+            if "measures" not in cls.__dict__:
+                cls.measures = cls.watches[0]
         # The interpreter specialises code for the types it sees. Detectors that share the code of
         # their base class would undo that for each other, so every class gets its own copy.
         for name in ("update", "_update_metric", "_observe"):
@@ -126,6 +141,9 @@ class Detector(ABC):
                 setattr(cls, name, functools.update_wrapper(own, shared))
 
     def __post_init__(self) -> None:
+        wrong = missing_attribute(type(self), REQUIRED) or watches_problem(type(self))
+        if wrong:
+            raise ConfigError(wrong)
         check_settings(self, self.name)
         self._metric = self.watches[0]
         self._silent_values = max(self.warmup_steps, self.min_values)
@@ -249,3 +267,13 @@ class Detector(ABC):
             decisive=self.not_finite_is_decisive,
             worse=self.worse,
         )
+
+
+def watches_problem(kind: type[Detector]) -> str:
+    """Say what is wrong with the metrics that a class watches; empty if nothing is."""
+    who, watches = kind.__name__, kind.watches
+    if not isinstance(watches, tuple):
+        return f'{who}.watches must be a tuple, got {watches!r:.80}; write it as in ("kl",)'
+    if not watches or not all(isinstance(name, str) and name for name in watches):
+        return f'{who}.watches must name a metric, as in ("kl",)'
+    return ""

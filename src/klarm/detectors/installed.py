@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-from klarm.detectors.base import Detector
+from klarm.detectors.base import REQUIRED, Detector, watches_problem
 from klarm.metrics import METRICS, meaning
 from klarm.plugins import DETECTORS, PluginError, not_a_kind_of, plugins
+from klarm.settings import missing_attribute
 from klarm.types import SEVERITIES
 
 # A section of klarm.yaml. Two underscores separate section and setting in environment variables.
@@ -44,17 +45,16 @@ def installed_detectors() -> Installed:
 
 def detector_problem(kind: type[Detector]) -> str:
     """Return why a class cannot be a detector; empty if it can."""
-    wrong = not_a_kind_of(Detector, kind)
+    wrong = not_a_kind_of(Detector, kind) or missing_attribute(kind, REQUIRED)
+    wrong = wrong or watches_problem(kind)
     if wrong:
         return wrong
     who = kind.__name__
-    for attribute, wanted in (("name", str), ("signal", str), ("watches", tuple)):
-        if not isinstance(getattr(kind, attribute, None), wanted):
-            return f"{who}.{attribute} must be a {wanted.__name__}, got {_shown(kind, attribute)}"
+    for attribute in ("name", "signal"):
+        if not isinstance(getattr(kind, attribute), str):
+            return f"{who}.{attribute} must be text, got {_shown(kind, attribute)}"
     if not _NAME.fullmatch(kind.name) or not _NAME.fullmatch(kind.signal):
         return f"{who}.name and signal must be in lower case with single underscores: reward_floor"
-    if not kind.watches or not all(isinstance(name, str) and name for name in kind.watches):
-        return f'{who}.watches must name a metric, as in ("kl",)'
     for name in kind.watches:
         known = None if name in METRICS else meaning(name)
         if known is not None:

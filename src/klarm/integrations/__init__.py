@@ -1,1 +1,1 @@
-"""One file a framework: the hook it calls, and nothing that another framework needs."""
+"""Hooks for frameworks: one file per framework, with nothing that another one needs."""

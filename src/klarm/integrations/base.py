@@ -1,8 +1,8 @@
-"""How every hook starts: settings are checked when it is made, the monitor begins with training.
+"""How every hook starts: it checks settings when it is made, and starts its monitor with training.
 
-A hook is a `KlarmCallback(run, config=..., on_critical=..., **settings)` where the framework takes
-callbacks, a `watch(run, config, **settings)` where it has a logger to listen to. Settings are those
-of `klarm.init`, detectors and channels of the user's own included.
+If a framework takes callbacks, its hook is `KlarmCallback(run, config=..., on_critical=...,
+**settings)`. If it has a logger to listen to, its hook is `watch(run, config, **settings)`. The
+settings are those of `klarm.init`, including the user's own detectors and channels.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def checked_settings(
     settings: Mapping[str, object],
     asked_by: str,
 ) -> Config:
-    """Return the settings in force, or raise ConfigError while nothing has started yet.
+    """Return the settings in force, or raise ConfigError before anything has started.
 
-    `framework` is what its keys mean (metrics/frameworks), where the user has not said another.
+    `framework` decides what keys mean (metrics/frameworks), unless the user has named another.
     """
     named = settings if run is None else {**settings, "run": run}
     checked = load(config, named, overrides_from=asked_by)
     if checked.run:
-        run_folder(checked.dir, checked.run)  # refuses a name that cannot be a folder's
+        run_folder(checked.dir, checked.run)  # raises if the name cannot be that of a folder
     return replace(checked, framework=checked.framework or framework)
 
 

@@ -1,4 +1,4 @@
-"""Keeps the last good checkpoint while an incident is open, however the trainer rotates its own."""
+"""Keeps the last good checkpoint while an incident is open, even if the trainer deletes it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from klarm.types import Event
 
-# In the trainer's output folder, so that hard links work; there it rotates `checkpoint-*` only.
+# Inside the trainer's output folder, so that hard links work. It only rotates `checkpoint-*`.
 FOLDER = ".klarm-kept"
 
 
@@ -18,27 +18,27 @@ class KeptCheckpoints:
     """Holds a second set of hard links to each checkpoint that an open incident names.
 
     A trainer with `save_total_limit=1` deletes the last good checkpoint with its next save. The
-    links cost no space; after every save the checkpoint is put back where the messages say it is.
-    When the incident is over, the links go, and the trainer may delete its checkpoint again.
+    links take no space. After every save, the checkpoint is restored to the path in the messages.
+    When the incident is over, the links are removed, and the trainer may delete the checkpoint.
     """
 
     def __init__(self, output: Path, say: Callable[[str], object]) -> None:
         self._folder = output.absolute() / FOLDER
         self._say = say
-        self._events: list[Event] = []  # that have yet to be acted upon
+        self._events: list[Event] = []  # not handled yet
 
     def take_up(self, open_incidents: Collection[str]) -> None:
-        """Go on from an earlier process: let go of what its incidents no longer need."""
+        """Continue after an earlier process, and remove links that are no longer needed."""
         for kept in self._entries():
             if kept.name not in open_incidents:
                 self._release(kept.name)
 
     def on_event(self, event: Event) -> None:
-        """Note an event. It happens within `log`, which must not wait for links to be made."""
+        """Note an event. This is called within `log`, which must not wait for the file system."""
         self._events.append(event)
 
     def catch_up(self) -> None:
-        """Keep what incidents name as they open; let go of it when they are over."""
+        """Keep the checkpoints of incidents that opened, and release those of resolved ones."""
         events, self._events = self._events, []
         for event in events:
             if event.event == "resolved":
@@ -47,12 +47,12 @@ class KeptCheckpoints:
                 self._keep(event.id, Path(event.checkpoint))
 
     def restore(self) -> None:
-        """Put back what the trainer has deleted. For use after each of its saves."""
+        """Restore checkpoints that the trainer has deleted. Call it after each of its saves."""
         for incident in self._entries():
             for kept in incident.glob("*"):
                 original = self._folder.parent / kept.name
                 if not original.exists() and (problem := _link_tree(kept, original)):
-                    self._say(f"{original} was deleted and could not be put back ({problem})")
+                    self._say(f"{original} was deleted and could not be restored ({problem})")
 
     def _keep(self, incident: str, checkpoint: Path) -> None:
         kept = self._folder / incident / checkpoint.name
@@ -71,7 +71,7 @@ class KeptCheckpoints:
             self._folder.rmdir()
 
     def _entries(self) -> list[Path]:
-        """Return a folder for each incident; none where the output folder cannot be read."""
+        """Return the folder of each incident; none if the output folder cannot be read."""
         try:
             return list(self._folder.iterdir())
         except OSError:
@@ -79,7 +79,7 @@ class KeptCheckpoints:
 
 
 def _link_tree(source: Path, target: Path) -> str:
-    """Link all files of a folder elsewhere, or none; return what failed, if anything."""
+    """Link all files of a folder into another, or none; return what failed, if anything."""
     unfinished = target.with_name(f".{target.name}.unfinished")
     try:
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""An event in the words of a tracker's alert: a title and a text."""
+"""An event as an alert of an experiment tracker: a title and a text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from klarm.types import Event
 
 
 def worth_an_alert(event: Event) -> bool:
-    """Tell whether people should see it in their tracker: what became of it is no alert."""
+    """Return whether an event is an alert for the tracker: only openings and escalations are."""
     return is_alarm(event)
 
 

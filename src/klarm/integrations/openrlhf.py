@@ -1,4 +1,4 @@
-"""OpenRLHF: hears what its W&B and TensorBoard loggers log, in the process they live in."""
+"""OpenRLHF: listens to its W&B and TensorBoard loggers, in their process."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ def watch(
     config: ConfigSource = None,
     **settings: object,
 ) -> None:
-    """Watch the run whose loggers are made in this process, from then on.
+    """Watch the run whose loggers are created in this process.
 
-    Cheap where none is ever made, so any process of OpenRLHF may call it. Arguments are those of
-    `klarm.init`; without a name the run has that of OpenRLHF's. A wrong configuration raises
-    ConfigError when a logger is made, before training.
+    This costs nothing in a process without loggers, so any process of OpenRLHF may call it. The
+    arguments are those of `klarm.init`. By default the run has the name of OpenRLHF's run. An
+    invalid configuration raises ConfigError when a logger is created, before training.
     """
     watched = _Watched(run, config, settings)
     if _MODULE in sys.modules:
         watched.listen(sys.modules[_MODULE])
     else:
-        # Importing it here would load torch and more into every worker before it is set up.
+        # Importing it here would load torch into every worker before the worker is set up.
         sys.meta_path.insert(0, _WhenImported(_MODULE, watched.listen))
 
 
 class _Watched:
-    """The one run of a process, however many loggers it has."""
+    """The run of a process, which may have several loggers."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class _Watched:
         if logs_dict is self._last:
             return
         self._last = logs_dict
-        # An asynchronous trainer tells of evaluations steps later; that is no going back.
+        # An asynchronous trainer logs evaluations some steps late, which is not a rollback.
         step = max(global_step, self._last_step)
         self._started().log({f"eval/{key}": value for key, value in logs_dict.items()}, step)
 
@@ -104,7 +104,7 @@ class _Watched:
 
 
 class _WhenImported(MetaPathFinder):
-    """Has a function called with a module as soon as that module has been imported."""
+    """Calls a function with a module as soon as the module has been imported."""
 
     def __init__(self, module: str, then: Callable[[ModuleType], object]) -> None:
         self._module = module

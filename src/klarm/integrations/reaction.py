@@ -1,4 +1,4 @@
-"""What an integration does when an incident becomes critical: nothing, save, or save and stop."""
+"""What a hook does when an incident becomes critical: nothing, save, or save and stop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OnCritical = Literal["none", "checkpoint", "stop"]
 
 
 class Reaction:
-    """Decides, once an incident, whether to save the training's state and whether to end it."""
+    """Decides, once per incident, whether to save the state of training and whether to stop."""
 
     def __init__(
         self, on_critical: OnCritical, checkpoint_dir: str | os.PathLike[str] | None = None
@@ -30,24 +30,24 @@ class Reaction:
             )
         self._on_critical = on_critical
         self._directory = Path(checkpoint_dir) if checkpoint_dir is not None else None
-        self._known: set[str] = set()  # ids of incidents acted upon, as long as they are critical
-        self._passed_over: dict[str, int] = {}  # and how many alerts they had
+        self._known: set[str] = set()  # ids of handled incidents, while they are critical
+        self._passed_over: dict[str, int] = {}  # the number of alerts of each
         self._acts_again_after = 0  # steps logged in this process
 
     @property
     def acts(self) -> bool:
-        """Whether anything is to be done at all."""
+        """Whether critical incidents have any effect."""
         return self._on_critical != "none"
 
     @property
     def stops(self) -> bool:
-        """Whether to end the training is part of it."""
+        """Whether critical incidents stop training."""
         return self._on_critical == "stop"
 
     def due(self, monitor: Monitor) -> list[Incident]:
-        """Return the incidents to act upon now: each once, and again if it recovered and reopened.
+        """Return the incidents to handle now: each once, and again if it recovered and reopened.
 
-        For use after every step.
+        Call it after every step.
         """
         if not self.acts:
             return []
@@ -60,15 +60,15 @@ class Reaction:
         return new
 
     def take_up(self, monitor: Monitor, step: int, patience: int) -> None:
-        """Where an earlier process watched the run, go on just before a step, its first here."""
+        """Resume the run of an earlier process at a step, the first of this process."""
         if monitor.taken_up:
             monitor.resume(step)
             self.pass_over(monitor, monitor, patience)
 
     def pass_over(self, monitor: Monitor, voice: Monitor | None, patience: int) -> None:
-        """Act upon nothing that is critical already: whoever takes up a run has been told.
+        """Ignore incidents that are already critical: whoever resumed the run knows of them.
 
-        An incident with an alert more than `patience` steps later is acted upon all the same.
+        An incident that still has alerts after `patience` steps is handled after all.
         """
         self._known.clear()
         self._passed_over = {incident.id: incident.alerts for incident in monitor.critical}
@@ -90,7 +90,7 @@ class Reaction:
         path: Path,
         save: Callable[[Path], object],
     ) -> None:
-        """Save the state to a path, and say what is done even if that fails."""
+        """Save the state to a path, and report what is done even if saving fails."""
         saved = False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ class Reaction:
     def say(
         self, monitor: Monitor, incidents: Sequence[Incident], step: int, saved: Path | None
     ) -> None:
-        """Say why and where training stops, or its state is saved, and where to go back to."""
+        """Report why training stops or saves its state, where, and which checkpoint is good."""
         signals = " and ".join(incident.signal for incident in incidents)
         verb = "is" if len(incidents) == 1 else "are"
         doing = "stops" if self.stops else "goes on"
@@ -115,7 +115,7 @@ class Reaction:
         )
 
     def checkpoint_path(self, monitor: Monitor, settings: Config, step: int) -> Path:
-        """Return where to save the state of a step: beside the journal, if nowhere else."""
+        """Return the path for the state of a step: by default beside the journal."""
         beside_journal = run_folder(settings.dir, monitor.run) / "checkpoints"
         return (self._directory or beside_journal).absolute() / f"critical-{step}"
 

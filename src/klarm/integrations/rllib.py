@@ -1,4 +1,4 @@
-"""RLlib: a callback that watches every training iteration, and may save the algorithm or stop."""
+"""RLlib: a callback that watches every training iteration, and can save the algorithm or stop."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
         checkpoint_dir: str | None = None,
         module: str | None = None,
     ) -> None:
-        """Take settings as `with_settings` has gathered them; klarm.yaml's without any."""
+        """Take the settings from `with_settings`, by default those of klarm.yaml."""
         super().__init__()
         self.monitor: Monitor | None = None
         self._settings = settings
@@ -70,10 +70,10 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
         config: ConfigSource = None,
         **overrides: object,
     ) -> Callable[[], KlarmCallback]:
-        """Return what `config.callbacks` takes; raise ConfigError where a setting is wrong.
+        """Return the argument for `config.callbacks`; raise ConfigError if a setting is invalid.
 
-        Files and environment are read here: an algorithm may live in another process, which has
-        another working directory. `module` names the RLModule to watch where there are several.
+        Files and environment are read here, because an algorithm may run in another process with
+        another working directory. `module` names the RLModule to watch if there are several.
         """
         settings = checked_settings(
             _FRAMEWORK, run, config, overrides, "KlarmCallback.with_settings()"
@@ -120,7 +120,7 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
 
     @never_raises(lambda: None)
     def on_train_result(self, *, algorithm: Any, result: dict[str, Any], **_: Any) -> None:
-        """Log one iteration; save and stop if it is time to."""
+        """Log one iteration; save and stop if an incident requires it."""
         if self.monitor is None:
             return
         step = int(result["training_iteration"])
@@ -194,7 +194,7 @@ def _tell(algorithm: Any, path: str) -> None:
 
 
 def _watchable(result: Mapping[str, Any], module: str, measures_kl: bool) -> dict[str, Any]:
-    """Return of an iteration what is news: a result also holds timers, counters and the config."""
+    """Return the metrics of an iteration, without timers, counters and the configuration."""
     learner = dict(result.get("learners", {}).get(module, {}))
     if not measures_kl:
         learner.pop("mean_kl_loss", None)  # it is 0 then

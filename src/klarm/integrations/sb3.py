@@ -1,4 +1,4 @@
-"""Stable-Baselines3: a callback that watches every update, and may save the model or stop."""
+"""Stable-Baselines3: a callback that watches every update, and can save the model or stop."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class KlarmCallback(ReportsFailures, BaseCallback):
         config: ConfigSource = None,
         **overrides: object,
     ) -> None:
-        """Take the settings of `klarm.init`, and what to do when an incident is critical."""
+        """Check the settings, which are those of `klarm.init`, and `on_critical`."""
         super().__init__()
         self.monitor: Monitor | None = None
         self._settings = checked_settings("sb3", run, config, overrides, "KlarmCallback()")
@@ -49,7 +49,7 @@ class KlarmCallback(ReportsFailures, BaseCallback):
         self._stopping = False
         self._updates = 0  # the model's count of them at the last row
         self._last_episode: Any = None
-        self._offset = 0  # timesteps before SB3 began to count anew
+        self._offset = 0  # timesteps before SB3 restarted its count
         self._step = 0
         self._reacts = False  # while it saves the model itself
 
@@ -98,7 +98,7 @@ class KlarmCallback(ReportsFailures, BaseCallback):
         )
 
     def _watch(self) -> None:
-        """Log the last update, unless there was none since the last look."""
+        """Log the last update, unless there was none since the last check."""
         if self.monitor is None or self.model._n_updates == self._updates:
             return
         self._updates = self.model._n_updates

@@ -1,4 +1,4 @@
-"""Hearing what a method of a foreign class is called with, without its caller noticing."""
+"""Listens to the calls of a method of a foreign class, without changing what it does."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _taps: dict[tuple[type, str], _Tap] = {}
 
 
 def tap(owner: type, method: str, hear: Callable[..., object]) -> None:
-    """Have `hear` called with the arguments of a method once the method has returned.
+    """Call `hear` with the arguments of every call of a method, after the method has returned.
 
-    What the method returns and raises is left as it is, and a failure of `hear` stays here; only a
-    wrong configuration, found where a run starts, is raised. A later call replaces `hear`.
+    What the method returns or raises does not change, and failures of `hear` are caught, except for
+    an invalid configuration when a run starts. A later call of `tap` replaces `hear`.
     """
     if (owner, method) in _taps:
         _taps[owner, method].hear = hear

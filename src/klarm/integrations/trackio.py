@@ -1,4 +1,4 @@
-"""Trackio: what is logged there is watched here, and incidents show up there as alerts."""
+"""Trackio: watches what is logged to it, and reports incidents to it as alerts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def watch(
     rank: int | None = None,
     **settings: object,
 ) -> Monitor:
-    """Watch what `trackio.log` gets from now on, before or after `trackio.init`.
+    """Watch all further calls of `trackio.log`. Call it before or after `trackio.init`.
 
     Arguments are those of `klarm.init`, whose monitor is returned. One Trackio run is watched, the
     first that logs; call it again for the next. With `alert` an incident that opens or escalates

@@ -1,4 +1,4 @@
-"""TRL and every other Hugging Face trainer: a callback that watches, and acts if it is asked to."""
+"""TRL and all other Hugging Face trainers: a callback that watches, and acts on request."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
     """Watches a run from `callbacks=[KlarmCallback()]`; settings are those of `klarm.init`.
 
     - `on_critical`: when an incident is open and critical, save a checkpoint, or save and stop.
-      Once an incident.
+      This happens once per incident.
     - `every_step`: have the trainer log every step, whatever its `logging_steps`.
     - `probe`: measure KL on fixed contexts, for runs that log none: True, or a `klarm.probe.Probe`
       with settings of your own. Contexts it lacks are taken from the training set.
     - `tracker_alerts`: make incidents alerts in W&B or Trackio, if `report_to` names them.
 
-    A wrong setting raises here, before training; no hook raises. Every rank must have the callback:
-    all see the same numbers and come to the same decision, and rank 0 alone records and speaks.
+    An invalid setting raises here, before training; no hook raises. Every rank must have the
+    callback: all ranks see the same numbers and make the same decision. Only rank 0 records and
+    reports.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
 
     @never_raises(_no_change)
     def on_train_begin(self, args: Any, state: Any, control: Any, **parts: Any) -> None:  # noqa: ARG002
-        """Start watching; where training is taken up, bring the monitor to where the run was."""
+        """Start watching. If training is resumed, restore the state of the monitor."""
         self.monitor = self._judge = self._asked_to_stop = self._asked_to_save = None
         self._measured.clear()
         # The trainer's name as well: TRL's do not all mean the same by `kl`.
@@ -128,7 +129,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
 
     @never_raises(_no_change)
     def _start_probe(self, state: Any, parts: Mapping[str, Any]) -> None:
-        """Note where the policy is before its first step, or find what an earlier process noted."""
+        """Let the probe record the policy before the first step, or load what was recorded."""
         self._probed = None
         probe, monitor = self.probe, self.monitor
         if probe is None:
@@ -156,7 +157,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Have the step logged.
 
-        Whatever became of the monitor: all ranks must log, or those that do wait for the others.
+        This happens even if the monitor failed: a rank that logs waits for all other ranks.
         """
         if self.every_step:
             control.should_log = True
@@ -183,7 +184,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
         logs: Mapping[str, object] | None = None,
         **_: Any,
     ) -> None:
-        """Pass on what the trainer logged; act if that makes an incident critical."""
+        """Log what the trainer logged, and act if an incident becomes critical."""
         if not logs:
             return
         metrics = self._read(logs)
@@ -211,7 +212,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
 
     @never_raises(_no_change)
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
-        """Note the checkpoint; put back the last good one, if the trainer has just deleted it."""
+        """Note the checkpoint, and restore the last good one if the trainer has deleted it."""
         step = state.global_step
         if self._kept is not None:
             self._kept.restore()
@@ -229,7 +230,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
         self.monitor = self._judge = self._kept = None
 
     def _read(self, logs: Mapping[str, object]) -> dict[str, object]:
-        """Return what to log. TRL logs None where a metric was NaN; for the KL that is news."""
+        """Return the metrics to log. TRL logs None for a NaN, which matters for KL."""
         read = {key: value for key, value in logs.items() if key != "step"}
         for key, value in logs.items():
             known = meaning(key, self._framework)
@@ -267,7 +268,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
 
 
 def _brought_to(monitor: Monitor, step: int, rows: _Rows) -> Monitor:
-    """Let a monitor know what was logged up to the step a checkpoint was saved at, if any."""
+    """Log the history of the checkpoint that training resumes from, if any, to a monitor."""
     if step > 0:
         monitor.resume(step + 1, rows)
     return monitor

@@ -1,7 +1,7 @@
-"""verl: a tracking backend called klarm, as in `trainer.logger=[console,klarm]`.
+"""verl: a tracking backend named klarm, as in `trainer.logger=[console,klarm]`.
 
-verl finds this module by the entry-point group verl.plugins and only imports it, so importing it is
-what adds the backend.
+verl finds this module through the entry-point group verl.plugins and imports it, which adds the
+backend.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Plugin:
         if BACKEND not in Tracking.supported_backend:
             Tracking.supported_backend = [*Tracking.supported_backend, BACKEND]
         tap(Tracking, "__init__", _start)
-        if hasattr(Tracking, "finish"):  # without it the run ends with the process
+        if hasattr(Tracking, "finish"):  # if verl does not call it, the run ends with the process
             tap(Tracking, "finish", _finish)
 
     def _failed(self, _place: str, message: str) -> None:
@@ -34,10 +34,10 @@ class _Plugin:
 
 
 class _Backend:
-    """What verl expects of a backend. Its configuration is not recorded: it may hold secrets."""
+    """A backend for verl. The configuration of verl is not recorded: it may contain secrets."""
 
     def __init__(self, project: str, experiment: str) -> None:
-        # Loaded here: every worker of verl imports this module, one process watches.
+        # Imported here: every worker of verl imports this module, but only one process watches.
         from klarm.integrations.base import checked_settings, start_run
 
         settings = checked_settings("verl", None, None, {}, "trainer.logger")

@@ -1,4 +1,4 @@
-"""W&B: what is logged there is watched here, and incidents show up there as alerts."""
+"""W&B: watches what is logged to it, and reports incidents to it as alerts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def watch(
     rank: int | None = None,
     **settings: object,
 ) -> Monitor:
-    """Watch what `wandb.log` and `run.log` get from now on, before or after `wandb.init`.
+    """Watch all further calls of `wandb.log` and `run.log`. Call it before or after `wandb.init`.
 
     Arguments are those of `klarm.init`, whose monitor is returned. One W&B run is watched, the
     first that logs; call it again for the next. With `alert` an incident that opens or escalates
@@ -54,7 +54,7 @@ def watch(
 class _Mirror:
     """Follows the steps of one W&B run as W&B does.
 
-    They are counted here: asking W&B for its step waits for another process.
+    Steps are counted here, because asking W&B for its step waits for another process.
     """
 
     def __init__(self, monitor: Monitor) -> None:
@@ -88,7 +88,7 @@ class _Mirror:
     def defined(
         self, run: Any, name: str, step_metric: Any = None, *_: object, **__: object
     ) -> None:
-        """Learn that everything is plotted over a metric that is logged along."""
+        """Note that everything is plotted over a metric that is part of each row."""
         if name == "*" and step_metric is not None and self._is_watched(run):
             self._step_metric = getattr(step_metric, "name", step_metric)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 
 from klarm.detectors import Detector
@@ -189,8 +190,11 @@ def idle_lines(detectors: Iterable[Detector], binding: Binding) -> list[str]:
     return lines
 
 
-def hints(detectors: Iterable[Detector], binding: Binding) -> list[str]:
-    """Return what the user can do about metrics that are not watched, one line each."""
+def hints(detectors: Iterable[Detector], binding: Binding, *, recorded: bool = False) -> list[str]:
+    """Return what the user can do about metrics that are not watched, one line each.
+
+    `recorded` is for a log that is replayed: the remedies are options of that command.
+    """
     found = []
     missing = {name: None for name, said in binding.user_keys.items() if said.key}
     for detector in detectors:
@@ -202,7 +206,7 @@ def hints(detectors: Iterable[Detector], binding: Binding) -> list[str]:
             missing[detector.watches[0]] = None
     for metric in missing:
         if metric not in binding.keys:
-            reason = _why_missing(metric, binding)
+            reason = _why_missing(metric, binding, recorded=recorded)
             if reason != _missing(metric):
                 found.append(reason)
     return [*found, *binding.not_measured.values()]
@@ -228,7 +232,8 @@ def unknown_columns(binding: Binding) -> str:
         if _is_alike(metric, name)
     ]
     metric, column = min(alike, key=lambda pair: [*METRICS].index(pair[0]), default=_EXAMPLE)
-    hint = f"; say which column is which with --map {metric}={column}" if names else ""
+    mapping = shlex.quote(f"{metric}={column}")
+    hint = f"; say which column is which with --map {mapping}" if names else ""
     return f"it holds {held}{more}{hint}"
 
 
@@ -250,7 +255,7 @@ def _source(metric: str, binding: Binding) -> str:
     return metric if key == metric else f"{metric} ← {key}"
 
 
-def _why_missing(metric: str, binding: Binding) -> str:
+def _why_missing(metric: str, binding: Binding, *, recorded: bool = False) -> str:
     if metric in binding.unreadable:
         return binding.unreadable[metric]
     said = binding.user_keys.get(metric)
@@ -261,7 +266,8 @@ def _why_missing(metric: str, binding: Binding) -> str:
     for name in binding.names():
         if name not in METRICS and (frameworks := frameworks_with(name, metric)):
             where = ", ".join(frameworks)
-            return f"{reason} ({name} is {metric} in {where}: set framework=...)"
+            remedy = "replay it with --set framework=..." if recorded else "set framework=..."
+            return f"{reason} ({name} is {metric} in {where}: {remedy})"
     known = METRICS.get(metric)
     if known is None:  # a metric of a detector of the user's own: it is read by its name
         return reason + did_you_mean(metric, binding.names())
@@ -270,10 +276,10 @@ def _why_missing(metric: str, binding: Binding) -> str:
             return f"{reason} ({binding.keys[other]} is another quantity: {METRICS[other].meaning})"
     alike = [name for name in binding.names() if _is_alike(metric, name)]
     if alike:
-        return (
-            f"{reason}; if {alike[0]} is {known.meaning}, log it as {metric} or set "
-            f"{SECTION}.{metric}: {alike[0]}"
-        )
+        remedy = f"log it as {metric} or set {SECTION}.{metric}: {alike[0]}"
+        if recorded:
+            remedy = f"replay it with --map {shlex.quote(f'{metric}={alike[0]}')}"
+        return f"{reason}; if {alike[0]} is {known.meaning}, {remedy}"
     why = known.when_missing.get(binding.framework.partition("/")[0])
     return f"{reason} ({why})" if why else reason
 

@@ -1,4 +1,4 @@
-"""The probe: how far the policy has moved from its start, measured by klarm on fixed contexts."""
+"""The probe: measures on fixed contexts how far the policy has moved from its start."""
 
 from __future__ import annotations
 

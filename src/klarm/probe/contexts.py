@@ -7,28 +7,28 @@ from typing import Any, NamedTuple
 
 from klarm.settings import ConfigError
 
-# Columns of a training set that hold what the policy is asked, the most fitting first. A text that
-# is trained on is measured as it is; what is only a beginning is completed by the policy.
+# Columns of a training set that may hold prompts, the best first. A complete text is measured as it
+# is; a prompt is completed by the policy first.
 _PROMPTS = ("prompt", "query", "question")
 _TEXTS = ("input_ids", "text", "messages")
 
 
 class Context(NamedTuple):
-    """A text of which the policy predicts every token from `start` on."""
+    """A text; the policy is measured on its predictions of all tokens from `start` to the end."""
 
     tokens: tuple[int, ...]
     start: int = 1
 
     @property
     def positions(self) -> int:
-        """How many next-token distributions are looked at."""
+        """The number of next-token distributions that are compared."""
         return len(self.tokens) - self.start
 
 
 def read_contexts(
     contexts: Sequence[object], tokenizer: Any, max_tokens: int
 ) -> list[tuple[int, ...]]:
-    """Return what the user gave as token ids, each cut to its last `max_tokens`."""
+    """Return the user's contexts as token ids, each cut to its last `max_tokens`."""
     if isinstance(contexts, (str, bytes)) or not isinstance(contexts, Sequence):
         raise ConfigError(
             "Probe: contexts must be a list of texts or of token ids, "
@@ -37,7 +37,7 @@ def read_contexts(
     read = [_tokens(context, tokenizer)[-max_tokens:] for context in contexts]
     kept = [tokens for tokens in read if tokens]
     if not kept:
-        raise ConfigError("Probe: contexts is empty: give it some prompts of the run")
+        raise ConfigError("Probe: contexts is empty; give it some prompts of the run")
     return kept
 
 
@@ -51,7 +51,7 @@ def _tokens(context: object, tokenizer: Any) -> tuple[int, ...]:
             return _tokens(text, tokenizer)
     elif isinstance(context, str):
         if tokenizer is None:
-            raise ConfigError("Probe: contexts are texts: give tokenizer=..., or token ids")
+            raise ConfigError("Probe: contexts are texts; also give tokenizer=..., or token ids")
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)  # of a multimodal processor
         return tuple(int(token) for token in tokenizer(context)["input_ids"])
     if hasattr(context, "tolist"):  # a tensor or an array
@@ -68,7 +68,7 @@ def _tokens(context: object, tokenizer: Any) -> tuple[int, ...]:
 def contexts_of_dataset(dataset: Any, count: int) -> tuple[list[object], bool] | None:
     """Return some rows of a training set, and whether they are prompts that need a completion.
 
-    None where that cannot be known: a stream is not read, since what is taken from it is gone.
+    Returns None if that cannot be known. A stream is not read, because its rows would be lost.
     """
     if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
         return None

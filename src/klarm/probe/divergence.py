@@ -1,6 +1,6 @@
-"""Divergence: how far two next-token distributions are apart, and what else one forward pass says.
+"""Divergence: how far apart two next-token distributions are, and what else a forward pass shows.
 
-Everything works on a few positions at a time: a vocabulary may have 200,000 tokens.
+It works on a few positions at a time, because a vocabulary may have 200,000 tokens.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from typing import Any, NamedTuple
 CHUNK = 128  # positions
 
 
-class Told(NamedTuple):
-    """What one context says of the policy, as means over its positions."""
+class Measured(NamedTuple):
+    """The measurements of one context, as means over its positions."""
 
     kl: float
     entropy: float
     top_changed: float
 
-    def __add__(self, other: tuple[float, ...]) -> Told:  # type: ignore[override]
-        """Return this with an offset on each."""
-        return Told(*(one + another for one, another in zip(self, other, strict=True)))
+    def __add__(self, other: tuple[float, ...]) -> Measured:  # type: ignore[override]
+        """Return the measurements with an offset added to each."""
+        return Measured(*(one + another for one, another in zip(self, other, strict=True)))
 
 
 def top_of(logits: Any, k: int) -> tuple[Any, Any, Any]:
-    """Return the k likeliest tokens of each position, their log-probabilities, and the rest's.
+    """Return the k most likely tokens of each position, with the log-probabilities of all.
 
-    As numpy arrays: int32, float32, float32. The rest is the log of the mass outside.
+    These are numpy arrays: int32, float32, float32. The last has the mass of the rest.
     """
     import torch
 
@@ -39,10 +39,10 @@ def top_of(logits: Any, k: int) -> tuple[Any, Any, Any]:
     return tuple(torch.cat(found).cpu().numpy() for found in (ids, logps, rests))
 
 
-def from_kept(logits: Any, top_ids: Any, top_logps: Any, rest_logp: Any) -> Told:
-    """Compare the logits of now with what was kept of the start: the rest counts as one token.
+def from_kept(logits: Any, top_ids: Any, top_logps: Any, rest_logp: Any) -> Measured:
+    """Compare current logits with what was kept of the start; the rest counts as one token.
 
-    That is a lower bound of the KL of the full distributions, and close to it: the rest is little.
+    This is a lower bound of the KL of the full distributions, and close to it: the rest is small.
     """
     import torch
 
@@ -66,15 +66,15 @@ def from_kept(logits: Any, top_ids: Any, top_logps: Any, rest_logp: Any) -> Told
     return _means(kls, entropies, changed)
 
 
-def from_logits(logits: Any, start: Any) -> Told:
-    """Compare the logits of now with those of the start, over the full vocabulary."""
+def from_logits(logits: Any, start: Any) -> Measured:
+    """Compare current logits with those of the start, over the full vocabulary."""
     import torch
 
     kls, entropies, changed = [], [], []
     for part, part_before in zip(logits.split(CHUNK), start.split(CHUNK), strict=True):
         now = torch.log_softmax(part.float(), -1)
         before = torch.log_softmax(part_before.float(), -1)
-        # A token that is masked out has no probability, then and now.
+        # A masked token has probability 0 in both.
         terms = torch.where(before == -torch.inf, 0.0, before.exp() * (before - now))
         kls.append(terms.double().sum(-1))
         entropies.append(_entropy(now))
@@ -83,7 +83,7 @@ def from_logits(logits: Any, start: Any) -> Told:
 
 
 def _rest(full: Any, ids: Any) -> Any:
-    """Return the log of the mass outside some tokens. Summed up itself: 1 - sum would round."""
+    """Return the log-probability of all other tokens, summed directly: 1 - sum is inexact."""
     import torch
 
     outside = full.scatter(-1, ids.long(), -torch.inf)
@@ -96,10 +96,10 @@ def _entropy(full: Any) -> Any:
     return -torch.where(full == -torch.inf, 0.0, full.exp() * full).double().sum(-1)
 
 
-def _means(kls: list[Any], entropies: list[Any], changed: list[Any]) -> Told:
+def _means(kls: list[Any], entropies: list[Any], changed: list[Any]) -> Measured:
     import torch
 
     kl, entropy, top = (torch.cat(found).double().mean() for found in (kls, entropies, changed))
-    # Rounding takes a KL of nothing below 0; NaN stays NaN.
+    # Rounding can make a KL of 0 negative. NaN stays NaN.
     kl, entropy, top = torch.stack([kl, entropy, top]).tolist()
-    return Told(0.0 if kl < 0.0 else kl, entropy, top)
+    return Measured(0.0 if kl < 0.0 else kl, entropy, top)

@@ -1,4 +1,4 @@
-"""The instrument: a model and a set of contexts, measured in batches that fit into memory."""
+"""The instrument: measures a model on contexts, in batches that fit into memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from klarm.probe.contexts import Context
-from klarm.probe.divergence import Told, from_kept, from_logits, top_of
+from klarm.probe.divergence import Measured, from_kept, from_logits, top_of
 from klarm.probe.model import (
     Caller,
     free_memory,
@@ -21,10 +21,10 @@ _Out = TypeVar("_Out")
 
 
 class Instrument:
-    """Samples completions, keeps what the policy predicts, and compares; never disturbs training.
+    """Samples completions, stores predictions and compares them, without affecting training.
 
-    Where memory runs out, it tries again with half the batch, and stays there. With one context at
-    a time, the error is the caller's.
+    If memory runs out, it retries with half the batch size and keeps that size. With a single
+    context per batch, it raises the error.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Instrument:
     def complete(self, prompts: Sequence[tuple[int, ...]], tokens: int, seed: int) -> list[Context]:
         """Return prompts with a completion that the policy samples now.
 
-        The next token is drawn from the full distribution, by a generator of our own: the same
+        Tokens are drawn from the full distribution with a separate random generator, so the same
         policy and seed give the same text.
         """
 
@@ -64,7 +64,7 @@ class Instrument:
         return [_until_end(row, len(row) - tokens, ends) for row in whole]
 
     def keep(self, contexts: Sequence[Context]) -> tuple[list[Kept], int]:
-        """Return contexts with what the policy predicts there, and the size of its vocabulary."""
+        """Return contexts with the predictions of the policy, and the size of its vocabulary."""
         import numpy as np
 
         if self.has_adapters:
@@ -89,10 +89,10 @@ class Instrument:
         with undisturbed(self.model):
             return list(self._in_batches(contexts, look)), sizes_seen[-1]
 
-    def compare(self, kept: Sequence[Kept]) -> list[Told]:
-        """Return what each context says of the policy of now, against the start."""
+    def compare(self, kept: Sequence[Kept]) -> list[Measured]:
+        """Return the measurements of each context: the current policy against the start."""
 
-        def look(batch: Sequence[Kept], _: int) -> list[Told]:
+        def look(batch: Sequence[Kept], _: int) -> list[Measured]:
             contexts = [one.context for one in batch]
             if not self.has_adapters:
                 return [
@@ -108,7 +108,7 @@ class Instrument:
             return list(self._in_batches(kept, look))
 
     def _logits(self, contexts: Sequence[Context]) -> Iterator[tuple[Context, Any]]:
-        """Yield the logits of each context that predict its tokens from its start on."""
+        """Yield for each context the logits that predict its tokens after its `start`."""
         first = min(context.start for context in contexts) - 1
         logits = self._call.logits([context.tokens for context in contexts], first)
         for at, context in enumerate(contexts):
@@ -128,10 +128,10 @@ class Instrument:
                     raise
                 self._batch_size = max(1, min(self._batch_size, len(batch)) // 2)
                 self._say(
-                    "the probe ran out of memory; it goes on with "
+                    "the probe ran out of memory; it continues with "
                     f"{self._batch_size} of its contexts at a time"
                 )
-                error.__traceback__ = None  # it holds the tensors that were too many
+                error.__traceback__ = None  # it refers to the tensors to free
                 free_memory()
                 continue
             yield from found
@@ -148,6 +148,6 @@ def _end_tokens(model: Any) -> set[int]:
 
 
 def _until_end(row: tuple[int, ...], start: int, ends: set[int]) -> Context:
-    """Return a text without what was sampled after its end."""
+    """Return a text without the tokens that were sampled after its end."""
     found = (at for at, token in enumerate(row[start:], start) if token in ends)
     return Context(row[: next(found, len(row)) + 1], start)

@@ -1,4 +1,4 @@
-"""The model: which part of it to call, whether it can be called, and how to leave no trace."""
+"""The model: which part of it to call, whether it can be measured, and how to leave no trace."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 _WRAPPERS = ("DistributedDataParallel", "DataParallel", "DeepSpeedEngine", "OptimizedModule")
 _SHARDED = (
     "the probe cannot measure this model: {how}, so every rank would have to take part in each "
-    "forward pass. kl_probe is not logged; train without sharding the parameters (DDP, ZeRO-1 or "
-    "ZeRO-2) to have it"
+    "forward pass. kl_probe is not logged. It works if the parameters are not sharded (DDP, ZeRO-1 "
+    "or ZeRO-2)"
 )
 
 
 def unwrapped(model: Any) -> Any:
-    """Return the model itself: wrappers synchronise ranks, or compile for every new shape."""
+    """Return the model without wrappers, which synchronise ranks or compile for each shape."""
     while type(model).__name__ in _WRAPPERS:
         inner = getattr(model, "_orig_mod", None)
         model = inner if inner is not None else model.module
@@ -38,9 +38,9 @@ def refusal(model: Any) -> str:
 
 
 def has_plain_start(model: Any) -> bool:
-    """Tell whether the model without its adapters is what training started from.
+    """Return whether the model without its adapters equals the start of training.
 
-    That is so for PEFT's adapters, unless weights of the base model are trained as well.
+    This holds for PEFT's adapters, unless weights of the base model are also trained.
     """
     if not (hasattr(model, "disable_adapter") and hasattr(model, "peft_config")):
         return False
@@ -53,30 +53,30 @@ def has_plain_start(model: Any) -> bool:
 
 @contextlib.contextmanager
 def without_adapters(model: Any) -> Iterator[None]:
-    """Switch adapters off, and leave which weights are trained exactly as it was."""
+    """Disable adapters, and preserve exactly which weights are trained."""
     trained = [(weight, weight.requires_grad) for weight in model.parameters()]
     try:
         with model.disable_adapter():
             yield
     finally:
-        for weight, was in trained:  # switching adapters on again unfreezes all of theirs
+        for weight, was in trained:  # enabling adapters again unfreezes all of their weights
             if weight.requires_grad != was:
                 weight.requires_grad_(was)
 
 
 @contextlib.contextmanager
 def undisturbed(model: Any) -> Iterator[None]:
-    """Run the model in eval mode without gradients; afterwards training goes on as if it had not.
+    """Run the model in eval mode without gradients, with no effect on training.
 
-    Kept are the random states of Python, numpy and torch (all devices of the model), and the mode
-    of every module. Autocast is off inside: its cache would keep weights that were cast without a
-    gradient.
+    The random states of Python, numpy and torch (on all devices of the model) and the mode of every
+    module are restored. Autocast is off inside, because its cache would keep weights that were cast
+    without a gradient.
     """
     import torch
 
     modes = [(module, module.training) for module in model.modules()]
     types = {weight.device.type for weight in model.parameters()} | {"cpu"}
-    numpy = sys.modules.get("numpy")  # if nobody has loaded it, nobody draws from it
+    numpy = sys.modules.get("numpy")  # if numpy is not loaded, its state is not in use
     of_python = random.getstate()
     of_numpy = numpy.random.get_state() if numpy is not None else None
     try:
@@ -97,7 +97,7 @@ def undisturbed(model: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _random_states(model: Any) -> Iterator[None]:
-    """Keep torch's: that of the CPU, and of every device that has weights of the model."""
+    """Preserve torch's random states of the CPU and of every device with weights of the model."""
     import torch
 
     devices = {weight.device for weight in model.parameters() if weight.device.type != "cpu"}
@@ -118,7 +118,7 @@ def _random_states(model: Any) -> Iterator[None]:
 
 
 class Caller:
-    """Calls a model with token ids and returns the logits of the positions asked for."""
+    """Calls a model with token ids and returns the logits of the requested positions."""
 
     def __init__(self, model: Any) -> None:
         inner = model.get_base_model() if hasattr(model, "get_base_model") else model
@@ -138,12 +138,12 @@ class Caller:
             embeddings is not None
             and (weights := next(embeddings().parameters(), None)) is not None
         ):
-            self.device = weights.device  # of a model that is spread over several
+            self.device = weights.device  # where a model is spread over several
 
     def logits(self, rows: list[tuple[int, ...]], first: int) -> Any:
         """Return the logits of texts, rows × positions × vocabulary, from position `first` on.
 
-        Texts are padded on the right, which no causal model sees at the positions before.
+        Texts are padded on the right, where padding does not affect a causal model.
         """
         import torch
 
@@ -169,7 +169,7 @@ class Caller:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether a device or the host had too little memory."""
+    """Return whether an error means that a device or the host ran out of memory."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     text = str(error).lower()
@@ -179,7 +179,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def synchronize(model: Any) -> None:
-    """Wait for what training has left to its devices: it is not the probe that it costs."""
+    """Wait for queued work of training, so that its time is not counted as the probe's."""
     import torch
 
     for device in {weight.device for weight in model.parameters()}:
@@ -189,7 +189,7 @@ def synchronize(model: Any) -> None:
 
 
 def free_memory() -> None:
-    """Give back what torch has set aside on the devices."""
+    """Release the memory that torch has cached on the devices."""
     import torch
 
     if torch.cuda.is_available():

@@ -1,13 +1,13 @@
-"""Pace: how often to measure, so that it costs no more than a share of the training."""
+"""Pace: how often to measure, so that it takes no more than a share of the training time."""
 
 from __future__ import annotations
 
 
 class Pace:
-    """Saves up a share of the time that training takes, and says when a measurement is paid for.
+    """A time budget: a share of the training time, from which measurements are paid.
 
-    What was saved never exceeds the price of two measurements: a long pause, as for an evaluation,
-    buys no series of them.
+    The budget never exceeds the cost of two measurements, so a long pause, such as an evaluation,
+    does not cause a series of measurements.
 
     >>> pace = Pace(every=1, max_share=0.01)
     >>> pace.is_due(step=1, now=10.0)
@@ -18,7 +18,7 @@ class Pace:
     """
 
     def __init__(self, every: int, max_share: float | None) -> None:
-        """Measure every so many steps, and for at most this share of the time; None: whatever."""
+        """Measure at most once per `every` steps, and for at most a share of the time."""
         self._every = every
         self._max_share = max_share
         self._saved = 0.0  # seconds
@@ -29,7 +29,7 @@ class Pace:
         self.trained = 0.0  # between them
 
     def is_due(self, step: int, now: float) -> bool:
-        """Tell whether to measure at a step. For use at every one."""
+        """Return whether to measure at a step. Call it at every step."""
         if self._since is not None:
             passed = max(now - self._since, 0.0)
             self.trained += passed
@@ -42,7 +42,7 @@ class Pace:
         return step - self._last >= self._every and is_paid_for
 
     def measured(self, step: int, began: float, ended: float) -> None:
-        """Note what a measurement cost. The first one is on credit, and paid back."""
+        """Note the cost of a measurement. The first one is paid back later."""
         cost = max(ended - began, 0.0)
         self._saved -= cost
         self._cost, self._last, self._since = cost, step, ended

@@ -1,4 +1,4 @@
-"""The probe: measures, from within a training loop, how far the policy is from its start."""
+"""The probe: measures in a training loop how far the policy has moved from its start."""
 
 from __future__ import annotations
 
@@ -15,42 +15,43 @@ from klarm.metrics import PROBE
 from klarm.monitor import Monitor
 from klarm.notices import Notices, ReportsFailures
 from klarm.probe.contexts import Context, read_contexts
-from klarm.probe.divergence import Told
+from klarm.probe.divergence import Measured
 from klarm.probe.instrument import Instrument
 from klarm.probe.model import is_out_of_memory, refusal, synchronize, unwrapped
 from klarm.probe.pace import Pace
 from klarm.probe.reference import Kept, Reference, ReferenceFolder
 from klarm.settings import ConfigError
 
-# Contexts are replaced by and by: this part of them each time, first after `refresh_every` steps,
-# later when the run is longer by an eighth, so that a long run does not fill its folder.
+# Contexts are replaced over time: this share of them after `refresh_every` steps, and again when
+# the run has become an eighth longer, so that a long run does not fill its folder.
 _REFRESHED_PART = 4
 _LONGER_BY = 8
-_POOL = 8  # times the contexts in use
-_COMPLETION_TOKENS = 32  # for prompts that come without a completion
-_MAX_FAILURES = 3  # in a row
+_POOL = 8  # candidate contexts, as a multiple of those in use
+_COMPLETION_TOKENS = 32  # sampled for prompts without a completion
+_MAX_FAILURES = 3  # consecutive failures
 
 
 class Probe(ReportsFailures):
-    """Runs fixed contexts through the model now and then, and logs how far it is from its start.
+    """Runs fixed contexts through the model from time to time, and logs the KL to its start.
 
         probe = Probe(model, prompts, tokenizer=tokenizer, completion_tokens=32)
         for step in range(steps):
-            probe.measure(step)  # the first call notes the start
+            probe.measure(step)  # the first call records the start
             ...
 
-    - `contexts`: texts or token ids. They are measured at every position; with `completion_tokens`
-      they are prompts, the policy samples a completion of each at the start, and is measured there.
-    - `every`: measure at most every so many steps; `max_share`: and at most for this share of the
-      time that training takes; None: whatever it costs.
-    - `size`: how many contexts are in use at a time, `max_tokens`: how long each may be.
-    - `refresh_every`: steps until a quarter of them is replaced by new completions, at the level of
-      those whose place they take; 0 keeps them for good.
-    - `top_k`: how many log-probabilities are kept of each position at the start. Adapters need
-      none: switched off, they leave the model as it was.
+    - `contexts`: texts or token ids, which are measured at every position. With
+      `completion_tokens`, they are prompts: the policy samples a completion of each at the start,
+      and is measured on the completions.
+    - `every`: the minimal number of steps between measurements. `max_share`: the maximal share of
+      the training time that measurements may take; None means no limit.
+    - `size`: the number of contexts in use. `max_tokens`: the maximal length of each.
+    - `refresh_every`: the number of steps until a quarter of the contexts is replaced by new
+      completions, which continue at the level of the replaced ones; 0 means never.
+    - `top_k`: the number of log-probabilities per position that are kept of the start. Models with
+      adapters need none, because disabling the adapters restores the start.
 
-    Training is the same to the last bit with and without it. Only rank 0 measures. A wrong setting
-    raises ConfigError here; `measure` never raises.
+    Training gives bit-identical results with and without the probe. Only rank 0 measures. An
+    invalid setting raises ConfigError here; `measure` never raises.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Probe(ReportsFailures):
         others = {"refresh_every": refresh_every, "completion_tokens": completion_tokens or 0}
         for name, count in others.items():
             if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-                raise ConfigError(f"Probe: {name} must be a whole number from 0 on, got {count!r}")
+                raise ConfigError(f"Probe: {name} must be a whole number, 0 or more, got {count!r}")
         if max_share is not None and not 0.0 < max_share <= 1.0:
             raise ConfigError(
                 f"Probe: max_share must be above 0 and at most 1, or None, got {max_share!r}"
@@ -104,13 +105,13 @@ class Probe(ReportsFailures):
 
     @property
     def share(self) -> float:
-        """The share of the training's time that measurements have taken so far."""
+        """The share of the training time that measurements have taken so far."""
         pace = self._pace
         return pace.spent / pace.trained if pace.trained else 0.0
 
     @never_raises(lambda: None)
     def measure(self, step: int) -> dict[str, float] | None:
-        """Measure if it is time, log what came out, and return it. For use at every step."""
+        """Measure if it is time, log the result, and return it. Call it at every step."""
         values = self.read(step)
         if values is not None:
             if self._monitor is not None:
@@ -121,9 +122,9 @@ class Probe(ReportsFailures):
 
     @never_raises(lambda: None)
     def read(self, step: int) -> dict[str, float] | None:
-        """Do the same without logging it."""
+        """Measure like `measure`, without logging the result."""
         if not self._off and self._reference is None:
-            # A reference of this very step was made when the run was here before: it starts over.
+            # A reference of the same step exists from before: the run starts over.
             self._begin(step, step - 1, _folder_of(self._monitor or api.current_monitor()))
         if self._off or not self._pace.is_due(step, self._clock()):
             return None
@@ -152,10 +153,10 @@ class Probe(ReportsFailures):
         monitor: Monitor | None = None,
         notices: Notices | None = None,
     ) -> None:
-        """Note where the policy is before training begins, or find what was noted, after `step`.
+        """Record the policy before training begins, or load what was recorded, after `step`.
 
-        What was not given to the probe itself is given here: integrations know the model, the
-        prompts and the run.
+        Integrations pass what the user did not give to the probe: the model, the prompts and the
+        run.
         """
         self._restart()
         self.notices = notices or self.notices
@@ -171,7 +172,7 @@ class Probe(ReportsFailures):
 
     @property
     def pool_size(self) -> int:
-        """How many contexts it can make use of: some at first, others when they are replaced."""
+        """How many contexts it can use: some at first, others as replacements."""
         return _POOL * self._size
 
     @property
@@ -180,7 +181,7 @@ class Probe(ReportsFailures):
         return bool(self._pool)
 
     def stop(self, why: str = "") -> None:
-        """Measure nothing from now on; say why, if that is news."""
+        """Stop measuring, and report the reason if it was not reported before."""
         self._off = True
         if why:
             self.notices.warn_once(why)
@@ -193,7 +194,7 @@ class Probe(ReportsFailures):
         self._pace = Pace(self._every, self._max_share)
 
     def _begin(self, step: int, known_until: int, folder: Path | None) -> None:
-        """Find the reference of a step of an earlier process, or make one."""
+        """Load the reference of an earlier process for a step, or make one."""
         if _rank() != 0:
             self.stop()
             return
@@ -214,7 +215,7 @@ class Probe(ReportsFailures):
         if self._reference is None:
             if known_until > 0:
                 self.notices.warn(
-                    "the probe finds no start of this run beside its journal: kl_probe measures "
+                    "the probe found no start of this run beside its journal: kl_probe measures "
                     f"from step {step} on"
                 )
             self._reference = self._made(step)
@@ -248,36 +249,36 @@ class Probe(ReportsFailures):
         if reference is None:
             return None
         try:
-            told = self._totals(reference)
+            measured = self._totals(reference)
             if self._is_refresh_due(step, reference):
-                self._refresh(step, reference, told)
+                self._refresh(step, reference, measured)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
             self._failed("memory", "the probe ran out of memory with a single context")
             return None
-        means = [sum(values) / len(told) for values in zip(*told, strict=True)]
+        means = [sum(values) / len(measured) for values in zip(*measured, strict=True)]
         kl, entropy, changed = means
-        # A level that is carried over may be more than what a context has lost since.
+        # Offsets may make the sums slightly negative, or a share larger than 1.
         kl, entropy = (0.0 if value < 0.0 else value for value in (kl, entropy))
         changed = min(max(changed, 0.0), 1.0)
         return dict(zip(PROBE, (kl, entropy, changed), strict=True))
 
-    def _totals(self, reference: Reference) -> list[Told]:
-        told = self._instrument.compare(reference.kept)
-        return [one + kept.offsets for one, kept in zip(told, reference.kept, strict=True)]
+    def _totals(self, reference: Reference) -> list[Measured]:
+        measured = self._instrument.compare(reference.kept)
+        return [one + kept.offsets for one, kept in zip(measured, reference.kept, strict=True)]
 
     def _is_refresh_due(self, step: int, reference: Reference) -> bool:
         if not (self._refresh_every and self._completion_tokens):
             return False
         return step >= reference.step + max(self._refresh_every, reference.step // _LONGER_BY)
 
-    def _refresh(self, step: int, reference: Reference, told: Sequence[Told]) -> None:
-        """Replace some contexts by what the policy writes now, at the level of those they replace.
+    def _refresh(self, step: int, reference: Reference, measured: Sequence[Measured]) -> None:
+        """Replace some contexts by new completions, which continue at the level of the old ones.
 
-        A broken policy is left alone: it has nothing to say that is worth comparing with.
+        This is not done while the policy is broken, because its completions would be useless.
         """
-        if not all(value - value == 0.0 for one in told for value in one):
+        if not all(value - value == 0.0 for one in measured for value in one):
             return
         size = len(reference.kept)
         count = max(1, size // _REFRESHED_PART)
@@ -290,7 +291,7 @@ class Probe(ReportsFailures):
         now = self._instrument.compare(new)
         kept = list(reference.kept)
         for turn, one, value in zip(turns, new, now, strict=True):
-            old = told[turn % size]
+            old = measured[turn % size]
             offsets = (old[0] - value[0], old[1] - value[1], old[2] - value[2])
             kept[turn % size] = Kept(
                 one.context, one.top_ids, one.top_logps, one.rest_logp, offsets
@@ -306,7 +307,7 @@ class Probe(ReportsFailures):
         self._save()
 
     def _go_back(self, step: int) -> None:
-        """Take the reference of an earlier step: contexts were replaced since, which is undone."""
+        """Load the reference of an earlier step, which undoes replacements since then."""
         self._reference = self._found(step) or self._reference
 
     def _save(self) -> None:
@@ -317,7 +318,7 @@ class Probe(ReportsFailures):
         except OSError as error:
             self.notices.warn_once(
                 f"the probe cannot write to {self._folder.path} ({error.strerror}): a run that is "
-                "resumed measures from where it is resumed"
+                "resumed measures from that point"
             )
 
     def _fingerprint(self, model: Any) -> str:
@@ -330,7 +331,7 @@ class Probe(ReportsFailures):
         super()._failed(place, message)
         self._failures += 1
         if self._failures >= _MAX_FAILURES:
-            self.stop("the probe failed three times in a row and is off: kl_probe is not logged")
+            self.stop("the probe failed three times in a row and is off; kl_probe is not logged")
 
 
 def _folder_of(monitor: Monitor | None) -> Path | None:
@@ -338,7 +339,7 @@ def _folder_of(monitor: Monitor | None) -> Path | None:
 
 
 def _rank() -> int:
-    """Return the rank of this process: torch's if it is distributed, else the launcher's."""
+    """Return the rank of this process, from torch if it is distributed, or from the launcher."""
     import torch
 
     distributed = torch.distributed

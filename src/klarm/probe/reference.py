@@ -1,4 +1,4 @@
-"""The reference: what the policy predicted at the start, kept in memory and beside the journal."""
+"""The reference: the predictions of the policy at the start, in memory and beside the journal."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ _OFFSETS = 3  # of KL, entropy and the share of top tokens that changed
 
 @dataclass
 class Kept:
-    """One context with what the policy predicted there: the top tokens, and the mass outside."""
+    """One context with the predictions of the policy: top tokens, and the mass of the others."""
 
     context: Context
-    top_ids: NDArray[Any]  # int32, positions × k; k is 0 where the start can be computed again
-    top_logps: NDArray[Any]  # float32, alike
-    rest_logp: NDArray[Any]  # float32, one per position: the log of the mass outside
-    # What is added to its values: the level of the context whose place it took.
+    top_ids: NDArray[Any]  # int32, positions × k; k is 0 if the start can be recomputed
+    top_logps: NDArray[Any]  # float32, the same shape
+    rest_logp: NDArray[Any]  # float32, one per position: the log-probability of all other tokens
+    # Added to its measurements: the level of the context that it replaced.
     offsets: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
 
 @dataclass
 class Reference:
-    """What the policy is compared with, as of a step."""
+    """What the policy is compared with from a step on."""
 
     step: int
     kept: list[Kept]
     vocabulary: int
-    adapters: bool  # whether the start is the model with its adapters switched off
-    refreshed: int = 0  # so many contexts were replaced so far
-    identity: str = ""  # of the settings and contexts that it was made with
+    adapters: bool  # whether the start is the model with its adapters disabled
+    refreshed: int = 0  # how many contexts were replaced so far
+    identity: str = ""  # hash of the settings and contexts it was made with
 
     @property
     def positions(self) -> int:
-        """How many next-token distributions there are."""
+        """The number of next-token distributions."""
         return sum(one.context.positions for one in self.kept)
 
     def pack(self) -> bytes:
-        """Return it as a file holds it: numpy's arrays, zipped, and no pickle."""
+        """Return the content of a file: compressed numpy arrays, without pickle."""
         import numpy as np
 
         held = self.kept
@@ -77,14 +77,14 @@ class Reference:
 
     @classmethod
     def unpack(cls, content: bytes) -> Reference:
-        """Return what a file holds, or raise ValueError."""
+        """Return the reference in a file, or raise ValueError."""
         import numpy as np
 
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as file:
                 held = {name: file[name] for name in file.files}
             if int(held["format"]) != _FORMAT:
-                raise ValueError("it is of another version of klarm")
+                raise ValueError("it was written by another version of klarm")
             kept, token_at, row_at = [], 0, 0
             rows = zip(
                 held["lengths"].tolist(), held["starts"].tolist(), held["offsets"], strict=True
@@ -95,11 +95,11 @@ class Reference:
                 end = row_at + context.positions
                 places = slice(row_at, end)
                 if len(tokens) != length or not 0 < start <= length or len(offsets) != _OFFSETS:
-                    raise ValueError("it does not fit together")
+                    raise ValueError("its parts do not match")
                 ids, logps = held["top_ids"][places], held["top_logps"][places]
                 rest = held["rest_logp"][places]
                 if not len(ids) == len(logps) == len(rest) == context.positions:
-                    raise ValueError("it does not fit together")
+                    raise ValueError("its parts do not match")
                 kept.append(Kept(context, ids, logps, rest, tuple(offsets.tolist())))
                 token_at, row_at = token_at + length, end
             return cls(
@@ -115,16 +115,16 @@ class Reference:
 
 
 class ReferenceFolder:
-    """References of a run on disk: one per step at which contexts were chosen anew.
+    """The references of a run on disk: one per step at which contexts were replaced.
 
-    A run that goes back to an earlier step goes back to the reference of that time.
+    A run that goes back to an earlier step uses the reference of that step again.
     """
 
     def __init__(self, run: Path) -> None:
-        self.path = run.absolute() / FOLDER  # the script may change its directory
+        self.path = run.absolute() / FOLDER  # the script may change its working directory
 
     def save(self, reference: Reference) -> Path:
-        """Write a reference whole or not at all; raise OSError if that cannot be."""
+        """Write a reference atomically, or raise OSError."""
         self.path.mkdir(parents=True, exist_ok=True)
         path = self.path / f"reference-{reference.step}.npz"
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
@@ -139,11 +139,11 @@ class ReferenceFolder:
         return path
 
     def load(self, step: int) -> tuple[Reference | None, list[str]]:
-        """Return the latest reference of a step or before it, and what is wrong with others."""
+        """Return the latest reference up to a step, and the problems of unreadable ones."""
         found, problems = None, []
         for at, path in sorted(self._files(), reverse=True):
             if at > step:
-                path.unlink(missing_ok=True)  # training went back: that start never was
+                path.unlink(missing_ok=True)  # training went back to before it
             elif found is None:
                 try:
                     if path.stat().st_size > _MAX_BYTES:
@@ -154,7 +154,7 @@ class ReferenceFolder:
         return found, problems
 
     def clear(self) -> None:
-        """Remove every reference: the run starts over."""
+        """Remove all references, because the run starts over."""
         for _, path in self._files():
             path.unlink(missing_ok=True)
 

@@ -79,7 +79,7 @@ def close(run: RunView, id_: str, asked: Close) -> Done:
     if not incident.is_open:
         became = incident.reason.replace("_", " ")
         raise conflict(
-            f"{_named(incident)} is resolved already: {became} at step {incident.last.step}"
+            f"{_named(incident)} is already resolved: {became} at step {incident.last.step}"
         )
     command = Command(
         command="accept" if asked.accept else "close",

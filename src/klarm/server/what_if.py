@@ -19,7 +19,7 @@ from klarm.server.packing import has_value
 from klarm.server.problems import bad_request, unavailable
 from klarm.server.run_view import RunView
 from klarm.settings import ConfigError, did_you_mean
-from klarm.sources import LogRow, SourceError, Told, read_log
+from klarm.sources import LogRow, OtherRecord, SourceError, read_log
 from klarm.types import Alert
 
 MAX_ALERTS = 5000
@@ -144,7 +144,7 @@ def _checked(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, A
     return {section: dict(values) for section, values in settings.items() if values}
 
 
-def _last_rows(run: RunView, steps: int) -> Iterator[LogRow | Told]:
+def _last_rows(run: RunView, steps: int) -> Iterator[LogRow | OtherRecord]:
     """Yield the last rows of a run from the index, in the form of a log."""
     fold = run.index.fold
     yield Started(fold.run, fold.began, "", "", dict(run.settings))

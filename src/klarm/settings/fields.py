@@ -10,10 +10,11 @@ from __future__ import annotations
 import dataclasses
 import numbers
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 _TRUE = ("true", "yes", "on", "1")
 _FALSE = ("false", "no", "off", "0")
+_Made = TypeVar("_Made", bound="Configurable")
 
 
 class ConfigError(ValueError):
@@ -155,6 +156,43 @@ def settings_of(owner: type) -> dict[str, Setting]:
         for field in dataclasses.fields(owner)
         if "setting" in field.metadata
     }
+
+
+class Configurable:
+    """The base of detectors and channels: knows which settings its constructor was given.
+
+    A setting that a script gives wins over klarm.yaml, even if its value is the default.
+    """
+
+    _explicit: frozenset[str] = frozenset()
+
+    def __new__(cls: type[_Made], *_: object, **given: object) -> _Made:
+        """Make an object and note which settings are given."""
+        made = super().__new__(cls)
+        made._explicit = frozenset(given)
+        return made
+
+
+def explicit_settings(made: Configurable) -> dict[str, object]:
+    """Return the settings that the constructor was given, or that differ from their defaults."""
+    return {
+        name: getattr(made, name)
+        for name, declared in settings_of(type(made)).items()
+        if name in made._explicit or getattr(made, name) != declared.default
+    }
+
+
+def keep_explicit(made: Configurable, of: Configurable) -> None:
+    """Let a copy have the explicit settings of its original: copying gives a value to each."""
+    made._explicit = of._explicit
+
+
+def missing_attribute(kind: type, required: Mapping[str, str]) -> str:
+    """Say which attribute a class lacks and what to add; empty if it has all that are required."""
+    for name, example in required.items():
+        if not hasattr(kind, name):
+            return f"{kind.__name__} has no {name}; add one to the class, as in {example}"
+    return ""
 
 
 def lacks_decorator(owner: type) -> bool:

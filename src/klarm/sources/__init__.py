@@ -1,4 +1,4 @@
-"""Logs that klarm can read, after the fact or while they grow: one file a format."""
+"""Logs that klarm can read, when they are complete or while they grow: one file per format."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from klarm.journal import is_journal
 from klarm.sources import document, journal
 from klarm.sources.copied import STDIN, PlainLog, plain_log
 from klarm.sources.formats import READABLE, files_of, is_csv, reader_for
-from klarm.sources.journal import Told
+from klarm.sources.journal import OtherRecord
 from klarm.sources.row import LogRow, Reader, SourceError
 
 __all__ = [
     "READABLE",
     "STDIN",
     "LogRow",
+    "OtherRecord",
     "PlainLog",
     "SourceError",
-    "Told",
     "plain_log",
     "read_log",
 ]
@@ -31,12 +31,12 @@ def read_log(
     say: Callable[[str], None],
     step_column: str = "",
     on_bytes: Callable[[int], object] = lambda _: None,
-) -> Iterator[LogRow | Told]:
+) -> Iterator[LogRow | OtherRecord]:
     """Yield the steps of a log in any format, or of the folder of a run.
 
-    `step_column` names the step where klarm would not know it. `on_bytes` is told how many bytes
-    were read, where a log is read piece by piece.
-    Raises SourceError for what cannot be read; a line that cannot is passed over and said.
+    `step_column` names the step column, if klarm does not know its name. `on_bytes` is called with
+    the number of bytes read, if the log is read in pieces. A log that cannot be read raises
+    SourceError; a line that cannot be read is skipped and reported.
     """
     files = files_of(path)
     try:
@@ -64,7 +64,7 @@ def _read_files(
         except OSError as error:
             raise SourceError(f"{file} cannot be read: {error.strerror}") from None
     if rows == 0:
-        wanted = "a table has a header line and a row a step" if is_csv(path) else READABLE
+        wanted = "a table has a header line and one row per step" if is_csv(path) else READABLE
         raise SourceError(f"{path} holds no rows: {wanted}")
 
 

@@ -1,4 +1,4 @@
-"""Logs that are not plain files: compressed by gzip, or on stdin. They are read from a copy."""
+"""Logs that are compressed with gzip or come from stdin, and are read from a copy."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _PIECE = 2**20
 
 
 class PlainLog(NamedTuple):
-    """A log that can be opened, and what says something of it by the name that the user knows."""
+    """A log that can be opened, and a function that reports problems under its original name."""
 
     path: Path
     say: Callable[[str], None]
-    ended: Callable[[], bool]  # whether nothing is added any more
+    ended: Callable[[], bool]  # returns whether the log is complete
 
 
 def is_compressed(path: Path) -> bool:
-    """Tell by its first bytes whether a file is compressed by gzip; raise OSError as `open`."""
+    """Return whether a file is compressed with gzip, by its first bytes; raises OSError."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -41,10 +41,9 @@ def is_compressed(path: Path) -> bool:
 def plain_log(
     log: Path, say: Callable[[str], None], *, growing: bool = False
 ) -> Iterator[PlainLog]:
-    """Give a log as a file or folder that can be read, whatever it is.
+    """Provide a log as a plain file or folder.
 
-    What comes on stdin is copied to the end first, or by a thread while it is read if it is to be
-    followed as it grows.
+    stdin is copied completely first or, if the log is followed while it grows, by a thread.
     """
     from_stdin = log == STDIN
     if not from_stdin and (growing or not _is_gzip(log)):
@@ -76,9 +75,9 @@ def _is_gzip(log: Path) -> bool:
     try:
         compressed = is_compressed(log)
     except OSError:
-        return False  # whoever reads it says so
+        return False  # the reader reports it
     if log.suffix.lower() == ".gz" and log.is_file() and not compressed:
-        raise SourceError(f"{log} is no gzip file")
+        raise SourceError(f"{log} is not a gzip file")
     return compressed
 
 
@@ -86,11 +85,11 @@ def _unpacked(log: Path, copy: Path, say: Callable[[str], None]) -> Callable[[],
     with copy.open("wb") as plain:
         try:
             with gzip.open(log) as packed:
-                # read1: what is there before a place that is damaged is not lost.
+                # read1 returns the data before a damaged place, which would be lost otherwise.
                 while piece := packed.read1(_PIECE):
                     _write(plain, piece)
         except (EOFError, zlib.error, gzip.BadGzipFile):
-            say(f"{log} is damaged or not complete; it is read as far as it goes")
+            say(f"{log} is damaged or incomplete; only the part before that is read")
         except OSError as error:
             raise SourceError(f"{log} cannot be read: {error.strerror}") from None
     return lambda: True
@@ -106,7 +105,7 @@ def _copied_stdin(copy: Path, growing: bool) -> Callable[[], bool]:
                 while piece := os.read(sys.stdin.fileno(), _PIECE):
                     _write(plain, piece)
                     last = piece
-                # The last line is whole; compressed logs have no lines.
+                # The last line is complete; compressed logs have no lines.
                 if not last.endswith(b"\n") and (growing or not is_compressed(copy)):
                     _write(plain, b"\n")
         finally:

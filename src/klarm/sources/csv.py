@@ -1,4 +1,4 @@
-"""Tables: a header line, then a row a step, divided by commas, semicolons or tabs."""
+"""Tables: a header line, then one row per step, separated by commas, semicolons or tabs."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from klarm.metrics import meaning
 from klarm.sources.lines import NotARow
 from klarm.sources.row import LogRow, StepColumn
 
-# A cell with line breaks in it is put together again; more of them than this is a stray quote.
+# Lines of a quoted cell are joined. More of them than this mean that a quote is stray.
 _MAX_BREAKS = 1000
 _DIVIDERS = ",;\t"
 _QUOTED = re.compile(r'"[^"]*"')
-# Where a semicolon divides cells, a comma may stand in numbers, as spreadsheets write them.
+# If semicolons separate cells, numbers may have a decimal comma, as in spreadsheets.
 _DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
 
 
 class Parser:
-    """Turns the lines of one table into rows. What divides its cells is seen in the header."""
+    """Turns the lines of one table into rows. The header shows what separates its cells."""
 
     def __init__(self, steps: StepColumn) -> None:
         self._steps = steps
         self._header: list[str] = []
         self._divider = ","
-        self._begun: list[str] = []  # a row with a quote that has not been closed
+        self._begun: list[str] = []  # a row whose quote is still open
 
     def __call__(self, line: str) -> LogRow | None:
-        """Return the row that ends with this line, if one does and it is not the header."""
+        """Return the row that ends with this line, or None; the header is not a row."""
         self._begun.append(line)
         whole = "\n".join(self._begun) if len(self._begun) > 1 else line
         if whole.count('"') % 2 and len(self._begun) < _MAX_BREAKS:
@@ -38,7 +38,7 @@ class Parser:
         try:
             cells = next(csv.reader([whole], delimiter=self._divider))
         except (csv.Error, StopIteration):
-            raise NotARow("is no row of a CSV file") from None
+            raise NotARow("is not a row of a CSV file") from None
         if not self._header:
             self._header = [name.strip() for name in cells]
             return None
@@ -49,7 +49,7 @@ class Parser:
 
 
 def is_header(line: str, steps: StepColumn) -> bool:
-    """Tell whether a line is the header of a table: several names, of which one is known.
+    """Return whether a line is the header of a table: several names, at least one of them known.
 
     >>> is_header("Step;KL;note", StepColumn()), is_header("loading, step by step", StepColumn())
     (True, False)
@@ -67,7 +67,7 @@ def _divider(header: str) -> str:
 
 
 def _with_point(cell: str) -> str:
-    """Return a number with a decimal point.
+    """Return a number with a decimal point instead of a comma.
 
     >>> _with_point("0,25"), _with_point("1.5"), _with_point("a,b")
     ('0.25', '1.5', 'a,b')

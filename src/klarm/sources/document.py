@@ -8,12 +8,12 @@ from pathlib import Path
 from klarm.sources.row import LogRow, SourceError, StepColumn
 
 TRAINER_STATE = "trainer_state.json"
-# The log of a million steps; a larger file is of another kind, and is not loaded.
+# Enough for the log of a million steps. A larger file is something else, and is not loaded.
 _LARGEST = 512 * 2**20
 
 
 def read(path: Path, step_column: str = "") -> list[LogRow] | None:
-    """Return the rows of a document; None if the file is none."""
+    """Return the rows of a document; None if the file is not one."""
     if path.stat().st_size > _LARGEST:
         return None
     try:
@@ -33,7 +33,7 @@ def read(path: Path, step_column: str = "") -> list[LogRow] | None:
 
 
 def looks_like_one(path: Path) -> bool:
-    """Tell from its name and its first line whether a file is worth reading as a document."""
+    """Return whether a file may be a document, by its name and its first line."""
     if path.suffix.lower() == ".json":
         return True
     with path.open("rb") as file:
@@ -42,7 +42,7 @@ def looks_like_one(path: Path) -> bool:
 
 
 def _by_step(content: dict[str, object]) -> list[LogRow] | None:
-    """Return the rows of `{"1": {"kl": ...}}` in the order of their steps, not of their text."""
+    """Return the rows of `{"1": {"kl": ...}}` in numerical order of their steps."""
     rows = [
         LogRow(int(step), row)
         for step, row in content.items()

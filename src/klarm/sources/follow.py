@@ -1,4 +1,4 @@
-"""Following a log while it grows: each row once, whatever happens to the file or to klarm."""
+"""Follows a log while it grows, and yields each row once, even after restarts."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from klarm.sources.recorded import PassingOver, Recorded
 from klarm.sources.row import LogRow, SourceError
 
 _PIECE = 2**20
-# By so much of its beginning, and of what was read last, a file is known again.
+# How many bytes of its beginning, and of the part read last, identify a file.
 _KNOWN_BYTES = 1024
 
 
 class Rewritten(Exception):  # noqa: N818
-    """A file does not hold any more what was read from it; its text is the path."""
+    """A file no longer contains what was read from it. The message is its path."""
 
 
 class Tail:
-    """One file that grows. It is opened anew each time: a stale handle would never recover."""
+    """One file that grows. It is reopened each time, because a stale handle never recovers."""
 
     def __init__(self, path: Path, say: Callable[[str], None], step_column: str = "") -> None:
         self.path = path
@@ -58,13 +58,13 @@ class Tail:
 
 
 class DocumentTail:
-    """A file that is written anew as a whole each time, with more rows at its end."""
+    """A file that is rewritten as a whole each time, with more rows at its end."""
 
     def __init__(self, path: Path, step_column: str = "") -> None:
         self.path = path
         self._step_column = step_column
         self._seen: os.stat_result | None = None
-        self._rows: list[LogRow] = []  # all that were yielded
+        self._rows: list[LogRow] = []  # the rows that were yielded
 
     def rows(self) -> Iterator[LogRow]:
         """Yield the rows that were added; raise Rewritten, or OSError if it cannot be read now."""
@@ -75,7 +75,7 @@ class DocumentTail:
                 return
         try:
             rows = document.read(self.path, self._step_column)
-        except SourceError:  # it has no rows yet
+        except SourceError:  # no rows yet
             return
         if rows is None:  # it is being written
             return
@@ -86,17 +86,17 @@ class DocumentTail:
         yield from rows[known:]
 
     def end(self) -> Iterator[LogRow]:
-        """Yield what was held back: nothing is."""
+        """Yield nothing: no rows are held back."""
         return iter(())
 
 
 class Follower:
     """Follows a file, or the event files of a folder one after the other.
 
-    `poll` never waits and raises only SourceError, for what can never be followed: a file that is
-    not there yet, or that cannot be read now, is said once and tried again the next time. What the
-    journal holds already is passed over; a log that differs from it is a run that started again,
-    and is read from where it differs.
+    `poll` never waits. It raises only SourceError, for logs that can never be followed. A file that
+    does not exist yet, or cannot be read now, is reported once and tried again the next time. Rows
+    that the journal already has are skipped. A log that differs from the journal belongs to a run
+    that was started again, and is read from where it differs.
     """
 
     def __init__(
@@ -110,43 +110,43 @@ class Follower:
         step_column: str = "",
     ) -> None:
         self.path = path
-        self.rows_read = 0  # those passed over among them
+        self.rows_read = 0  # including those that were skipped
         self._journal = journal
         self._say = say
         self._new_binding = new_binding
-        self._waits = waits  # for a log that is not there yet: else nothing is said of it
+        self._waits = waits  # whether to report a log that does not exist yet
         self._step_column = step_column
         self._trouble = ""
         self._tail: Tail | DocumentTail | None = None
         self._passing = PassingOver(new_binding())
-        self._noted = False  # where the rows are from
+        self._noted = False  # the file that the rows are from
 
     @property
     def binding(self) -> Binding:
-        """What the rows that were passed over hold."""
+        """The binding of the rows that were skipped."""
         return self._passing.binding
 
     def poll(self) -> Iterator[LogRow | Source]:
-        """Yield the rows that are new, and before them, if need be, where they are from."""
+        """Yield the new rows, preceded by their source if it has changed."""
         try:
             yield from self._poll()
         except Rewritten as rewritten:
-            self._say(f"{rewritten} was truncated or replaced: it is read again from its beginning")
+            self._say(f"{rewritten} was truncated or replaced; reading it again from the beginning")
             self._start(Path(str(rewritten)), Recorded(self._journal))
         except FileNotFoundError:
             if self._waits:
-                self._in_trouble(f"{self.path} is not there: waiting for it")
+                self._in_trouble(f"{self.path} does not exist yet; waiting for it")
         except OSError as error:
             self._in_trouble(f"cannot read {self.path} ({error.strerror}): trying again")
         else:
             if self._trouble and self._tail is not None:
                 self._trouble = ""
-                self._say(f"{self.path} is there and is read")
+                self._say(f"{self.path} exists now; reading it")
 
     def _poll(self) -> Iterator[LogRow | Source]:
         tail = self._tail or self._open()
         while tail is not None:
-            # Asked for before reading: a trainer that begins a new file has finished this one.
+            # Listed before reading: when a trainer begins a new file, the previous one is complete.
             following = self._next_file(tail.path)
             yield from self._new(tail.rows())
             if following is None:
@@ -167,11 +167,11 @@ class Follower:
         yield from rows
 
     def _open(self) -> Tail | DocumentTail | None:
-        """Begin with the file that was read last, or with the first."""
+        """Continue with the file that was read last, or begin with the first."""
         files = self._files()
         if not files:
             if self._waits:
-                self._in_trouble(f"{self.path} holds no event files yet: waiting for one")
+                self._in_trouble(f"{self.path} holds no event files yet; waiting for one")
             return None
         recorded = Recorded(self._journal)
         if recorded.path is None or not self.path.is_dir() or _is_document(files[0]):
@@ -217,10 +217,10 @@ def _is_document(path: Path) -> bool:
 
 
 def _refuse_what_is_no_log(path: Path) -> None:
-    path.stat()  # raises if it is not there
+    path.stat()  # raises if it does not exist
     if not path.is_file():
         raise SourceError(f"{path} is not a file; save what it gives to one first")
     if is_compressed(path):
-        raise SourceError(f"{path} is compressed: klarm replay reads it, klarm follow does not")
+        raise SourceError(f"{path} is compressed: klarm follow cannot read it, klarm replay can")
     if is_journal(path):
-        raise SourceError(f"{path} is a journal of klarm: its run is watched already")
+        raise SourceError(f"{path} is a journal of klarm: its run is already watched")

@@ -1,4 +1,4 @@
-"""Which format a log is in."""
+"""Recognises the format of a log."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from klarm.sources.row import LogRow, Reader, SourceError, StepColumn
 READABLE = (
     "klarm reads CSV and TSV, JSON Lines, TensorBoard event files and their folder, "
     "trainer_state.json, JSON keyed by step, printed dicts, verl's console lines and its own "
-    "journals; also compressed by gzip, or on stdin as -"
+    "journals; also compressed with gzip, or from stdin as -"
 )
 FOLLOWABLE = (
     "klarm follow reads CSV and TSV, JSON Lines, TensorBoard event files and their folder, "
-    "trainer_state.json, JSON keyed by step, printed dicts and verl's console lines; also on "
+    "trainer_state.json, JSON keyed by step, printed dicts and verl's console lines; also from "
     "stdin, as -"
 )
 
 
 def is_csv(path: Path) -> bool:
-    """Tell by the name whether a file is a table."""
+    """Return whether a file is a table, by its name."""
     return path.suffix.lower() in (".csv", ".tsv")
 
 
@@ -47,7 +47,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def reader_for(path: Path, say: Callable[[str], None], step_column: str = "") -> Reader:
-    """Return what reads a file piece by piece: any format but documents and journals."""
+    """Return a reader for a file, of any format except documents and journals."""
     steps = StepColumn(step_column)
     if tensorboard.is_event_file(path):
         return tensorboard.EventReader(str(path), say)
@@ -59,7 +59,7 @@ def reader_for(path: Path, say: Callable[[str], None], step_column: str = "") ->
 
 
 class _TextOrTable:
-    """Reads what the name of a file tells nothing of: a table if its first line is a header."""
+    """Reads a file of unknown format: a table if its first line is a header, otherwise text."""
 
     def __init__(self, steps: StepColumn) -> None:
         self._steps = steps

@@ -1,4 +1,4 @@
-"""klarm's own journals."""
+"""Reads klarm's own journals."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _WHAT: dict[Damage, str] = {
     "not by klarm": "not written by klarm",
     "incomplete": "incomplete",
 }
-# What a journal tells beside its steps.
-Told = Resume | Started | Bound | Checkpoint | Command | Finish
+# The records of a journal, besides steps, that a replay needs.
+OtherRecord = Resume | Started | Bound | Checkpoint | Command | Finish
 
 
-def read(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Told]:
-    """Yield the steps of a journal, and what else shaped what was said of them.
+def read(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | OtherRecord]:
+    """Yield the steps of a journal, and the other records that affect incidents.
 
-    The first is always a run line, whatever became of the journal's own.
+    The first record is always a run line, even if that of the journal is damaged.
     """
     head = head_of(path)
 
@@ -42,14 +42,14 @@ def read(path: Path, say: Callable[[str], None]) -> Iterator[LogRow | Told]:
         head = None
         if isinstance(record, Step):
             if record.late is not None and not record.metrics:
-                continue  # it only repeats what was logged before
+                continue  # it only repeats earlier values
             yield LogRow(record.step, record.metrics, record.late)
-        elif isinstance(record, Told):
+        elif isinstance(record, OtherRecord):
             yield record
 
 
 class Damages:
-    """Says which lines of a journal do not count; of many, the first few."""
+    """Reports the lines of a journal that are ignored, but only the first few."""
 
     def __init__(self, journal: Path, say: Callable[[str], None]) -> None:
         self._journal = journal
@@ -57,7 +57,7 @@ class Damages:
         self._said = 0
 
     def __call__(self, number: int, why: Damage) -> None:
-        """Say it of one line."""
+        """Report one line."""
         self._said += 1
         if self._said <= _MAX_SAID:
             more = "; further ones are not listed" if self._said == _MAX_SAID else ""

@@ -1,4 +1,4 @@
-"""JSON Lines logs: an object a line."""
+"""JSON Lines logs: one object per line."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Parser:
         self._steps = steps
 
     def __call__(self, line: str) -> LogRow:
-        """Return the row of a line; NaN and Infinity are taken as Python writes them."""
+        """Return the row of a line; NaN and Infinity are accepted as Python writes them."""
         try:
             fields = json.loads(line)
         except (ValueError, RecursionError):
             fields = None
         if not isinstance(fields, dict):
-            raise NotARow("is no JSON object")
+            raise NotARow("is not a JSON object")
         return self._steps.row(fields)

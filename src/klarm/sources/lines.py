@@ -6,25 +6,25 @@ from collections.abc import Callable, Iterator
 
 from klarm.sources.row import LogRow
 
-# A row of ten thousand metrics has a hundredth of this; a longer line is never held in memory.
+# A hundred times the size of a row with 10,000 metrics. Longer lines are not kept in memory.
 _MAX_LINE = 16 * 2**20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# A file of another kind has nothing but lines that cannot be read.
+# In a file of another kind, no line can be read, so only the first few are reported.
 _MAX_SAID = 5
 
-# Returns the row of a line, or None if it holds none.
+# Returns the row of a line, or None if the line has no row.
 Parse = Callable[[str], LogRow | None]
 
 
 class NotARow(ValueError):  # noqa: N818
-    """A line that cannot be read; its text says what it is not."""
+    """A line cannot be read. The message says what is wrong with it."""
 
 
 class LineReader:
-    """Reads whole lines; one that has no end yet waits for it.
+    """Reads complete lines; an incomplete line waits for its end.
 
-    `parse` returns the row of a line or None, or raises NotARow for a line that has no business
-    there; that is said, for the first few.
+    `parse` returns the row of a line, or None, or raises NotARow for an invalid line. The first few
+    invalid lines are reported.
     """
 
     def __init__(self, name: str, parse: Parse, say: Callable[[str], None]) -> None:
@@ -32,7 +32,7 @@ class LineReader:
         self._parse = parse
         self._say = say
         self._number = 0
-        self._begun = bytearray()  # the line that has no end yet
+        self._begun = bytearray()  # the incomplete line
         self._too_long = False
         self._unread = 0
 
@@ -45,15 +45,15 @@ class LineReader:
         self._add(rest)
 
     def quiet(self) -> Iterator[LogRow]:
-        """Yield nothing: half a line is no row."""
+        """Yield nothing: an incomplete line is not a row."""
         return iter(())
 
     def end(self) -> Iterator[LogRow]:
-        """Yield the last line, which may have no end, and say how many were no rows."""
+        """Yield the row of the last line, and report how many lines could not be read."""
         if self._begun or self._too_long:
             yield from self._line()
         if self._unread > _MAX_SAID:
-            self._say(f"{self._name}: {self._unread} lines could not be read; passed over")
+            self._say(f"{self._name}: {self._unread} lines could not be read and were skipped")
 
     def _add(self, part: bytes) -> None:
         if self._too_long or len(self._begun) + len(part) > _MAX_LINE:
@@ -68,7 +68,7 @@ class LineReader:
         self._begun.clear()
         self._too_long = False
         if too_long:
-            self._pass_over(f"is longer than {_MAX_LINE // 2**20} MiB; passed over")
+            self._pass_over(f"is longer than {_MAX_LINE // 2**20} MiB; skipped")
             return
         if self._number == 1:
             line = line.removeprefix(_BYTE_ORDER_MARK)
@@ -78,7 +78,7 @@ class LineReader:
         try:
             row = self._parse(text)
         except NotARow as problem:
-            self._pass_over(f"{problem}; passed over: {text.strip()[:200]!r:.60}")
+            self._pass_over(f"{problem}; skipped: {text.strip()[:200]!r:.60}")
             return
         if row is not None:
             yield row

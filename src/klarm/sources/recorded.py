@@ -1,4 +1,4 @@
-"""Which rows of a log a journal holds already."""
+"""Finds the rows of a log that a journal already has."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from klarm.metrics import Binding, to_number
 from klarm.monitor import whole_step
 from klarm.sources.row import LogRow
 
-_CUT = 2**61 - 1  # what a sum of hashes is kept below
+_CUT = 2**61 - 1  # sums of hashes are taken modulo this
 
 
 class Recorded:
-    """The steps of a log that is being followed, as its journal holds them.
+    """The steps of a followed log that are in its journal.
 
-    Of each step its number and a sum over its values are kept, sixteen bytes. Several rows of one
-    step are one: how many they were may depend on when they were read.
+    For each step, its number and a sum over its values are kept, which takes 16 bytes. Several rows
+    of one step count as one, because their number may depend on when they were read.
     """
 
     def __init__(self, journal: Path) -> None:
@@ -42,24 +42,24 @@ class Recorded:
 
 
 class PassingOver:
-    """Takes rows from the beginning of a log and gives back those that are not recorded.
+    """Takes the rows of a log from its beginning, and returns those that are not recorded.
 
-    As soon as the log says something else than the record, everything from there on is new.
+    From the first row on that differs from the record, every row is new.
     """
 
     def __init__(self, binding: Binding, recorded: Recorded | None = None) -> None:
-        self.binding = binding  # as the monitor's was: some keys hold minus what is recorded
+        self.binding = binding  # as in the monitor: the record has some values negated
         self._recorded = recorded
-        self._rows: list[LogRow] = []  # of the step at hand
+        self._rows: list[LogRow] = []  # of the current step
         self._sum = 0
-        # How many steps the log and the record have in common.
+        # The number of steps that the log and the record have in common.
         self.kept = 0
-        # The log says something else from there on, or nothing of it is recorded.
+        # Whether the log differs from the record, or nothing is recorded.
         self.differs = recorded is None or not recorded.steps
         self._done = self.differs
 
     def take(self, row: LogRow) -> list[LogRow]:
-        """Return the rows to be logged now."""
+        """Return the rows to log now."""
         if self._done:
             return [row]
         step = whole_step(row.step)
@@ -76,7 +76,7 @@ class PassingOver:
         return []
 
     def pause(self) -> list[LogRow]:
-        """Return the rows to be logged, as there are no more for now."""
+        """Return the remaining rows to log, because there are no more for now."""
         return self._give_up() if self._rows and not self._done and not self._is_recorded() else []
 
     def _is_recorded(self) -> bool:
@@ -92,11 +92,11 @@ class PassingOver:
 
 
 def _sum(values: Mapping[str, object]) -> int:
-    """Return a number that tells the values of a step from those of another.
+    """Return a number that distinguishes the values of a step from those of others.
 
     >>> _sum({"kl": 0.5, "loss": "NaN"}) == _sum({"loss": float("nan"), "objective/kl": 0.5})
     True
     """
     numbers = [number for value in values.values() if (number := to_number(value)) is not None]
-    # The hash of a NaN is another for every object.
+    # Every NaN object has a different hash.
     return sum(hash(number) if number == number else 1 for number in numbers) % _CUT  # noqa: PLR0124

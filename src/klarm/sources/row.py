@@ -1,4 +1,4 @@
-"""One row of a log, whatever its format, and what a reader of a format offers."""
+"""One row of a log in any format, and the interface of readers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from klarm.metrics import TRAINER_STEP
 
 # ms-swift prints the step as "12/300".
 _STEP_OF_ALL = "global_step/max_steps"
-# What logs call the step. Where there are several, the first counts updates; W&B's `_step` and
-# `Step` count calls of its own.
+# Names of the step column, the best first: W&B's `_step` and `Step` count calls of W&B's `log`, not
+# updates.
 STEP_COLUMNS = (
     TRAINER_STEP,
     "training/global_step",
@@ -20,27 +20,27 @@ STEP_COLUMNS = (
     "training_iteration",
     "_step",
 )
-# verl's file logger keeps the metrics of a step apart: {"step": 1, "data": {...}}.
+# verl's file logger nests the metrics of a step: {"step": 1, "data": {...}}.
 _WRAPPER = "data"
 
 
 class SourceError(Exception):
-    """A log that cannot be read: says which, and why."""
+    """A log cannot be read. The message says which log, and why."""
 
 
 class LogRow(NamedTuple):
-    """What a log holds of one step; no step means the previous plus one."""
+    """One row of a log. Without a step, it is the previous step plus one."""
 
     step: object
     metrics: Mapping[str, object]
-    late: int | None = None  # of a journal: the step that it was logged for, if it came later
+    late: int | None = None  # in a journal: the step that a late row was logged for
 
 
 class StepColumn:
-    """Takes the step out of the rows of one log.
+    """Finds the step in the rows of one log.
 
-    Names are compared exactly first, then without regard to case. The column of the row before
-    goes before others: two columns that count differently must never take turns.
+    Names are compared exactly first, then ignoring case. The column of the previous row is
+    preferred, so that klarm never alternates between two columns that count differently.
 
     >>> StepColumn().row({"Global_Step": 7, "kl": 0.1})
     LogRow(step=7, metrics={'kl': 0.1}, late=None)
@@ -49,13 +49,13 @@ class StepColumn:
     """
 
     def __init__(self, name: str = "") -> None:
-        """Look for the column of this name, or for one that is known."""
+        """Look for the column of this name, or for one of the known names."""
         self._names = (name,) if name else STEP_COLUMNS
         self.given = bool(name)
-        self._column = ""  # of the row before
+        self._column = ""  # of the previous row
 
     def row(self, fields: Mapping[str, object]) -> LogRow:
-        """Return the fields of a row with its step apart."""
+        """Return a row from its fields, with the step separated from the metrics."""
         column = self._column if self._column in fields else self._find(fields)
         if column is None:
             position = fields.get(_STEP_OF_ALL)
@@ -68,19 +68,21 @@ class StepColumn:
         if len(metrics) == 1 and isinstance(wrapped, Mapping):
             metrics = dict(wrapped)
         step = fields[column]
-        return LogRow(None if step == "" else step, metrics)  # an empty cell is no step
+        return LogRow(None if step == "" else step, metrics)  # an empty cell is not a step
 
     def _find(self, fields: Mapping[str, object]) -> str | None:
         for name in self._names:
             if name in fields:
                 return name
-        spelt = {_plain(name): name for name in reversed([*fields])}
-        found = (spelt[_plain(name)] for name in self._names if _plain(name) in spelt)
+        by_plain_name = {_plain(name): name for name in reversed([*fields])}
+        found = (
+            by_plain_name[_plain(name)] for name in self._names if _plain(name) in by_plain_name
+        )
         return next(found, None)
 
 
 def _plain(name: object) -> str:
-    """Return a name in lower case, with underscores for blanks.
+    """Return a name in lower case, with underscores instead of spaces.
 
     >>> _plain("Global Step")
     'global_step'
@@ -89,13 +91,13 @@ def _plain(name: object) -> str:
 
 
 class Reader(Protocol):
-    """Turns the bytes of a log into rows, piece by piece, as they come."""
+    """Turns the bytes of a log into rows, in pieces as they arrive."""
 
     def feed(self, piece: bytes) -> Iterator[LogRow]:
-        """Yield the rows that are whole with this piece."""
+        """Yield the rows that this piece completes."""
 
     def quiet(self) -> Iterator[LogRow]:
-        """Yield what was held back for more to come: nothing comes for now."""
+        """Yield what was held back, because nothing more comes for now."""
 
     def end(self) -> Iterator[LogRow]:
-        """Yield what was held back: nothing comes any more."""
+        """Yield what was held back, because the log is complete."""

@@ -1,4 +1,4 @@
-"""TensorBoard event files: TFRecords of Event protobufs, of which only the scalars are read."""
+"""TensorBoard event files: TFRecords of Event protobufs. Only scalars are read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAME = "tfevents"
 # A record: length, checksum of the length, that many bytes, their checksum.
 _HEAD = struct.Struct("<QI")
 _TAIL = 4
-# Scalars are far smaller; graphs and pictures are stepped over without being held in memory.
+# Scalars are far smaller. Graphs and images are skipped without keeping them in memory.
 _LARGEST_RECORD = 2**20
 
 # Field numbers of the messages, as in TensorFlow's event.proto, summary.proto and tensor.proto.
@@ -26,18 +26,18 @@ _PACKED = {1: "<f", 2: "<d", 3: "<i", 9: "<q", 19: "<e"}
 
 
 def is_event_file(path: Path) -> bool:
-    """Tell by its name, as TensorBoard does."""
+    """Return whether a file is an event file, by its name as TensorBoard does."""
     return _NAME in path.name
 
 
 def event_files(folder: Path) -> list[Path]:
-    """Return the event files of the run in a folder or below it, in the order they were begun.
+    """Return the event files of the run in a folder or below it, in the order of their creation.
 
-    Raises SourceError when there are several runs. A trainer that starts again begins a new file.
+    Raises SourceError if there are several runs. A trainer that is restarted begins a new file.
     """
     if files := _files_in(folder):
         return files
-    # What lies below a run's folder (hyperparameters, grouped scalars) is not a run of its own.
+    # Subfolders of a run (hyperparameters, grouped scalars) are not separate runs.
     runs: list[Path] = []
     for below in sorted({path.parent for path in folder.rglob(f"*{_NAME}*")}):
         if not any(run in below.parents for run in runs):
@@ -53,9 +53,9 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 def order(file: Path) -> list[str | int]:
-    """Return what tells which of two event files was begun first, by the numbers in their names.
+    """Return the sort key of an event file: the numbers in its name, oldest first.
 
-    First comes the time in seconds; the last counts the files of a process.
+    The first number is the time in seconds; the last one counts the files of a process.
 
     >>> order(Path("events.out.tfevents.17.host.5.10"))
     ['events.out.tfevents.', 17, '.host.', 5, '.', 10, '']
@@ -67,23 +67,23 @@ def order(file: Path) -> list[str | int]:
 class EventReader:
     """Reads one event file: the scalars of a step are a row.
 
-    - A value for a step that is past already counts for the step at hand: frameworks log some
-      values late, and some count epochs. Only a tag that goes back by itself is a rollback.
-    - The last record may be torn; it waits for the rest.
+    - A value for an earlier step counts for the current step, because frameworks log some values
+      late, and some count epochs. Only a tag whose own steps go back is a rollback.
+    - An incomplete last record waits for the rest.
     """
 
     def __init__(self, name: str, say: Callable[[str], None]) -> None:
         self._name = name
         self._say = say
         self._bytes = bytearray()
-        self._stepping_over = 0  # bytes of a large record that are yet to come
+        self._stepping_over = 0  # bytes of a large record that are still to be skipped
         self._damaged = False
         self._step: int | None = None
         self._row: dict[str, object] = {}  # of that step, so far
         self._last_steps: dict[str, int] = {}  # by tag
 
     def feed(self, piece: bytes) -> Iterator[LogRow]:
-        """Yield the rows that are whole: another step has begun."""
+        """Yield the rows that are complete, because another step has begun."""
         for record in self._records(piece):
             try:
                 step, scalars = _scalars(record)
@@ -93,13 +93,13 @@ class EventReader:
                 yield from self._add(step, tag, value)
 
     def quiet(self) -> Iterator[LogRow]:
-        """Yield what there is of the step at hand."""
+        """Yield what was read of the current step."""
         if self._row:
             row, self._row = self._row, {}
             yield LogRow(self._step, row)
 
     def end(self) -> Iterator[LogRow]:
-        """Yield what there is of the last step."""
+        """Yield what was read of the last step."""
         return self.quiet()
 
     def _add(self, step: int, tag: str, value: float) -> Iterator[LogRow]:
@@ -127,7 +127,7 @@ class EventReader:
             length, checksum = _HEAD.unpack_from(self._bytes, at)
             if checksum != _masked_crc(self._bytes[at : at + 8]):
                 self._damaged = True
-                self._say(f"{self._name} is damaged; what comes after that is not read")
+                self._say(f"{self._name} is damaged; the rest of it is not read")
                 at = len(self._bytes)
                 break
             end = at + _HEAD.size + length + _TAIL
@@ -143,7 +143,7 @@ class EventReader:
 
 
 def _scalars(event: bytes) -> tuple[int, list[tuple[str, float]]]:
-    """Return the step of an event and what it holds of it."""
+    """Return the step of an event and its scalars."""
     step = 0
     values: list[tuple[str, float]] = []
     for number, content in _fields(event):
@@ -184,13 +184,13 @@ def _scalar_tensor(message: bytes) -> float | None:
         elif isinstance(value, bytes) and number in (_TENSOR_FLOATS, _TENSOR_DOUBLES):
             packed = "<f" if number == _TENSOR_FLOATS else "<d"
             if content is not None:
-                return None  # not packed, and more than one
+                return None  # several unpacked values
             content = (packed, value)
     return None if content is None else _number(*content)
 
 
 def _number(packed: str, content: bytes) -> float | None:
-    """Return the one number of a field; None if it holds none or several."""
+    """Return the number of a field; None if it has none or several."""
     if len(content) != struct.calcsize(packed):
         return None
     return float(struct.unpack(packed, content)[0])

@@ -1,4 +1,4 @@
-"""What trainers print: dicts (TRL and others) and verl's `step:1 - actor/kl_loss:0.01 - ...`."""
+"""The output of trainers: dicts (TRL and others) and verl's `step:1 - actor/kl_loss:0.01 - ...`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from klarm.sources.lines import NotARow
 from klarm.sources.row import LogRow, StepColumn
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-# A progress bar or Ray's `(TaskRunner pid=12) ` may stand right before it, a longer key may not.
+# It may follow a progress bar or Ray's `(TaskRunner pid=12) `, but it is not part of a longer key.
 _VERL = re.compile(r"(?<![\w/])step:(\d+) - (.*)")
-# The innermost braces only: a dict of numbers has no others.
+# Innermost braces only, because a dict of numbers has no nested ones.
 _DICT = re.compile(r"\{[^{}]*\}")
 _NUMBER = r"[-+]?(?:nan|inf(?:inity)?|\d[\d_]*\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?)"
-# A number, bare, quoted or in its type's name: '0.1', np.float64(0.1), tensor(0.1, device=...).
+# A number, perhaps quoted or wrapped: '0.1', np.float64(0.1), tensor(0.1, device=...).
 _VALUE = re.compile(rf"\s*(?:[a-z_][\w.]*\(\s*)?['\"]?({_NUMBER}(?:/\d+)?)(?![\w.])", re.IGNORECASE)
 _KEY = re.compile(r"(['\"])([^'\"{}]+)\1\s*:")
-# What stands around a dict that is part of a larger one, such as a configuration.
+# What surrounds a dict that is part of a larger one, such as a configuration.
 _IN_A_LARGER_ONE = re.compile(r"(?:['\"]\s*:|[,\[({=])\s*$")
 _GOES_ON = re.compile(r"\s*[,\])}]")
 
@@ -26,8 +26,8 @@ _GOES_ON = re.compile(r"\s*[,\])}]")
 class Parser:
     """Finds the rows among the lines of a console log.
 
-    Anything may be printed beside them, so a dict counts only with a key that klarm knows; and in a
-    log that names its steps, only with a step.
+    A log contains other output, too. So a dict counts only if klarm knows one of its keys and, in a
+    log with steps, only if it has a step.
     """
 
     def __init__(self, steps: StepColumn) -> None:
