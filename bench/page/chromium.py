@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from itertools import pairwise
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from playwright.sync_api import Browser, Page, sync_playwright
 from site_under_test import find_chromium
@@ -77,10 +77,11 @@ def _painted(browser: Browser, address: str, sought: str, all_: int) -> Painted:
 
 
 class Scrolled(NamedTuple):
-    """Seconds of the longest frame, and what the page's main thread worked for one at most."""
+    """Seconds of the page's longest frame while it was scrolled."""
 
-    longest_frame: float
-    longest_work: float  # of processor time: others on the machine do not add to it
+    longest_work: float  # of its main thread, in the trace
+    longest_processor_time: float  # of the same: other processes do not add to it
+    longest_gap: float  # between two frames, also while Chromium or the machine is busy elsewhere
     frames: int
 
 
@@ -101,20 +102,26 @@ def scrolled(browser: Browser, page: Page, seconds: float) -> Scrolled:
     trace = browser.stop_tracing()
     times = page.evaluate("window.frames_")
     gaps = [after - before for before, after in pairwise(times)]
-    return Scrolled(max(gaps) / 1000, _longest_work(trace), len(times))
+    work = _work_of_main_thread(trace)
+    return Scrolled(
+        max(task.get("dur", 0) for task in work) / 1e6,
+        max(task.get("tdur", 0) for task in work) / 1e6,
+        max(gaps) / 1000,
+        len(times),
+    )
 
 
-def _longest_work(trace: bytes) -> float:
+def _work_of_main_thread(trace: bytes) -> list[dict[str, Any]]:
+    """Return the tasks of the page's main thread: one per frame, and smaller ones."""
     events = json.loads(trace)["traceEvents"]
     renderers = {
         (event["pid"], event["tid"])
         for event in events
         if event.get("name") == "thread_name" and event["args"]["name"] == "CrRendererMain"
     }
-    tasks = [
-        event.get("tdur", 0)
+    return [
+        event
         for event in events
         if event.get("name") in ("RunTask", "ThreadControllerImpl::RunTask")
         and (event["pid"], event["tid"]) in renderers
     ]
-    return max(tasks) / 1e6
