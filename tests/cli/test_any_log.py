@@ -280,3 +280,15 @@ def test_stdin_may_be_compressed() -> None:
     assert incident_steps("-", given=packed) == [1000]
     done = run("replay", "-", given=packed[:-40])
     assert "stdin is damaged or incomplete" in done.stderr
+
+
+def test_no_incident_says_so_where_that_means_little() -> None:
+    """Without a KL, and in a log of a few rows."""
+    write = Path("log.csv").write_text
+    write("step,reward\n" + "".join(f"{n},{n % 7}\n" for n in range(60)))
+    assert "60 steps replayed: no incident; no KL was watched." in run("replay", "log.csv").stdout
+    write("step,kl\n" + "".join(f"{n},{0.01 + n % 7 / 1000}\n" for n in range(10)))
+    shown = run("replay", "log.csv").stdout
+    assert "10 steps replayed: no incident; most detectors need more steps than these" in shown
+    write("step,kl\n" + "".join(f"{n},{0.01 + n % 7 / 1000}\n" for n in range(60)))
+    assert "60 steps replayed: no incident.\n" in run("replay", "log.csv").stdout

@@ -73,7 +73,7 @@ def test_copies_of_a_run_are_distinguished_by_their_folders() -> None:
     id_ = broken("a")
     shutil.copytree("klarm_runs/a", "klarm_runs/a-copy")
     assert run("close", id_[:5]).output.splitlines() == [
-        f"Error: {id_[:5]} could be any of these; name the folder with --run:",
+        f"Error: {id_[:5]} could be any of these; name the folder of the run:",
         f"  {id_}  run klarm_runs/a, kl, critical, since step 0",
         f"  {id_}  run klarm_runs/a-copy, kl, critical, since step 0",
     ]

@@ -389,7 +389,7 @@ def test_an_acknowledgement_is_recorded_for_existing_incidents() -> None:
     assert "no channel is configured here: only its critical notifications" in done.stdout
     done = run_klarm("ack", "7")
     assert done.returncode == 1
-    assert "run a has no incident 7, only 1; name another run with --run" in done.stderr
+    assert "run a has no incident 7, only 1; for another run, name it" in done.stderr
     ((_, command),) = read_commands(Path("klarm_runs/a"))
     ((_, _, opened), *_) = Outbox(Path("klarm_runs/a")).recorded()
     assert (command.command, command.incident, command.by) == ("ack", opened.id, "ada")

@@ -18,11 +18,13 @@ from klarm.cli.progress import Progress, size_of
 from klarm.config import Config, load
 from klarm.incidents import COLOURS, counted, event_text, is_alarm
 from klarm.journal import encode
-from klarm.metrics import SECTION, STEP
+from klarm.metrics import KLS, PROBE, SECTION, STEP
 from klarm.settings import did_you_mean
 from klarm.sources import STDIN, SourceError, plain_log, read_log
 from klarm.terminal import echo, echo_json, styled
 from klarm.types import SEVERITIES, Severity
+
+_FEW_STEPS = 30  # most detectors learn from the first 20 values
 
 
 @click.command()
@@ -126,13 +128,22 @@ def _counted_steps(found: Replay) -> str:
 
 def _counted_incidents(found: Replay) -> str:
     if not found.incidents:
-        return "no incident"
+        return f"no incident{_caveat(found)}"
     critical = sum(incident.severity == "critical" for incident in found.incidents)
     still_open = sum(incident.is_open for incident in found.incidents)
     return (
         f"{counted(len(found.incidents), 'incident')}, {critical} critical, "
         f"{still_open} open at the end"
     )
+
+
+def _caveat(found: Replay) -> str:
+    """Return why "no incident" may say little about this log; empty if it says what it should."""
+    if found.steps < _FEW_STEPS:
+        return "; most detectors need more steps than these (klarm docs without-kl)"
+    if found.keys.keys().isdisjoint((*KLS, *PROBE)):
+        return "; no KL was watched"
+    return ""
 
 
 def _counted_alerts(found: Replay, *, listed: bool) -> str:

@@ -56,7 +56,7 @@ def _by_number(number: int, folder: Path) -> Found:
         numbers = [str(incident.number) for incident in fold.incidents.values()]
         others = f", only {', '.join(numbers[-10:])}" if numbers else ""
         raise click.ClickException(
-            f"run {fold.run} has no incident {number}{others}; name another run with --run"
+            f"run {fold.run} has no incident {number}{others}; for another run, name it"
         )
     return _the_one(found, str(number))
 
@@ -72,7 +72,7 @@ def _the_one(found: list[Found], text: str) -> Found:
         for one in found
     ]
     listed = "\n".join(lines)
-    remedy = "name the folder with --run" if copies else "give the id"
+    remedy = "name the folder of the run" if copies else "give the id"
     raise click.ClickException(f"{text} could be any of these; {remedy}:\n{listed}")
 
 
