@@ -83,6 +83,13 @@ def test_the_settings_can_name_the_step_column() -> None:
     assert incident_steps("log.csv", "--step-column", "other") == [1000]
 
 
+def test_the_hint_for_steps_names_a_column_that_counts() -> None:
+    """A step size has "step" in its name, and never changes."""
+    rows = "".join(f"{n},{0.01 + n % 7 / 1000},1e-6\n" for n in range(60))
+    Path("log.csv").write_text(f"it,kl,stepsize\n{rows}")
+    assert "name it with --step-column it\n" in run("replay", "log.csv").stderr
+
+
 def test_a_missing_step_column_is_an_error() -> None:
     """The message names the columns of the log."""
     Path("log.csv").write_text(table("step", "kl"))

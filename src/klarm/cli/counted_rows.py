@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
+from klarm.metrics import to_number
 from klarm.sources import LogRow, SourceError
 
 _Item = TypeVar("_Item")
@@ -28,7 +30,7 @@ class CountedRows:
         self._say = say
         self._known = False  # whether the rows have steps, once that is known
         self._rows = 0
-        self._names: dict[str, None] = {}  # in order
+        self._values: dict[str, list[float | None]] = {}  # of the first rows, by column
 
     def checked(self, rows: Iterable[_Item], *, are_all: bool) -> Iterator[_Item]:
         """Yield the rows, once the first ones were checked. `are_all`: no more will come."""
@@ -52,7 +54,8 @@ class CountedRows:
             self._known = True
             return
         self._rows += 1
-        self._names.update(dict.fromkeys(map(str, row.metrics)))
+        for name, value in row.metrics.items():
+            self._values.setdefault(str(name), []).append(to_number(value))
         if self._rows == _ROWS:
             self._without_steps()
 
@@ -60,11 +63,24 @@ class CountedRows:
         self._known = True
         log = "stdin" if str(self._log) == "-" else self._log
         if self._column:
-            names = ", ".join([*self._names][:_MAX_NAMES])
-            more = ", ..." if len(self._names) > _MAX_NAMES else ""
+            names = ", ".join([*self._values][:_MAX_NAMES])
+            more = ", ..." if len(self._values) > _MAX_NAMES else ""
             raise SourceError(f"{log} has no column {self._column}; it has {names}{more}")
-        likely = next((name for name in self._names if _LIKE_A_STEP.search(name)), "NAME")
+        rising = [name for name, values in self._values.items() if _are_steps(values)]
+        named = [name for name in rising if _LIKE_A_STEP.search(name)]
+        likely = next(iter([*named, *rising]), "NAME")
         self._say(
             f"{log}: no step column found, so rows are counted from 0; if there is one, name it "
             f"with --step-column {likely}"
         )
+
+
+def _are_steps(values: list[float | None]) -> bool:
+    """Return whether the first values of a column could be steps: whole numbers that rise.
+
+    >>> _are_steps([0.0, 10.0, 20.0]), _are_steps([1e-6, 1e-6, 1e-6]), _are_steps([3.0, 2.0, 1.0])
+    (True, False, False)
+    """
+    known = [value for value in values if value is not None and value.is_integer()]
+    rises = all(before < after for before, after in pairwise(known))
+    return len(known) == len(values) > 1 and rises
