@@ -271,10 +271,10 @@ def test_a_payload_keeps_within_the_limits(
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({}, "channels.team needs either webhook_url or bot_token"),
+        ({}, "channels.team needs webhook_url, or bot_token and channel"),
         (
             {"webhook_url": Secret("https://a/b"), "bot_token": Secret("x")},
-            "needs either webhook_url or bot_token",
+            "has webhook_url and bot_token; it needs only one of them",
         ),
         ({"bot_token": Secret("x")}, "channels.team.channel must be set"),
         ({"webhook_url": Secret("hooks.slack.com/x")}, "channels.team.webhook_url must be a URL"),

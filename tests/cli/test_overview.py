@@ -85,7 +85,7 @@ def test_a_folder_without_runs_is_reported() -> None:
     assert "there is no run in klarm_runs yet" in runs().stdout
     done = CliRunner().invoke(command, ["runs", "nowhere"])
     assert done.exit_code == 1
-    assert "there is no run in nowhere" in done.output
+    assert "there is no folder nowhere" in done.output
 
 
 def test_runs_can_be_printed_as_json() -> None:

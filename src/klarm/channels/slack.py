@@ -59,8 +59,10 @@ class SlackChannel(Channel):
     api_url: str = setting("https://slack.com/api", "URL of Slack's Web API")
 
     def _check(self) -> None:
-        if bool(self.webhook_url) == bool(self.bot_token):
-            raise ConfigError(" needs either webhook_url or bot_token, not both")
+        if not (self.webhook_url or self.bot_token):
+            raise ConfigError(" needs webhook_url, or bot_token and channel")
+        if self.webhook_url and self.bot_token:
+            raise ConfigError(" has webhook_url and bot_token; it needs only one of them")
         if self.bot_token and not self.channel:
             raise ConfigError(".channel must be set if there is a bot_token")
         if self.webhook_url:

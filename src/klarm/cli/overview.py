@@ -40,7 +40,8 @@ def runs(directory: Path | None, form: str, config_file: Path | None) -> None:
     place = directory or Path(load(config_file, lenient=True).dir).expanduser()
     folders = runs_in(place)
     if directory is not None and not folders:
-        raise click.ClickException(f"there is no run in {directory}")
+        what = "there is no run in" if directory.is_dir() else "there is no folder"
+        raise click.ClickException(f"{what} {directory}")
     found = sorted(_read_all(folders), key=lambda run: run.order)
     if form == "json":
         echo_json([_as_json(run) for run in found])

@@ -161,7 +161,12 @@ function Diagnosis({ incident }: { incident: IncidentDetail }) {
           <CopyButton text={checkpoint.path} label="Copy path" />
         </div>
       )}
-      {first && !checkpoint && <p class="muted">klarm knows of no good checkpoint from before this incident.</p>}
+      {first && !checkpoint && (
+        <p class="muted">
+          klarm knows of no good checkpoint from before this incident. A loop of your own tells it of each with{" "}
+          <code>monitor.checkpoint(step, path)</code>.
+        </p>
+      )}
       {diagnosis?.pattern && (
         <p>
           <strong>Likely cause:</strong> {diagnosis.cause} ({diagnosis.pattern}).
