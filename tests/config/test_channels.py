@@ -226,7 +226,7 @@ def test_a_secret_that_is_not_there_is_told_at_the_start(source: str, message: s
             {},
             "klarm.yaml, environment: KLARM_CHANNELS__EMAIL__USERNAME: channels.email needs",
         ),
-        ({}, {"slack": None}, "klarm.init(): channels.slack needs either"),
+        ({}, {"slack": None}, "klarm.init(): channels.slack needs webhook_url"),
     ],
 )
 def test_a_channel_that_cannot_be_made_is_told_with_its_sources(

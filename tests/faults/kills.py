@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from moody import MoodyServer
 
@@ -59,7 +61,7 @@ def _add(outcome: Outcome, report: dict[str, list[list[object]]], server: MoodyS
     last: dict[object, list[object]] = {}
     for event in report["events"]:
         last[event[0]] = event
-    taken = {(m["id"], m["step"]) for m in server.taken(path)}
+    taken = {(m["id"], _last_step(m)) for m in server.taken(path)}
     for id_, event in last.items():
         # Earlier news of an incident may have been merged into this.
         if not any(t[0] == id_ and t[1] >= event[2] for t in taken):
@@ -70,3 +72,9 @@ def _add(outcome: Outcome, report: dict[str, list[list[object]]], server: MoodyS
     outcome.doubled += sum(seen.values()) - len(seen)
     outcome.doubled_by_answers += sum(min(n - 1, n - answered[k]) for k, n in seen.items())
     outcome.known_by_id += sum(ids.values()) - len(ids)
+
+
+def _last_step(message: dict[str, Any]) -> int:
+    """Return the step of the last event that a message tells: it may combine several."""
+    history = message["fields"].get("History", "")
+    return max(message["step"], *map(int, re.findall(r" at step (\d+): ", history)), 0)

@@ -71,6 +71,7 @@ class RunIndex:
         self._news = News()
         self._records: list[tuple[object, ...]] = []
         self._number = 0  # the number of the last record
+        self._checkpoints: set[str] = set()  # paths
         self._rollbacks = 0
         self._database: sqlite3.Connection | None = None  # set while a chunk is read
 
@@ -89,6 +90,7 @@ class RunIndex:
             "SELECT coalesce(max(number), 0) FROM records WHERE run = ?", (self.run,)
         ).fetchone()
         self._rollbacks = len(self.fold.rollbacks)
+        self._checkpoints = {path for _, path in self.fold.checkpoints}
         return True
 
     def load_fold(self, database: sqlite3.Connection) -> bool:
@@ -189,6 +191,9 @@ class RunIndex:
             self._keep("blip", record.step, line, severity=record.severity)
         elif isinstance(record, Checkpoint):
             self._news.what.add("checkpoints")
+            if record.path in self._checkpoints:
+                self._forget_checkpoint(record.path)
+            self._checkpoints.add(record.path)
             self._keep("checkpoint", record.step, line, time=record.time)
         elif isinstance(record, Command):
             self._news.what.add("commands")
@@ -225,6 +230,17 @@ class RunIndex:
             undone = {"last": self.fold.rollbacks[-1].last}
             line = msgspec.json.encode({"step": resume.step, "time": resume.time, **undone})
             self._keep("rollback", resume.step, line, time=resume.time)
+
+    def _forget_checkpoint(self, path: str) -> None:
+        """Let a checkpoint no longer count: another one has overwritten it."""
+        self._with_database(self._store_records)
+        self._with_database(
+            lambda database: database.execute(
+                "UPDATE records SET counts = 0 WHERE run = ? AND kind = 'checkpoint' "
+                "AND json_extract(CAST(line AS TEXT), '$.path') = ?",
+                (self.run, path),
+            )
+        )
 
     def _with_database(self, use: Callable[[sqlite3.Connection], object]) -> None:
         if self._database is not None:
