@@ -36,6 +36,7 @@ def local(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
     monkeypatch.setenv("WANDB_DIR", str(Path.cwd()))
+    wandb.teardown()  # it would go on with the folder of an earlier test
     yield
     if context_vars.current_run.get() is not None:
         trackio.finish()
