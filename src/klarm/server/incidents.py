@@ -175,9 +175,12 @@ class ShownIncidents:
 
     def _peak(self, incident: IncidentRecord) -> Number:
         """Return the worst value so far; while an incident is open, its last event may be old."""
-        last, blocks = incident.last, self._run.blocks()
-        peak, steps = last.peak, blocks.range()
-        if not incident.is_open or steps is None or isinstance(peak, str) or not isfinite(peak):
+        last, peak = incident.last, incident.last.peak
+        if not incident.is_open or isinstance(peak, str) or not isfinite(peak):
+            return peak
+        blocks = self._run.blocks()
+        steps = blocks.range()
+        if steps is None:
             return peak
         found = sample(blocks, metric_of(last), last.started, steps[1], 1)
         if found.non_finite:
