@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import accumulate, repeat
 from math import inf, sqrt
-from operator import sub
+from operator import mul, sub
 
 _ROUNDING = 1e-9
 
@@ -212,15 +212,10 @@ class SlidingMoments:
         """Make the full block the previous one: sum over its ends, from a new anchor."""
         size = self.count = self.size
         anchor = self._anchor = self._block[-1]
-        # A single loop, because one step out of `size` bears the whole cost.
-        total = squares = 0.0
-        sums, sums_of_squares = self._older_sums, self._older_squares  # both are used up
-        for value in reversed(self._block):
-            deviation = value - anchor
-            total += deviation
-            squares += deviation * deviation
-            sums.append(total)
-            sums_of_squares.append(squares)
+        # Without a loop in Python, because one step out of `size` bears the whole cost.
+        deviations = [*map(sub, reversed(self._block), repeat(anchor))]
+        self._older_sums = [*accumulate(deviations)]
+        self._older_squares = [*accumulate(map(mul, deviations, deviations))]
         self._block = []
         self._sum = self._squares = 0.0
         shift = self._older_sums.pop() / size
