@@ -54,7 +54,9 @@ def test_once_they_have_enough_values_detectors_are_called_directly() -> None:
     dispatch = Dispatch(detectors, lambda *_: None)
     for step in range(150):
         dispatch.alerts(step, dict.fromkeys(METRICS, 0.1 + step % 7 / 100))
-    direct = {observe.__self__.name for observe in dispatch._observes}  # type: ignore[attr-defined]
+    called = [method.__name__ for method in dispatch._methods]
+    direct = {m.__self__.name for m in dispatch._methods if m.__name__ == "_observe"}  # type: ignore[attr-defined]
+    assert called.index("_observe") > called.index("_note")
     assert {"kl_explosion", "kl_runaway", "entropy_collapse", "gradient_norm_spike"} <= direct
     explosion = next(d for d in detectors if isinstance(d, KLExplosionDetector))
     explosion.reset()

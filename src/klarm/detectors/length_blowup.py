@@ -81,7 +81,9 @@ class LengthBlowupDetector(LazyScoreDetector):
             if self._seen + 1 == self._silent_values:
                 self._accept()
             return None
-        if not (self._lengths.may_be_above or self._truncated.may_be_above):  # the usual case
+        if not (self._lengths.above or self._truncated.above):  # the usual case
+            return None
+        if not (self._lengths.may_be_above or self._truncated.may_be_above):
             return None
         length, cut = self._lengths.median, self._truncated.median
         longer = length / self._length

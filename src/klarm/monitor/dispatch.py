@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 from operator import itemgetter
+from typing import Any
 
 from klarm import boundary
 from klarm.detectors import Detector, resets
 from klarm.types import Alert
 
-_Update = Callable[[int, Mapping[str, float]], Alert | None]
-_Observe = Callable[[int, float], Alert | None]
+# `_observe` of a detector, which takes a value, or `update` or `_note`, which take a row.
+_Method = Callable[[int, Any], Alert | None]
 
 
 class Dispatch:
@@ -28,13 +30,13 @@ class Dispatch:
         self._detectors = list(detectors)
         self._on_failure = on_failure
         self._order = {detector.name: at for at, detector in enumerate(self._detectors)}
-        self._updates: Sequence[_Update] = [detector.update for detector in self._detectors]
+        self._updates: list[_Method] = [detector.update for detector in self._detectors]
         # What follows is valid for rows with these metrics, until a detector is reset.
         self._names: tuple[str, ...] = ()
         self._resets = -1
-        self._observes: list[_Observe] = []  # one per value of `_read`
-        self._read: Callable[[Mapping[str, float]], Sequence[float]] = _nothing
-        self._others: list[_Update] = []  # `update`, or `_note`, which returns nothing
+        self._methods: list[_Method] = []  # first those that take a whole row
+        self._read: Callable[[Mapping[str, float]], tuple[Any, ...]] = _nothing
+        self._whole_rows = 0  # how many these are
         self._was_finite = True  # whether all values of the last row were
         self._counting: list[Detector] = []  # those that will be called directly later
 
@@ -45,22 +47,12 @@ class Dispatch:
         is_finite = total - total == 0.0  # not if the sum overflows, but that is rare
         if not (is_finite and self._was_finite):
             self._was_finite = is_finite
-            self._call(self._updates, step, values, alerts)
+            self._call(step, self._updates, repeat(values), alerts)
             return alerts
         names = tuple(values)
         if names != self._names or self._resets != resets.count:
             self._plan(names)
-        if self._others:
-            self._call(self._others, step, values, alerts)
-        calls = zip(self._observes, self._read(values), strict=False)
-        while True:
-            try:
-                for observe, value in calls:
-                    if (alert := observe(step, value)) is not None:
-                        alerts.append(alert)
-                break
-            except Exception as error:  # noqa: BLE001  # a detector may raise anything
-                self._report(observe, error)
+        self._call(step, self._methods, (values,) * self._whole_rows + self._read(values), alerts)
         if self._counting and not all(detector.counts_values for detector in self._counting):
             self._resets = -1  # one more can be called directly from the next row on
         if len(alerts) > 1:
@@ -70,8 +62,10 @@ class Dispatch:
     def _plan(self, names: tuple[str, ...]) -> None:
         """Decide how each detector is called with rows that have these metrics."""
         self._names, self._resets = names, resets.count
-        self._observes, self._others, self._counting = [], [], []
+        self._counting = []
         metrics: list[str] = []
+        values: list[_Method] = []
+        rows: list[_Method] = []
         for detector in self._detectors:
             metric, *context = detector.watches
             shortcut = detector.shortcut
@@ -80,34 +74,36 @@ class Dispatch:
             if shortcut == "idle":
                 continue
             if shortcut != "always":
-                self._others.append(detector.update)
+                rows.append(detector.update)
             elif not detector.counts_values:
                 if detector.notes_others:
-                    self._others.append(detector._note)
+                    rows.append(detector._note)
                 if metric in names:
-                    self._observes.append(detector._observe)
+                    values.append(detector._observe)
                     metrics.append(metric)
             elif metric in names or detector.notes_others:
-                self._others.append(detector.update)
+                rows.append(detector.update)
                 self._counting.append(detector)
-        self._read = _reader(metrics)
+        self._read, self._methods = _reader(metrics), rows + values  # `_note` first
+        self._whole_rows = len(rows)
 
     def _call(
         self,
-        updates: Iterable[_Update],
         step: int,
-        values: Mapping[str, float],
+        methods: Iterable[_Method],
+        arguments: Iterable[Any],
         alerts: list[Alert],
     ) -> None:
-        remaining = iter(updates)
+        """Call each method with its argument, and add the alerts that they return."""
+        calls = zip(methods, arguments)  # noqa: B905  # an argument would cost time
         while True:
             try:
-                for update in remaining:
-                    if (alert := update(step, values)) is not None:
+                for method, argument in calls:
+                    if (alert := method(step, argument)) is not None:
                         alerts.append(alert)
                 return
             except Exception as error:  # noqa: BLE001  # a detector may raise anything
-                self._report(update, error)
+                self._report(method, error)
 
     def _report(self, method: Callable[..., object], error: Exception) -> None:
         if boundary.raise_failures:
@@ -115,13 +111,14 @@ class Dispatch:
         self._on_failure(method.__self__.name, error)  # type: ignore[attr-defined]
 
 
-def _reader(metrics: Sequence[str]) -> Callable[[Mapping[str, float]], Sequence[float]]:
+def _reader(metrics: Sequence[str]) -> Callable[[Mapping[str, float]], tuple[Any, ...]]:
     """Return a function that returns the values of these metrics, in this order."""
-    if not metrics:
-        return _nothing
-    # With a single name, itemgetter would return the value itself: read it twice, use it once.
-    return itemgetter(*metrics, metrics[0]) if len(metrics) == 1 else itemgetter(*metrics)
+    if len(metrics) > 1:
+        return itemgetter(*metrics)
+    if metrics:
+        return lambda row: (row[metrics[0]],)  # itemgetter would return the value itself
+    return _nothing
 
 
-def _nothing(_: Mapping[str, float]) -> Sequence[float]:
+def _nothing(_: Mapping[str, float]) -> tuple[()]:
     return ()
