@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import time
+import tracemalloc
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from klarm.detectors import KLRunawayDetector
 from klarm.journal import FileJournal
 from klarm.monitor import Monitor
 from klarm.notices import Notices
-from klarm.snapshots import FOLDER
+from klarm.snapshots import FOLDER, keeper
 from klarm.types import Alert, Event
 
 RUN = Path("a")
@@ -223,3 +225,55 @@ def test_only_the_rows_behind_a_snapshot_are_read_again(clean_place: None) -> No
     monitor.resume(280)
     assert seen == list(range(250, 280)) or seen == list(range(200, 280))
     ended(monitor)
+
+
+@pytest.fixture
+def traced() -> Iterator[None]:
+    """Allocations are counted."""
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+
+
+@pytest.mark.usefixtures("traced")
+def test_a_long_journal_is_read_in_small_pieces(clean_place: None) -> None:
+    """The allocator keeps what the thread needs at its peak for the rest of the run."""
+    config = load()
+    monitor = Monitor("a", config.detectors(), FileJournal(RUN, print), snapshot_rows=8_000)
+    row = {f"layer-{number}/grad_norm": 0.1 + number for number in range(10)}
+    for step in range(8_000):
+        monitor.log(row, step)
+    journal = (RUN / "journal.jsonl").stat().st_size
+    before, _ = tracemalloc.get_traced_memory()
+    tracemalloc.reset_peak()
+    monitor.finish()  # the snapshot is written now
+    _, peak = tracemalloc.get_traced_memory()
+    assert files()
+    assert journal > 2**21
+    assert peak - before < 2**18
+
+
+@pytest.mark.usefixtures("traced")
+def test_the_number_of_snapshots_written_does_not_show_in_memory(clean_place: None) -> None:
+    """Files that were deleted are forgotten."""
+    monitor = start()
+    early = held_after(monitor, range(20))
+    late = held_after(monitor, range(20, 120))
+    ended(monitor)
+    assert late - early < 2_000
+
+
+def held_after(monitor: Monitor, snapshots: range) -> int:
+    """Write some snapshots; return how many bytes allocated by snapshots/keeper.py are in use."""
+    for number in snapshots:
+        end = (number + 1) * EVERY
+        train(monitor, number * EVERY, end)
+        writer = monitor._past._keeper._writer
+        assert writer is not None
+        for _ in range(1_000):  # until the thread has written it
+            if writer.written and writer.written[0].step == end - 1:
+                break
+            time.sleep(0.01)
+    filters = [tracemalloc.Filter(inclusive=True, filename_pattern=keeper.__file__)]
+    held = tracemalloc.take_snapshot().filter_traces(filters)
+    return sum(statistic.size for statistic in held.statistics("filename"))
