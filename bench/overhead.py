@@ -137,7 +137,7 @@ def detector_rows() -> Iterator[Row]:
 
 
 def all_detectors_rows() -> Iterator[Row]:
-    """Measure a step of all detectors, called as the monitor does, with defaults and ten metrics."""
+    """Measure a step of all detectors, called as by the monitor, with defaults, on ten metrics."""
     names = Binding()  # as detectors get them from the monitor
     ours = [names.read(row) for row in metric_rows("kl", 10_000)]
     peers = metric_rows("kl_divergence", 500)
