@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from klarm.detectors.lazy_score import LazyScoreDetector
 from klarm.settings import setting
@@ -34,6 +34,7 @@ class LossExplosionDetector(LazyScoreDetector):
     name: ClassVar[str] = "loss_explosion"
     signal: ClassVar[str] = "loss"
     state_version: ClassVar[int] = 2
+    recovery: ClassVar[Literal["level", "size", "quiet"]] = "size"
     watches: ClassVar[tuple[str, ...]] = ("loss", "actor_loss", "critic_loss")
     reads: ClassVar[tuple[str, ...]] = watches
     recommendations: ClassVar[Mapping[Severity, str]] = {
