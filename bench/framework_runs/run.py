@@ -90,9 +90,17 @@ def runs_of(
     seeds: dict[Change, Sequence[int]] = {"none": healthy, "jump": jump, "start": start}
     return [
         Run(
-            framework, algorithm, setting, seed, rows, learning_rate, change, start_rate, options,
+            framework,
+            algorithm,
+            setting,
+            seed,
+            rows,
+            learning_rate,
+            change,
+            start_rate,
+            options,
             jump_factor,
-        )  # fmt: skip
+        )
         for change, chosen in seeds.items()
         for seed in chosen
     ]
