@@ -266,8 +266,9 @@ class Pipeline(ReportsFailures):
             changes, known = self.tracker.finish(REASONS[ending.outcome]), []
         step = self.timeline.step
         # Before the first step, somebody still watches; of a run that fails again and again
-        # without a step in between, people know.
-        if ending.outcome == "crashed" and step is not None and not any(map(is_crash, known)):
+        # without a step in between, people know. A process that was killed has no error.
+        is_crashed = ending.outcome == "crashed" and ending.error
+        if is_crashed and step is not None and not any(map(is_crash, known)):
             changes = [*changes, self.tracker.crashed(step, ending.error)]
         return changes
 
