@@ -265,8 +265,8 @@ def cost() -> list[tuple[str, object]]:
     pieces += _timed(optimizer.step)
     once = median(times)
     dear_below = once / pieces * tokens * 100
-    kept = probe._reference
-    assert kept is not None
+    assert probe._distance is not None
+    kept = probe._distance.reference
     return [
         ("cost: parameters", size),
         ("cost: seconds of a measurement", round(once, 3)),
