@@ -125,26 +125,31 @@ def healthy() -> list[tuple[str, object]]:
 def against() -> list[tuple[str, object]]:
     """The probe's curve beside the trainer's KL, where that rises at least tenfold.
 
-    Both are smoothed, and compared up to the peak of the trainer's and over the whole run: after
-    the peak both stay at a level, where their order means little.
+    Both are smoothed, and compared up to the peak of the trainer's and over the whole run. Near its
+    peak the trainer's KL often stands still, where the order of values means little: the third
+    number ends where it first reaches half of its peak.
     """
     found: list[tuple[str, object]] = []
     for kind, runs in AGAINST.items():
-        rises, wholes, noises, factors = {}, {}, {}, {}
+        rises, wholes, halves, noises, factors = {}, {}, {}, {}, {}
         for run, kl, probe in risen(runs):
             rises[run.name], wholes[run.name] = agreement(kl, probe)
             noises[run.name] = round(noise(kl) / noise(probe), 1)
             level = smoothed(kl)
             factors[run.name] = round(level.max() / level[0])
+            half = slice(int(np.argmax(level >= level.max() / 2)) + 1)
+            halves[run.name] = round(spearman(level[half], smoothed(probe)[half]), 3)
             say(
                 f"{run.name}: KL times {factors[run.name]}, Spearman {rises[run.name]} over the "
-                f"rise, {wholes[run.name]} over the whole run, noise ratio {noises[run.name]}"
+                f"rise, {wholes[run.name]} over the whole run, {halves[run.name]} up to half the "
+                f"peak, noise ratio {noises[run.name]}"
             )
         found += [
             (f"against, {kind}: runs whose KL rises tenfold, of {len(runs)}", len(rises)),
             (f"against, {kind}: by how much it rises", factors),
             (f"against, {kind}: Spearman over the rise, both smoothed over 20 steps", rises),
             (f"against, {kind}: the same over the whole run", wholes),
+            (f"against, {kind}: the same up to half the peak", halves),
             (f"against, {kind}: noise of the trainer's log KL over the probe's", noises),
         ]
     return found
