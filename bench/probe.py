@@ -11,7 +11,7 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,10 +20,11 @@ import numpy as np
 import torch
 from transformers import PrinterCallback, Qwen2Config, Qwen2ForCausalLM, set_seed
 
-from framework_runs.run import Run, runs_of
+from framework_runs.run import Run
 from framework_runs.trl import _TRAINERS, _Observer, _reference
 from klarm.integrations.trl import KlarmCallback
 from klarm.probe import Probe
+from probe_runs import AGAINST, HEALTHY, JUMPS, VARIANTS
 
 RESULTS = Path(__file__).resolve().parent / "results"
 RUNS = RESULTS / "probe"
@@ -33,42 +34,6 @@ VOCABULARY = 32_000  # of the large model
 TEXT = 96  # tokens of a context of the large model
 SMOOTHED = 20  # steps
 SHARE_STEPS = 150
-
-
-def grpo(setting: str, seeds: Sequence[int], change: str, **options: Any) -> list[Run]:
-    """Return GRPO runs of a setting; those with a jump are as `make framework-runs` has them."""
-    chosen = {
-        "healthy": seeds if change == "none" else (),
-        "jump": seeds if change == "jump" else (),
-    }
-    return runs_of("trl", "GRPO", setting, **{"rows": 120, "beta": 0.0, **chosen, **options})
-
-
-# No seed below 100 was looked at while the probe was built.
-JUMPS = [
-    *grpo("words", range(100, 104), "jump", learning_rate=5e-5, reward="words"),
-    *grpo("letter", range(104, 108), "jump", learning_rate=2e-5, reward="letter"),
-    *grpo("penalty", range(108, 112), "jump", learning_rate=3e-5, reward="penalty"),
-    *grpo("cosine", range(112, 114), "jump", learning_rate=1e-4, reward="words",
-          lr_scheduler_type="cosine", warmup_steps=10),
-]  # fmt: skip
-HEALTHY = [
-    *grpo("words", range(200, 206), "none", learning_rate=5e-5, reward="words"),
-    *grpo("letter", range(206, 212), "none", learning_rate=2e-5, reward="letter"),
-    *grpo("sparse", range(212, 217), "none", learning_rate=5e-5, reward="sparse"),
-    *grpo("cosine", range(217, 222), "none", learning_rate=1e-4, reward="words",
-          lr_scheduler_type="cosine", warmup_steps=10),
-    *grpo("penalty", range(222, 227), "none", learning_rate=3e-5, reward="penalty"),
-    *grpo("chance", range(227, 231), "none", learning_rate=2e-5, reward="chance"),
-    *grpo("beta-words", range(231, 236), "none", learning_rate=5e-5, reward="words", beta=0.04),
-    *grpo("beta-letter", range(236, 240), "none", learning_rate=2e-5, reward="letter", beta=0.3),
-]  # fmt: skip
-# With a KL of the trainer's own, which rises tenfold.
-AGAINST = [
-    *grpo("beta-words", range(300, 303), "jump", learning_rate=5e-5, reward="words", beta=0.04),
-    *grpo("beta-letter", range(303, 306), "jump", learning_rate=2e-5, reward="letter", beta=0.04),
-    *grpo("lora-words", range(306, 309), "jump", learning_rate=1e-3, reward="words", beta=0.04),
-]
 
 
 def trained(run: Run) -> list[dict[str, Any]]:
@@ -160,23 +125,34 @@ def healthy() -> list[tuple[str, object]]:
 def against() -> list[tuple[str, object]]:
     """The probe's curve beside the trainer's KL, where that rises at least tenfold.
 
-    Both are smoothed, and compared up to the peak of the trainer's: after it the policy is
-    destroyed, and both stay at several nats in no particular order.
+    Both are smoothed, and compared up to the peak of the trainer's and over the whole run. Near its
+    peak the trainer's KL often stands still, where the order of values means little: the third
+    number ends where it first reaches half of its peak.
     """
-    rises, wholes, noises = {}, {}, {}
-    for run, kl, probe in risen():
-        rises[run.name], wholes[run.name] = agreement(kl, probe)
-        noises[run.name] = round(noise(kl) / noise(probe), 1)
-        say(
-            f"{run.name}: Spearman {rises[run.name]} over the rise, {wholes[run.name]} over the "
-            f"whole run, noise ratio {noises[run.name]}"
-        )
-    return [
-        ("against: runs whose KL rises tenfold", len(rises)),
-        ("against: Spearman over the rise, both smoothed over 20 steps", rises),
-        ("against: the same over the whole run", wholes),
-        ("against: noise of the trainer's log KL over the probe's", noises),
-    ]
+    found: list[tuple[str, object]] = []
+    for kind, runs in AGAINST.items():
+        rises, wholes, halves, noises, factors = {}, {}, {}, {}, {}
+        for run, kl, probe in risen(runs):
+            rises[run.name], wholes[run.name] = agreement(kl, probe)
+            noises[run.name] = round(noise(kl) / noise(probe), 1)
+            level = smoothed(kl)
+            factors[run.name] = round(level.max() / level[0])
+            half = slice(int(np.argmax(level >= level.max() / 2)) + 1)
+            halves[run.name] = round(spearman(level[half], smoothed(probe)[half]), 3)
+            say(
+                f"{run.name}: KL times {factors[run.name]}, Spearman {rises[run.name]} over the "
+                f"rise, {wholes[run.name]} over the whole run, {halves[run.name]} up to half the "
+                f"peak, noise ratio {noises[run.name]}"
+            )
+        found += [
+            (f"against, {kind}: runs whose KL rises tenfold, of {len(runs)}", len(rises)),
+            (f"against, {kind}: by how much it rises", factors),
+            (f"against, {kind}: Spearman over the rise, both smoothed over 20 steps", rises),
+            (f"against, {kind}: the same over the whole run", wholes),
+            (f"against, {kind}: the same up to half the peak", halves),
+            (f"against, {kind}: noise of the trainer's log KL over the probe's", noises),
+        ]
+    return found
 
 
 def picture() -> list[tuple[str, object]]:
@@ -184,17 +160,32 @@ def picture() -> list[tuple[str, object]]:
     from probe_plot import Panel, draw
 
     panels = [
-        Panel(run.setting.removeprefix("beta-"), run.seed, kl, probe, run.sane_rows,
-              *agreement(kl, probe))
-        for run, kl, probe in risen()
+        Panel(f"{kind}, {'LoRA' if 'lora' in run.setting else run.options['reward']}", run.seed, kl,
+              probe, run.sane_rows if run.change == "jump" else None, *agreement(kl, probe))
+        for kind, runs in AGAINST.items() for run, kl, probe in risen(runs)
     ]  # fmt: skip
     draw(panels, PICTURE)
     return [("picture: runs drawn", len(panels))]
 
 
-def risen() -> Iterator[tuple[Run, Any, Any]]:
+def variants() -> list[tuple[str, object]]:
+    """How other ways to measure agree with the trainer's KL, over the rise and the whole run."""
+    from probe_variants import VARIANTS as WAYS
+    from probe_variants import measured
+
+    found: list[tuple[str, object]] = []
+    for run in VARIANTS:
+        rows = measured(run, RUNS / "variants" / f"{run.name}.json", _add_adapters)
+        kl = np.array([row["kl"] for row in rows])
+        agree = {way: agreement(kl, np.array([row[way] for row in rows])) for way in WAYS}
+        found.append((f"variants: {run.name}: Spearman over the rise, the whole run", agree))
+        say(f"{run.name}: {agree}")
+    return found
+
+
+def risen(runs: Iterable[Run]) -> Iterator[tuple[Run, Any, Any]]:
     """Yield the runs whose KL rises tenfold, with the trainer's KL and the probe's."""
-    for run in AGAINST:
+    for run in runs:
         records = trained(run)
         theirs, ours = dict(curve(records, "kl")), dict(curve(records, "kl_probe"))
         steps = sorted(theirs.keys() & ours.keys())
@@ -249,8 +240,8 @@ def cost() -> list[tuple[str, object]]:
     pieces += _timed(optimizer.step)
     once = median(times)
     dear_below = once / pieces * tokens * 100
-    kept = probe._reference
-    assert kept is not None
+    assert probe._distance is not None
+    kept = probe._distance.reference
     return [
         ("cost: parameters", size),
         ("cost: seconds of a measurement", round(once, 3)),
@@ -319,7 +310,7 @@ def say(line: str) -> None:
 
 PARTS: dict[str, Callable[[], list[tuple[str, object]]]] = {
     "jumps": jumps, "healthy": healthy, "against": against, "picture": picture, "cost": cost,
-    "share": share,
+    "share": share, "variants": variants,
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ class Panel(NamedTuple):
     seed: int
     trainer: Sequence[float]
     probe: Sequence[float]
-    jump: int
+    jump: int | None
     over_rise: float
     over_run: float
 
@@ -31,7 +31,7 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
     mpl.use("Agg")
     height = -(-len(panels) // _COLUMNS)
     figure, grid = plt.subplots(
-        height, _COLUMNS, figsize=(3.9 * _COLUMNS, 2.9 * height), layout="constrained",
+        height, _COLUMNS, figsize=(3.9 * _COLUMNS, 2.0 * height + 0.6), layout="constrained",
         sharex=True, sharey=True, squeeze=False,
     )  # fmt: skip
     for axes, panel in zip(grid.flat, panels, strict=False):
@@ -39,10 +39,11 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
         trainer, probe = _positive(panel.trainer), _positive(panel.probe)
         axes.plot(steps, trainer, color=_TRAINERS, linewidth=1.0, label="trainer's KL")
         axes.plot(steps, probe, color=_PROBES, linewidth=1.8, label="probe's KL")
-        axes.axvline(panel.jump, color="0.4", linestyle=":", label="learning rate ×100")
+        if panel.jump is not None:
+            axes.axvline(panel.jump, color="0.4", linestyle=":", label="learning rate raised")
         title = (
             f"{panel.setting}, seed {panel.seed}: "
-            f"rank correlation {panel.over_rise:.2f}, {panel.over_run:.2f}"
+            f"{panel.over_rise:.3g}, whole run {panel.over_run:.3g}"
         )
         axes.set_title(title, fontsize=10)
         axes.set_yscale("log")
@@ -50,7 +51,7 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     for axes in list(grid.flat)[len(panels) :]:
         axes.axis("off")
-    lines, names = grid.flat[0].get_legend_handles_labels()
+    lines, names = grid.flat[len(panels) - 1].get_legend_handles_labels()
     figure.legend(lines, names, loc="outside upper center", ncols=3, frameon=False)
     figure.supxlabel("step")
     figure.supylabel("nats per token")

@@ -29,6 +29,7 @@ class Run:
     change: Change = "none"
     start_rate: float = 0.1  # what "start" trains with
     options: Mapping[str, Any] = field(default_factory=dict)
+    jump_factor: float = JUMP_FACTOR
 
     @property
     def family(self) -> str:
@@ -56,7 +57,7 @@ class Run:
     def changed(self) -> str:
         """What was done to the run, for the manifest."""
         if self.change == "jump":
-            return f"learning rate ×{JUMP_FACTOR:g} after row {self.sane_rows} of {self.rows}"
+            return f"learning rate ×{self.jump_factor:g} after row {self.sane_rows} of {self.rows}"
         if self.change == "start":
             return f"learning rate {self.start_rate:g} instead of {self.learning_rate:g}"
         return "nothing"
@@ -68,7 +69,7 @@ class Run:
 
     def rate_factor(self, row: int) -> float:
         """Return the factor on the learning rate of an update; the first row is 1."""
-        return JUMP_FACTOR if self.change == "jump" and row > self.sane_rows else 1.0
+        return self.jump_factor if self.change == "jump" and row > self.sane_rows else 1.0
 
 
 def runs_of(
@@ -82,12 +83,24 @@ def runs_of(
     jump: Sequence[int] = (),
     start: Sequence[int] = (),
     start_rate: float = 0.1,
+    jump_factor: float = JUMP_FACTOR,
     **options: Any,
 ) -> list[Run]:
     """Return the runs of one setting: seeds by what is changed."""
     seeds: dict[Change, Sequence[int]] = {"none": healthy, "jump": jump, "start": start}
     return [
-        Run(framework, algorithm, setting, seed, rows, learning_rate, change, start_rate, options)
+        Run(
+            framework,
+            algorithm,
+            setting,
+            seed,
+            rows,
+            learning_rate,
+            change,
+            start_rate,
+            options,
+            jump_factor,
+        )
         for change, chosen in seeds.items()
         for seed in chosen
     ]

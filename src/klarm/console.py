@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from klarm.incidents import event_panel, event_text, is_alarm
+from klarm.incidents import event_panel, event_text, is_alarm, is_crash
 from klarm.notices import Notices
 from klarm.terminal import show_on_stderr, stderr_is_terminal, write_stderr
 from klarm.text import clean
@@ -57,8 +57,11 @@ class Console:
             write_stderr(line)
 
     def event(self, event: Event) -> None:
-        """Show a change of an incident: as a panel if it is an alarm, otherwise as one line."""
-        if not self.enabled:
+        """Show a change of an incident: as a panel if it is an alarm, otherwise as one line.
+
+        A crash is in the traceback and in the last line of the run.
+        """
+        if not self.enabled or is_crash(event):
             return
         if self._terminal and is_alarm(event):
             show_on_stderr(event_panel(event))

@@ -99,7 +99,7 @@ Reason = Literal[
     # why it reopens
     "returned",  # the trouble came back soon after its recovery
     "alert_while_settled",
-    "resumed",  # the run was resumed, with the incident open
+    "resumed",  # the run was resumed, with the incident open; this resolves that of a crash
     "back_in_time",  # training went back to before it had settled
     # how it is resolved
     "recovered",
@@ -110,7 +110,7 @@ Reason = Literal[
     "lost",  # its detector is disabled by now, or its rows cannot be read
     # how the run ended while it was open
     "finished",
-    "crashed",
+    "crashed",  # also why the incident of a crash opens
     "interrupted",
 ]
 # The reasons in journals of format 1: for an escalation, and for an incident that was undone.

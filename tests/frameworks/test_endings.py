@@ -30,7 +30,7 @@ model.learn(200, callback=[KlarmCallback("a"), Failing()])
     ("what", "code", "told"),
     [
         ("raise RuntimeError('no simulator')", 1, ("crashed", "RuntimeError: no simulator")),
-        ("sys.exit(3)", 3, ("stopped", "")),
+        ("sys.exit(3)", 3, ("stopped", "SystemExit: 3")),
         ("pass", 0, ("", "")),
     ],
 )

@@ -1,4 +1,4 @@
-"""The probe on real torch models: model.py, divergence.py, instrument.py and probe.py."""
+"""The probe on real torch models: model.py, divergence.py, instrument.py, distance.py, probe.py."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_the_level_is_carried_over_when_contexts_are_refreshed() -> None:
     probe.read(0)
     seeded()
     before = train(model, range(1, 11), probe)[-1]
-    assert probe._reference.step == 10
+    assert probe._distance.reference.step == 10
     after = probe.read(11)  # nothing was trained in between
     assert after == pytest.approx(before, rel=1e-5)
     assert len(list((monitor.folder / "probe").iterdir())) == 2
@@ -438,7 +438,7 @@ def test_with_adapters_the_start_is_the_model_without_them(reference: Path, tmp_
         for name, weight in model.named_parameters():
             if "lora_B" in name:
                 weight.normal_(std=0.05)
-    kept = probe._reference.kept
+    kept = probe._distance.reference.kept
     assert {one.top_ids.shape[1] for one in kept} == {0}
     means = []
     model.eval()

@@ -6,6 +6,8 @@ import math
 import random
 from collections.abc import Callable
 
+import pytest
+
 from klarm.detectors import CATALOGUE
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
@@ -47,6 +49,34 @@ def test_a_critic_that_stays_broken_has_not_recovered() -> None:
     assert settled.reason == "settled"
     assert settled.level is not None
     assert settled.level > 500.0
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0, 0.0], ids=["up", "down", "either"])
+def test_an_actor_that_stays_broken_has_not_recovered(sign: float) -> None:
+    """Its loss has either sign, so only its size tells whether it is back."""
+
+    def explode(row: Row, step: int) -> None:
+        if step >= 100:
+            side = sign or (1.0 if step % 2 else -1.0)
+            row["train/actor_loss"] = side * (500.0 + step % 7)
+
+    opened, settled = events(explode)
+    assert (opened.metric, opened.detector) == ("actor_loss", "loss_explosion")
+    assert settled.reason == "settled"
+    assert settled.level is not None
+    assert settled.level > 499.0
+
+
+def test_an_actor_whose_loss_is_small_again_has_recovered() -> None:
+    """Whatever the sign of what it was and of what it is."""
+
+    def explode(row: Row, step: int) -> None:
+        if 100 <= step < 110:
+            row["train/actor_loss"] = -500.0
+
+    opened, resolved = events(explode)
+    assert opened.event == "opened"
+    assert (resolved.event, resolved.reason) == ("resolved", "recovered")
 
 
 def test_a_loss_that_is_not_finite_is_explained_whichever_part_it_is() -> None:

@@ -28,7 +28,9 @@ _MAX_NAME = 80  # characters of the run's name in a title, which must leave room
 MAX_POINTS = 200  # of a curve
 
 # The reasons for which incidents are resolved since journal format 2.
-ENDINGS: tuple[Reason, ...] = ("recovered", "accepted", "closed", "superseded", "rolled_back")
+ENDINGS: tuple[Reason, ...] = (
+    "recovered", "accepted", "closed", "superseded", "rolled_back", "resumed",
+)  # fmt: skip
 
 _LATE = "Sent late"
 

@@ -106,7 +106,15 @@ class Delivery:
         self._finishing.set()
         for worker in self._workers:
             worker.pending.wake()
+        for worker in self._workers:
+            if worker.pending and worker.name not in self._threads:
+                # From Python 3.12 on, no thread starts once a script has ended: the first event of
+                # a run that has just crashed is sent from here.
+                self._threads[worker.name] = threading.current_thread()
+                self._work(worker)
         for thread in list(self._threads.values()):
+            if thread is threading.current_thread():
+                continue
             thread.join(max(0.0, self._ends_at - time.monotonic()))
         with self._ending:
             if self._threads_ended == len(self._threads):

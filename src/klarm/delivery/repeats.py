@@ -8,6 +8,8 @@ from klarm.types import RINGING, SEVERITIES, Event, Severity
 
 # After any other event, the incident is open and active.
 _NOT_OPEN = ("settled", "resolved", "ended")
+# The run is over: its crash is told once.
+_CRASHED = "crashed"
 
 
 class Repeats:
@@ -31,7 +33,7 @@ class Repeats:
                 self._last.pop(event.id, None)
             elif event.event in RINGING:
                 self._last[event.id] = event
-            if event.event not in _NOT_OPEN:
+            if event.event not in _NOT_OPEN and event.reason != _CRASHED:
                 self._open.add(event.id)
 
     def put_off(self, incident: str, now: float, seconds: float | None = None) -> None:

@@ -116,9 +116,10 @@ class Detector(Configurable, ABC):
     not_finite_is_decisive: ClassVar[bool] = True
     # Whether it watches all metrics in the same way; `watches` then lists all of them.
     watches_all: ClassVar[bool] = False
-    # When its incidents end. level: when the metric is back at its earlier level. quiet: as soon as
-    # there are no more alerts, for example after a NaN or a missing metric.
-    recovery: ClassVar[Literal["level", "quiet"]] = "level"
+    # When its incidents end. level: when the metric is back at its earlier level. size: when its
+    # absolute value is. quiet: as soon as there are no more alerts, for example after a NaN or a
+    # missing metric.
+    recovery: ClassVar[Literal["level", "size", "quiet"]] = "level"
     # Whether its limit is fixed, rather than learnt from the run.
     has_fixed_limit: ClassVar[bool] = False
     # Whether it also judges values that a log repeats by filling forward; see monitor/held.py.

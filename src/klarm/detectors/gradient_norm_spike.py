@@ -29,7 +29,7 @@ class GradientNormSpikeDetector(ZScoreDetector):
     name: ClassVar[str] = "gradient_norm_spike"
     signal: ClassVar[str] = "gradient"
     watches: ClassVar[tuple[str, ...]] = ("grad_norm",)
-    recovery: ClassVar[Literal["level", "quiet"]] = "quiet"
+    recovery: ClassVar[Literal["level", "size", "quiet"]] = "quiet"
     label: ClassVar[str] = "Gradient norm"
     outlier_sigmas: ClassVar[float] = 10.0
     # With float16 an infinite gradient is routine: the loss scaler skips the step.

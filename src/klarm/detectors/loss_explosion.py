@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from klarm.detectors.base import Shortcut
 from klarm.detectors.lazy_score import LazyScoreDetector
@@ -35,6 +35,7 @@ class LossExplosionDetector(LazyScoreDetector):
     name: ClassVar[str] = "loss_explosion"
     signal: ClassVar[str] = "loss"
     state_version: ClassVar[int] = 2
+    recovery: ClassVar[Literal["level", "size", "quiet"]] = "size"
     watches: ClassVar[tuple[str, ...]] = ("loss", "actor_loss", "critic_loss")
     reads: ClassVar[tuple[str, ...]] = watches
     shortcut: ClassVar[Shortcut] = "alone"

@@ -29,7 +29,7 @@ class LossNanDetector(Detector):
     signal: ClassVar[str] = "loss"
     watches: ClassVar[tuple[str, ...]] = ("loss", "actor_loss", "critic_loss", _OTHER)
     reads: ClassVar[tuple[str, ...]] = watches
-    recovery: ClassVar[Literal["level", "quiet"]] = "quiet"
+    recovery: ClassVar[Literal["level", "size", "quiet"]] = "quiet"
     shortcut: ClassVar[Shortcut] = "idle"
     recommendations: ClassVar[Mapping[Severity, str]] = dict.fromkeys(
         SEVERITIES, when_not_finite("loss")

@@ -49,7 +49,7 @@ class MetricLostDetector(Detector):
     name: ClassVar[str] = "metric_lost"
     signal: ClassVar[str] = "liveness"
     watches: ClassVar[tuple[str, ...]] = tuple(METRICS)
-    recovery: ClassVar[Literal["level", "quiet"]] = "quiet"
+    recovery: ClassVar[Literal["level", "size", "quiet"]] = "quiet"
     watches_all: ClassVar[bool] = True
     counts_held_values: ClassVar[bool] = True
     measures: ClassVar[str] = "steps"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from klarm.incidents.checkpoints import Saved, can_be_loaded, damage_of
+from klarm.incidents.crash import is_crash
 from klarm.incidents.numbers import counted, number
 from klarm.incidents.reasons import is_undone, metric_of, why
 from klarm.incidents.rules import IncidentRules
@@ -40,6 +41,7 @@ __all__ = [
     "headline",
     "incidents_in_sum",
     "is_alarm",
+    "is_crash",
     "is_undone",
     "likely_cause",
     "metric_of",

@@ -77,15 +77,17 @@ class Episode:
         incident.last_alert = alert.step
         if alert.detector not in incident.detectors:
             incident.detectors.append(alert.detector)
-        by_level = measured.detector.recovery == "level"
+        recovery = measured.detector.recovery
+        by_level, by_size = recovery != "quiet", recovery == "size"
         course = self.courses.get(measured.kind)
         if course is None:
-            course = Course(measured.kind, alert.step, measured.value or 0.0, by_level)
+            course = Course(measured.kind, alert.step, measured.value or 0.0, by_level, by_size)
             self.courses[measured.kind] = course
             if incident.state != "pending":  # a pending one may be a blip
                 course.measure_normal(recent)
         else:
             course.by_level = course.by_level or by_level
+            course.by_size = course.by_size or by_size
             if measured.value is not None and is_worse(measured.value, course.worst, alert.worse):
                 course.worst = measured.value
         # The peak is that of the first metric: detectors of one signal may watch several.
@@ -144,8 +146,9 @@ class Episode:
         """Return the level of a metric: where it settled, or the worst of its latest values."""
         if self.incident.level is not None and kind == self.kind:
             return self.incident.level
-        level = recent.worst(*kind, LEVEL_ROWS)
-        return level if math.isfinite(level) else self.courses[kind].worst
+        course = self.courses[kind]
+        level = recent.worst(*kind, LEVEL_ROWS, sizes=course.by_size)
+        return level if math.isfinite(level) else course.worst
 
     def event(
         self,

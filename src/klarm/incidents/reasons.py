@@ -113,6 +113,18 @@ def _rolled_back(event: Event) -> str:
     return f"Open again: training went back to step {event.step}, before it was resolved."
 
 
+def _resumed(event: Event) -> str:
+    if event.event == "resolved":  # a crash
+        return f"The run was resumed at step {event.step}."
+    return "The run was resumed; this incident is still open."
+
+
+def _crashed(event: Event) -> str:
+    if event.event == "opened":
+        return "An exception ended the training."
+    return "The run failed or was killed with this incident open."
+
+
 def _against_before(event: Event) -> str:
     """Compare the level of a metric with the one before: as a ratio if both are positive."""
     now, before = event.level, event.before
@@ -151,7 +163,7 @@ SENTENCES: dict[str, Callable[[Event], str]] = {
     "settled": _settled,
     "returned": _returned,
     "alert_while_settled": lambda _: "In alert again at the level where it had settled.",
-    "resumed": lambda _: "The run was resumed; this incident is still open.",
+    "resumed": _resumed,
     "back_in_time": lambda event: f"Training went back to step {event.step}, before it settled.",
     "recovered": _recovered,
     "accepted": _accepted,
@@ -160,7 +172,7 @@ SENTENCES: dict[str, Callable[[Event], str]] = {
     "rolled_back": _rolled_back,
     "lost": lambda _: "No longer watched: its detector is off now, or its record is damaged.",
     "finished": lambda _: "The run ended with this incident open.",
-    "crashed": lambda _: "The run failed or was killed with this incident open.",
+    "crashed": _crashed,
     "interrupted": lambda _: (
         "The run was cut short (Ctrl-C or an early exit) with this incident open."
     ),

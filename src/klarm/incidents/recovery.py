@@ -32,6 +32,7 @@ class Course:
     first: int  # the step of its first alert
     worst: float
     by_level: bool  # whether it ends when the level is back, or as soon as it is quiet
+    by_size: bool = False  # whether absolute values count: a loss may explode to either side
     normal: float = math.nan
     fell_from: float = math.nan  # the level it must return to: at least the normal one
     # Where the incident before this one settled: a return to that level is not a recovery.
@@ -46,7 +47,7 @@ class Course:
         """Set the normal level from the rows before the first alert."""
         if math.isnan(self.normal):
             metric, worse = self.kind
-            self.normal = self.fell_from = recent.level(metric, self.first - 1)
+            self.normal = self.fell_from = recent.level(metric, self.first - 1, sizes=self.by_size)
             if worse == "lower":
                 just_before = recent.level(metric, self.first - 1, _JUST_BEFORE_ROWS)
                 self.fell_from = max(self.fell_from, just_before)
@@ -67,7 +68,7 @@ class Course:
 
     def level(self, recent: RecentRows) -> float:
         """Return the current level of the metric; NaN if unknown."""
-        return recent.latest(self.kind[0], LEVEL_ROWS)
+        return recent.latest(self.kind[0], LEVEL_ROWS, sizes=self.by_size)
 
 
 def stays_away(now: float, normal: float, furthest: float) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from klarm.incidents.crash import is_crash
 from klarm.incidents.numbers import counted
 from klarm.incidents.reasons import SENTENCES, is_undone, why
 from klarm.types import Event, EventKind, Incident, Severity
@@ -42,6 +43,8 @@ def title(event: Event) -> str:
     >>> title(Event("opened", 3, "kl", "critical", 153, 148, ["kl_runaway"], 0.8, "", "", ""))
     'kl critical since step 148 (opened)'
     """
+    if is_crash(event):
+        return f"crashed after step {event.step}"
     if is_undone(event):
         return f"{event.signal} undone, training went back to step {event.step}"
     if event.event == "resolved":

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from klarm.detectors import Detector
 from klarm.incidents.checkpoints import Checkpoints, Saved, Span
+from klarm.incidents.crash import SIGNAL, crash_event, is_crash
 from klarm.incidents.episode import Episode
 from klarm.incidents.evidence import Evidence
 from klarm.incidents.excuse import KL, PROBED, kl_budgets
@@ -197,6 +198,13 @@ class Tracker:
             changes += signal.finish(self._step or 0, reason)
         return changes
 
+    def crashed(self, step: int, error: str) -> Event:
+        """Return the event that notifies people that an exception ended the run."""
+        id_, number, _ = self._identify(SIGNAL, step, step)
+        good = self.checkpoints.last_before(step + 1, self._unsafe(), lambda _: True)
+        checkpoint = "" if good is None else clean_line(good[1])
+        return crash_event(step, error, id_, number, checkpoint)
+
     def recall(self, recorded: Iterable[IncidentRecord]) -> None:
         """Note the incidents of a journal before its rows are processed again.
 
@@ -262,6 +270,8 @@ class Tracker:
                 # After a rollback with the current step: an earlier end may have been undone.
                 end = ends[record.id]
                 news.append(replace(end, step=step) if undone else end)
+            elif is_crash(record.opened):
+                news.append(_resolved(record.last, step, "resumed"))
             else:
                 news.append(_resolved(record.last, step, "rolled_back" if undone else "lost"))
         news += [signal.restate(step, "confirmed") for signal in current.values()]
@@ -318,6 +328,8 @@ class Tracker:
         known = {record.id for record in recorded}
         for record in recorded:
             if record.state == "resolved" or record.id in current or record.id in ends:
+                continue
+            if is_crash(record.opened):
                 continue
             for id_, signal in tuple(current.items()):
                 episode = signal.episode
@@ -434,7 +446,7 @@ def _resolved(event: Event, step: int, reason: Reason) -> Event:
         event="resolved",
         step=step,
         reason=reason,
-        recovered=reason == "rolled_back",
+        recovered=reason in ("rolled_back", "resumed"),
         moved="",
         pattern="",
         cause="",

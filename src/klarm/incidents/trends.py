@@ -114,13 +114,25 @@ class RecentRows:
                 self._keep_sparse(*rows[0], rows[-1][1])
             rows.append((step, values))
 
-    def level(self, metric: str, until: float = math.inf, steps: int = _MAX_ROWS) -> float:
-        """Return the median of a metric over a number of steps up to one; NaN if unknown."""
-        found = [value for step, value in self._series(metric) if step <= until][-steps:]
+    def level(
+        self,
+        metric: str,
+        until: float = math.inf,
+        steps: int = _MAX_ROWS,
+        *,
+        sizes: bool = False,
+    ) -> float:
+        """Return the median of a metric over a number of steps up to one; NaN if unknown.
+
+        `sizes` asks for the median of absolute values, here and below.
+        """
+        found = [value for step, value in self._series(metric, sizes) if step <= until][-steps:]
         finite = [value for value in found if math.isfinite(value)]
         return median(finite) if len(finite) >= _MIN_LEVEL_VALUES else math.nan
 
-    def latest(self, metric: str, count: int, before: float = math.inf) -> float:
+    def latest(
+        self, metric: str, count: int, before: float = math.inf, *, sizes: bool = False
+    ) -> float:
         """Return the median of the latest finite values of a metric; NaN if there are too few.
 
         `before` excludes a step whose dicts have not all been logged yet.
@@ -129,16 +141,17 @@ class RecentRows:
         for step, values in reversed(self._rows):
             value = values.get(metric, math.nan)
             if math.isfinite(value) and step < before:
-                found.append(value)
+                found.append(abs(value) if sizes else value)
                 if len(found) == count:
                     break
         if len(found) < _MIN_LEVEL_VALUES:
-            found = [value for _, value in self._series(metric) if math.isfinite(value)][-count:]
+            series = self._series(metric, sizes)
+            found = [value for _, value in series if math.isfinite(value)][-count:]
         return median(found) if len(found) >= _MIN_LEVEL_VALUES else math.nan
 
-    def worst(self, metric: str, worse: Worse, count: int) -> float:
+    def worst(self, metric: str, worse: Worse, count: int, *, sizes: bool = False) -> float:
         """Return the worst of the latest finite values of a metric; NaN if there is none."""
-        found = [value for _, value in self._series(metric) if math.isfinite(value)]
+        found = [value for _, value in self._series(metric, sizes) if math.isfinite(value)]
         return (max if worse == "higher" else min)(found[-count:], default=math.nan)
 
     def level_and_noise(
@@ -211,9 +224,10 @@ class RecentRows:
         self._rows.clear()
         self._sparse.clear()
 
-    def _series(self, metric: str) -> list[tuple[int, float]]:
+    def _series(self, metric: str, sizes: bool = False) -> list[tuple[int, float]]:
         rows = [(step, values[metric]) for step, values in self._rows if metric in values]
-        return [*self._sparse.get(metric, ()), *rows]
+        series = [*self._sparse.get(metric, ()), *rows]
+        return [(step, abs(value)) for step, value in series] if sizes else series
 
     def _keep_sparse(
         self, step: int, values: Mapping[str, float], usual: Mapping[str, float]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from klarm.incidents import event_paragraphs, is_alarm, short_title
+from klarm.incidents import event_paragraphs, is_alarm, is_crash, short_title
 from klarm.types import Event
 
 
 def worth_an_alert(event: Event) -> bool:
-    """Return whether an event is an alert for the tracker: only openings and escalations are."""
-    return is_alarm(event)
+    """Return whether an event is an alert for the tracker: only openings and escalations are.
+
+    The run of the tracker may have ended when a crash is told.
+    """
+    return is_alarm(event) and not is_crash(event)
 
 
 def title(event: Event) -> str:

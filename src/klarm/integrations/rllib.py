@@ -92,13 +92,6 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
     def on_algorithm_init(self, *, algorithm: Any, **_: Any) -> None:
         """Start the monitor, in the process of the algorithm."""
         settings = load() if self._settings is None else self._settings
-        lost = settings.lost_secrets()
-        for place in lost:
-            self.notices.say_once(
-                f"{place} is plain text, which does not go to another process with the algorithm: "
-                "this channel is off; give it as {env: NAME} or {file: PATH}"
-            )
-        settings = settings.without_channels({place.split(".")[1] for place in lost})
         self._config = settings
         # Tune runs many trials with the same settings; RLlib itself does not know the trial's id.
         trial = getattr(_storage(algorithm), "trial_dir_name", None)

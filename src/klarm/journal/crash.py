@@ -24,7 +24,7 @@ def ended_by_crash(fold: Fold) -> list[Event]:
             "ended", record.last.step if fold.last_step is None else fold.last_step, "crashed"
         )
         for record in fold.incidents.values()
-        if record.state in ("open", "settled")
+        if record.state in ("open", "settled") and record.opened.reason != "crashed"
     ]
 
 

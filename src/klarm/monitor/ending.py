@@ -1,13 +1,16 @@
 """How a training ended: by itself, by an error, or because somebody interrupted it.
 
-Nothing is hooked for this. Python keeps the exception that is being handled and the last one that
-nobody handled; both are looked at when the run ends.
+Python keeps the exception that is being handled and the last one that nobody handled; both are
+looked at when the run ends. It keeps nothing of `sys.exit(1)`, so calls of that function are noted
+while a run is under way, and passed on.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Literal, NamedTuple
+import threading
+from collections.abc import Callable
+from typing import Literal, NamedTuple, NoReturn
 
 from klarm.text import clean_line
 from klarm.types import Reason
@@ -55,10 +58,16 @@ class Ending(NamedTuple):
 class EndWatch:
     """Knows what had failed before a run began, and whether its training is under way."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: Callable[[], int] = lambda: 0) -> None:
+        """Watch from now on. `steps` returns how many were logged."""
         # By identity: the exceptions themselves would keep alive all that their frames hold.
         self._earlier = {id(_handled()), id(_unhandled())}
         self._trained_by: tuple[str, ...] = ()  # the packages that train now
+        self._steps = steps
+        self._exit: tuple[int, Ending] | None = None  # the last call of `sys.exit`, at which step
+        self._exit_before = sys.exit
+        self._exit_here = self._noting_exit  # one object, to know it again
+        sys.exit = self._exit_here
 
     def training_began(self, *packages: str) -> None:
         """Note that these packages train now, and will tell when they are done."""
@@ -69,7 +78,9 @@ class EndWatch:
         self._trained_by = ()
 
     def look(self) -> Ending:
-        """Return how the run ends that ends now."""
+        """Return how the run ends that ends now, and stop watching."""
+        if sys.exit == self._exit_here:  # nobody else has put a function there since
+            sys.exit = self._exit_before
         handled, unhandled = _handled(), _unhandled()
         if self._is_the_end(handled):
             return ending_by(handled)
@@ -77,7 +88,20 @@ class EndWatch:
             not _is_interactive() or _came_through(unhandled, self._trained_by)
         ):
             return ending_by(unhandled)
+        if self._exit is not None and not _is_interactive():
+            step, ending = self._exit
+            if step == self._steps():  # else the script handled it and trained on
+                return ending
         return Ending("stopped" if self._trained_by else "")
+
+    def _noting_exit(self, *code: object) -> NoReturn:
+        if threading.current_thread() is threading.main_thread():  # others only end themselves
+            error = SystemExit(*code)
+            handled = _handled()
+            error.__context__ = handled if self._is_the_end(handled) else None
+            ending = ending_by(error)
+            self._exit = (self._steps(), ending) if ending.outcome else None
+        self._exit_before(*code)  # type: ignore[arg-type]
 
     def _is_the_end(self, error: BaseException | None) -> bool:
         return not (error is None or id(error) in self._earlier or isinstance(error, _NO_ERRORS))
@@ -88,9 +112,24 @@ def ending_by(error: BaseException | None) -> Ending:
     if error is None or isinstance(error, _NO_ERRORS):
         return Ending()
     if isinstance(error, SystemExit):
-        return Ending("stopped", _text(error)) if error.code else Ending()
+        return _ending_by_exit(error)
     # What is no Exception asks to stop: Ctrl-C, a task that is cancelled.
     return Ending("crashed" if isinstance(error, Exception) else "interrupted", _text(error))
+
+
+def _ending_by_exit(error: SystemExit) -> Ending:
+    """Return how a run ends that exits: with a status other than 0 because of an error, perhaps.
+
+    Hydra, for example, prints the exception of a training and exits with 1.
+    """
+    if error.code is None or (isinstance(error.code, int) and error.code == 0):
+        return Ending()
+    why = error.__cause__ or error.__context__
+    if isinstance(error.code, int) and why is not None and not isinstance(why, SystemExit):
+        ending = ending_by(why)
+        if ending.outcome:
+            return ending
+    return Ending("stopped", _text(error))
 
 
 def _text(error: BaseException) -> str:

@@ -191,7 +191,7 @@ class Monitor(ReportsFailures):
 
     def watch_end(self) -> None:
         """Find out how the run ends, from now on: this process trains it."""
-        self._end_watch = EndWatch()
+        self._end_watch = EndWatch(lambda: self.steps_logged)
 
     @never_raises(lambda: None)
     def training_began(self, *packages: str) -> None:
@@ -270,9 +270,8 @@ class Monitor(ReportsFailures):
 
     @never_raises(Ending)
     def _found_ending(self) -> Ending:
-        if self._ending is not None:
-            return self._ending
-        return Ending() if self._end_watch is None else self._end_watch.look()
+        found = Ending() if self._end_watch is None else self._end_watch.look()
+        return found if self._ending is None else self._ending
 
     @never_raises(str)
     def _repr_html_(self) -> str:

@@ -13,7 +13,7 @@ import msgspec
 from klarm.boundary import describe, never_raises, report_failure
 from klarm.console import Console
 from klarm.detectors import Detector
-from klarm.incidents import Change, IncidentRules, counted
+from klarm.incidents import Change, IncidentRules, counted, is_crash
 from klarm.journal import (
     Bound,
     Checkpoint,
@@ -258,9 +258,20 @@ class Pipeline(ReportsFailures):
         """Return the changes that the end of the run causes."""
         recorded = self.past.recorded
         self._apply_commands((self.timeline.step or 0) + 1)
+        changes: Sequence[Change]
         if self.timeline.from_earlier_process and recorded is not None:
-            return ended_by_crash(recorded)  # this process has not logged a single step
-        return self.tracker.finish(REASONS[ending.outcome])
+            changes = ended_by_crash(recorded)  # this process has not logged a single step
+            self.tracker.recall(recorded.incidents.values())
+            known = [record.opened for record in recorded.incidents.values() if record.is_open]
+        else:
+            changes, known = self.tracker.finish(REASONS[ending.outcome]), []
+        step = self.timeline.step
+        # Before the first step, somebody still watches; of a run that fails again and again
+        # without a step in between, people know. A process that was killed has no error.
+        is_crashed = ending.outcome == "crashed" and ending.error
+        if is_crashed and step is not None and not any(map(is_crash, known)):
+            changes = [*changes, self.tracker.crashed(step, ending.error)]
+        return changes
 
     def _apply_commands(self, step: int) -> None:
         """Apply and record the commands given since the last step."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -11,21 +10,15 @@ from typing import Any
 
 from klarm import api
 from klarm.boundary import never_raises
-from klarm.metrics import PROBE
 from klarm.monitor import Monitor
 from klarm.notices import Notices, ReportsFailures
-from klarm.probe.contexts import Context, read_contexts
-from klarm.probe.divergence import Measured
+from klarm.probe.contexts import read_contexts
+from klarm.probe.distance import Distance, Texts
 from klarm.probe.instrument import Instrument
 from klarm.probe.model import is_out_of_memory, refusal, synchronize, unwrapped
 from klarm.probe.pace import Pace
-from klarm.probe.reference import Kept, Reference, ReferenceFolder
 from klarm.settings import ConfigError
 
-# Contexts are replaced over time: this share of them after `refresh_every` steps, and again when
-# the run has become an eighth longer, so that a long run does not fill its folder.
-_REFRESHED_PART = 4
-_LONGER_BY = 8
 _POOL = 8  # candidate contexts, as a multiple of those in use
 _COMPLETION_TOKENS = 32  # sampled for prompts without a completion
 _MAX_FAILURES = 3  # consecutive failures
@@ -123,18 +116,18 @@ class Probe(ReportsFailures):
     @never_raises(lambda: None)
     def read(self, step: int) -> dict[str, float] | None:
         """Measure like `measure`, without logging the result."""
-        if not self._off and self._reference is None:
+        if not self._off and self._distance is None:
             # A reference of the same step exists from before: the run starts over.
             self._begin(step, step - 1, _folder_of(self._monitor or api.current_monitor()))
-        if self._off or not self._pace.is_due(step, self._clock()):
+        distance = self._distance
+        if self._off or distance is None or not self._pace.is_due(step, self._clock()):
             return None
-        if self._reference is not None and step < self._reference.step:
-            self._go_back(step)
-        model = self._instrument.model
-        synchronize(model)
+        if step < distance.reference.step:
+            distance.load(step)
+        synchronize(distance.model)
         began = self._clock()
         try:
-            values = self._values(step)
+            values = self._values(step, distance)
         finally:
             self._pace.measured(step, began, self._clock())
         if values is not None:
@@ -189,8 +182,7 @@ class Probe(ReportsFailures):
     def _restart(self) -> None:
         self._off = False
         self._failures = 0
-        self._reference: Reference | None = None
-        self._folder: ReferenceFolder | None = None
+        self._distance: Distance | None = None
         self._pace = Pace(self._every, self._max_share)
 
     def _begin(self, step: int, known_until: int, folder: Path | None) -> None:
@@ -208,124 +200,28 @@ class Probe(ReportsFailures):
         if why := refusal(model):
             self.stop(why)
             return
-        self._instrument = Instrument(model, self._top_k, self._batch_size, self.notices.warn)
-        self._folder = ReferenceFolder(folder) if folder is not None else None
-        self._identity = self._fingerprint(model)
-        self._reference = self._found(known_until)
-        if self._reference is None:
+        texts = Texts(
+            self._pool, self._size, self._completion_tokens or 0, self._refresh_every, self._seed
+        )
+        instrument = Instrument(model, self._top_k, self._batch_size, self.notices.warn)
+        distance = Distance(instrument, texts, self._top_k, folder, self.notices)
+        if not distance.load(known_until):
             if known_until > 0:
                 self.notices.warn(
                     "the probe found no start of this run beside its journal: kl_probe measures "
                     f"from step {step} on"
                 )
-            self._reference = self._made(step)
-            self._save()
+            distance.begin(step)
+        self._distance = distance
 
-    def _found(self, step: int) -> Reference | None:
-        if self._folder is None:
-            return None
-        found, problems = self._folder.load(step)
-        for problem in problems:
-            self.notices.warn(f"the probe's start in {self._folder.path}: {problem}")
-        if found is not None and found.identity != self._identity:
-            self.notices.warn("the probe's settings, contexts or model have changed")
-            return None
-        return found
-
-    def _made(self, step: int) -> Reference:
-        pool = self._pool[: self._size]
-        if self._completion_tokens:
-            contexts = self._instrument.complete(pool, self._completion_tokens, self._seed)
-        else:
-            contexts = [Context(tokens) for tokens in pool if len(tokens) > 1]
-        if not contexts:
-            raise ConfigError("Probe: every context is a single token; set completion_tokens")
-        kept, vocabulary = self._instrument.keep(contexts)
-        adapters = self._instrument.has_adapters
-        return Reference(step, kept, vocabulary, adapters, identity=self._identity)
-
-    def _values(self, step: int) -> dict[str, float] | None:
-        reference = self._reference
-        if reference is None:
-            return None
+    def _values(self, step: int, distance: Distance) -> dict[str, float] | None:
         try:
-            measured = self._totals(reference)
-            if self._is_refresh_due(step, reference):
-                self._refresh(step, reference, measured)
+            return distance.values(step)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
             self._failed("memory", "the probe ran out of memory with a single context")
             return None
-        means = [sum(values) / len(measured) for values in zip(*measured, strict=True)]
-        kl, entropy, changed = means
-        # Offsets may make the sums slightly negative, or a share larger than 1.
-        kl, entropy = (0.0 if value < 0.0 else value for value in (kl, entropy))
-        changed = min(max(changed, 0.0), 1.0)
-        return dict(zip(PROBE, (kl, entropy, changed), strict=True))
-
-    def _totals(self, reference: Reference) -> list[Measured]:
-        measured = self._instrument.compare(reference.kept)
-        return [one + kept.offsets for one, kept in zip(measured, reference.kept, strict=True)]
-
-    def _is_refresh_due(self, step: int, reference: Reference) -> bool:
-        if not (self._refresh_every and self._completion_tokens):
-            return False
-        return step >= reference.step + max(self._refresh_every, reference.step // _LONGER_BY)
-
-    def _refresh(self, step: int, reference: Reference, measured: Sequence[Measured]) -> None:
-        """Replace some contexts by new completions, which continue at the level of the old ones.
-
-        This is not done while the policy is broken, because its completions would be useless.
-        """
-        if not all(value - value == 0.0 for one in measured for value in one):
-            return
-        size = len(reference.kept)
-        count = max(1, size // _REFRESHED_PART)
-        turns = range(reference.refreshed, reference.refreshed + count)
-        prompts = [self._pool[(size + turn) % len(self._pool)] for turn in turns]
-        contexts = self._instrument.complete(
-            prompts, self._completion_tokens or 0, self._seed + 1_000_003 * (step + 1)
-        )
-        new, _ = self._instrument.keep(contexts)
-        now = self._instrument.compare(new)
-        kept = list(reference.kept)
-        for turn, one, value in zip(turns, new, now, strict=True):
-            old = measured[turn % size]
-            offsets = (old[0] - value[0], old[1] - value[1], old[2] - value[2])
-            kept[turn % size] = Kept(
-                one.context, one.top_ids, one.top_logps, one.rest_logp, offsets
-            )
-        self._reference = Reference(
-            step,
-            kept,
-            reference.vocabulary,
-            reference.adapters,
-            reference.refreshed + count,
-            self._identity,
-        )
-        self._save()
-
-    def _go_back(self, step: int) -> None:
-        """Load the reference of an earlier step, which undoes replacements since then."""
-        self._reference = self._found(step) or self._reference
-
-    def _save(self) -> None:
-        if self._folder is None or self._reference is None:
-            return
-        try:
-            self._folder.save(self._reference)
-        except OSError as error:
-            self.notices.warn_once(
-                f"the probe cannot write to {self._folder.path} ({error.strerror}): a run that is "
-                "resumed measures from that point"
-            )
-
-    def _fingerprint(self, model: Any) -> str:
-        weights = sum(weight.numel() for weight in model.parameters())
-        settings = (self._size, self._completion_tokens, self._top_k, self._seed)
-        made_from = (type(model).__name__, weights, settings, self._pool)
-        return hashlib.sha256(repr(made_from).encode()).hexdigest()
 
     def _failed(self, place: str, message: str) -> None:
         super()._failed(place, message)
