@@ -53,20 +53,16 @@ def columns(rows: Sequence[Mapping[str, object]]) -> tuple[list[str], Floats]:
     >>> names, table[1].tolist(), has_value(table).tolist()
     (['kl', 'loss'], [nan, 2.0], [[True, False], [True, True]])
     """
+    first, count = tuple(rows[0]), len(rows)
+    if list(map(tuple, rows)).count(first) == count:  # the same metrics in the same order, as usual
+        values = list(chain.from_iterable([row.values() for row in rows]))
+        if list(map(type, values)).count(float) == len(values):
+            table = np.array(values, dtype=np.float64).reshape(count, len(first))
+            order = sorted(range(len(first)), key=first.__getitem__)
+            return sorted(first), table.T[order]
     names = sorted(set[str]().union(*rows))
-    values = list(chain.from_iterable(row.values() for row in rows))
-    if _are_alike(rows, names) and set(map(type, values)) == {float}:
-        table = np.array(values, dtype=np.float64).reshape(len(rows), len(names))
-        order = sorted(range(len(names)), key=list(rows[0]).__getitem__)
-        return names, np.ascontiguousarray(table.T[order])
     lines = [[_number(row.get(name)) for row in rows] for name in names]
     return names, np.array(lines, dtype=np.float64).reshape(len(names), len(rows))
-
-
-def _are_alike(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> bool:
-    """Return whether all rows have the same metrics in the same order, as is usual."""
-    first = tuple(rows[0])
-    return len(first) == len(names) and set(map(tuple, rows)) == {first}
 
 
 def _number(value: object) -> float:

@@ -18,14 +18,11 @@ from klarm.journal import (
     run_health,
     worst_of,
 )
-from klarm.server.blocks import RunBlocks
 from klarm.server.packing import has_value, unpack_floats
-from klarm.server.series import sample
 
 Number = float | str  # NaN and the infinities are text
 
 SHOWN_METRICS = ("kl", "reward", "entropy")
-_SPARKLINE_PIXELS = 24
 
 
 class Worst(msgspec.Struct):
@@ -154,26 +151,3 @@ def latest_values(database: sqlite3.Connection, run: int) -> dict[str, Number]:
             values = unpack_floats(found[0])
             latest[name] = spelt(float(values[np.flatnonzero(has_value(values))[-1]]))
     return latest
-
-
-def sparklines(database: sqlite3.Connection, run: int) -> dict[str, list[float | None]]:
-    """Return the curves of the overview; None marks a part without any finite value."""
-    blocks = RunBlocks(database, run, "step")
-    span = blocks.range()
-    if span is None:
-        return {}
-    found: dict[str, list[float | None]] = {}
-    for name in SHOWN_METRICS:
-        sampled = sample(blocks, name, *span, _SPARKLINE_PIXELS)
-        points: list[tuple[float, float | None]] = list(zip(sampled.x, sampled.y, strict=True))
-        width = (span[1] - span[0]) / _SPARKLINE_PIXELS or 1.0
-        with_values = {int((x - span[0]) / width) for x in sampled.x}
-        gaps = {int((broken.x - span[0]) / width): broken.x for broken in sampled.non_finite}
-        points += [(x, None) for part, x in gaps.items() if part not in with_values]
-        if points:
-            found[name] = [_short(y) for _, y in sorted(points, key=lambda point: point[0])]
-    return found
-
-
-def _short(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.4g}")
