@@ -6,8 +6,9 @@ from math import isfinite
 from typing import get_args
 
 import msgspec
+from msgspec.structs import replace
 
-from klarm.incidents import headline, metric_of, title, why
+from klarm.incidents import early_onset, headline, metric_of, title, why
 from klarm.journal import IncidentRecord
 from klarm.server.false_alarms import marked
 from klarm.server.overview import silences_in_force
@@ -52,6 +53,7 @@ class IncidentInRun(msgspec.Struct, kw_only=True):
     started: int
     started_time: float | None
     onset: int | None
+    out_of_range_from: int | None
     opened: int
     opened_time: float | None
     ended: int | None
@@ -148,6 +150,7 @@ class ShownIncidents:
             started=last.started,
             started_time=self._run.time_of(last.started),
             onset=opened.onset,
+            out_of_range_from=early_onset(replace(opened, started=last.started)),
             opened=opened.step,
             opened_time=self._run.time_of(opened.step),
             ended=ended,

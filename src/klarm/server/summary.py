@@ -9,7 +9,7 @@ from collections.abc import Collection
 import msgspec
 import numpy as np
 
-from klarm.incidents import title
+from klarm.incidents import metric_of, title
 from klarm.journal import (
     Activity,
     Fold,
@@ -36,6 +36,7 @@ class Worst(msgspec.Struct):
     started: int
     title: str
     message: str
+    metric: str = ""
 
 
 class Counts(msgspec.Struct):
@@ -134,6 +135,7 @@ def _shown(incident: IncidentRecord) -> Worst:
         started=incident.last.started,
         title=title(incident.last),
         message=incident.last.message,
+        metric=metric_of(incident.last),
     )
 
 

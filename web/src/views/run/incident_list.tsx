@@ -1,7 +1,7 @@
 /** The incidents of a run: open ones first, the worst of them at the top. */
 import { incidentAddress } from "../../address";
 import type { Blip, Incident } from "../../api/types";
-import { heading, shown, urgency } from "../../format/names";
+import { heading, shown, subject, urgency } from "../../format/names";
 import { count, counted, number } from "../../format/number";
 import { Ago } from "../../parts/ago";
 import { Badge } from "../../parts/badge";
@@ -28,7 +28,7 @@ export function IncidentList({ run, incidents, blips, onShow }: IncidentListProp
             <div class="incident-line">
               <Badge kind={incident.is_open ? incident.severity : "neutral"} text={incident.is_open ? incident.severity : incident.state_text} />
               <a href={incidentAddress(run, incident.id)}>
-                {incident.number}. {heading(incident.signal)}
+                {incident.number}. {subject(incident)}
               </a>
               <span class="muted">
                 {incident.ended === null
