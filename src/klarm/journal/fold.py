@@ -12,7 +12,7 @@ from typing import IO, NamedTuple
 import msgspec
 
 from klarm.journal.checksum import count_whole
-from klarm.journal.incident import IncidentRecord, add_event
+from klarm.journal.incident import IncidentRecord, acknowledged_after, add_event
 from klarm.journal.lines import OnDamage, Stored, Verifier, chunks_between, opened, whole_end
 from klarm.journal.records import (
     Bound,
@@ -300,8 +300,8 @@ class Fold:
     def _add_command(self, command: Command) -> None:
         self.commands.add(command.key)
         known = self.incidents.get(command.incident)
-        if command.command == "ack" and known and command.by not in known.acknowledged_by:
-            known.acknowledged_by.append(command.by)
+        if known is not None:
+            known.acknowledged_by = acknowledged_after(command, known.acknowledged_by)
 
     def _roll_back(self, resume: Resume, begin: int, file: IO[bytes]) -> None:
         limit = Limit(resume.step)

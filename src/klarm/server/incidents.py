@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from klarm.incidents import early_onset, headline, metric_of, title, why
-from klarm.journal import IncidentRecord
+from klarm.journal import IncidentRecord, acknowledged_after
 from klarm.server.false_alarms import marked
 from klarm.server.overview import silences_in_force
 from klarm.server.run_view import RunView
@@ -128,11 +128,10 @@ class ShownIncidents:
             for command in self._run.waiting_commands
             if command.incident == incident.id and self._trains
         ]
-        acknowledged = [
-            command.by
-            for command in self._run.commands
-            if command.command == "ack" and command.incident == incident.id
-        ]
+        acknowledged = incident.acknowledged_by
+        for command in self._run.waiting_commands:  # they change notifications at once
+            if command.incident == incident.id:
+                acknowledged = acknowledged_after(command, acknowledged)
         return IncidentInRun(
             id=incident.id,
             number=incident.number,
@@ -166,7 +165,7 @@ class ShownIncidents:
             before=last.before,
             follows=last.follows or opened.follows,
             by=last.by,
-            acknowledged_by=list(dict.fromkeys([*incident.acknowledged_by, *acknowledged])),
+            acknowledged_by=acknowledged,
             silenced=incident.is_open
             and any(
                 signal == incident.signal and (even_critical or incident.severity != "critical")

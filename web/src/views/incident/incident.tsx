@@ -142,7 +142,7 @@ function SinceWhen({ incident }: { incident: IncidentDetail }) {
     <p class="since">
       First alert at step {count(started)}, <Ago time={incident.started_time} />
       {early !== null && `; out of its normal range from step ${count(early)} on`}
-      {opened !== null && opened > started && `; reported at step ${count(opened)}`}.
+      {opened !== null && (opened > started ? `; reported at step ${count(opened)}` : "; reported at once")}.
     </p>
   );
 }
