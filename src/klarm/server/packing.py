@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,18 @@ _NO_VALUE_BITS = np.uint64(0x7FF8_0000_006B_6C61)
 NO_VALUE = float(np.array([_NO_VALUE_BITS], dtype=np.uint64).view(np.float64)[0])
 # Steps that do not fit into 64 bits are clipped.
 MAX_STEP = 2**63 - 1
+
+
+class Columns(NamedTuple):
+    """Rows in memory, as they are packed: one line of the table per metric."""
+
+    names: list[str]
+    steps: Steps
+    table: Floats
+
+    def of(self, name: str) -> Floats | None:
+        """Return the values of a metric, one per row; None if no row has it."""
+        return self.table[self.names.index(name)] if name in self.names else None
 
 
 def pack_steps(steps: Sequence[int]) -> bytes:

@@ -19,6 +19,7 @@ from klarm.journal import AnyStep, Limit
 from klarm.metrics import to_number
 from klarm.server.packing import (
     MAX_STEP,
+    Columns,
     columns,
     extremes_of,
     has_value,
@@ -54,6 +55,7 @@ class RunRows:
         self._times: list[float] = []
         self._values: list[Mapping[str, object]] = []
         self._numbers: dict[str, int] = {}  # the number of each metric
+        self._only_block: Columns | None = None  # all rows, if one block holds them
 
     def add(self, steps: Sequence[AnyStep]) -> int:
         """Add steps of the journal; return the lowest."""
@@ -102,6 +104,7 @@ class RunRows:
     def roll_back(self, limit: Limit, database: sqlite3.Connection) -> None:
         """Delete the rows that were rolled back."""
         self.store(database)
+        self._only_block = None
         (undone,) = database.execute(
             "SELECT min(first_row) FROM blocks WHERE run = ? AND high_step >= ?",
             (self.run, min(limit.step, MAX_STEP)),
@@ -141,6 +144,11 @@ class RunRows:
             self._write(database, self._stored, len(self._steps))
             self._stored = len(self._steps)
             self._small_blocks += 1
+
+    def whole(self) -> Columns | None:
+        """Return all rows of a run that was written as one block, as a short run is at first."""
+        only = self._only_block
+        return only if only is not None and len(only.steps) == self.count else None
 
     def _merge_steps(self, numbers: list[int], values: list[Mapping[str, object]]) -> None:
         """Reduce each row that follows a row of the same step to its new values."""
@@ -217,6 +225,7 @@ class RunRows:
         packs = [(STEPS, packed_steps), (TIMES, pack_floats(times))]
         extremes = []
         names, table = columns(rows)
+        self._only_block = Columns(names, steps, table) if first_row == 0 else None
         known = len(self._numbers)
         for name, numbers, found in zip(
             names, table, extremes_of(table, steps, times), strict=True

@@ -25,6 +25,7 @@ from klarm.journal import (
     Started,
     close_at_rest,
 )
+from klarm.server.packing import Columns
 from klarm.server.rows import BLOCK_ROWS, RunRows
 from klarm.types import Alert, Blip, Command, Event
 
@@ -117,6 +118,10 @@ class RunIndex:
         if self._news.first_step < inf:
             self._news.what.add("steps")
         return self._news
+
+    def whole(self) -> Columns | None:
+        """Return all rows of a run if they are in memory, as those of a short run are at first."""
+        return self._rows.whole()
 
     def release(self) -> None:
         """Free the rows in memory, when nothing more is read for now.

@@ -6,7 +6,8 @@ import sqlite3
 
 import numpy as np
 
-from klarm.server.blocks import Points, RunBlocks
+from klarm.server.blocks import Points, RunBlocks, points_of
+from klarm.server.packing import Columns
 from klarm.server.series import Pixels, lowest_and_highest, sample
 from klarm.server.summary import SHOWN_METRICS
 
@@ -18,31 +19,34 @@ _Range = tuple[float, float]
 _Curve = list[float | None]
 
 
-def sparklines(database: sqlite3.Connection, run: int) -> dict[str, _Curve]:
-    """Return the curves of the overview; None marks a part without any finite value."""
-    blocks = RunBlocks(database, run, "step")
-    span = blocks.range()
-    if span is None:
-        return {}
-    is_short = sum(block.rows for block in blocks.blocks) <= _MAX_ROWS
-    drawn = from_rows(blocks, span) if is_short else from_extremes(blocks, span)
+def sparklines(
+    database: sqlite3.Connection, run: int, whole: Columns | None = None
+) -> dict[str, _Curve]:
+    """Return the curves of the overview; None marks a part without any finite value.
+
+    `whole` are all rows of the run, where they are in memory: then none has to be read.
+    """
+    if whole is not None:
+        steps = whole.steps
+        drawn = from_rows(_in_memory(whole), (float(steps.min()), float(steps.max())))
+    else:
+        blocks = RunBlocks(database, run, "step")
+        span = blocks.range()
+        if span is None:
+            return {}
+        is_short = sum(block.rows for block in blocks.blocks) <= _MAX_ROWS
+        drawn = from_rows(_read(blocks), span) if is_short else from_extremes(blocks, span)
     return {name: curve for name, curve in drawn.items() if curve}
 
 
-def from_rows(blocks: RunBlocks, span: _Range) -> dict[str, _Curve]:
-    """Return the curves of a short run, which is read as a whole."""
-    first_rows = [block.first_row for block in blocks.blocks]
-    points: dict[str, Points] = {}
+def from_rows(points: dict[str, Points], span: _Range) -> dict[str, _Curve]:
+    """Return the curves of a short run, given all values."""
     not_finite: dict[str, list[float]] = {}
-    for name in SHOWN_METRICS:
-        metric = blocks.metric_number(name)
-        if metric is not None:
-            x, y = blocks.points(metric, first_rows)
-            finite = np.isfinite(y)
-            if not finite.all():
-                not_finite[name] = x[~finite].tolist()
-                x, y = x[finite], y[finite]
-            points[name] = Points(x, y)
+    for name, (x, y) in points.items():
+        finite = np.isfinite(y)
+        if not finite.all():
+            not_finite[name] = x[~finite].tolist()
+            points[name] = Points(x[finite], y[finite])
     many = {name: curve for name, curve in points.items() if len(curve.x) > 2 * _PIXELS}
     if many:
         reduced = lowest_and_highest(list(many.values()), Pixels(*span, _PIXELS))
@@ -50,6 +54,23 @@ def from_rows(blocks: RunBlocks, span: _Range) -> dict[str, _Curve]:
     return {
         name: _with_gaps(curve.x.tolist(), curve.y.tolist(), not_finite.get(name, []), span)
         for name, curve in points.items()
+    }
+
+
+def _in_memory(whole: Columns) -> dict[str, Points]:
+    x = whole.steps.astype(np.float64)
+    rises = bool((x[1:] >= x[:-1]).all())
+    logged = {name: whole.of(name) for name in SHOWN_METRICS}
+    return {name: points_of(x, y, rises=rises) for name, y in logged.items() if y is not None}
+
+
+def _read(blocks: RunBlocks) -> dict[str, Points]:
+    first_rows = [block.first_row for block in blocks.blocks]
+    numbers = {name: blocks.metric_number(name) for name in SHOWN_METRICS}
+    return {
+        name: blocks.points(metric, first_rows)
+        for name, metric in numbers.items()
+        if metric is not None
     }
 
 

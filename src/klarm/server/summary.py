@@ -18,7 +18,7 @@ from klarm.journal import (
     run_health,
     worst_of,
 )
-from klarm.server.packing import has_value, unpack_floats
+from klarm.server.packing import Columns, Floats, has_value, unpack_floats
 
 Number = float | str  # NaN and the infinities are text
 
@@ -139,17 +139,24 @@ def _shown(incident: IncidentRecord) -> Worst:
     )
 
 
-def latest_values(database: sqlite3.Connection, run: int) -> dict[str, Number]:
-    """Return the last value of each metric that the overview shows."""
+def latest_values(
+    database: sqlite3.Connection, run: int, whole: Columns | None = None
+) -> dict[str, Number]:
+    """Return the last value of each metric that the overview shows; `whole` spares reading it."""
     latest: dict[str, Number] = {}
     for name in SHOWN_METRICS:
-        found = database.execute(
-            "SELECT data FROM packs WHERE run = ?1 AND metric = "
-            "(SELECT metric FROM metrics WHERE run = ?1 AND name = ?2) "
-            "ORDER BY first_row DESC LIMIT 1",
-            (run, name),
-        ).fetchone()
-        if found is not None:
-            values = unpack_floats(found[0])
-            latest[name] = spelt(float(values[np.flatnonzero(has_value(values))[-1]]))
+        values = _last_values(database, run, name) if whole is None else whole.of(name)
+        if values is not None and len(rows := np.flatnonzero(has_value(values))):
+            latest[name] = spelt(float(values[rows[-1]]))
     return latest
+
+
+def _last_values(database: sqlite3.Connection, run: int, name: str) -> Floats | None:
+    """Return the values of a metric in the last block that has any."""
+    found = database.execute(
+        "SELECT data FROM packs WHERE run = ?1 AND metric = "
+        "(SELECT metric FROM metrics WHERE run = ?1 AND name = ?2) "
+        "ORDER BY first_row DESC LIMIT 1",
+        (run, name),
+    ).fetchone()
+    return None if found is None else unpack_floats(found[0])

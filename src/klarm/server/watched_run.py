@@ -168,7 +168,7 @@ class WatchedRun:
             last_seen=known.last_seen,
             damaged_lines=known.damages.count,
             is_cut_off=activity != "training" and self.state.size > known.fold.read_to,
-            latest=latest_values(self._database.writer, self.run),
+            latest=latest_values(self._database.writer, self.run, known.whole()),
         )
         earlier, self.summary = self.summary, summary
         if earlier is not None:
@@ -183,7 +183,7 @@ class WatchedRun:
         if is_drawn:
             # Intervals differ between runs, so that not all are drawn at the same time.
             self._draw_at = now + _SPARKLINE_SECONDS * (1.0 + self.run % 10 / 10.0)
-            drawn = msgspec.json.encode(sparklines(self._database.writer, self.run))
+            drawn = msgspec.json.encode(sparklines(self._database.writer, self.run, known.whole()))
         with self._database.writing() as database:
             database.execute(
                 "UPDATE runs SET summary = ?, rank = ?, last_seen = ?, "
