@@ -171,7 +171,7 @@ class Blip(msgspec.Struct, frozen=True, tag_field="type", tag="blip"):
     peak: float | str
 
 
-CommandKind = Literal["ack", "close", "accept", "silence", "silence_off"]
+CommandKind = Literal["ack", "ack_off", "close", "accept", "silence", "silence_off"]
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="command"):
@@ -185,7 +185,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
     key: str  # unique, so that it is applied once
     time: float
     by: str
-    incident: str = ""  # an incident's id: ack, close, accept
+    incident: str = ""  # an incident's id: ack, ack_off, close, accept
     signal: str = ""  # silence, silence_off
     until_step: int | None = None
     until_time: float | None = None

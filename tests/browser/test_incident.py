@@ -38,6 +38,35 @@ def test_it_shows_what_happened_why_and_what_to_do(incident: tuple[Page, Recorde
     expect(page.get_by_role("region", name="Notifications")).to_be_visible()
 
 
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_since_when_has_one_answer(runs: Path, serve: Serve, confirmed: bool) -> None:
+    only = {"kl_runaway": {"enabled": False}, "kl_budget": {"enabled": False}}
+    slow = {**only, "kl_explosion": {"confirm_steps": 3}}
+    run = RecordedRun(runs, "burning", **(slow if confirmed else {}))
+    run.log(healthy(120))
+    run.log(explosion(after=120))
+    (known,) = [one for one in run.monitor.incidents if one.signal == "kl"]
+    page = serve().open()
+    expect(page.locator(".run-row .trouble")).to_contain_text(f"since step {known.started}")
+    page.locator(".run-row .trouble").click()
+    head = page.locator(".incident-head")
+    expect(head.locator("h1")).to_contain_text(f"since step {known.started}")
+    expect(head.locator(".since")).to_contain_text(f"First alert at step {known.started},")
+    reported = f"at step {known.opened}" if confirmed else "at once"
+    expect(head.locator(".since")).to_contain_text(f"; reported {reported}.")
+
+
+def test_a_learning_rate_that_jumped_is_named(runs: Path, serve: Serve) -> None:
+    run = RecordedRun(runs, "jumped")
+    rows = healthy(200)
+    run.log({**row, "learning_rate": 1e-5 if int(str(row["step"])) < 150 else 1e-3} for row in rows)
+    page = serve().open()
+    page.locator(".run-row .trouble", has_text="Learning rate").click()
+    expect(page.locator("h1")).to_contain_text("Learning rate")
+    page.get_by_role("link", name="jumped").click()
+    expect(page.locator(".incidents")).to_contain_text("1. Learning rate")
+
+
 def test_a_z_score_is_explained_with_its_numbers(runs: Path, serve: Serve) -> None:
     only = {"kl_runaway": {"enabled": False}, "kl_budget": {"enabled": False}}
     run = RecordedRun(runs, "burning", kl_explosion={"confirm_steps": 3}, **only)
@@ -52,10 +81,22 @@ def test_a_z_score_is_explained_with_its_numbers(runs: Path, serve: Serve) -> No
 
 def test_somebody_acknowledges_it(incident: tuple[Page, RecordedRun]) -> None:
     page, run = incident
-    page.get_by_role("button", name="Acknowledge").click()
+    acknowledge = page.get_by_role("button", name="Acknowledge", exact=True)
+    acknowledge.click()
     expect(page.locator(".incident-head")).to_contain_text("acknowledged by")
-    expect(page.get_by_role("button", name="Acknowledge")).to_have_count(0)
+    expect(acknowledge).to_have_count(0)
     assert "ack" in (run.folder / "commands.jsonl").read_text()
+
+
+def test_somebody_takes_the_acknowledgement_back(incident: tuple[Page, RecordedRun]) -> None:
+    page, run = incident
+    page.get_by_role("button", name="Acknowledge", exact=True).click()
+    page.get_by_role("button", name="Take acknowledgement back").click()
+    expect(page.locator(".toast").last).to_contain_text("no longer acknowledged")
+    expect(page.get_by_role("button", name="Acknowledge", exact=True)).to_be_visible()
+    expect(page.locator(".incident-head")).not_to_contain_text("acknowledged by")
+    expect(page.get_by_role("region", name="Timeline")).to_contain_text("took the acknowledgement")
+    assert '"command":"ack_off"' in (run.folder / "commands.jsonl").read_text()
 
 
 def test_somebody_silences_its_signal_and_ends_the_silence(

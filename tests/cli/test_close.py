@@ -50,6 +50,22 @@ def test_a_number_refers_to_the_chosen_run() -> None:
     assert "run b has no incident 7, only 1" in run("ack", "7", "--run", "b").output
 
 
+def test_an_acknowledgement_can_be_taken_back() -> None:
+    """Only one that is there; it can be given again afterwards."""
+    broken("a")
+    done = run("ack", "1", "--undo")
+    assert done.exit_code == 1
+    assert "is not acknowledged" in done.output
+    assert "acknowledged by ada" in run("ack", "1", "--by", "ada").output
+    assert "ack by ada" in run("incidents").output
+    done = run("ack", "1", "--undo")
+    assert done.exit_code == 0
+    assert "is no longer acknowledged" in done.output
+    assert "ack by" not in run("incidents").output
+    assert "acknowledged by bob" in run("ack", "1", "--by", "bob").output
+    assert "ack by bob" in run("incidents").output
+
+
 def test_a_prefix_of_several_ids_lists_them() -> None:
     """The list shows how they differ."""
     for name, id_ in (("a", "kaaaa222"), ("b", "kaaaa333")):

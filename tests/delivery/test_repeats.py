@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from loopback import Server
-from one_channel import Run, ack, outcomes, silence
+from one_channel import BEGAN, Run, ack, command, outcomes, silence
+
+from klarm.journal import derived_id
 
 HOUR = 3600.0
 
@@ -61,8 +63,25 @@ def test_nobody_is_reminded_of_what_somebody_has_acknowledged(
     reminded.tell("opened", severity="critical")
     reminded.settle()
     ack(1)
-    assert wait(reminded, 5) is None
+    assert wait(reminded, 5) == 4 * HOUR  # when to look whether it still is
+    assert wait(reminded, 5) == 4 * HOUR
     assert len(server.messages) == 1
+
+
+def test_an_acknowledgement_that_was_taken_back_brings_reminders_back(
+    reminded: Run, server: Server
+) -> None:
+    """Though no further event of the incident wakes the channel."""
+    reminded.tell("opened", severity="critical")
+    reminded.settle()
+    ack(1)
+    wait(reminded, 5)
+    command("ack_off", incident=derived_id(BEGAN, 1))
+    wait(reminded, 4)
+    assert [message["repeat"] for message in server.messages] == [0, 1]
+    ack(1)  # and again
+    wait(reminded, 5)
+    assert len(server.messages) == 2
 
 
 def test_a_silence_that_holds_for_criticals_holds_reminders(reminded: Run, server: Server) -> None:

@@ -140,6 +140,9 @@ def test_what_people_told_the_run_is_known() -> None:
     fold = folded(step(1, event("opened", 1, 1, id="ka")), (ack, ()), (ack, ()))
     assert fold.commands == {"c1"}
     assert fold.incidents["ka"].acknowledged_by == ["ada"]
+    back = Command(command="ack_off", key="c2", time=2.5, by="bob", incident="ka", step=3)
+    fold = folded(step(1, event("opened", 1, 1, id="ka")), (ack, ()), (back, ()))
+    assert fold.incidents["ka"].acknowledged_by == []
 
 
 def test_the_last_process_ended_well_or_it_did_not() -> None:

@@ -44,6 +44,26 @@ def test_acknowledging_appends_a_command(client: Client) -> None:
     assert (RUNS / "exploding/journal.jsonl").read_bytes() == journal
 
 
+def test_an_acknowledgement_is_taken_back(client: Client) -> None:
+    """At once, and once: there must be one."""
+    id_ = open_incident(client)
+    path = f"/runs/exploding/incidents/{id_}/ack"
+    assert client.post(path, method="DELETE").status == 409
+    client.post(path, {"by": "ada"})
+    answer = client.post(path, method="DELETE")
+    assert answer.json == {"applied": "now", "text": answer.json["text"]}
+    assert answer.json["text"].endswith("is no longer acknowledged")
+    found = client.get(f"/runs/exploding/incidents/{id_}")
+    assert found["acknowledged_by"] == []
+    assert found["timeline"][-1]["text"].endswith(" took the acknowledgement back.")
+    client.post(path, {"by": "bob"})
+    klarm.init("exploding", dir=str(RUNS), console=False)  # the run applies them in their order
+    klarm.log({"kl": 0.3}, step=301)
+    klarm.finish()
+    wait_until(lambda: client.get("/runs/exploding")["last_step"] == 301)
+    assert client.get(f"/runs/exploding/incidents/{id_}")["acknowledged_by"] == ["bob"]
+
+
 @pytest.mark.parametrize(("accept", "became"), [(False, "closed"), (True, "accepted")])
 def test_closing_an_incident_of_a_run_at_rest(client: Client, accept: bool, became: str) -> None:
     """It shows at once, and is in the journal for every other command."""

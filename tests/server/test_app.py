@@ -15,7 +15,7 @@ from serving_runs import RUNS, Client, record, served, write_steps
 
 import klarm
 from klarm.detectors import KLExplosionDetector
-from klarm.journal import Fold, new_key, surviving_rows
+from klarm.journal import FileJournal, Fold, Started, new_key, surviving_rows
 from klarm.types import Command
 
 
@@ -189,6 +189,23 @@ def test_checkpoints_in_an_incident_are_unsafe(client: Client) -> None:
     }
 
 
+def test_of_a_channel_only_what_differs_is_listed_as_changed() -> None:
+    """Its type and its secret always do. A kind that is not installed has fewer defaults."""
+    url = "https://hooks.slack.com/services/a/b/c"
+    record("a", rows=3, channels={"slack": {"webhook_url": url, "severity": "critical"}})
+    settings = {"type": "pigeon", "severity": "warning", "signals": [], "grain": "corn"}
+    journal = FileJournal(RUNS / "b", print)
+    journal.record(Started("b", 1.0, "0.2.0", "node", {"channels": {"a.b": settings}}, format=2))
+    journal.close(5.0)
+    with served() as client:
+        changed = {found["setting"]: found for found in client.get("/runs/a/config")["changed"]}
+        strange = [found["setting"] for found in client.get("/runs/b/config")["changed"]]
+    of_slack = [name for name in changed if name.startswith("channels.")]
+    assert of_slack == [f"channels.slack.{name}" for name in ("type", "severity", "webhook_url")]
+    assert changed["channels.slack.severity"]["default"] == "warning"
+    assert strange == ["channels.a.b.type", "channels.a.b.grain"]
+
+
 def test_settings_and_how_they_differ(client: Client) -> None:
     """What is not as klarm has it, and where two runs are not alike."""
     config = client.get("/runs/healthy/config")
@@ -197,6 +214,7 @@ def test_settings_and_how_they_differ(client: Client) -> None:
         "value": 5.0,
         "default": 3.0,
     } in config["changed"]
+    assert not [found for found in config["changed"] if found["value"] == found["default"]]
     compared = client.get("/compare?runs=exploding,healthy")
     assert [found["setting"] for found in compared["differences"]] == [
         "framework",

@@ -50,9 +50,11 @@ def test_the_page_needs_no_login_and_tells_nothing(built: Path) -> None:
 def test_without_the_page_it_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In plain HTML."""
+    """In plain HTML, whether klarm runs from a checkout or was installed by pip."""
     monkeypatch.setattr(page.Page.__init__, "__defaults__", (tmp_path / "nothing",))
     with served() as client:
         answer = client.ask("/")
         assert answer.status == 200
         assert b"make page" in answer.body
+        assert b"pip install" in answer.body
+        assert client.server.page.missing.startswith("The page is not built.")  # type: ignore[attr-defined]

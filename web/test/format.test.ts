@@ -1,6 +1,6 @@
 /** Numbers, times and names as people read them. */
 import { describe, expect, test } from "vitest";
-import { tone, urgency } from "../src/format/names";
+import { subject, tone, urgency } from "../src/format/names";
 import { count, number, timesBefore } from "../src/format/number";
 import { ago, clockLabels, duration } from "../src/format/time";
 
@@ -35,4 +35,9 @@ describe("kinds that the page does not know", () => {
     expect(["ok", "melting", "critical", "warning"].sort((a, b) => urgency(a) - urgency(b)))
       .toEqual(["critical", "warning", "melting", "ok"]);
   });
+});
+
+test("an incident is named by its metric, else by its signal", () => {
+  expect(subject({ metric: "learning_rate", signal: "gradient" })).toBe("Learning rate");
+  expect(subject({ metric: "", signal: "kl" })).toBe("KL");
 });

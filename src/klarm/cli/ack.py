@@ -24,24 +24,38 @@ from klarm.types import Command
 @run_option
 @config_option
 @click.option("--by", metavar="NAME", help="Who acknowledges it. [default: the current user]")
-def ack(incident: str, run: str | None, config_file: Path | None, by: str | None) -> None:
+@click.option("--undo", is_flag=True, help="Take the acknowledgement back.")
+def ack(
+    *, incident: str, run: str | None, config_file: Path | None, by: str | None, undo: bool
+) -> None:
     """Acknowledge incident ID: its number within the run, or its id.
 
     This cancels its pending notifications, except critical ones and escalations, which name who
     has acknowledged it. Channels that were notified of the incident are also notified of its end.
+    With --undo, nobody counts as having acknowledged it any more; notifications that were cancelled
+    stay cancelled.
     """
     settings = load(config_file, lenient=True)
     found = find_incident(incident, run, settings)
     record, folder = found.incident, found.folder
     who = by or getpass.getuser()
     now = time.time()
+    outbox = Outbox(folder)
+    outbox.refresh()
+    named = f"run {found.fold.run}: incident {record.number} ({record.id})"
+    if undo:
+        if record.id not in outbox.acknowledged:
+            raise click.ClickException(f"{named} is not acknowledged")
+        back = Command(command="ack_off", key=new_key(), time=now, by=who, incident=record.id)
+        tell_run(folder, back)
+        echo(f"{named} is no longer acknowledged: what comes of it, and reminders, are sent again")
+        return
     tell_run(folder, Command(command="ack", key=new_key(), time=now, by=who, incident=record.id))
-    echo(f"run {found.fold.run}: incident {record.number} ({record.id}) is acknowledged by {who}")
+    echo(f"{named} is acknowledged by {who}")
     routes, why_not = known_routes(settings)
     if why_not:
         echo(f"{why_not}: only its critical notifications are still sent")
         return
-    outbox = Outbox(folder)
     outbox.refresh()
     verdicts = prospects_of(Run(found.fold.run, folder), routes, outbox, now).get(record.id, {})
     for line in _what_becomes_of_it(record, verdicts):

@@ -41,8 +41,8 @@ def play_on_page(
             stopping.on_signals()
             echo(f"klarm demo: {recordings[recording]}")
             echo(f"Watch it at {server.url} (Ctrl-C ends it)")
-            if not server.page.is_built:
-                echo("The page is not built: run `make page`.")
+            if server.page.missing:
+                echo(server.page.missing)
             rows = read(recording)
             _record(folder, recording, rows, lambda: stopping.wait(_SECONDS / len(rows)), stopping)
             if not stopping.is_set():

@@ -114,8 +114,8 @@ def say_where(server: PageServer, root: Path) -> None:
     echo(f"klarm shows the runs in {root} at {server.url} (Ctrl-C ends it)")
     if not server.has_runs:
         echo("There is no run yet. Runs appear on the page when they start.")
-    if not server.page.is_built:
-        echo("The page is not built: run `make page`. The API works without it.")
+    if server.page.missing:
+        echo(f"{server.page.missing} The API works without it.")
 
 
 def _say(text: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from klarm.config.channels import SECTION
+from klarm.config.channels import SECTION, channel_defaults
 from klarm.config.config import TOP_LEVEL, Config
 from klarm.config.file import DEFAULT_FILE
 from klarm.config.layers import SECTIONS, known_sections, load
@@ -13,6 +13,7 @@ __all__ = [
     "SECTIONS",
     "TOP_LEVEL",
     "Config",
+    "channel_defaults",
     "json_schema",
     "known_sections",
     "load",

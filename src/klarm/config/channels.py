@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -89,6 +90,22 @@ def recorded_channel(
         shown = value.spelt() if isinstance(value, Secret) else value
         recorded[key] = HIDDEN if is_private and value else shown
     return recorded
+
+
+def channel_defaults(recorded: Mapping[str, object]) -> dict[str, object]:
+    """Return the defaults of a channel in a journal, in the form in which a journal holds them.
+
+    For a channel of a kind that is not installed here, only those that every channel has.
+    """
+    declared = dict(settings_of(Route))
+    if recorded.get(_TYPE) in known_channels():
+        with suppress(ConfigError):
+            declared |= settings_of(channel_kind(str(recorded[_TYPE])))
+    defaults = {name: one.default for name, one in declared.items()}
+    return {
+        name: default.spelt() if isinstance(default, Secret) else default
+        for name, default in defaults.items()
+    }
 
 
 class ChannelSettings:

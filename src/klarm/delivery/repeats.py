@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 
 from klarm.types import RINGING, SEVERITIES, Event, Severity
 
@@ -37,20 +37,19 @@ class Repeats:
                 self._open.add(event.id)
 
     def put_off(self, incident: str, now: float, seconds: float | None = None) -> None:
-        """Postpone a reminder: the incident is silenced, or the service rejected the message."""
+        """Postpone a reminder: it is acknowledged or silenced, or the service rejected it."""
         self._not_before[incident] = now + (self._after if seconds is None else seconds)
 
     def next(
         self,
         now: float,
         sent_at: Callable[[str], float | None],
-        acknowledged: Container[str],
     ) -> tuple[float, Event] | None:
         """Return the next reminder and in how many seconds it is due, if there is one."""
         found: list[tuple[float, Event]] = []
         for incident in self._open:
             event, sent = self._last.get(incident), sent_at(incident)
-            if event is None or sent is None or incident in acknowledged:
+            if event is None or sent is None:
                 continue
             if SEVERITIES.index(event.severity) >= self._min_severity:
                 due = max(sent + self._after, self._not_before.get(incident, 0.0))

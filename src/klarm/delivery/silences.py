@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from klarm.delivery.log import Key, key_of
+from klarm.journal import acknowledged_after
 from klarm.types import RINGING, Command, Event
 
 # Send the events, hold them until a silence ends, or the reason why they are never sent.
@@ -43,10 +44,10 @@ class Orders:
 
     def take_in(self, command: Command, began: float) -> None:
         """Apply a command. A silence from before the run started was meant for another run."""
-        if command.command == "ack":
-            names = self.acknowledged.setdefault(command.incident, [])
-            if command.by not in names:
-                names.append(command.by)
+        if command.command in ("ack", "ack_off"):
+            names = self.acknowledged.pop(command.incident, [])
+            if names := acknowledged_after(command, names):
+                self.acknowledged[command.incident] = names
         elif command.command == "silence" and command.time >= began:
             self.silences.append(
                 Silence(

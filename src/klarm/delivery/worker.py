@@ -169,7 +169,6 @@ class Worker:
         return self.repeats.next(
             self._clock(),
             lambda incident: self._outbox.sent_at(self.name, incident),
-            self._outbox.acknowledged,
         )
 
     def _seconds_to_reminder(self) -> float | None:
@@ -182,6 +181,9 @@ class Worker:
         if due is None or due[0]:
             return
         event, now = due[1], self._clock()
+        if event.id in self._outbox.acknowledged:  # it may be taken back: look again later
+            self.repeats.put_off(event.id, now)
+            return
         verdict = judge(
             [event], notified=False, acknowledged=(), silences=self._outbox.in_force(now)
         )

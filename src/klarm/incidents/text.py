@@ -158,9 +158,17 @@ def since(event: Event) -> str:
     >>> since(Event("opened", 3, "kl", "critical", 223, 223, [], 0.8, "", "", "", onset=204))
     '223 (out of its normal range from step 204 on)'
     """
-    if event.onset is None or event.started - event.onset < _MIN_STEPS_LATE:
+    began = early_onset(event)
+    if began is None:
         return str(event.started)
-    return f"{event.started} (out of its normal range from step {event.onset} on)"
+    return f"{event.started} (out of its normal range from step {began} on)"
+
+
+def early_onset(event: Event) -> int | None:
+    """Return when the metric left its normal range, if that was well before the first alert."""
+    if event.onset is None or event.started - event.onset < _MIN_STEPS_LATE:
+        return None
+    return event.onset
 
 
 def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:

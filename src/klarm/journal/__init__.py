@@ -34,7 +34,7 @@ from klarm.journal.identity import (
     recorded_ids,
     unused_ids,
 )
-from klarm.journal.incident import IncidentRecord, add_event
+from klarm.journal.incident import IncidentRecord, acknowledged_after, add_event
 from klarm.journal.lines import Damage, OnDamage, Stored, whole_end
 from klarm.journal.locks import Claim, InUseError, claim, is_surely_free, lock_of
 from klarm.journal.reading import head_of, is_journal, read_journal
@@ -99,6 +99,7 @@ __all__ = [
     "Started",
     "Step",
     "Stored",
+    "acknowledged_after",
     "activity_of",
     "add_event",
     "append_alone",

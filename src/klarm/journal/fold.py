@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
+from operator import lt
 from pathlib import Path
 from typing import IO, NamedTuple
 
 import msgspec
 
-from klarm.journal.checksum import is_whole
-from klarm.journal.incident import IncidentRecord, add_event
+from klarm.journal.checksum import count_whole
+from klarm.journal.incident import IncidentRecord, acknowledged_after, add_event
 from klarm.journal.lines import OnDamage, Stored, Verifier, chunks_between, opened, whole_end
 from klarm.journal.records import (
     Bound,
@@ -209,11 +210,7 @@ class Fold:
         This is the fast path for nearly all lines of a long run. It stops before the first line
         that needs a closer look.
         """
-        count = 0
-        for line in itertools.islice(lines, at, None):
-            if not line.startswith(_STEP) or not is_whole(line):
-                break
-            count += 1
+        count = count_whole(itertools.islice(lines, at, None), _STEP)
         if count:
             self._verifier.skip(count)
         return count
@@ -232,8 +229,7 @@ class Fold:
         """Process step lines and pass the decoded steps to `on_steps`."""
         steps = decoded_steps(lines)
         lines.clear()
-        for step in steps:
-            self._add_step(step.step)
+        self._add_steps([step.step for step in steps])
         if steps and self._on_steps is not None:
             self._on_steps(steps)
 
@@ -281,6 +277,17 @@ class Fold:
             if self._verifier.number == 1:
                 self.run = record.run
 
+    def _add_steps(self, steps: list[int]) -> None:
+        """Count steps: all at once if each one is higher than the one before, as is usual."""
+        if not steps:
+            return
+        self._add_step(steps[0])
+        if all(map(lt, steps, steps[1:])):
+            self.steps, self.last_step = self.steps + len(steps) - 1, steps[-1]
+        else:
+            for step in steps[1:]:
+                self._add_step(step)
+
     def _add_step(self, step: int) -> None:
         if step != self.last_step:
             if self.last_step is None:
@@ -294,8 +301,8 @@ class Fold:
     def _add_command(self, command: Command) -> None:
         self.commands.add(command.key)
         known = self.incidents.get(command.incident)
-        if command.command == "ack" and known and command.by not in known.acknowledged_by:
-            known.acknowledged_by.append(command.by)
+        if known is not None:
+            known.acknowledged_by = acknowledged_after(command, known.acknowledged_by)
 
     def _roll_back(self, resume: Resume, begin: int, file: IO[bytes]) -> None:
         limit = Limit(resume.step)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from msgspec.structs import replace
 
-from klarm.types import ROLLED_BACK, SEVERITIES, Event, EventKind, Reason, Severity
+from klarm.types import ROLLED_BACK, SEVERITIES, Command, Event, EventKind, Reason, Severity
 
 RecordedState = Literal["open", "settled", "resolved", "ended"]
 
@@ -121,6 +122,15 @@ class IncidentRecord:
             "message": self.last.message,
             "recommendation": self.last.recommendation,
         }
+
+
+def acknowledged_after(command: Command, before: Sequence[str]) -> list[str]:
+    """Return who has acknowledged an incident after a command for it, each person once."""
+    if command.command == "ack_off":
+        return []
+    if command.command == "ack" and command.by not in before:
+        return [*before, command.by]
+    return list(before)
 
 
 def add_event(incidents: dict[str, IncidentRecord], event: Event) -> None:

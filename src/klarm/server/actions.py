@@ -17,6 +17,7 @@ from klarm.delivery import Silence, last_step, parse_span, silence_in_words
 from klarm.detectors import known_signals
 from klarm.journal import IncidentRecord, append_command, new_key, record_command
 from klarm.server.false_alarms import FalseAlarm, mark, marked
+from klarm.server.incidents import ShownIncidents
 from klarm.server.overview import silences_in_force
 from klarm.server.problems import bad_request, conflict, unavailable
 from klarm.server.run_view import RunView
@@ -71,6 +72,20 @@ def acknowledge(run: RunView, id_: str, asked: Acknowledge) -> Done:
         Command(command="ack", key=new_key(), time=time.time(), by=who, incident=incident.id),
     )
     return Done("now", f"{_named(incident)} is acknowledged by {who}")
+
+
+def take_back_acknowledgement(run: RunView, id_: str) -> Done:
+    """Take an acknowledgement back, as `klarm ack --undo` does."""
+    incident = run.incident(id_)
+    if not ShownIncidents(run).of(incident).acknowledged_by:
+        raise conflict(f"{_named(incident)} is not acknowledged")
+    _tell(
+        run.folder,
+        Command(
+            command="ack_off", key=new_key(), time=time.time(), by=_who(""), incident=incident.id
+        ),
+    )
+    return Done("now", f"{_named(incident)} is no longer acknowledged")
 
 
 def close(run: RunView, id_: str, asked: Close) -> Done:

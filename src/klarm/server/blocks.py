@@ -32,6 +32,17 @@ class Points(NamedTuple):
     y: Floats
 
 
+def points_of(x: Floats, y: Floats, *, rises: bool) -> Points:
+    """Return the rows that have a value, in the order of the axis."""
+    present = has_value(y)
+    if not present.all():
+        x, y = x[present], y[present]
+    if not rises:
+        order = np.argsort(x, kind="stable")
+        x, y = x[order], y[order]
+    return Points(x, y)
+
+
 class RunBlocks:
     """The blocks of one run along one axis, within one view of the index."""
 
@@ -87,13 +98,7 @@ class RunBlocks:
         self._read_x(values)
         y = np.concatenate([values[first_row] for first_row in sorted(values)])
         x = np.concatenate([self._x[first_row] for first_row in sorted(values)])
-        present = has_value(y)
-        if not present.all():
-            x, y = x[present], y[present]
-        if not self.rises:
-            order = np.argsort(x, kind="stable")
-            x, y = x[order], y[order]
-        return Points(x, y)
+        return points_of(x, y, rises=self.rises)
 
     def _read_x(self, first_rows: Collection[int]) -> None:
         missing = [first_row for first_row in first_rows if first_row not in self._x]

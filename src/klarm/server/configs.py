@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from klarm.config import SECTION as CHANNELS
-from klarm.config import TOP_LEVEL, known_sections
+from klarm.config import TOP_LEVEL, channel_defaults, known_sections
 from klarm.detectors import known_detectors
 from klarm.incidents import IncidentRules
 from klarm.server.run_view import RunView
@@ -100,10 +100,11 @@ class SettingsCatalogue(msgspec.Struct):
 
 def config_of(run: RunView) -> RunConfig:
     """Return the settings that the latest process of a run had."""
+    of_channels = _channel_defaults(run.settings)
     changed = [
         ChangedSetting(name, value, None if default is _MISSING else default)
         for name, value in _flat(run.settings)
-        if (default := _default(name)) != value and name not in _NAMES
+        if (default := _default(name, of_channels)) != value and name not in _NAMES
     ]
     return RunConfig(run.id, dict(run.settings), changed)
 
@@ -113,12 +114,15 @@ def compare(runs: list[RunView]) -> Comparison:
     # The settings of an unreadable run are not known, so it is left out of the comparison.
     settings = {run.id: dict(_flat(run.settings)) for run in runs if run.settings}
     names = sorted({name for values in settings.values() for name in values} - set(_NAMES))
+    of_channels = {
+        name: value for run in runs for name, value in _channel_defaults(run.settings).items()
+    }
     differences = []
     for name in names:
         values = {id_: known[name] for id_, known in settings.items() if name in known}
         distinct = {msgspec.json.encode(value) for value in values.values()}
         if len(distinct) > 1 or len(values) < len(settings):
-            default = _default(name)
+            default = _default(name, of_channels)
             differences.append(Difference(name, None if default is _MISSING else default, values))
     return Comparison(
         runs=[_compared(run) for run in runs],
@@ -178,9 +182,22 @@ def _flat(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, 
             yield f"{before}{name}", value
 
 
-def _default(name: str) -> object:
+def _channel_defaults(settings: Mapping[str, Any]) -> dict[str, object]:
+    """Return the defaults of the channels of a run, by their dotted name."""
+    channels = settings.get(CHANNELS)
+    return {
+        f"{CHANNELS}.{channel}.{name}": default
+        for channel, recorded in (channels if isinstance(channels, Mapping) else {}).items()
+        if isinstance(recorded, Mapping)
+        for name, default in channel_defaults(recorded).items()
+    }
+
+
+def _default(name: str, of_channels: Mapping[str, object]) -> object:
     section, dot, rest = name.partition(".")
     if section == CHANNELS:
-        return _MISSING
-    declared = known_sections().get(section, {}).get(rest) if dot else TOP_LEVEL.get(name)
-    return _MISSING if declared is None else declared.default
+        default = of_channels.get(name, _MISSING)
+    else:
+        declared = known_sections().get(section, {}).get(rest) if dot else TOP_LEVEL.get(name)
+        default = _MISSING if declared is None else declared.default
+    return list(default) if isinstance(default, tuple) else default  # as JSON has it

@@ -48,8 +48,10 @@ class Moved(msgspec.Struct, rename={"first": "from", "last": "to"}):
 
 
 class Diagnosis(msgspec.Struct):
-    """The pattern of the playbook that fits."""
+    """The pattern of the playbook that fits what moved up to an event of the incident."""
 
+    event: str
+    step: int
     pattern: str
     cause: str
     remedy: str
@@ -111,7 +113,10 @@ def incident_detail(run: RunView, id_: str) -> IncidentDetail:
         alerts=AlertCounts(len(alerts), dict(Counter(alert.detector for alert in alerts))),
         moved=_moved(run, known, next((e for e in reversed(events) if e.moved), alarm)),
         diagnosis=(
-            Diagnosis(diagnosed.pattern, diagnosed.cause, diagnosed.remedy)
+            Diagnosis(
+                *(diagnosed.event, diagnosed.step),
+                *(diagnosed.pattern, diagnosed.cause, diagnosed.remedy),
+            )
             if diagnosed.pattern
             else None
         ),

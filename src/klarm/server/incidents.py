@@ -6,9 +6,10 @@ from math import isfinite
 from typing import get_args
 
 import msgspec
+from msgspec.structs import replace
 
-from klarm.incidents import headline, metric_of, title, why
-from klarm.journal import IncidentRecord
+from klarm.incidents import early_onset, headline, metric_of, title, why
+from klarm.journal import IncidentRecord, acknowledged_after
 from klarm.server.false_alarms import marked
 from klarm.server.overview import silences_in_force
 from klarm.server.run_view import RunView
@@ -52,6 +53,7 @@ class IncidentInRun(msgspec.Struct, kw_only=True):
     started: int
     started_time: float | None
     onset: int | None
+    out_of_range_from: int | None
     opened: int
     opened_time: float | None
     ended: int | None
@@ -126,11 +128,10 @@ class ShownIncidents:
             for command in self._run.waiting_commands
             if command.incident == incident.id and self._trains
         ]
-        acknowledged = [
-            command.by
-            for command in self._run.commands
-            if command.command == "ack" and command.incident == incident.id
-        ]
+        acknowledged = incident.acknowledged_by
+        for command in self._run.waiting_commands:  # they change notifications at once
+            if command.incident == incident.id:
+                acknowledged = acknowledged_after(command, acknowledged)
         return IncidentInRun(
             id=incident.id,
             number=incident.number,
@@ -148,6 +149,7 @@ class ShownIncidents:
             started=last.started,
             started_time=self._run.time_of(last.started),
             onset=opened.onset,
+            out_of_range_from=early_onset(replace(opened, started=last.started)),
             opened=opened.step,
             opened_time=self._run.time_of(opened.step),
             ended=ended,
@@ -163,7 +165,7 @@ class ShownIncidents:
             before=last.before,
             follows=last.follows or opened.follows,
             by=last.by,
-            acknowledged_by=list(dict.fromkeys([*incident.acknowledged_by, *acknowledged])),
+            acknowledged_by=acknowledged,
             silenced=incident.is_open
             and any(
                 signal == incident.signal and (even_critical or incident.severity != "critical")

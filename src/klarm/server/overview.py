@@ -112,19 +112,24 @@ class Status(msgspec.Struct):
 _SIGNALS = {kind.watches[0]: kind.signal for kind in reversed(CATALOGUE) if not kind.watches_all}
 
 
+_decode_summary = msgspec.json.Decoder(RunInOverview).decode
+_decode_sparklines = msgspec.json.Decoder(dict[str, list[float | None]]).decode
+
+
 def overview(index: Index, ids: list[str], *, with_sparklines: bool) -> Overview:
     """Return all runs, or those with the given ids."""
     cursor, progress = index.changes.cursor, index.indexing()
-    query = "SELECT summary, sparklines FROM runs WHERE summary IS NOT NULL "
+    drawn = "sparklines" if with_sparklines else "NULL"
+    query = f"SELECT summary, {drawn} FROM runs WHERE summary IS NOT NULL "
     if ids:
         query += f"AND id IN ({', '.join('?' * len(ids))}) "
     with index.reading() as database:
         found = database.execute(query + "ORDER BY rank, last_seen DESC, id", ids).fetchall()
     runs = []
-    for summary, drawn in found:
-        run = msgspec.json.decode(summary, type=RunInOverview)
-        if with_sparklines and drawn is not None:
-            run.sparklines = msgspec.json.decode(drawn, type=dict[str, list[float | None]])
+    for summary, curves in found:
+        run = _decode_summary(summary)
+        if curves is not None:
+            run.sparklines = _decode_sparklines(curves)
         runs.append(run)
     shown = index.root.name or str(index.root)
     return Overview(cursor, shown, Progress(*progress) if progress else None, runs)

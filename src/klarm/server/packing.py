@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,18 @@ _NO_VALUE_BITS = np.uint64(0x7FF8_0000_006B_6C61)
 NO_VALUE = float(np.array([_NO_VALUE_BITS], dtype=np.uint64).view(np.float64)[0])
 # Steps that do not fit into 64 bits are clipped.
 MAX_STEP = 2**63 - 1
+
+
+class Columns(NamedTuple):
+    """Rows in memory, as they are packed: one line of the table per metric."""
+
+    names: list[str]
+    steps: Steps
+    table: Floats
+
+    def of(self, name: str) -> Floats | None:
+        """Return the values of a metric, one per row; None if no row has it."""
+        return self.table[self.names.index(name)] if name in self.names else None
 
 
 def pack_steps(steps: Sequence[int]) -> bytes:
@@ -53,20 +66,16 @@ def columns(rows: Sequence[Mapping[str, object]]) -> tuple[list[str], Floats]:
     >>> names, table[1].tolist(), has_value(table).tolist()
     (['kl', 'loss'], [nan, 2.0], [[True, False], [True, True]])
     """
+    first, count = tuple(rows[0]), len(rows)
+    if list(map(tuple, rows)).count(first) == count:  # the same metrics in the same order, as usual
+        values = list(chain.from_iterable([row.values() for row in rows]))
+        if list(map(type, values)).count(float) == len(values):
+            table = np.array(values, dtype=np.float64).reshape(count, len(first))
+            order = sorted(range(len(first)), key=first.__getitem__)
+            return sorted(first), table.T[order]
     names = sorted(set[str]().union(*rows))
-    values = list(chain.from_iterable(row.values() for row in rows))
-    if _are_alike(rows, names) and set(map(type, values)) == {float}:
-        table = np.array(values, dtype=np.float64).reshape(len(rows), len(names))
-        order = sorted(range(len(names)), key=list(rows[0]).__getitem__)
-        return names, np.ascontiguousarray(table.T[order])
     lines = [[_number(row.get(name)) for row in rows] for name in names]
     return names, np.array(lines, dtype=np.float64).reshape(len(names), len(rows))
-
-
-def _are_alike(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> bool:
-    """Return whether all rows have the same metrics in the same order, as is usual."""
-    first = tuple(rows[0])
-    return len(first) == len(names) and set(map(tuple, rows)) == {first}
 
 
 def _number(value: object) -> float:

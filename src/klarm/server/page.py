@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import mimetypes
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,11 +17,17 @@ _INDEX = "/index.html"
 _MIN_COMPRESSED = 1024
 # Vite puts a hash of the content into these names.
 _ASSETS = "/assets/"
-_WITHOUT_PAGE = """<!doctype html>
+# For whoever runs a checkout, has installed one, or has a package that was built without the page.
+HOW_TO_GET_IT = (
+    "In a checkout of klarm, run `make page`. If you installed klarm from it by `pip install .`, "
+    "install it again afterwards: `pip install '.[server]'`. Released packages contain the page: "
+    "`pip install --force-reinstall 'klarm[server]'`."
+)
+_AS_HTML = re.sub("`(.*?)`", r"<code>\1</code>", HOW_TO_GET_IT)
+_WITHOUT_PAGE = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>klarm</title></head><body>
 <h1>klarm serve is running, but its page is not built</h1>
-<p>In a checkout of klarm, build it with <code>make page</code>, then start <code>klarm serve</code>
-again. If klarm was installed from a package, the page is included.</p>
+<p>{_AS_HTML} Then start <code>klarm serve</code> again.</p>
 <p>The API works without it: <a href="/api/v1/runs">all runs</a>,
 <a href="/api/v1/openapi.json">its description</a>.</p>
 </body></html>
@@ -49,6 +56,11 @@ class Page:
     def is_built(self) -> bool:
         """Whether the page was built."""
         return _INDEX in self._files
+
+    @property
+    def missing(self) -> str:
+        """What to do if the page was not built; empty if it was."""
+        return "" if self.is_built else f"The page is not built. {HOW_TO_GET_IT}"
 
     async def answer(self, request: Request) -> Response:
         """Return a file, or the page for any other path, or how to build the page."""

@@ -191,6 +191,16 @@ ROUTES: tuple[Route, ...] = (
         (503,),
     ),
     Route(
+        "DELETE",
+        "/runs/{run}/incidents/{incident}/ack",
+        "Take the acknowledgement of an incident back",
+        handlers.acting(lambda run, a: actions.take_back_acknowledgement(run, a.text("incident"))),
+        actions.Done,
+        (_RUN, _INCIDENT),
+        None,
+        (409, 503),
+    ),
+    Route(
         "POST",
         "/runs/{run}/incidents/{incident}/close",
         "Close an incident, or accept its level as normal",

@@ -19,6 +19,7 @@ from klarm.journal import AnyStep, Limit
 from klarm.metrics import to_number
 from klarm.server.packing import (
     MAX_STEP,
+    Columns,
     columns,
     extremes_of,
     has_value,
@@ -54,14 +55,17 @@ class RunRows:
         self._times: list[float] = []
         self._values: list[Mapping[str, object]] = []
         self._numbers: dict[str, int] = {}  # the number of each metric
+        self._only_block: Columns | None = None  # all rows, if one block holds them
 
-    def add(self, steps: Sequence[AnyStep]) -> None:
-        """Add steps of the journal."""
+    def add(self, steps: Sequence[AnyStep]) -> int:
+        """Add steps of the journal; return the lowest."""
         numbers = [step.step for step in steps]
         times = [step.time for step in steps]
         values: list[Mapping[str, object]] = [step.metrics for step in steps]
         before = numbers[0] - 1 if self._last_step is None else self._last_step
+        lowest = numbers[0]
         if not all(map(lt, chain((before,), numbers), numbers)):
+            lowest = min(numbers)
             self._merge_steps(numbers, values)
         else:
             self._last_step, self._last_values, self._seen = numbers[-1], values[-1], None
@@ -76,6 +80,7 @@ class RunRows:
         self._times += times
         self._values += values
         self.count += len(numbers)
+        return lowest
 
     def load(self, database: sqlite3.Connection) -> None:
         """Read what is stored: its last rows become the tail."""
@@ -99,6 +104,7 @@ class RunRows:
     def roll_back(self, limit: Limit, database: sqlite3.Connection) -> None:
         """Delete the rows that were rolled back."""
         self.store(database)
+        self._only_block = None
         (undone,) = database.execute(
             "SELECT min(first_row) FROM blocks WHERE run = ? AND high_step >= ?",
             (self.run, min(limit.step, MAX_STEP)),
@@ -138,6 +144,11 @@ class RunRows:
             self._write(database, self._stored, len(self._steps))
             self._stored = len(self._steps)
             self._small_blocks += 1
+
+    def whole(self) -> Columns | None:
+        """Return all rows of a run that was written as one block, as a short run is at first."""
+        only = self._only_block
+        return only if only is not None and len(only.steps) == self.count else None
 
     def _merge_steps(self, numbers: list[int], values: list[Mapping[str, object]]) -> None:
         """Reduce each row that follows a row of the same step to its new values."""
@@ -214,13 +225,22 @@ class RunRows:
         packs = [(STEPS, packed_steps), (TIMES, pack_floats(times))]
         extremes = []
         names, table = columns(rows)
+        self._only_block = Columns(names, steps, table) if first_row == 0 else None
+        known = len(self._numbers)
         for name, numbers, found in zip(
             names, table, extremes_of(table, steps, times), strict=True
         ):
             if found is not None:
-                metric = self._number_of(name, database)
+                metric = self._numbers.setdefault(name, len(self._numbers))
                 packs.append((metric, pack_floats(numbers)))
                 extremes.append((self.run, metric, first_row, *found))
+        database.executemany(
+            "INSERT INTO metrics VALUES (?, ?, ?)",
+            [
+                (self.run, number, _storable(name))
+                for name, number in list(self._numbers.items())[known:]
+            ],
+        )
         database.executemany(
             "INSERT INTO packs VALUES (?, ?, ?, ?)",
             [(self.run, metric, first_row, data) for metric, data in packs],
@@ -229,13 +249,10 @@ class RunRows:
             "INSERT INTO extremes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", extremes
         )
 
-    def _number_of(self, name: str, database: sqlite3.Connection) -> int:
-        number = self._numbers.get(name)
-        if number is None:
-            number = self._numbers[name] = len(self._numbers)
-            stored = name.encode(errors="replace").decode()  # lone surrogates cannot be stored
-            database.execute("INSERT INTO metrics VALUES (?, ?, ?)", (self.run, number, stored))
-        return number
+
+def _storable(name: str) -> str:
+    """Return a name without lone surrogates, which cannot be stored."""
+    return name.encode(errors="replace").decode()
 
 
 def _numbers_in(values: Mapping[str, object]) -> set[str]:

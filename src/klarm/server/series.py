@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -59,7 +60,7 @@ def sample(blocks: RunBlocks, name: str, low: float, high: float, width: int) ->
     metric = blocks.metric_number(name)
     if metric is None:
         return Sampled()
-    pixels = _Pixels(low, high, width)
+    pixels = Pixels(low, high, width)
     within = {
         block.first_row: block
         for block in blocks.blocks
@@ -105,7 +106,30 @@ def sample(blocks: RunBlocks, name: str, low: float, high: float, width: int) ->
     return sampled
 
 
-class _Pixels:
+def lowest_and_highest(curves: Sequence[Points], pixels: Pixels) -> list[Points]:
+    """Return the lowest and the highest point of every pixel of several finite curves, in order.
+
+    All curves are reduced in one pass: a short curve takes less time than the calls of numpy do.
+    """
+    x, y = (np.concatenate(parts) for parts in zip(*curves, strict=True))
+    if not len(x):
+        return list(curves)
+    curve = np.repeat(np.arange(len(curves)), [len(points.x) for points in curves])
+    pixel = pixels.of(x) + curve * pixels.width
+    starts = _starts(pixel)
+    counts = np.append(starts[1:], len(x)) - starts
+    low, high = np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts)
+    at_low, at_high = (_first_equal(y, sought, starts, counts) for sought in (low, high))
+    is_low_first = x[at_low] <= x[at_high]
+    both = np.empty(2 * len(starts), np.int64)
+    both[::2] = np.where(is_low_first, at_low, at_high)
+    both[1::2] = np.where(is_low_first, at_high, at_low)
+    kept = both[np.append(True, both[1:] != both[:-1])]  # a flat pixel has one point only
+    ends = np.searchsorted(curve[kept], np.arange(len(curves)), side="right")[:-1]
+    return [Points(x[part], y[part]) for part in np.split(kept, ends)]
+
+
+class Pixels:
     """Divides a part of the axis into pixels."""
 
     def __init__(self, low: float, high: float, width: int) -> None:
@@ -119,7 +143,7 @@ class _Pixels:
     def of(self, x: Floats) -> _Ints:
         """Return the pixels of values of x."""
         pixel = np.floor((x - self.low) / self.span * self.width).astype(np.int64)
-        return np.clip(pixel, 0, self.width - 1)
+        return np.minimum(np.maximum(pixel, 0), self.width - 1)  # faster than np.clip
 
     def groups(self, x: Floats) -> tuple[_Ints, _Ints]:
         """Return the pixels that contain values of an ascending x, and the first index in each.
@@ -146,7 +170,7 @@ class _Pixels:
         return centres
 
 
-def _of_points(pixels: _Pixels, points: Points) -> _Parts:
+def _of_points(pixels: Pixels, points: Points) -> _Parts:
     """Return the extremes of the pixels that contain finite points."""
     x, y = points
     if not len(x):
@@ -220,7 +244,7 @@ def _merged(points: _Parts, blocks: _Parts) -> _Parts:
     )
 
 
-def _reduced(pixels: _Pixels, parts: _Parts) -> Sampled:
+def _reduced(pixels: Pixels, parts: _Parts) -> Sampled:
     """Return the points to draw: the lowest and the highest of every pixel, in order."""
     differ = (parts.low_x != parts.high_x) | (parts.low != parts.high)
     x = np.concatenate([parts.low_x, parts.high_x[differ]])

@@ -9,7 +9,7 @@ from collections.abc import Collection
 import msgspec
 import numpy as np
 
-from klarm.incidents import title
+from klarm.incidents import metric_of, title
 from klarm.journal import (
     Activity,
     Fold,
@@ -18,14 +18,11 @@ from klarm.journal import (
     run_health,
     worst_of,
 )
-from klarm.server.blocks import RunBlocks
-from klarm.server.packing import has_value, unpack_floats
-from klarm.server.series import sample
+from klarm.server.packing import Columns, Floats, has_value, unpack_floats
 
 Number = float | str  # NaN and the infinities are text
 
 SHOWN_METRICS = ("kl", "reward", "entropy")
-_SPARKLINE_PIXELS = 24
 
 
 class Worst(msgspec.Struct):
@@ -39,6 +36,7 @@ class Worst(msgspec.Struct):
     started: int
     title: str
     message: str
+    metric: str = ""
 
 
 class Counts(msgspec.Struct):
@@ -137,43 +135,28 @@ def _shown(incident: IncidentRecord) -> Worst:
         started=incident.last.started,
         title=title(incident.last),
         message=incident.last.message,
+        metric=metric_of(incident.last),
     )
 
 
-def latest_values(database: sqlite3.Connection, run: int) -> dict[str, Number]:
-    """Return the last value of each metric that the overview shows."""
+def latest_values(
+    database: sqlite3.Connection, run: int, whole: Columns | None = None
+) -> dict[str, Number]:
+    """Return the last value of each metric that the overview shows; `whole` spares reading it."""
     latest: dict[str, Number] = {}
     for name in SHOWN_METRICS:
-        found = database.execute(
-            "SELECT data FROM packs WHERE run = ?1 AND metric = "
-            "(SELECT metric FROM metrics WHERE run = ?1 AND name = ?2) "
-            "ORDER BY first_row DESC LIMIT 1",
-            (run, name),
-        ).fetchone()
-        if found is not None:
-            values = unpack_floats(found[0])
-            latest[name] = spelt(float(values[np.flatnonzero(has_value(values))[-1]]))
+        values = _last_values(database, run, name) if whole is None else whole.of(name)
+        if values is not None and len(rows := np.flatnonzero(has_value(values))):
+            latest[name] = spelt(float(values[rows[-1]]))
     return latest
 
 
-def sparklines(database: sqlite3.Connection, run: int) -> dict[str, list[float | None]]:
-    """Return the curves of the overview; None marks a part without any finite value."""
-    blocks = RunBlocks(database, run, "step")
-    span = blocks.range()
-    if span is None:
-        return {}
-    found: dict[str, list[float | None]] = {}
-    for name in SHOWN_METRICS:
-        sampled = sample(blocks, name, *span, _SPARKLINE_PIXELS)
-        points: list[tuple[float, float | None]] = list(zip(sampled.x, sampled.y, strict=True))
-        width = (span[1] - span[0]) / _SPARKLINE_PIXELS or 1.0
-        with_values = {int((x - span[0]) / width) for x in sampled.x}
-        gaps = {int((broken.x - span[0]) / width): broken.x for broken in sampled.non_finite}
-        points += [(x, None) for part, x in gaps.items() if part not in with_values]
-        if points:
-            found[name] = [_short(y) for _, y in sorted(points, key=lambda point: point[0])]
-    return found
-
-
-def _short(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.4g}")
+def _last_values(database: sqlite3.Connection, run: int, name: str) -> Floats | None:
+    """Return the values of a metric in the last block that has any."""
+    found = database.execute(
+        "SELECT data FROM packs WHERE run = ?1 AND metric = "
+        "(SELECT metric FROM metrics WHERE run = ?1 AND name = ?2) "
+        "ORDER BY first_row DESC LIMIT 1",
+        (run, name),
+    ).fetchone()
+    return None if found is None else unpack_floats(found[0])

@@ -11,6 +11,7 @@ from klarm.types import Alert, Command
 
 _SENTENCES = {
     "ack": "Acknowledged by {by}.",
+    "ack_off": "{by} took the acknowledgement back.",
     "close": "{by} asked to close it.",
     "accept": "{by} asked to accept its level as normal.",
 }

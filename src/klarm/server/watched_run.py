@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -15,12 +16,8 @@ from klarm.server.database import Database
 from klarm.server.false_alarms import FILE_NAME as FALSE_ALARMS_FILE
 from klarm.server.folders import shown
 from klarm.server.run_index import CHUNK_BYTES, News, RunIndex
-from klarm.server.summary import (
-    RunSummary,
-    latest_values,
-    sparklines,
-    summary_of,
-)
+from klarm.server.sparklines import sparklines
+from klarm.server.summary import RunSummary, latest_values, summary_of
 from klarm.types import Command
 
 _IDLE_SECONDS = 2.0  # between two checks of a run that is not training
@@ -64,12 +61,14 @@ class WatchedRun:
         self.look_at = 0.0  # when it is due again
         self._database = database
         self._index: RunIndex | None = None  # kept while the journal grows
-        self._beside: dict[str, int] = {}
+        self._journal = folder / FILE_NAME
+        self._paths = {name: str(folder / name) for name in _BESIDE}
+        self._beside: dict[str, int] = {}  # their sizes
         self._look_at_lock = self._draw_at = 0.0
 
     def look(self, id_: str, now: float, say: Say) -> RunChange | None:
         """Read what is new; return it, or None. May raise OSError and sqlite3.Error."""
-        state = FileState.of(self.folder / FILE_NAME)
+        state = FileState.of(self._journal)
         news = self._read(id_, state, say) if state != self.state or self.is_behind else News()
         self._look_beside(news)
         is_new = self.summary is None
@@ -78,7 +77,8 @@ class WatchedRun:
             self._summarise(id_, news, now)
         if not self._trains:
             self.look_at = now + _IDLE_SECONDS
-            if not self.is_behind:
+            if not self.is_behind and self._index is not None:
+                self._index.release()
                 self._index = None
         if is_new:
             news.what.add("added")
@@ -101,7 +101,7 @@ class WatchedRun:
         return self.summary is not None and self.summary.activity == "training"
 
     def _look_beside(self, news: News) -> None:
-        beside = {name: _size_of(self.folder / name) for name in _BESIDE}
+        beside = {name: _size_of(path) for name, path in self._paths.items()}
         if self._beside:
             news.what |= {
                 what for name, what in _BESIDE.items() if beside[name] != self._beside[name]
@@ -163,12 +163,12 @@ class WatchedRun:
             run_id=id_,
             folder=shown(self.relative) or self.folder.name,
             fold=known.fold,
-            incidents=known.incidents(_commands_of(self.folder), at_rest=activity != "training"),
+            incidents=known.incidents(self._commands(), at_rest=activity != "training"),
             activity=activity,
             last_seen=known.last_seen,
             damaged_lines=known.damages.count,
             is_cut_off=activity != "training" and self.state.size > known.fold.read_to,
-            latest=latest_values(self._database.writer, self.run),
+            latest=latest_values(self._database.writer, self.run, known.whole()),
         )
         earlier, self.summary = self.summary, summary
         if earlier is not None:
@@ -179,21 +179,28 @@ class WatchedRun:
         is_drawn = earlier is None or ("steps" in news.what and now >= self._draw_at)
         if summary == earlier and not is_drawn:
             return
+        drawn = None
+        if is_drawn:
+            # Intervals differ between runs, so that not all are drawn at the same time.
+            self._draw_at = now + _SPARKLINE_SECONDS * (1.0 + self.run % 10 / 10.0)
+            drawn = msgspec.json.encode(sparklines(self._database.writer, self.run, known.whole()))
         with self._database.writing() as database:
             database.execute(
-                "UPDATE runs SET summary = ?, rank = ?, last_seen = ? WHERE run = ?",
+                "UPDATE runs SET summary = ?, rank = ?, last_seen = ?, "
+                "sparklines = coalesce(?, sparklines) WHERE run = ?",
                 (
-                    msgspec.json.encode(summary),
-                    rank_of(summary.health),
-                    summary.last_seen,
-                    self.run,
+                    *(msgspec.json.encode(summary), rank_of(summary.health), summary.last_seen),
+                    *(drawn, self.run),
                 ),
             )
-            if is_drawn:
-                # Intervals differ between runs, so that not all are drawn at the same time.
-                self._draw_at = now + _SPARKLINE_SECONDS * (1.0 + self.run % 10 / 10.0)
-                drawn = msgspec.json.encode(sparklines(database, self.run))
-                database.execute("UPDATE runs SET sparklines = ? WHERE run = ?", (drawn, self.run))
+
+    def _commands(self) -> list[Command]:
+        if not self._beside.get(COMMANDS_FILE):
+            return []
+        try:
+            return [command for _, command in read_commands(self.folder)]
+        except OSError:
+            return []
 
     def _change(self, id_: str, news: News) -> RunChange:
         change = RunChange(id_, sorted(news.what))
@@ -206,15 +213,8 @@ class WatchedRun:
         return change
 
 
-def _commands_of(folder: Path) -> list[Command]:
+def _size_of(path: str) -> int:
     try:
-        return [command for _, command in read_commands(folder)]
-    except OSError:
-        return []
-
-
-def _size_of(path: Path) -> int:
-    try:
-        return path.stat().st_size
+        return os.stat(path).st_size  # noqa: PTH116  # of every run, all the time: Path is slow
     except FileNotFoundError:
         return 0

@@ -11,7 +11,7 @@ import msgspec
 
 from klarm.analysis.replay import ids_in, replay
 from klarm.config import Config, known_sections, load
-from klarm.incidents import title
+from klarm.incidents import metric_of, title
 from klarm.journal import FILE_NAME, IncidentRecord, Started
 from klarm.server.blocks import Block
 from klarm.server.history import signal_of
@@ -60,6 +60,7 @@ class WouldBeIncident(msgspec.Struct):
     detectors: list[str]
     title: str
     message: str
+    metric: str
 
 
 class Recorded(msgspec.Struct):
@@ -195,6 +196,7 @@ def _incident(known: IncidentRecord) -> WouldBeIncident:
         detectors=known.last.detectors,
         title=title(known.last),
         message=known.last.message,
+        metric=metric_of(known.last),
     )
 
 

@@ -77,6 +77,9 @@ export const tryWhatIf = (run: string, settings: Record<string, Record<string, u
 export const acknowledge = (run: string, incident: string, by: string) =>
   send<Done>("POST", `${incidentPath(run, incident)}/ack`, signed(by));
 
+export const takeBackAcknowledgement = (run: string, incident: string) =>
+  send<Done>("DELETE", `${incidentPath(run, incident)}/ack`);
+
 export const closeIncident = (run: string, incident: string, by: string, accept: boolean) =>
   send<Done>("POST", `${incidentPath(run, incident)}/close`, { ...signed(by), accept });
 

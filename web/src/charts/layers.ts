@@ -192,8 +192,8 @@ export function flags(list: Flag[]): Layer {
 /** Vertical lines where training went back. */
 export const returns = (list: number[]): Layer => verticals(list, "↺", (theme) => theme.rollback);
 
-/** A vertical line where something begins. */
-export const beginning = (x: number): Layer => verticals([x], "", (theme) => theme.muted);
+/** A vertical line where something begins, with a word for it. */
+export const beginning = (x: number, mark: string): Layer => verticals([x], mark, (theme) => theme.muted);
 
 function verticals(list: number[], mark: string, colour: (theme: Theme) => string): Layer {
   return (chart, context, theme) => {

@@ -12,6 +12,9 @@ export function heading(name: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
+/** What an incident is about: its metric, or its signal if its detector watches all metrics. */
+export const subject = ({ metric, signal }: { metric?: string; signal: string }) => heading(metric || signal);
+
 // How a run is, where that is no severity.
 const HEALTH: Record<string, string> = { empty: "no data yet" };
 

@@ -55,7 +55,7 @@ export function Overlay({ metric, runs, axis, range, log, smoothing, atZero, lar
         axis={axis}
         range={range}
         log={log}
-        under={atZero ? [beginning(0)] : []}
+        under={atZero ? [beginning(0, "")] : []}
         over={
           smoothing > 0
             ? drawn.map(({ run, series }) => {

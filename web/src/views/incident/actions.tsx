@@ -1,7 +1,7 @@
 /** What people can do about an incident. Each action says what it changes before it does it. */
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { acknowledge, closeIncident, endSilence, markFalseAlarm, silence, unmarkFalseAlarm } from "../../api/client";
+import { acknowledge, closeIncident, endSilence, markFalseAlarm, silence, takeBackAcknowledgement, unmarkFalseAlarm } from "../../api/client";
 import { asApiError } from "../../api/hooks";
 import type { Done, IncidentDetail } from "../../api/types";
 import { shown } from "../../format/names";
@@ -46,6 +46,11 @@ export function Actions({ incident, silenced, onDone }: ActionsProps) {
       {open && incident.acknowledged_by.length === 0 && (
         <button type="button" class="button primary" disabled={busy} onClick={() => void act(acknowledge(run, id, storedName()))}>
           Acknowledge
+        </button>
+      )}
+      {open && incident.acknowledged_by.length > 0 && (
+        <button type="button" class="button" disabled={busy} onClick={() => void act(takeBackAcknowledgement(run, id))}>
+          Take acknowledgement back
         </button>
       )}
       {open && (

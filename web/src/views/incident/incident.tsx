@@ -4,7 +4,7 @@ import { incidentAddress, overviewAddress, runAddress } from "../../address";
 import { getIncident, getIncidents, getRun } from "../../api/client";
 import { useChanges, useLoaded, useThrottled } from "../../api/hooks";
 import type { IncidentDetail, Silence } from "../../api/types";
-import { heading, shown } from "../../format/names";
+import { shown, subject } from "../../format/names";
 import { count, number, timesBefore } from "../../format/number";
 import { useKeys } from "../../keyboard";
 import { Ago } from "../../parts/ago";
@@ -32,7 +32,7 @@ export function IncidentView({ run, id }: { run: string | null; id: string }) {
   };
   useChanges(owner, refresh, readAll);
   useEffect(() => {
-    if (data) document.title = `${heading(data.signal)} ${data.is_open ? data.severity : data.state_text}: ${data.run.name} – klarm`;
+    if (data) document.title = `${subject(data)} ${data.is_open ? data.severity : data.state_text}: ${data.run.name} – klarm`;
   }, [data]);
   useKeys({ e: () => owner !== null && void nextIncident(owner, id), "/": () => go(overviewAddress()) });
 
@@ -76,26 +76,15 @@ function Head({ incident, silence }: { incident: IncidentDetail; silence: Silenc
     <div class="incident-head">
       <div class="run-title">
         <h1>
-          {heading(signal)} {severity} {lasted}
+          {subject(incident)} {severity} {lasted}
         </h1>
         <Badge kind={incident.is_open ? severity : "neutral"} text={incident.state_text || incident.state} />
         <Tags incident={incident} />
       </div>
+      <SinceWhen incident={incident} />
       <p class="lead">{incident.message || incident.headline}</p>
       {incident.message && incident.headline !== incident.message && <p>{incident.headline}</p>}
       <dl class="facts">
-        <div>
-          <dt>First alert</dt>
-          <dd>
-            step {count(started)}, <Ago time={incident.started_time} />
-          </dd>
-        </div>
-        {incident.onset !== null && incident.onset < started && (
-          <div>
-            <dt>Left its normal range</dt>
-            <dd>step {count(incident.onset)}</dd>
-          </div>
-        )}
         {peak !== null && (
           <div>
             <dt>
@@ -146,6 +135,18 @@ function Head({ incident, silence }: { incident: IncidentDetail; silence: Silenc
   );
 }
 
+/** The one answer to "since when", with the same steps as in messages. */
+function SinceWhen({ incident }: { incident: IncidentDetail }) {
+  const { started, opened, out_of_range_from: early } = incident;
+  return (
+    <p class="since">
+      First alert at step {count(started)}, <Ago time={incident.started_time} />
+      {early !== null && `; out of its normal range from step ${count(early)} on`}
+      {opened !== null && (opened > started ? `; reported at step ${count(opened)}` : "; reported at once")}.
+    </p>
+  );
+}
+
 function Diagnosis({ incident }: { incident: IncidentDetail }) {
   const { advice, diagnosis, checkpoint } = incident;
   const [first] = advice;
@@ -169,7 +170,8 @@ function Diagnosis({ incident }: { incident: IncidentDetail }) {
       )}
       {diagnosis?.pattern && (
         <p>
-          <strong>Likely cause:</strong> {diagnosis.cause} ({diagnosis.pattern}).
+          <strong>Likely cause:</strong> {diagnosis.cause} ({diagnosis.pattern}
+          {diagnosis.step !== incident.moved?.step && `, when it ${diagnosis.event} at step ${count(diagnosis.step)}`}).
         </p>
       )}
     </Section>

@@ -98,8 +98,11 @@ function Aligned({ name, series, info, incident, range, main, baseline }: Aligne
   const title = info?.meaning ? heading(name) : name;
   const resting = series.y.length > 0 ? `${number(series.y[0])} → ${number(series.y.at(-1))}` : "no value here";
   const severity = main ? incident.severity : "neutral";
+  const { out_of_range_from: early, moved } = incident;
   const under = [spans([[{ from: incident.started, to: incident.ended, severity, label: main ? "first alert" : "", shaded: true }]])];
-  if (incident.onset !== null && incident.onset < incident.started) under.push(beginning(incident.onset));
+  if (early !== null) under.push(beginning(early, main ? "out of range" : ""));
+  // What moved is told as of this step, which is drawn unless it is the opening.
+  if (moved && moved.step !== incident.opened) under.push(beginning(moved.step, main ? moved.event : ""));
   if (baseline) {
     const edge = (sign: number) => baseline.mean.map((mean, at) => (mean === null || baseline.std[at] == null ? null : mean + sign * baseline.std[at]));
     under.push(

@@ -2,7 +2,7 @@
 import { incidentAddress, runAddress } from "../../address";
 import type { RunSummary } from "../../api/types";
 import { Sparkline } from "../../charts/sparkline";
-import { heading, tone } from "../../format/names";
+import { heading, subject, tone } from "../../format/names";
 import { count, counted, number } from "../../format/number";
 import { Ago } from "../../parts/ago";
 import { Badge } from "../../parts/badge";
@@ -76,9 +76,9 @@ function Trouble({ run }: { run: RunSummary }) {
   }
   const more = incidents.open - 1;
   return (
-    <a class="trouble" href={incidentAddress(run.id, worst.id)} title={`${worst.title}\n${worst.message}`}>
+    <a class="trouble" href={incidentAddress(run.id, worst.id)} title={worst.message}>
       <span class="trouble-title">
-        {heading(worst.signal)} {worst.severity} since step {count(worst.started)}
+        {subject(worst)} {worst.severity} since step {count(worst.started)}
         {more > 0 && <span class="more"> +{more}</span>}
       </span>
       <span class="trouble-message muted">{worst.message}</span>

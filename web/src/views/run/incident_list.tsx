@@ -1,7 +1,7 @@
 /** The incidents of a run: open ones first, the worst of them at the top. */
 import { incidentAddress } from "../../address";
-import type { Blip, Incident } from "../../api/types";
-import { heading, shown, urgency } from "../../format/names";
+import type { Blip, Incident, PendingCommand } from "../../api/types";
+import { heading, shown, subject, urgency } from "../../format/names";
 import { count, counted, number } from "../../format/number";
 import { Ago } from "../../parts/ago";
 import { Badge } from "../../parts/badge";
@@ -28,7 +28,7 @@ export function IncidentList({ run, incidents, blips, onShow }: IncidentListProp
             <div class="incident-line">
               <Badge kind={incident.is_open ? incident.severity : "neutral"} text={incident.is_open ? incident.severity : incident.state_text} />
               <a href={incidentAddress(run, incident.id)}>
-                {incident.number}. {heading(incident.signal)}
+                {incident.number}. {subject(incident)}
               </a>
               <span class="muted">
                 {incident.ended === null
@@ -72,6 +72,9 @@ export function IncidentList({ run, incidents, blips, onShow }: IncidentListProp
 /** Whether a rollback undid it: its steps are not in the charts any more. */
 export const isUndone = (incident: Incident) => incident.reason === "rolled_back";
 
+/** Acknowledgements concern notifications only, and take effect at once. */
+const isWaiting = ({ command }: PendingCommand) => command !== "ack" && command !== "ack_off";
+
 /** What people have said about an incident. */
 export function Tags({ incident }: { incident: Incident }) {
   return (
@@ -79,7 +82,7 @@ export function Tags({ incident }: { incident: Incident }) {
       {incident.acknowledged_by.length > 0 && <span class="tag">acknowledged by {incident.acknowledged_by.join(", ")}</span>}
       {incident.silenced && <span class="tag">{shown(incident.signal)} is silenced</span>}
       {incident.false_alarm && <span class="tag">false alarm</span>}
-      {incident.commands_pending.map((command, at) => (
+      {incident.commands_pending.filter(isWaiting).map((command, at) => (
         <span key={at} class="tag">
           {command.command}: waiting for the next step
         </span>

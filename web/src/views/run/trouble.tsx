@@ -3,7 +3,7 @@ import { incidentAddress } from "../../address";
 import { getIncident } from "../../api/client";
 import { useLoaded } from "../../api/hooks";
 import type { Incident } from "../../api/types";
-import { heading, tone, urgency } from "../../format/names";
+import { subject, tone, urgency } from "../../format/names";
 import { count, counted } from "../../format/number";
 import { Ago } from "../../parts/ago";
 import { Badge } from "../../parts/badge";
@@ -24,7 +24,7 @@ export function Trouble({ run, incidents }: { run: string; incidents: Incident[]
         <Badge kind={worst.severity} />
         <h2>
           <a href={incidentAddress(run, worst.id)}>
-            {heading(worst.signal)} {worst.severity} since step {count(worst.started)}
+            {subject(worst)} {worst.severity} since step {count(worst.started)}
             {worst.state !== "open" && `, ${worst.state_text}`}
           </a>
         </h2>

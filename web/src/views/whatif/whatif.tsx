@@ -6,7 +6,7 @@ import { useLoaded } from "../../api/hooks";
 import type { Incident, Run, SettingsSection, WhatIf } from "../../api/types";
 import { Chart } from "../../charts/chart";
 import { dots, inLanes, spans, type Span } from "../../charts/layers";
-import { heading } from "../../format/names";
+import { heading, subject } from "../../format/names";
 import { count, counted } from "../../format/number";
 import { Badge } from "../../parts/badge";
 import { CopyButton } from "../../parts/copy";
@@ -185,8 +185,8 @@ function Curve({ run, section, answer, recorded }: CurveProps) {
   const log = name === "kl" && series.y.every((value) => value >= 0);
   const floor = log ? logFloor(series.y) : 0;
   const halves: [string, Span[], boolean][] = [
-    ["Recorded", recorded.map((one) => ({ from: one.started, to: one.ended, severity: one.severity, label: heading(one.signal), shaded: one.signal === signal })), false],
-    ["With these settings", answer.incidents.map((one) => ({ from: one.started, to: one.ended, severity: one.severity, label: heading(one.signal), shaded: one.signal === signal })), true],
+    ["Recorded", recorded.map((one) => ({ from: one.started, to: one.ended, severity: one.severity, label: subject(one), shaded: one.signal === signal })), false],
+    ["With these settings", answer.incidents.map((one) => ({ from: one.started, to: one.ended, severity: one.severity, label: subject(one), shaded: one.signal === signal })), true],
   ];
   return (
     <>
@@ -238,7 +238,7 @@ function Incidents({ answer }: { answer: WhatIf }) {
           <li key={incident.id}>
             <div class="incident-line">
               <Badge kind={incident.severity} />
-              <strong>{heading(incident.signal)}</strong>
+              <strong>{subject(incident)}</strong>
               <span class="muted">
                 {incident.ended === null ? `since step ${count(incident.started)}` : `steps ${count(incident.started)} to ${count(incident.ended)}`}
                 {incident.opened !== null && `, opened at ${count(incident.opened)}`} · {incident.detectors.join(", ")}

@@ -1,0 +1,62 @@
+"""What the page says of an incident agrees with what messages say."""
+
+from __future__ import annotations
+
+import pytest
+from batches import RUN, written
+from msgspec.structs import replace
+from serving_runs import served
+
+from example_events import example_event
+from klarm.incidents import since
+from klarm.journal import Step
+from klarm.types import Event
+
+
+def opening(**more: object) -> Event:
+    facts = {"incident": 1, "signal": "gradient", "metric": "learning_rate", "id": "kaaaaaaa"}
+    return example_event("opened", step=228, started=223, **{**facts, **more})
+
+
+def write(*events: Event) -> None:
+    written(
+        [(RUN, []), *((Step(e.step, float(e.step), {"learning_rate": 1.0}), [e]) for e in events)]
+    )
+
+
+@pytest.mark.parametrize(("onset", "shown"), [(204, 204), (220, None), (None, None)])
+def test_since_when_is_what_messages_say(onset: int | None, shown: int | None) -> None:
+    """The first alert; also when the metric left its range, if that was well before."""
+    event = opening(onset=onset)
+    write(event)
+    with served() as client:
+        (found,) = client.get("/runs/a/incidents")["incidents"]
+        (run,) = client.get("/runs")["runs"]
+    assert (found["started"], found["opened"]) == (223, 228)
+    assert run["worst"]["started"] == 223
+    assert found["out_of_range_from"] == shown
+    assert since(event).startswith("223")
+    assert (f"from step {shown} on" in since(event)) == (shown is not None)
+
+
+def test_an_incident_is_named_by_its_metric() -> None:
+    """A learning rate that jumped is no trouble of the gradients."""
+    write(opening())
+    with served() as client:
+        (found,) = client.get("/runs/a/incidents")["incidents"]
+        (run,) = client.get("/runs")["runs"]
+    assert (found["metric"], run["worst"]["metric"]) == ("learning_rate", "learning_rate")
+
+
+def test_what_moved_and_the_diagnosis_say_of_which_moment_they_are() -> None:
+    """An escalation tells anew what has moved; a pattern may have fitted only before."""
+    write(
+        opening(moved="grad_norm ×4 from 220", pattern="gradients first", cause="c", remedy="r"),
+        replace(opening(moved="entropy ×0.2 from 280"), event="escalated", step=300),
+    )
+    with served() as client:
+        found = client.get("/runs/a/incidents/kaaaaaaa")
+    moved, diagnosis = found["moved"], found["diagnosis"]
+    assert (moved["event"], moved["step"], moved["metrics"]) == ("escalated", 300, ["entropy"])
+    assert moved["from"] < moved["step"] <= moved["to"]
+    assert (diagnosis["event"], diagnosis["step"]) == ("opened", 228)
