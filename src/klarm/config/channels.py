@@ -224,9 +224,11 @@ class ChannelSettings:
         return read
 
     def _remark(self, value: object, what: str, source: str) -> None:
-        if isinstance(value, Secret) and value.plain and source == self._file:
+        if not isinstance(value, Secret) or not value.plain or source != self._file:
+            return
+        if not value.is_loopback_url:
             self.remarks.append(
-                f"{source}: {what} is a secret in plain text, which anybody who sees the file can "
+                f"{source}: {what} is a secret in plain text, which everyone who sees the file can "
                 "read; use {env: NAME} or {file: PATH} instead"
             )
 
