@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from klarm.api import start
+from klarm.api import NotRecordedError, start
 from klarm.cli.counted_rows import CountedRows
 from klarm.cli.options import config_option, map_option, overrides_of, set_option, step_option
 from klarm.cli.stopping import Stopping
@@ -102,7 +102,7 @@ def follow(
         columns = CountedRows(log, config.step_column, notices.say)
         watch = Watch(
             follower,
-            lambda: start(config, name),
+            lambda: start(config, name, from_log=True),
             lambda rows: columns.checked(rows, are_all=once),
         )
         stopping.on_signals()
@@ -198,9 +198,11 @@ class Watch:
         return any_new
 
     def _started(self) -> Monitor:
-        monitor = self._make_monitor()
-        if not monitor.recorded:
-            # Otherwise people would be notified again at every start.
+        try:
+            monitor = self._make_monitor()
+        except NotRecordedError as error:
+            raise SourceError(f"{self.follower.path} is not followed: {error}") from None
+        if not monitor.recorded:  # klarm is switched off, or this is not rank 0
             monitor.finish()
             raise SourceError(
                 f"{self.follower.path} is not followed: run {monitor.run} cannot be recorded"

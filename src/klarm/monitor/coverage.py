@@ -35,8 +35,14 @@ class BindingReport:
     _MAX_ZEROS = 20
 
     def __init__(
-        self, detectors: Iterable[Detector], binding: Binding, say: Callable[[str], None]
+        self,
+        detectors: Iterable[Detector],
+        binding: Binding,
+        say: Callable[[str], None],
+        *,
+        from_log: bool = False,
     ) -> None:
+        self._from_log = from_log
         self._detectors = list(detectors)
         self._binding = binding
         self._say = say
@@ -98,7 +104,7 @@ class BindingReport:
         elif not again:
             for line in idle_lines(self._detectors, self._binding):
                 self._say(line)
-        for line in self._unsaid(hints(self._detectors, self._binding)):
+        for line in self._unsaid(hints(self._detectors, self._binding, from_log=self._from_log)):
             self._say(line)
 
     def _unsaid(self, lines: Iterable[str]) -> list[str]:
@@ -190,10 +196,10 @@ def idle_lines(detectors: Iterable[Detector], binding: Binding) -> list[str]:
     return lines
 
 
-def hints(detectors: Iterable[Detector], binding: Binding, *, recorded: bool = False) -> list[str]:
+def hints(detectors: Iterable[Detector], binding: Binding, *, from_log: bool = False) -> list[str]:
     """Return what the user can do about metrics that are not watched, one line each.
 
-    `recorded` is for a log that is replayed: the remedies are options of that command.
+    `from_log` is for a log that a command reads: the remedies are options of that command.
     """
     found = []
     missing = {name: None for name, said in binding.user_keys.items() if said.key}
@@ -206,7 +212,7 @@ def hints(detectors: Iterable[Detector], binding: Binding, *, recorded: bool = F
             missing[detector.watches[0]] = None
     for metric in missing:
         if metric not in binding.keys:
-            reason = _why_missing(metric, binding, recorded=recorded)
+            reason = _why_missing(metric, binding, from_log=from_log)
             if reason != _missing(metric):
                 found.append(reason)
     return [*found, *binding.not_measured.values()]
@@ -255,7 +261,7 @@ def _source(metric: str, binding: Binding) -> str:
     return metric if key == metric else f"{metric} ← {key}"
 
 
-def _why_missing(metric: str, binding: Binding, *, recorded: bool = False) -> str:
+def _why_missing(metric: str, binding: Binding, *, from_log: bool = False) -> str:
     if metric in binding.unreadable:
         return binding.unreadable[metric]
     said = binding.user_keys.get(metric)
@@ -266,7 +272,7 @@ def _why_missing(metric: str, binding: Binding, *, recorded: bool = False) -> st
     for name in binding.names():
         if name not in METRICS and (frameworks := frameworks_with(name, metric)):
             where = ", ".join(frameworks)
-            remedy = "replay it with --set framework=..." if recorded else "set framework=..."
+            remedy = "use --set framework=..." if from_log else "set framework=..."
             return f"{reason} ({name} is {metric} in {where}: {remedy})"
     known = METRICS.get(metric)
     if known is None:  # a metric of a detector of the user's own: it is read by its name
@@ -277,8 +283,8 @@ def _why_missing(metric: str, binding: Binding, *, recorded: bool = False) -> st
     alike = [name for name in binding.names() if _is_alike(metric, name)]
     if alike:
         remedy = f"log it as {metric} or set {SECTION}.{metric}: {alike[0]}"
-        if recorded:
-            remedy = f"replay it with --map {shlex.quote(f'{metric}={alike[0]}')}"
+        if from_log:
+            remedy = f"use --map {shlex.quote(f'{metric}={alike[0]}')}"
         return f"{reason}; if {alike[0]} is {known.meaning}, {remedy}"
     why = known.when_missing.get(binding.framework.partition("/")[0])
     return f"{reason} ({why})" if why else reason
