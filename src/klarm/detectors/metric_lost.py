@@ -54,8 +54,8 @@ class MetricLostDetector(Detector):
     measures: ClassVar[str] = "steps"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "Detectors of this metric are blind. Check whether the trainer still computes and logs "
-            "it. A value that is stuck can also mean that the policy no longer changes."
+            "Check whether the trainer still computes and logs it: its detectors are blind. A "
+            "value that is stuck can also mean that the policy no longer changes."
         ),
     }
 
