@@ -84,7 +84,7 @@ class Pattern:
     def _rose_with_others(self, found: Mapping[str, Movement]) -> bool:
         """Return whether enough of the rise of the reward came after the other metrics moved."""
         others = [found[metric] for metric in self.moved if metric != _REWARD and metric in found]
-        moved = [other.step for other in others if other.direction != "flat"]
+        moved = [other.evident or other.step for other in others if other.direction != "flat"]
         return all(found[_REWARD].share_since(step) >= _MIN_SHARED_RISE for step in moved)
 
 
