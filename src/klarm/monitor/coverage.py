@@ -33,6 +33,7 @@ class BindingReport:
     _MISSING_AT_STEP = 2
     # Real runs begin with up to six zeros, because the policy still equals its reference.
     _MAX_ZEROS = 20
+    _MAX_NEGATIVE = 5
 
     def __init__(
         self,
@@ -50,6 +51,8 @@ class BindingReport:
         watched = {name for d in self._waiting if not d.watches_all for name in d.reads}
         # How often each KL has been 0; metrics are removed once they have another value.
         self._zeros = {name: 0 for name in METRICS if METRICS[name].target and name in watched}
+        # The same for metrics that are below 0 and cannot be.
+        self._negative = {name: 0 for name in watched if binding.when_negative(name)}
         self._steps = 0
         self._step: int | None = None  # the last step: it may be logged in several calls
         self._bound = 0  # how many metrics were bound at the last check
@@ -66,6 +69,8 @@ class BindingReport:
             self._step = step
         if not values.keys().isdisjoint(self._zeros):
             self._count_zeros(values)
+        if not values.keys().isdisjoint(self._negative):
+            self._count_negative(values)
         bound = self._binding.keys
         new = len(bound) != self._bound
         if new:
@@ -77,9 +82,10 @@ class BindingReport:
             self._say_watched()
         if new if self._missing_said else self._steps >= self._MISSING_AT_STEP:
             self._say_missing()
-        left = bool(self._waiting or self._zeros or not self._missing_said)
+        left = bool(self._waiting or self._zeros or self._negative or not self._missing_said)
         # From here on, only a new metric can change anything.
-        self._settled = left and self._missing_said and bound.keys().isdisjoint(self._zeros)
+        counted = self._zeros.keys() | self._negative.keys()
+        self._settled = left and self._missing_said and bound.keys().isdisjoint(counted)
         return left
 
     def finish(self) -> None:
@@ -111,6 +117,19 @@ class BindingReport:
         unsaid = [line for line in lines if line not in self._said]
         self._said.update(unsaid)
         return unsaid
+
+    def _count_negative(self, values: Mapping[str, float]) -> None:
+        for name in self._negative.keys() & values.keys():
+            self._negative[name] += 1
+            is_negative = values[name] < 0.0
+            if is_negative and self._negative[name] == self._MAX_NEGATIVE:
+                self._say(
+                    f"{self._binding.source(name)} has been below 0 for its first "
+                    f"{self._MAX_NEGATIVE} rows, which the {name} of a language model cannot be: "
+                    f"{self._binding.when_negative(name)}"
+                )
+            if not is_negative or self._negative[name] == self._MAX_NEGATIVE:
+                del self._negative[name]
 
     def _count_zeros(self, values: Mapping[str, float]) -> None:
         for name in self._zeros.keys() & values.keys():
