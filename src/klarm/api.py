@@ -99,7 +99,7 @@ def start(
         off = DisabledMonitor(settings.run or run, notices)
         _replace_current(off)
         return off
-    if settings.deliver == "here":  # otherwise this machine need not have the secrets
+    if settings.deliver == "here":  # otherwise this machine does not need the secrets
         settings.channels()  # raises if one is invalid
     name = settings.run or run or f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
     folder = run_folder(settings.dir, name)

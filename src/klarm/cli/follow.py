@@ -73,7 +73,7 @@ def follow(
     """Watch a run by its LOG, from the beginning and while it grows.
 
     LOG is a JSON Lines, CSV or TSV file, the output of a trainer, trainer_state.json, or a
-    TensorBoard event file or folder; - is stdin. It need not exist yet. If klarm follow is started
+    TensorBoard event file or folder; - is stdin. It may not exist yet. If klarm follow is started
     again, it continues where it stopped. Ctrl-C ends it. The exit code is 0, or 1 if something
     could not be delivered, or 2 if the log cannot be followed or holds nothing to watch.
     """

@@ -257,8 +257,8 @@ def _type_of(name: str, given: Mapping[str, tuple[object, str]], first: str) -> 
         raise ConfigError(f"{source}: {SECTION}.{name} needs a type{hint or f'; {known}'}")
     if not isinstance(type_, str) or type_ not in types:
         hint = did_you_mean(type_, types) or f"; {known}"
-        told = as_given(shown_name(type_))
-        raise ConfigError(f"{source}: {SECTION}.{name}.type {told} is unknown{hint}")
+        given_type = as_given(shown_name(type_))
+        raise ConfigError(f"{source}: {SECTION}.{name}.type {given_type} is unknown{hint}")
     return str(type_)
 
 

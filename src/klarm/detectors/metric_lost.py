@@ -72,7 +72,7 @@ class MetricLostDetector(Detector):
         super().__post_init__()
 
     def bound(self, key: str, kind: Kind | None) -> None:
-        """Hear of which kind the KL is: it is the first that this detector watches."""
+        """Note the kind of the KL, which is the first metric that this detector watches."""
         super().bound(key, kind)
         self._kl_is_floored = kind is not None and kind.floored
 
