@@ -33,7 +33,7 @@ class Config:
     )
     framework: str = setting(
         "",
-        "the framework that logs, as in sb3 or trl/RLOO, if keys depend on it (integrations set it)",
+        "the framework that logs, as in sb3 or trl/RLOO; some keys depend on it (hooks set it)",
     )
     url: str = setting("", "link to a page about the run, put into messages")
     gpus: int = setting(
