@@ -71,9 +71,9 @@ def _add_adapters(trainer: Any) -> None:
 
 
 def opened(records: Iterable[dict[str, Any]], signal: str = "") -> list[dict[str, Any]]:
-    """Return the events by which people are told that something is wrong."""
-    told = [r for r in records if r["type"] == "event" and r["event"] in ("opened", "escalated")]
-    return [event for event in told if not signal or event["signal"] == signal]
+    """Return the events by which people are notified that something is wrong."""
+    alarms = [r for r in records if r["type"] == "event" and r["event"] in ("opened", "escalated")]
+    return [event for event in alarms if not signal or event["signal"] == signal]
 
 
 def curve(records: Iterable[dict[str, Any]], metric: str) -> list[tuple[int, float]]:
@@ -86,14 +86,14 @@ def jumps() -> list[tuple[str, object]]:
     delays, critical, right, any_told = [], [], 0, []
     for run in JUMPS:
         records, jump = trained(run), run.sane_rows
-        told = [event for event in opened(records, "kl") if event["step"] > jump]
-        worst = [event for event in told if event["severity"] == "critical"]
-        delays.append(told[0]["step"] - jump if told else math.inf)
+        alarms = [event for event in opened(records, "kl") if event["step"] > jump]
+        worst = [event for event in alarms if event["severity"] == "critical"]
+        delays.append(alarms[0]["step"] - jump if alarms else math.inf)
         critical.append(worst[0]["step"] - jump if worst else math.inf)
-        right += bool(told) and told[0]["pattern"] == CAUSE
+        right += bool(alarms) and alarms[0]["pattern"] == CAUSE
         early = [event for event in opened(records) if event["step"] > jump]
         any_told.append(early[0]["step"] - jump if early else math.inf)
-        say(f"{run.name}: told after {delays[-1]}, critical after {critical[-1]}")
+        say(f"{run.name}: notified after {delays[-1]}, critical after {critical[-1]}")
     return [
         ("jumps: runs", len(JUMPS)),
         ("jumps: incident on kl within 10 steps", sum(delay <= 10 for delay in delays)),
@@ -109,11 +109,11 @@ def healthy() -> list[tuple[str, object]]:
     """How many healthy runs have an incident, and whether the probe has a part in it."""
     any_, on_kl = [], []
     for run in HEALTHY:
-        told = opened(trained(run))
-        if told:
+        alarms = opened(trained(run))
+        if alarms:
             any_.append(run.name)
-            say(f"{run.name}: {[(e['signal'], e['severity'], e['detectors']) for e in told]}")
-        if any(name.startswith("kl_probe") for event in told for name in event["detectors"]):
+            say(f"{run.name}: {[(e['signal'], e['severity'], e['detectors']) for e in alarms]}")
+        if any(name.startswith("kl_probe") for event in alarms for name in event["detectors"]):
             on_kl.append(run.name)
     return [
         ("healthy: runs", len(HEALTHY)),

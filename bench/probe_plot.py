@@ -10,7 +10,7 @@ from typing import NamedTuple
 import matplotlib as mpl
 from matplotlib import pyplot as plt
 
-_TRAINERS, _PROBES = "#E69F00", "#0072B2"  # told apart by anyone's eyes (Okabe and Ito)
+_TRAINERS, _PROBES = "#E69F00", "#0072B2"  # distinguishable with any colour vision (Okabe and Ito)
 _COLUMNS = 3
 
 

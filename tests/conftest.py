@@ -8,10 +8,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import settings
 
 import klarm
+from example_events import DIAGNOSED, WATCHED_RUN
 from klarm import api, boundary
 from klarm.channels.message import Context, Message, message_of
 from klarm.detectors import CATALOGUE, installed_detectors
@@ -61,35 +63,7 @@ def failures_raise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boundary, "raise_failures", True)
 
 
-EVENT = Event(
-    event="opened",
-    incident=3,
-    signal="kl",
-    severity="critical",
-    step=153,
-    started=148,
-    detectors=["kl_explosion", "kl_runaway"],
-    peak=0.07796,
-    reason="confirmed",
-    message="KL 0.07796 is 9.24σ above its rolling baseline of 0.01306 ± 0.007.",
-    recommendation="Act now: lower the learning rate or raise the KL penalty.",
-    moved="grad_norm ×4 from 147, then kl ×6 from 148; reward flat",
-    pattern="gradients first",
-    cause="updates that are too large",
-    remedy="Lower the learning rate or the gradient clip; look at the batch where it began.",
-    checkpoint="/data/ckpt/step-140",
-    rows=5,
-)
-CONTEXT = Context(
-    run="grpo-7b",
-    now=1_763_200_800.0,
-    run_started=1_763_100_000.0,
-    incident_started=1_763_200_080.0,
-    values=[(step, 0.01 + 0.002 * (step % 5) + 0.012 * max(0, step - 148)) for step in range(154)],
-    gpus=8,
-    gpu_hour_price=2.5,
-    url="https://example.org/runs/7b",
-)
+EVENT = msgspec.structs.replace(DIAGNOSED, id="")  # as in a journal of klarm 0.1
 
 
 @pytest.fixture
@@ -99,10 +73,10 @@ def event() -> Event:
 
 @pytest.fixture
 def context() -> Context:
-    return CONTEXT
+    return WATCHED_RUN
 
 
 @pytest.fixture
 def message() -> Message:
     """That a critical incident on KL has opened."""
-    return message_of(EVENT, CONTEXT)
+    return message_of(EVENT, WATCHED_RUN)

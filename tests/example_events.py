@@ -1,9 +1,10 @@
-"""An incident's event for tests, of which each test names only what it is about."""
+"""Events of incidents for tests, each of which names only what it is about."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from klarm.channels.message import Context
 from klarm.types import Event, EventKind
 
 _OPENED = Event(
@@ -18,6 +19,39 @@ _OPENED = Event(
     reason="confirmed",
     message="KL is high.",
     recommendation="Look.",
+)
+
+# An incident with everything that a message can say, and the run that it is about.
+DIAGNOSED = Event(
+    event="opened",
+    incident=3,
+    signal="kl",
+    severity="critical",
+    step=153,
+    started=148,
+    detectors=["kl_explosion", "kl_runaway"],
+    peak=0.07796,
+    reason="confirmed",
+    message="KL 0.07796 is 9.24σ above its rolling baseline of 0.01306 ± 0.007.",
+    recommendation="Act now: lower the learning rate or raise the KL penalty.",
+    moved="grad_norm ×4 from 147, then kl ×6 from 148; reward flat",
+    pattern="gradients first",
+    cause="updates that are too large",
+    remedy="Lower the learning rate or the gradient clip.",
+    checkpoint="/data/ckpt/step-140",
+    id="k3f7q2ab",
+    metric="kl",
+    rows=5,
+)
+WATCHED_RUN = Context(
+    run="grpo-7b",
+    now=1_763_200_800.0,
+    run_started=1_763_100_000.0,
+    incident_started=1_763_200_080.0,
+    values=[(step, 0.01 + 0.002 * (step % 5) + 0.012 * max(0, step - 148)) for step in range(154)],
+    gpus=8,
+    gpu_hour_price=2.5,
+    url="https://example.org/runs/7b",
 )
 
 

@@ -140,7 +140,7 @@ def listen(
     stopped: threading.Event,
 ) -> None:
     """Note when each step that was written is reported."""
-    told: dict[str, int] = {}
+    seen: dict[str, int] = {}
     connection = HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("GET", "/api/v1/events")
     answer = connection.getresponse()
@@ -149,6 +149,6 @@ def listen(
             now = time.perf_counter()
             for change in json.loads(line[6:]).get("runs", ()):
                 run, last = change["run"], change.get("last_step") or 0
-                new = range(told.get(run, 0) + 1, last + 1)
+                new = range(seen.get(run, 0) + 1, last + 1)
                 delays += [now - written[run, step] for step in new]
-                told[run] = max(last, told.get(run, 0))
+                seen[run] = max(last, seen.get(run, 0))

@@ -107,7 +107,7 @@ def open_signals(
 
 
 @dataclass(frozen=True)
-class Told:
+class Notification:
     """What people would have been notified of: an incident that opened or escalated."""
 
     row: int
@@ -120,14 +120,14 @@ class Told:
 
 def notified(
     rows: Iterable[Row], framework: str = "", detectors: list[Detector] | None = None
-) -> list[Told]:
+) -> list[Notification]:
     """Run the monitor, by default as it comes; return what people would have been notified of."""
-    monitor, told, row = _monitor(framework, detectors), [], 0
+    monitor, notifications, row = _monitor(framework, detectors), [], 0
 
     def note(event: Event) -> None:
         if event.event in ("opened", "escalated"):
-            told.append(
-                Told(
+            notifications.append(
+                Notification(
                     row,
                     event.event,
                     event.signal,
@@ -141,7 +141,7 @@ def notified(
     for row, (step, metrics) in enumerate(rows):  # noqa: B007  # `note` reads it
         monitor.log(metrics, step)
     monitor.finish()
-    return told
+    return notifications
 
 
 def _monitor(framework: str = "", detectors: list[Detector] | None = None) -> Monitor:

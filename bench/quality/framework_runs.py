@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from quality.contenders import Told, notified
+from quality.contenders import Notification, notified
 from quality.real_runs import Rate
 from quality.scoring import share
 
 FOLDER = Path(__file__).resolve().parents[1] / "results" / "framework_runs"
 # Within so many rows of the change people are to be notified, and woken.
-TOLD_ROWS, CRITICAL_ROWS = 25, 40
+NOTIFIED_ROWS, CRITICAL_ROWS = 25, 40
 _CAUSE = "learning rate"
 
 
@@ -29,27 +29,37 @@ class Outcome:
     label: str  # healthy, failing, unharmed, unclear
     has_kl: bool
     onset: int  # row
-    told: list[Told]
+    notifications: list[Notification]
 
     def told_in_time(self) -> bool:
         """Return whether people were notified soon after the change."""
-        return any(told.row <= self.onset + TOLD_ROWS for told in self._since_onset())
+        return any(
+            notification.row <= self.onset + NOTIFIED_ROWS for notification in self._since_onset()
+        )
 
     def critical_in_time(self) -> bool:
         """Return whether people were woken soon after the change."""
-        critical = [told for told in self._since_onset() if told.severity == "critical"]
-        return any(told.row <= self.onset + CRITICAL_ROWS for told in critical)
+        critical = [
+            notification
+            for notification in self._since_onset()
+            if notification.severity == "critical"
+        ]
+        return any(notification.row <= self.onset + CRITICAL_ROWS for notification in critical)
 
     def cause_found(self) -> bool:
         """Return whether people read what was done to the run."""
-        return any(told.pattern.startswith(_CAUSE) for told in self._since_onset())
+        return any(notification.pattern.startswith(_CAUSE) for notification in self._since_onset())
 
     def is_right(self) -> bool:
         """Return whether all that is wanted of a failing run was said."""
         return self.told_in_time() and self.critical_in_time() and self.cause_found()
 
-    def _since_onset(self) -> list[Told]:
-        return [told for told in self.told if told.row >= self.onset - 1]
+    def _since_onset(self) -> list[Notification]:
+        return [
+            notification
+            for notification in self.notifications
+            if notification.row >= self.onset - 1
+        ]
 
 
 def recorded(split: str) -> list[dict[str, object]]:
@@ -73,7 +83,7 @@ def watch(entry: dict[str, object]) -> Outcome:
         label=str(entry["label"]),
         has_kl=bool(entry["kl_to_reference"]),
         onset=onset,
-        told=notified(steps, f"{entry['framework']}/{entry['algorithm']}"),
+        notifications=notified(steps, f"{entry['framework']}/{entry['algorithm']}"),
     )
 
 
@@ -83,9 +93,9 @@ def rates(outcomes: Sequence[Outcome]) -> list[Rate]:
     failing = [outcome for outcome in outcomes if outcome.label == "failing"]
     without_kl = [outcome for outcome in failing if not outcome.has_kl]
     return [
-        _rate("healthy: any incident", [bool(o.told) for o in healthy], at_most=0.05),
+        _rate("healthy: any incident", [bool(o.notifications) for o in healthy], at_most=0.05),
         _rate(
-            f"failing: notified within {TOLD_ROWS} rows",
+            f"failing: notified within {NOTIFIED_ROWS} rows",
             [o.told_in_time() for o in failing],
             at_least=0.90,
         ),
@@ -106,7 +116,8 @@ def mistakes(outcomes: Sequence[Outcome]) -> dict[str, list[str]]:
     wrong: dict[str, list[str]] = {"healthy, notified": [], "failing, late or cause not named": []}
     for outcome in outcomes:
         said = ", ".join(
-            f"{told.detector} {told.severity} at row {told.row}" for told in outcome.told
+            f"{notification.detector} {notification.severity} at row {notification.row}"
+            for notification in outcome.notifications
         )
         if outcome.label == "healthy" and said:
             wrong["healthy, notified"].append(f"{outcome.name} ({said})")

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from klarm.detectors import Detector
 from klarm.metrics.catalogue import meaning, to_number
-from quality.contenders import Told, notified, specified
+from quality.contenders import Notification, notified, specified
 from quality.scoring import Estimate, bootstrap, mean_by_group, share
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "real-runs"
@@ -45,29 +45,29 @@ class Verdict:
     wanted: str  # an alarm: yes, no, maybe
     onset: int | None  # row
     rows: int
-    told: list[Told]  # what people would have been notified of
+    notifications: list[Notification]  # what people would have been notified of
     alerts: dict[str, NDArray[np.bool_]]  # by row, of the specified rule in each mode
 
     def told_on_kl(self) -> bool:
         """Return whether people were notified of an incident on KL."""
-        return any(told.signal == "kl" for told in self.told)
+        return any(notification.signal == "kl" for notification in self.notifications)
 
     def told_at_all(self) -> bool:
         """Return whether people were notified of anything."""
-        return bool(self.told)
+        return bool(self.notifications)
 
     def told_critical(self) -> bool:
         """Return whether people were woken."""
-        return any(told.severity == "critical" for told in self.told)
+        return any(notification.severity == "critical" for notification in self.notifications)
 
     def told_in_time(self) -> bool:
         """Return whether people were notified around the onset."""
         return bool(self.around_onset())
 
-    def around_onset(self) -> list[Told]:
+    def around_onset(self) -> list[Notification]:
         """Return what people were notified of around the onset."""
         rows = self._window()
-        return [told for told in self.told if told.row in rows]
+        return [notification for notification in self.notifications if notification.row in rows]
 
     def alerted(self, mode: str) -> bool:
         """Return whether the specified rule ever alerted."""
@@ -147,7 +147,7 @@ def watch(path: Path, detectors: list[Detector] | None = None) -> Verdict:
         wanted=label["alarm_expected"],
         onset=onset,
         rows=len(rows),
-        told=notified(zip(steps, rows, strict=True), detectors=detectors),
+        notifications=notified(zip(steps, rows, strict=True), detectors=detectors),
         alerts=alerts,
     )
 
@@ -183,7 +183,9 @@ def rates(verdicts: Sequence[Verdict]) -> list[Rate]:
         _rate("no alarm wanted: incident on kl", quiet, Verdict.told_on_kl, at_most=0.03),
         _rate("no alarm wanted: any incident", quiet, Verdict.told_at_all, at_most=0.08),
         _rate("no alarm wanted: a critical one", quiet, Verdict.told_critical, at_most=0.03),
-        _mean("no alarm wanted: messages per run", quiet, lambda v: len(v.told), at_most=0.15),
+        _mean(
+            "no alarm wanted: messages per run", quiet, lambda v: len(v.notifications), at_most=0.15
+        ),
         *(
             _rate(f"  specified, {mode}: any alert", quiet, lambda v, m=mode: v.alerted(m))
             for mode in _SIGMA_RULES
@@ -206,16 +208,20 @@ def booked(verdicts: Iterable[Verdict]) -> list[Booked]:
 
     for verdict in verdicts:
         if verdict.wanted == "yes":
-            right = {told.detector for told in verdict.around_onset()}
+            right = {notification.detector for notification in verdict.around_onset()}
             for detector in right:
                 count(detector, "t")
                 if len(right) == 1:
                     count(detector, "a")
         else:
-            for detector in {told.detector for told in verdict.told}:
+            for detector in {notification.detector for notification in verdict.notifications}:
                 count(detector, "f" if verdict.wanted == "no" else "m")
             if verdict.wanted == "no":
-                woke = {told.detector for told in verdict.told if told.severity == "critical"}
+                woke = {
+                    notification.detector
+                    for notification in verdict.notifications
+                    if notification.severity == "critical"
+                }
                 for detector in woke:
                     count(detector, "c")
     rows = [
@@ -230,7 +236,8 @@ def mistakes(verdicts: Iterable[Verdict]) -> dict[str, list[str]]:
     wrong: dict[str, list[str]] = {"notified, none wanted": [], "wanted, not notified in time": []}
     for verdict in verdicts:
         said = ", ".join(
-            f"{told.detector} {told.severity} at row {told.row}" for told in verdict.told
+            f"{notification.detector} {notification.severity} at row {notification.row}"
+            for notification in verdict.notifications
         )
         if verdict.wanted == "no" and said:
             wrong["notified, none wanted"].append(f"{verdict.slug} ({said})")

@@ -90,8 +90,10 @@ def _generated(result: Result) -> Panel:
 
 
 def _recorded(verdict: real_runs.Verdict, file: Path) -> Panel:
-    said = ", ".join(f"{told.detector} {told.row}" for told in verdict.told[:2])
-    rows = np.array([told.row for told in verdict.told], dtype=np.intp)
+    said = ", ".join(
+        f"{notification.detector} {notification.row}" for notification in verdict.notifications[:2]
+    )
+    rows = np.array([notification.row for notification in verdict.notifications], dtype=np.intp)
     title = f"{verdict.slug[:38]}\n{said or 'no incident'}"
     return Panel(title, real_runs.kl_of(file), rows, verdict.onset)
 

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from klarm.channels import Channel
@@ -73,13 +72,24 @@ def init(
     return monitor
 
 
-def start(
-    settings: Config, run: str = "", rank: int | None = None, *, output_dir: str = ""
-) -> Monitor:
-    """Do the same with a configuration that is read already, as integrations have it.
+class NotRecordedError(Exception):
+    """A run that must be recorded cannot be."""
 
-    `run` is the name where the configuration has none; without either the time makes one.
-    `output_dir` is recorded: it tells apart runs that a trainer would name the same.
+
+def start(
+    settings: Config,
+    run: str = "",
+    rank: int | None = None,
+    *,
+    output_dir: str = "",
+    from_log: bool = False,
+) -> Monitor:
+    """Start watching a run with a configuration that was read before, as integrations do.
+
+    `run` names the run if the configuration does not; without a name, klarm makes one from the
+    time. `output_dir` is recorded: it distinguishes runs to which a trainer gives the same name.
+    `from_log` is for a command that follows a log. It raises NotRecordedError if the run cannot be
+    recorded, because people would be notified again whenever the command is started.
     """
     if rank is None:
         rank = _rank_of_process()
@@ -89,7 +99,7 @@ def start(
         off = DisabledMonitor(settings.run or run, notices)
         _replace_current(off)
         return off
-    if settings.deliver == "here":  # otherwise this machine need not have the secrets
+    if settings.deliver == "here":  # otherwise this machine does not need the secrets
         settings.channels()  # raises if one is invalid
     name = settings.run or run or f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
     folder = run_folder(settings.dir, name)
@@ -101,13 +111,23 @@ def start(
     journal, ours = None, rank == 0
     if ours:
         try:
-            journal = _once_free(lambda: _open_journal(folder, name, settings, notices, output_dir))
+            journal = _once_free(lambda: FileJournal(folder, notices.warn))
         except InUseError:
+            if from_log:
+                raise NotRecordedError(f"another live process records run {name}") from None
             ours = False
             notices.warn(
                 f"another live process records run {name}: this one watches it but records "
                 "nothing; in a distributed run, give klarm.init the rank"
             )
+        except OSError as error:
+            problem = f"cannot write {folder} ({error.strerror})"
+            remedy = "set KLARM_DIR to a directory that can be written"
+            if from_log:
+                raise NotRecordedError(f"{problem}; {remedy}") from None
+            notices.warn(f"{problem}: the run is watched but not recorded; {remedy}")
+    if journal is not None:
+        _begin(journal, name, settings, notices, output_dir)
     console = Console(
         settings.console and rank == 0, alerts=settings.console_alerts, notices=notices
     )
@@ -119,6 +139,7 @@ def start(
         rules=settings.incident_rules(),
         framework=settings.framework,
         user_keys=settings.metrics,
+        from_log=from_log,
     )
     if ours:  # people are notified even if the run cannot be recorded
         known = folder if journal is not None else None
@@ -150,7 +171,7 @@ def finish(timeout: float = 5.0) -> None:
         _current.finish(timeout)
 
 
-def _once_free(open_journal: Callable[[], FileJournal | None]) -> FileJournal | None:
+def _once_free(open_journal: Callable[[], FileJournal]) -> FileJournal:
     """Open a journal; `klarm close` may be writing to it briefly. Raises InUseError."""
     for _ in range(_TRIES_TO_OPEN - 1):
         try:
@@ -160,17 +181,10 @@ def _once_free(open_journal: Callable[[], FileJournal | None]) -> FileJournal | 
     return open_journal()
 
 
-def _open_journal(
-    folder: Path, run: str, settings: Config, notices: Notices, output_dir: str
-) -> FileJournal | None:
-    try:
-        journal = FileJournal(folder, notices.warn)
-    except OSError as error:
-        notices.warn(
-            f"cannot write {folder} ({error.strerror}): the run is watched but not recorded; "
-            "set KLARM_DIR to a directory that can be written"
-        )
-        return None
+def _begin(
+    journal: FileJournal, run: str, settings: Config, notices: Notices, output_dir: str
+) -> None:
+    """Write how the run, or its continuation, begins."""
     if journal.mended:
         notices.warn(journal.mended)
     journal.record(
@@ -186,7 +200,6 @@ def _open_journal(
         )
     )
     notices.say(f"run {run} is recorded in {journal.path}")
-    return journal
 
 
 def _rank_of_process() -> int:

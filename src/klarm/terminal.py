@@ -34,7 +34,7 @@ def write_stderr(text: str, end: str = "\n", *, bell: bool = False) -> bool:
 
 def show_on_stderr(panel: RenderableType) -> None:
     """Show an object of rich, as far as stderr takes it without waiting."""
-    with contextlib.suppress(Exception):  # stderr may be anybody's object
+    with contextlib.suppress(Exception):  # stderr may be any object
         console = rich_console(stderr=True)
         with console.capture() as captured:
             console.print(panel)
@@ -102,7 +102,7 @@ def rich_console(*, stderr: bool = False) -> Console:
 
 
 def _write_at_once(text: str) -> bool:
-    with contextlib.suppress(Exception):  # stderr may be anybody's object, and closed
+    with contextlib.suppress(Exception):  # stderr may be any object, and closed
         if stderr_is_terminal():
             text = _CLEAR_LINE + text
         file = _blocking_file()

@@ -158,6 +158,8 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     follows: str = ""  # the id of the incident that this one supersedes
     by: str = ""  # who closed it
     detector: str = ""  # whose message it is
+    # The severity of the alert with this message. An incident is less severe until it is confirmed.
+    alert_severity: Severity | None = None
 
 
 class Blip(msgspec.Struct, frozen=True, tag_field="type", tag="blip"):

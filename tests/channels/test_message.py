@@ -10,44 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from example_events import DIAGNOSED, WATCHED_RUN
 from klarm.channels.discord import discord_payload
 from klarm.channels.message import Context, Message, message_of, one_line
 from klarm.channels.slack import slack_payload
 from klarm.channels.sparkline import sparkline
-from klarm.types import ROLLED_BACK, SEVERITY_RAISED, Event
+from klarm.types import ROLLED_BACK, SEVERITY_RAISED
 
-OPENED = Event(
-    event="opened",
-    incident=3,
-    signal="kl",
-    severity="critical",
-    step=153,
-    started=148,
-    detectors=["kl_explosion", "kl_runaway"],
-    peak=0.07796,
-    reason="confirmed",
-    message="KL 0.07796 is 9.24σ above its rolling baseline of 0.01306 ± 0.007.",
-    recommendation="Act now: lower the learning rate or raise the KL penalty.",
-    moved="grad_norm ×4 from 147, then kl ×6 from 148; reward flat",
-    pattern="gradients first",
-    cause="updates that are too large",
-    remedy="Lower the learning rate or the gradient clip.",
-    checkpoint="/data/ckpt/step-140",
-    id="k3f7q2ab",
-    metric="kl",
-    rows=5,
-)
+OPENED = DIAGNOSED
 PLAIN = msgspec.structs.replace(OPENED, moved="", pattern="", cause="", remedy="", checkpoint="")
-CONTEXT = Context(
-    run="grpo-7b",
-    now=1_763_200_800.0,
-    run_started=1_763_100_000.0,
-    incident_started=1_763_200_080.0,
-    values=[(150, 0.01), (151, 0.02), (152, 0.04), (153, 0.08)],
-    opening=OPENED,
-    gpus=8,
-    gpu_hour_price=2.5,
-    url="https://example.org/runs/7b",
+CONTEXT = msgspec.structs.replace(
+    WATCHED_RUN, values=[(150, 0.01), (151, 0.02), (152, 0.04), (153, 0.08)], opening=OPENED
 )
 
 

@@ -173,6 +173,27 @@ def test_plain_text_in_the_file_is_allowed_and_remarked_on_once(
     assert "plain text" not in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("url", "is_remarked_on"),
+    [
+        ("http://127.0.0.1:8000/", False),
+        ("http://localhost:8000/hook", False),
+        ("http://[::1]:8000/", False),
+        ("http://127.0.0.1.example.org/", True),
+        ("http://me:secret@localhost/", True),
+        ("127.0.0.1", True),
+        ("http://[half", True),
+    ],
+)
+def test_the_url_of_a_service_on_this_machine_is_no_secret(
+    url: str, is_remarked_on: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A first try with a webhook on loopback, as in the tutorial, needs no remark."""
+    Path("klarm.yaml").write_text(f"channels: {{webhook: {{url: '{url}'}}}}\ndeliver: elsewhere")
+    klarm.init("a")
+    assert ("plain text" in capfd.readouterr().err) is is_remarked_on
+
+
 def test_only_reveal_gives_a_secret_away() -> None:
     """Not printing it, formatting it, nor keeping a copy in a file."""
     secret = Secret("hunter2hunter2")

@@ -158,7 +158,30 @@ def test_a_second_follow_of_the_same_run_exits() -> None:
     write([0.1])
     done = run(str(LOG), "--once")
     assert done.returncode == 2
-    assert "log.jsonl is not followed: run log cannot be recorded" in done.stderr
+    assert done.stderr == (
+        "klarm: log.jsonl is not followed: another live process records run log\n"
+    )
+
+
+def test_a_folder_that_cannot_be_written_is_said_once() -> None:
+    """Without a record, people would be notified again whenever it is started."""
+    write([0.1])
+    Path("klarm_runs").write_text("a file where the folder should be")
+    done = run(str(LOG), "--once")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "klarm: log.jsonl is not followed: cannot write klarm_runs/log (Not a directory); set "
+        "KLARM_DIR to a directory that can be written\n"
+    )
+
+
+def test_a_hint_names_an_option_that_the_command_has() -> None:
+    """In a training script, it names a setting instead."""
+    LOG.write_text('{"step": 1, "my_kl": 0.1, "reward": 1.0}\n' * 3)
+    done = run(str(LOG), "--once")
+    assert (
+        "if my_kl is KL of the policy to the reference model, use --map kl=my_kl\n" in done.stderr
+    )
 
 
 def test_another_log_of_the_same_name_is_not_taken_for_the_same_run() -> None:

@@ -118,7 +118,7 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
             "colour: red",
             "klarm.yaml: colour is unknown; known are run, dir, console, console_alerts, "
             "framework, url, gpus, gpu_hour_price, deliver, disabled, metrics, channels, "
-            "incidents,",
+            "incidents and the names of detectors (`klarm detectors` lists them)",
         ),
         (
             "kl_explosion: {sigma_multiplier: lots}",
@@ -157,7 +157,18 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
         ("run: 7", "klarm.yaml: run must be text (put it in quotes), got 7"),
         ("- a\n- b", "klarm.yaml: must contain `key: value` lines, got a list"),
         ("run: [broken", "klarm.yaml: line 1: not valid YAML"),
-        ("run: a\n\tdir: b", "klarm.yaml: line 2: not valid YAML"),
+        (
+            "run: a\n\tdir: b",
+            "klarm.yaml: line 2: not valid YAML: a tab character; use spaces",
+        ),
+        (
+            "kl_explosion:\n\tmin_std: 1",
+            "klarm.yaml: line 2: not valid YAML: a tab character; use spaces",
+        ),
+        (
+            "kl_explosion:\n  min_std: 1\n\t# a comment\n\tenabled: true",
+            "klarm.yaml: line 3: not valid YAML: a tab character;",
+        ),
         ("stage: a\nstage: b", "klarm.yaml: line 2: not valid YAML: stage is given twice"),
         ("run: a\nrun: b", "klarm.yaml: line 2: not valid YAML: run is given twice"),
         (

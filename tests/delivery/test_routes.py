@@ -6,7 +6,8 @@ import pytest
 from loopback import LoopbackChannel, Server
 from one_channel import Run, ack, outcomes, silence
 
-from klarm.delivery.routes import merge_events
+from example_events import example_event
+from klarm.delivery.routes import history_of, merge_events
 from klarm.types import EventKind
 
 
@@ -154,6 +155,16 @@ def test_merged_events_say_how_it_stands(
     # The step is that of the event that the message names, and so is the reason.
     named = kinds.index(merged) if kinds[-1] != merged else len(kinds) - 1
     assert (merge_events(events).step, merge_events(events).reason) == (named, f"it {merged}")
+
+
+def test_a_history_says_once_that_an_incident_opened() -> None:
+    """The sentence alone would be "Opened immediately: ..."."""
+    opened = example_event(step=282, reason="decisive", detector="kl_runaway")
+    broken = example_event(step=290, reason="not_finite")
+    assert history_of([opened, broken]) == (
+        "Opened at step 282: kl_runaway needs no further confirmation. "
+        "Opened at step 290: a value is not finite."
+    )
 
 
 def test_a_late_message_tells_one_story(run: Run, server: Server) -> None:

@@ -141,7 +141,7 @@ def test_an_entropy_that_collapses_alone() -> None:
     opened, *_, escalated = notified(run(change))
     assert (opened.signal, opened.pattern) == ("entropy", "narrowing")
     assert opened.moved == ""
-    assert opened.onset == 205
+    assert opened.onset == 202
     assert opened.message == (
         "Entropy has fallen by 85%, from 0.643 at step 183 to 0.0988 "
         "(medians of 5 values; warning at 80%)."

@@ -20,6 +20,7 @@ from klarm.detectors import (
     RewardHackingDetector,
     TrustRegionDetector,
 )
+from klarm.incidents.reasons import why
 from klarm.incidents.rules import IncidentRules
 from klarm.incidents.tracker import Change, Tracker
 from klarm.journal.identity import counting_ids
@@ -100,6 +101,22 @@ def settled(severity: str = "c", **rules: int | float) -> Run:
     run.log(HIGH, times=20)
     assert run.take()[-1] == ("settled", "settled", 124)
     return run
+
+
+def test_a_warning_of_a_critical_alert_says_what_is_missing() -> None:
+    """Five rows in alert confirm a warning; the last two of them were critical."""
+    run = Run()
+    run.log(times=40)
+    run.log(HIGH, "w", times=3)
+    run.log(HIGH, "c", times=2)
+    (opened,) = [change for change in run.changes if isinstance(change, Event)]
+    assert (opened.severity, opened.alert_severity) == ("warning", "critical")
+    assert "It becomes critical if the critical alerts continue." in why(opened)
+    run.log(HIGH, "c", times=3)
+    escalated = run.changes[-1]
+    assert isinstance(escalated, Event)
+    assert (escalated.severity, escalated.alert_severity) == ("critical", "critical")
+    assert why(escalated) == "Now critical."
 
 
 def test_the_severity_is_the_highest_that_is_confirmed() -> None:

@@ -84,6 +84,17 @@ SENTENCES: list[tuple[Event, str]] = [
         changed("opened", "rolled_back", step=51),
         "Open again: training went back to step 51, before it was resolved.",
     ),
+    (
+        changed("opened", "confirmed", severity="warning", alert_severity="critical"),
+        "In alert for 5 steps in a row. It becomes critical if the critical alerts continue.",
+    ),
+    (
+        changed(
+            "escalated", "new_kind", severity="warning", alert_severity="critical", metric="slurs"
+        ),
+        "New: kl_runaway on kl. It becomes critical if the critical alerts continue.",
+    ),
+    (changed("escalated", "graver", alert_severity="critical"), "Now critical."),
     (changed("escalated", "graver"), "Now critical."),
     (
         changed("escalated", "far_worse", peak=7.2217, notified=0.12404),
@@ -108,33 +119,33 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     (
         changed("settled", "settled", level=0.5452, before=0.00737),
-        "KL has settled at 0.545, 74 times its earlier level (0.00737).",
+        "KL has settled at 0.545, 74 times its earlier level (0.00737): quiet, but not recovered.",
     ),
     (
-        changed("settled", "settled", metric="grad_norm", level=4200.0, before=1.5),
-        "grad_norm has settled at 4200, 2800 times its earlier level (1.5).",
+        changed("settled", "settled", metric="grad_norm", level=42.0, before=1.5),
+        "grad_norm has settled at 42, 28 times its earlier level (1.5): quiet, but not recovered.",
     ),
     (
         changed("settled", "settled", metric="entropy", worse="lower", level=0.05, before=1.0),
-        "Entropy has settled at 0.05, a 20th of its earlier level (1).",
+        "Entropy has settled at 0.05, a 20th of its earlier level (1): quiet, but not recovered.",
     ),
     (
         changed("settled", "settled", metric="entropy", worse="lower", level=0.5, before=1.0),
-        "Entropy has settled at 0.5, half its earlier level (1).",
+        "Entropy has settled at 0.5, half its earlier level (1): quiet, but not recovered.",
     ),
     (
         changed("settled", "settled", metric="reward", worse="lower", level=-0.3, before=0.5),
-        "Reward has settled at -0.3, compared with 0.5 before.",
+        "Reward has settled at -0.3, compared with 0.5 before: quiet, but not recovered.",
     ),
     (
         changed("settled", "settled", level=0.5, before=0.0),
-        "KL has settled at 0.5, compared with 0 before.",
+        "KL has settled at 0.5, compared with 0 before: quiet, but not recovered.",
     ),
     (
         changed("settled", "settled", level=0.502, before=0.5),
-        "KL has settled at 0.502, compared with 0.5 before.",
+        "KL has settled at 0.502, compared with 0.5 before: quiet, but not recovered.",
     ),
-    (changed("settled", "settled", level=0.5), "KL has settled at 0.5."),
+    (changed("settled", "settled", level=0.5), "KL has settled at 0.5: quiet, but not recovered."),
     (changed("settled", "settled"), "KL is quiet, but has not recovered."),
     (changed("reopened", "returned", rows=12), "Back 12 rows after it recovered."),
     (changed("reopened", "returned", rows=None), "Back shortly after it recovered."),
@@ -302,7 +313,10 @@ def test_later_events_are_rendered_in_short() -> None:
     )
     place = "at step 200 (critical since step 153)."
     for event, line in (
-        (changed("settled", "settled", level=0.5), f"settled {place} KL has settled at 0.5."),
+        (
+            changed("settled", "settled", level=0.5),
+            f"settled {place} KL has settled at 0.5: quiet, but not recovered.",
+        ),
         (changed("reopened", "returned", rows=9), f"open again {place} Back 9 rows after it"),
         (changed("resolved", "closed", by="ada"), f"resolved {place} Closed by ada."),
         (changed("resolved", "rolled_back"), f"resolved {place} Undone: training went back"),
@@ -416,7 +430,7 @@ def test_the_summary_of_a_run_lists_its_latest_incidents() -> None:
         "1 incident (kl, critical, open since step 7)"
     )
     assert incidents_in_sum([incident(7, state="settled", level=0.5)]) == (
-        "1 incident (kl, warning, open since step 7, settled)"
+        "1 incident (kl, warning, open since step 7, quiet but not recovered)"
     )
     many = [
         incident(number, state="resolved", reason="recovered", ended=number + 30)

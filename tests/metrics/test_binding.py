@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
+
+import pytest
 
 from klarm.detectors import (
     CATALOGUE,
@@ -270,6 +273,45 @@ def test_a_kl_old_of_0_is_not_reported_as_not_measured() -> None:
         "learners/default_policy/mean_kl_loss has been exactly 0 for its first 20 rows, as if KL "
         "were not measured: set use_kl_loss=True"
     ]
+
+
+def said_of_entropy(framework: str, *values: float) -> list[str]:
+    """Return what is said of an entropy besides that it is watched."""
+    said: list[str] = []
+    binding = Binding(framework)
+    report = BindingReport([EntropyCollapseDetector()], binding, said.append)
+    for step, value in enumerate(values):
+        report.step(step, binding.read({"entropy": value}))
+    return [text for text in said if not text.startswith("watching")]
+
+
+def test_an_entropy_of_a_language_model_with_its_sign_flipped_is_remarked_on() -> None:
+    """Once, after five rows. A term of the loss is often logged so."""
+    assert said_of_entropy("trl/GRPO", *[-0.7] * 30) == [
+        "entropy has been below 0 for its first 5 rows, which the entropy of a language model "
+        "cannot be: is its sign flipped, as in a loss term? Then log minus it"
+    ]
+    assert said_of_entropy("trl", *[-0.7] * 4) == []
+
+
+@pytest.mark.parametrize(
+    ("framework", "values"),
+    [
+        ("", [-0.7] * 30),  # who logs is not known
+        ("sb3/PPO", [-0.7] * 30),  # continuous actions
+        ("rllib/SAC", [-0.7] * 30),
+        ("my-trainer", [-0.7] * 30),
+        ("trl", [0.7] * 30),
+        ("trl", [0.7, *[-0.7] * 30]),
+        ("trl", [-1e-9, 0.0, *[-1e-9] * 30]),  # rounding
+        ("trl", [math.nan] * 30),
+    ],
+)
+def test_an_entropy_that_may_be_negative_is_not_remarked_on(
+    framework: str, values: list[float]
+) -> None:
+    """The differential entropy of a continuous policy is below 0 when the policy is narrow."""
+    assert said_of_entropy(framework, *values) == []
 
 
 def test_the_line_names_the_kind() -> None:

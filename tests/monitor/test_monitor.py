@@ -196,6 +196,19 @@ def test_a_run_that_starts_over_is_told_that_a_new_run_needs_a_new_name(
         assert "run a ends after 1 step in this process" in shown
 
 
+def test_the_end_of_a_run_says_that_steps_which_were_rolled_back_are_counted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`klarm show` counts the others: 21 of these."""
+    with klarm.init("a") as monitor:
+        for step in range(60):
+            monitor.log({"kl": 0.1}, step)
+        for step in range(21):
+            monitor.log({"kl": 0.2}, step)
+    shown = capsys.readouterr().err
+    assert "run a ends after 81 steps, including those that were rolled back: no " in shown
+
+
 def test_a_run_in_which_nothing_is_watched_does_not_look_healthy(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -117,7 +117,7 @@ def replay(
         binding=[
             watched_in_short(detectors, binding),
             *idle_lines(detectors, binding),
-            *hints(detectors, binding, recorded=True),
+            *hints(detectors, binding, from_log=True),
         ],
         watched=[d.name for d in detectors if d.name not in resting] if judging else [],
         idle=resting,

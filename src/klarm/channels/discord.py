@@ -22,7 +22,7 @@ MAX_CONTENT, MAX_TITLE, MAX_DESCRIPTION = 2_000, 256, 4_096
 MAX_FIELDS, MAX_NAME, MAX_VALUE, MAX_TOTAL = 25, 256, 1_024, 6_000
 _MARKUP = set("\\*_~`|<>#[]")
 _COLOURS = {"warning": 0xD98E04, "critical": 0xC62828, "good": 0x2E7D32}
-# No mention in a message notifies anybody.
+# Mentions in a message notify nobody.
 _NO_MENTIONS: dict[str, list[str]] = {"parse": []}
 _BOUNDARY = "klarm-4d2b8f0c7a1e"
 

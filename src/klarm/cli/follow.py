@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from klarm.api import start
+from klarm.api import NotRecordedError, start
 from klarm.cli.counted_rows import CountedRows
 from klarm.cli.options import config_option, map_option, overrides_of, set_option, step_option
 from klarm.cli.stopping import Stopping
@@ -73,7 +73,7 @@ def follow(
     """Watch a run by its LOG, from the beginning and while it grows.
 
     LOG is a JSON Lines, CSV or TSV file, the output of a trainer, trainer_state.json, or a
-    TensorBoard event file or folder; - is stdin. It need not exist yet. If klarm follow is started
+    TensorBoard event file or folder; - is stdin. It may not exist yet. If klarm follow is started
     again, it continues where it stopped. Ctrl-C ends it. The exit code is 0, or 1 if something
     could not be delivered, or 2 if the log cannot be followed or holds nothing to watch.
     """
@@ -102,7 +102,7 @@ def follow(
         columns = CountedRows(log, config.step_column, notices.say)
         watch = Watch(
             follower,
-            lambda: start(config, name),
+            lambda: start(config, name, from_log=True),
             lambda rows: columns.checked(rows, are_all=once),
         )
         stopping.on_signals()
@@ -198,9 +198,11 @@ class Watch:
         return any_new
 
     def _started(self) -> Monitor:
-        monitor = self._make_monitor()
-        if not monitor.recorded:
-            # Otherwise people would be notified again at every start.
+        try:
+            monitor = self._make_monitor()
+        except NotRecordedError as error:
+            raise SourceError(f"{self.follower.path} is not followed: {error}") from None
+        if not monitor.recorded:  # klarm is switched off, or this is not rank 0
             monitor.finish()
             raise SourceError(
                 f"{self.follower.path} is not followed: run {monitor.run} cannot be recorded"

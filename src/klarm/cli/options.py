@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from klarm.metrics import SECTION, STEP, read_user_key
 from klarm.settings import ConfigError
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 config_option = click.option(
     "--config",
@@ -39,14 +41,19 @@ step_option = click.option(
 )
 
 
-table_or_json_option = click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="A table for people, or JSON for programs.",
-)
+def format_option(for_people: str) -> Callable[[_Command], _Command]:
+    """Return the option that chooses between a form for people and JSON."""
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice([for_people, "json"]),
+        default=for_people,
+        show_default=True,
+        help="For people or for programs.",
+    )
+
+
+table_or_json_option = format_option("table")
 
 
 def overrides_of(

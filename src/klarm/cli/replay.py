@@ -13,7 +13,14 @@ import click
 from klarm.analysis.replay import Replay, ids_in
 from klarm.analysis.replay import replay as run_replay
 from klarm.cli.counted_rows import CountedRows
-from klarm.cli.options import config_option, map_option, overrides_of, set_option, step_option
+from klarm.cli.options import (
+    config_option,
+    format_option,
+    map_option,
+    overrides_of,
+    set_option,
+    step_option,
+)
 from klarm.cli.progress import Progress, size_of
 from klarm.config import Config, load
 from klarm.incidents import COLOURS, counted, event_text, is_alarm
@@ -33,14 +40,7 @@ _FEW_STEPS = 30  # most detectors learn from the first 20 values
 @set_option
 @map_option
 @step_option
-@click.option(
-    "--format",
-    "output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="For people or for programs.",
-)
+@format_option("text")
 @click.option(
     "--fail-on",
     type=click.Choice(SEVERITIES),
@@ -54,7 +54,7 @@ def replay(
     settings: tuple[str, ...],
     mapped: tuple[str, ...],
     step_column: str,
-    output: str,
+    form: str,
     fail_on: Severity | None,
     alerts: bool,
 ) -> None:
@@ -86,7 +86,7 @@ def replay(
         rows = CountedRows(log, step_column, _say).checked(progress.over(rows), are_all=True)
         found = run_replay(rows, configure, ids_in(plain.path))
     _check_columns(found, changes.get(SECTION, {}) if mapped else {}, log)
-    if output == "json":
+    if form == "json":
         _print_json(found)
     elif not found.unknown:
         _print_text(found, every_alert=alerts)

@@ -44,7 +44,7 @@ def show_incident(console: Console, folder: Path, incident: IncidentRecord) -> N
     console.print()
     console.print(heading("What happened"))
     for event in events:
-        text = f"{event.event}, {event.severity}. {why(event)}".rstrip()
+        text = f"{event.event}, {event.severity}: {why(event, after_state=True)}".rstrip()
         console.print(labelled(f"step {event.step}", text))
     console.print()
     console.print(heading("Details"))

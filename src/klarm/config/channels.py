@@ -241,9 +241,11 @@ class ChannelSettings:
         return read
 
     def _remark(self, value: object, what: str, source: str) -> None:
-        if isinstance(value, Secret) and value.plain and source == self._file:
+        if not isinstance(value, Secret) or not value.plain or source != self._file:
+            return
+        if not value.is_loopback_url:
             self.remarks.append(
-                f"{source}: {what} is a secret in plain text, which anybody who sees the file can "
+                f"{source}: {what} is a secret in plain text, which everyone who sees the file can "
                 "read; use {env: NAME} or {file: PATH} instead"
             )
 
@@ -272,8 +274,8 @@ def _type_of(name: str, given: Mapping[str, tuple[object, str]], first: str) -> 
         raise ConfigError(f"{source}: {SECTION}.{name} needs a type{hint or f'; {known}'}")
     if not isinstance(type_, str) or type_ not in types:
         hint = did_you_mean(type_, types) or f"; {known}"
-        told = as_given(shown_name(type_))
-        raise ConfigError(f"{source}: {SECTION}.{name}.type {told} is unknown{hint}")
+        given_type = as_given(shown_name(type_))
+        raise ConfigError(f"{source}: {SECTION}.{name}.type {given_type} is unknown{hint}")
     return str(type_)
 
 

@@ -27,12 +27,13 @@ class Config:
         "", "name of the run; the same name again resumes it (empty: made from the time)"
     )
     dir: str = setting("klarm_runs", "where each run keeps its journal, in a folder of its own")
-    console: bool = setting(True, "say what happens on stderr")
+    console: bool = setting(True, "report incidents and notices on stderr")
     console_alerts: bool = setting(
         False, "show every alert there in a line; false: only the first of an episode"
     )
     framework: str = setting(
-        "", "what logs, where a key means different things: sb3, trl/RLOO (integrations say it)"
+        "",
+        "the framework that logs, as in sb3 or trl/RLOO; some keys depend on it (hooks set it)",
     )
     url: str = setting("", "link to a page about the run, put into messages")
     gpus: int = setting(
@@ -52,17 +53,17 @@ class Config:
     sections: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     channel_settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     channel_sources: Mapping[str, str] = field(default_factory=dict, compare=False)
-    # Besides klarm's own, by name: what a script gave or a package brings, to make others like it.
+    # By name, besides klarm's own: given by a script or brought by a package. Monitors get copies.
     own_detectors: Mapping[str, Detector] = field(default_factory=dict, compare=False)
     own_channels: Mapping[str, Channel] = field(default_factory=dict, compare=False)
-    # What is allowed but would better be otherwise, to be said once.
+    # About settings that are allowed but not recommended, each to be said once.
     remarks: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def load(cls, file: str | os.PathLike[str] | None = None, /, **overrides: object) -> Config:
-        """Return what `klarm.init` would go by: klarm.yaml, environment and these keywords.
+        """Return the settings that `klarm.init` would use: of klarm.yaml, environment and keywords.
 
-        Raises ConfigError where one is wrong. `klarm.init(config=...)` takes it.
+        Raises ConfigError if one is invalid. `klarm.init(config=...)` takes the result.
         """
         from klarm.config.layers import load  # which makes one of these
 
@@ -91,7 +92,7 @@ class Config:
         return replace(self, channel_settings={channel: self.channel_settings[channel]})
 
     def lost_secrets(self) -> list[str]:
-        """Return which settings of channels were plain text before they came to this process."""
+        """Return the settings of channels that were plain text in another process."""
         return [
             f"{CHANNELS}.{name}.{key}"
             for name, values in self.channel_settings.items()

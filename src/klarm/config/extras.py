@@ -1,7 +1,7 @@
-"""Extras: the detectors and channels that klarm does not have itself, as a configuration has them.
+"""Extras: the detectors and channels of a configuration that are not part of klarm.
 
-A script gives them as objects, other packages bring them as classes. Either way there is one object
-to go by, of which every monitor gets one of its own, with the settings in force.
+A script gives them as objects, other packages bring them as classes. Either way, the configuration
+has one object of each, and every monitor gets a copy of it with the settings in force.
 """
 
 from __future__ import annotations

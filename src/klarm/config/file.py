@@ -78,6 +78,8 @@ def _safe_message(error: yaml.MarkedYAMLError) -> str:
     problem, context = error.problem or "", error.context or ""
     if re.match("could not determine a constructor for the tag|.*tag handle", problem):
         return f"an unknown tag (!...); {_IN_QUOTES}"
+    if problem.startswith(r"found character '\t' that cannot start any token"):
+        return "a tab character; use spaces"
     if problem.startswith("found undefined alias"):
         return f"an unknown alias (*...); {_IN_QUOTES}"
     if not {"'", '"'}.isdisjoint(_HARMLESS.sub("", problem)):

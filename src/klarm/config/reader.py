@@ -9,6 +9,7 @@ from klarm.config.channels import SECTION as CHANNELS
 from klarm.config.channels import ChannelSettings
 from klarm.config.config import TOP_LEVEL
 from klarm.config.file import FILE_VARIABLE
+from klarm.config.hints import hint
 from klarm.metrics import FRAMEWORKS, METRICS, STEP, read_user_key, tables
 from klarm.metrics import SECTION as METRICS_SECTION
 from klarm.settings import ConfigError, Setting, as_given, did_you_mean, shown_name
@@ -130,10 +131,10 @@ class Reader:
                 read["", plain[variable]] = self._read_one("", plain[variable], text, source)
             elif variable.startswith(f"{_PREFIX}{CHANNELS.upper()}_"):
                 channels.add_variable(variable, "", text)  # which says how it is spelt
-            elif hint := did_you_mean(
+            elif near := did_you_mean(
                 variable.removeprefix(_PREFIX), nested, cutoff=0.95
             ) or did_you_mean(variable, [*plain, FILE_VARIABLE, *nested], cutoff=0.88):
-                raise ConfigError(f"environment: {variable} is unknown{hint}")
+                raise ConfigError(f"environment: {variable} is unknown{near}")
         for metric, parts in said.items():
             read[METRICS_SECTION, metric] = self._read_one(
                 METRICS_SECTION, metric, parts, "environment"
@@ -145,8 +146,8 @@ class Reader:
             meant = f"{_PREFIX}{CHANNELS}{_DIVIDER}{section}{_DIVIDER}{name}".upper()
             raise ConfigError(f"environment: {variable}: {section} is a channel: use {meant}")
         known = [CHANNELS, METRICS_SECTION, *self.sections]
-        hint = did_you_mean(section, known) or f"; known are {', '.join(known)}"
-        raise ConfigError(f"environment: {variable}: no section {section!r}{hint}")
+        near = did_you_mean(section, known) or f"; known are {', '.join(known)}"
+        raise ConfigError(f"environment: {variable}: no section {section!r}{near}")
 
     def _is_foreign(self, key: str, value: object, source: str) -> bool:
         """Tell whether a section is for a detector that is not known here, where that is allowed.
@@ -183,9 +184,11 @@ class Reader:
                     f"{source}: {name} is a channel: put it under {CHANNELS}:, as in "
                     f"`{CHANNELS}: {{{name}: ...}}`"
                 )
-            right = known if section else [*TOP_LEVEL, METRICS_SECTION, CHANNELS, *self.sections]
-            hint = did_you_mean(name, right) or f"; known are {', '.join(right)}"
-            raise ConfigError(f"{source}: {spelt} is unknown{hint}")
+            if section:
+                instead = did_you_mean(name, known) or f"; known are {', '.join(known)}"
+            else:
+                instead = hint(name, self.sections)
+            raise ConfigError(f"{source}: {spelt} is unknown{instead}")
         try:
             checked = known[name].read(value)
             if spelt == "framework":
@@ -205,9 +208,9 @@ def _check_framework(name: str) -> None:
     >>> _check_framework("my-own-trainer")
     """
     known = [known for known in FRAMEWORKS if "/" not in known]
-    hint = "" if any(tables(name)) else did_you_mean(name.lower(), known, cutoff=0.7)
-    if hint:
-        raise ConfigError(f"{name!r} is unknown{hint}")
+    near = "" if any(tables(name)) else did_you_mean(name.lower(), known, cutoff=0.7)
+    if near:
+        raise ConfigError(f"{name!r} is unknown{near}")
 
 
 def _is_channel(name: str, value: object) -> bool:

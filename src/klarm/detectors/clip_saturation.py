@@ -30,12 +30,13 @@ class ClipSaturationDetector(LazyScoreDetector):
     excused_when: ClassVar[Excused] = "harmless"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "Much of each batch gives no gradient: lower the learning rate, or take fewer epochs "
-            "or minibatches over a batch, so that the policy stays near the one that sampled it."
+            "Lower the learning rate, or take fewer epochs or minibatches over a batch, so that "
+            "the policy stays near the one that sampled it: much of each batch gives no gradient."
         ),
         "critical": (
-            "Most of the gradient is clipped away: lower the learning rate now, and check that "
-            "old and new log-probabilities come from the same tokens, masks and precision."
+            "Lower the learning rate now: most of the gradient is clipped away. If that does not "
+            "help, check that old and new log-probabilities come from the same tokens, masks and "
+            "precision."
         ),
     }
 

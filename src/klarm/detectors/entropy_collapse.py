@@ -53,9 +53,9 @@ class EntropyCollapseDetector(LazyScoreDetector):
             "either, lower the learning rate or add an entropy bonus."
         ),
         "critical": (
-            "The policy says the same thing every time and learns nothing from it. Stop; go back "
-            "to a checkpoint from before the fall, with a lower learning rate, a higher sampling "
-            "temperature or a stronger KL penalty."
+            "Stop, and go back to a checkpoint from before the fall with a lower learning rate, a "
+            "higher sampling temperature or a stronger KL penalty: the policy says the same thing "
+            "every time and learns nothing from it."
         ),
     }
 

@@ -36,13 +36,11 @@ class GradientNormSpikeDetector(ZScoreDetector):
     not_finite_is_decisive: ClassVar[bool] = False
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "Check that gradients are clipped, and look at the batch of this step. "
-            "A lone spike that clipping absorbed is harmless."
+            "Check that gradients are clipped: a single spike that clipping absorbed is harmless."
         ),
         "critical": (
-            "If it lasts, lower the learning rate or clip harder, and look for a bad batch: very "
-            "long samples, extreme rewards or advantages. A lone spike that clipping absorbed is "
-            "harmless."
+            "Lower the learning rate or clip harder if the spikes continue; a single one that "
+            "clipping absorbed is harmless."
         ),
     }
 

@@ -47,12 +47,12 @@ class KLBudgetDetector(LazyScoreDetector):
     limit_per_token: ClassVar[str] = "budget_nats"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "The policy is far from its reference: read some samples. Raise the KL penalty or "
-            "lower the learning rate; if the distance is meant, set a larger kl_budget.budget_nats."
+            "Raise the KL penalty or lower the learning rate: the policy is far from its "
+            "reference. If the distance is intended, set a larger kl_budget.budget_nats."
         ),
         "critical": (
-            "Stop and read some samples. Go back to a checkpoint from before the rise, and lower "
-            "the learning rate or raise the KL penalty: a run rarely returns from so far away."
+            "Stop, and go back to a checkpoint from before the rise with a lower learning rate or "
+            "a stronger KL penalty: a run rarely returns from so far away."
         ),
     }
 

@@ -97,9 +97,8 @@ class KLRunawayDetector(Detector):
             "reward is flat or jumps, lower the learning rate or raise the KL penalty."
         ),
         "critical": (
-            "The policy is leaving its reference. Stop, go back to a checkpoint from before the "
-            "rise, and remove the cause: a learning rate too high, a KL penalty too small, or a "
-            "reward that can be gamed."
+            "Stop, go back to a checkpoint from before the rise, and remove the cause: a learning "
+            "rate too high, a KL penalty too small, or a reward that can be gamed."
         ),
     }
 

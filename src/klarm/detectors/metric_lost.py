@@ -55,8 +55,8 @@ class MetricLostDetector(Detector):
     measures: ClassVar[str] = "steps"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "Detectors of this metric are blind. Check whether the trainer still computes and logs "
-            "it. A value that is stuck can also mean that the policy no longer changes."
+            "Check whether the trainer still computes and logs it: its detectors are blind. A "
+            "value that is stuck can also mean that the policy no longer changes."
         ),
     }
 
@@ -73,7 +73,7 @@ class MetricLostDetector(Detector):
         super().__post_init__()
 
     def bound(self, key: str, kind: Kind | None) -> None:
-        """Hear of which kind the KL is: it is the first that this detector watches."""
+        """Note the kind of the KL, which is the first metric that this detector watches."""
         super().bound(key, kind)
         self._kl_is_floored = kind is not None and kind.floored
 

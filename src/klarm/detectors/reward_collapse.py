@@ -58,8 +58,8 @@ class RewardCollapseDetector(Detector):
             "before the fall."
         ),
         "critical": (
-            "The run has lost what it had learnt: stop, go back to the last checkpoint before the "
-            "fall and lower the learning rate. Such a policy rarely recovers in place."
+            "Stop, go back to the last checkpoint before the fall, and lower the learning rate: "
+            "the run has lost what it had learnt, and such a policy rarely recovers in place."
         ),
     }
 

@@ -47,8 +47,8 @@ class RewardHackingDetector(Detector):
             "something that the reward pays for, but that you do not want?"
         ),
         "critical": (
-            "Read samples now. If the reward is being gamed, stop: go back to a checkpoint from "
-            "before the change and fix the reward or raise the KL penalty."
+            "Stop and read samples: if the reward is being gamed, go back to a checkpoint from "
+            "before the change, and fix the reward or raise the KL penalty."
         ),
     }
     min_values: ClassVar[int] = 10

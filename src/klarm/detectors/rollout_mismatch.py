@@ -30,8 +30,8 @@ class RolloutMismatchDetector(Detector):
     limit_per_token: ClassVar[str] = "floor_nats"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "Trainer and sampler drift apart: check that weights are synchronised at every update "
-            "and that both use the same precision, templates and sampling settings. Truncated "
+            "Check that weights are synchronised at every update, and that trainer and sampler "
+            "use the same precision, templates and sampling settings. Truncated "
             "importance weights limit the damage."
         ),
         "critical": (

@@ -37,13 +37,12 @@ class TrustRegionDetector(Detector):
     limit_per_token: ClassVar[str] = "max_step_nats"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "One update moved the policy far, usually because of an odd batch. If it happens "
-            "again, lower the learning rate or use fewer epochs per batch."
+            "Lower the learning rate or use fewer epochs per batch if this happens again; a "
+            "single large update is usually an odd batch."
         ),
         "critical": (
-            "Updates are too large: lower the learning rate, use fewer epochs per batch, or stop a "
-            "batch early at a target KL. If the reward has fallen, go back to a checkpoint "
-            "from before."
+            "Lower the learning rate, use fewer epochs per batch, or stop a batch early at a "
+            "target KL. If the reward has fallen, go back to a checkpoint from before."
         ),
     }
 

@@ -35,9 +35,10 @@ class ZeroSignalDetector(Detector):
             "difficulty. More samples per group or a finer reward help, too."
         ),
         "critical": (
-            "Most of the compute gives no gradient. If the groups are all right, the task is "
-            "learnt: stop or use harder prompts. If they are all wrong, use easier ones or a finer "
-            "reward. If all samples are alike, the policy has collapsed: go back to a checkpoint."
+            "Check what the groups have in common: most of the compute gives no gradient. If they "
+            "are all right, the task is learnt: stop or use harder prompts. If they are all wrong, "
+            "use easier ones or a finer reward. If all samples are alike, the policy has "
+            "collapsed: go back to a checkpoint."
         ),
     }
 

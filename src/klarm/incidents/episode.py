@@ -204,6 +204,7 @@ class Episode:
             follows=incident.follows,
             by=by,
             detector=incident.worst.detector,
+            alert_severity=incident.worst.severity,
         )
 
 

@@ -84,7 +84,7 @@ class Pattern:
     def _rose_with_others(self, found: Mapping[str, Movement]) -> bool:
         """Return whether enough of the rise of the reward came after the other metrics moved."""
         others = [found[metric] for metric in self.moved if metric != _REWARD and metric in found]
-        moved = [other.step for other in others if other.direction != "flat"]
+        moved = [other.evident or other.step for other in others if other.direction != "flat"]
         return all(found[_REWARD].share_since(step) >= _MIN_SHARED_RISE for step in moved)
 
 
@@ -133,7 +133,7 @@ PATTERNS: tuple[Pattern, ...] = (
         ("gradient",),
         {"grad_norm": _BROKEN},
         "an overflow in the backward pass",
-        "With float16, see whether the loss scaler skips these steps and recovers; else go back, "
+        "Check whether the loss scaler skips these steps and recovers (float16); if not, go back, "
         "use bfloat16, and look for the batch where it began.",
     ),
     Pattern(
@@ -157,7 +157,7 @@ PATTERNS: tuple[Pattern, ...] = (
         ("reward", "entropy", "advantage"),
         {"reward_std": _DOWN, "grad_norm": _DOWN},
         "all samples get the same reward, so there is no gradient left",
-        "Nothing brings it back in place. Go back to a checkpoint from before the collapse.",
+        "Go back to a checkpoint from before the collapse: nothing brings it back in place.",
     ),
     Pattern(
         "length hack",
@@ -172,7 +172,7 @@ PATTERNS: tuple[Pattern, ...] = (
         ("kl", "reward", "entropy"),
         {"reward": _UP, "entropy": _DOWN},
         "the policy has found what the reward pays for and writes little else",
-        "Stop; go back; read some samples; fix the reward or raise the KL penalty.",
+        "Stop and read some samples; then go back, and fix the reward or raise the KL penalty.",
         only="far",
     ),
     Pattern(
@@ -211,15 +211,16 @@ PATTERNS: tuple[Pattern, ...] = (
         ("kl", "reward"),
         {"kl": _UP, "reward": _DOWN},
         "KL has risen and the reward is falling",
-        "Stop at the checkpoint with the best reward, or lower the learning rate.",
+        "Go back to the checkpoint with the best reward; keep it, or continue with a lower "
+        "learning rate.",
     ),
     Pattern(
         "KL far ahead of the reward",
         ("kl",),
         {"kl": _UP, "reward": ("flat",)},
         "KL has used over half its budget without a matching rise in reward",
-        "Stop at the checkpoint with the best reward; lower the learning rate or raise the KL "
-        "penalty.",
+        "Go back to the checkpoint with the best reward, and lower the learning rate or raise the "
+        "KL penalty.",
         only="far",
     ),
     Pattern(
@@ -227,15 +228,15 @@ PATTERNS: tuple[Pattern, ...] = (
         ("kl",),
         {"kl": _UP, "reward": ("flat",)},
         "KL has risen faster than the reward",
-        "Read some samples. If the reward does not catch up soon, lower the learning rate or raise "
-        "the KL penalty.",
+        "Lower the learning rate or raise the KL penalty, unless the reward catches up within the "
+        "next steps.",
     ),
     Pattern(
         "take-off",
         ("kl",),
         {"kl": _UP, "reward": _UP},
         "the policy learns something new, or begins to game the reward",
-        "Read some samples. If they are good and KL levels off, accept the new level.",
+        "Read some samples; if they are good and KL levels off, accept the new level.",
         only="harmless",
     ),
     Pattern(
@@ -243,16 +244,16 @@ PATTERNS: tuple[Pattern, ...] = (
         ("kl", "gradient"),
         {"kl": _UP, "reward": _UP},
         "the reward rises, but KL runs ahead of it: the reward may be gamed",
-        "Read some samples before you go on. If they are worse than their reward, go back and fix "
-        "it; else lower the learning rate or raise the KL penalty.",
+        "Read the samples with the highest rewards: if they are worse than their reward, go back "
+        "and fix it; if they are good, lower the learning rate or raise the KL penalty.",
     ),
     Pattern(
         "narrowing",
         ("entropy",),
         {"entropy": _DOWN, "reward": _STILL_OR_DOWN},
         "the policy is losing its diversity without a matching rise in reward",
-        "Compare some samples of one prompt. Lower the learning rate, add an entropy bonus or "
-        "sample at a higher temperature.",
+        "Lower the learning rate, add an entropy bonus or sample at a higher temperature, if "
+        "samples of one prompt have become alike.",
     ),
 )
 

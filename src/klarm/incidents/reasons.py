@@ -16,11 +16,26 @@ from klarm.types import ROLLED_BACK, SEVERITY_RAISED, Event
 _NAMES = {"kl": "KL"}
 
 
-def why(event: Event, *, notified: bool = False) -> str:
-    """Return a sentence that says why an incident changed.
+_IMMEDIATELY = "Opened immediately: "
+
+
+def why(event: Event, *, notified: bool = False, after_state: bool = False) -> str:
+    """Return what to say about why an incident changed.
 
     `notified` is for messages to a channel: only their readers were notified of it before.
+    `after_state` is for text that has just named the state ("Opened at step 12: ").
     """
+    said = _reason(event, notified)
+    if after_state:
+        said = said.removeprefix(_IMMEDIATELY)
+    # Its message says "(critical above ...)", which would look like a mistake in a warning.
+    if event.event in ("opened", "escalated") and event.severity == "warning":
+        more = event.alert_severity == "critical"
+        said += " It becomes critical if the critical alerts continue." if more else ""
+    return said
+
+
+def _reason(event: Event, notified: bool) -> str:
     reason = {SEVERITY_RAISED: "graver", ROLLED_BACK: "rolled_back"}.get(event.reason, event.reason)
     if reason == "far_worse":
         return _far_worse(event, "at the last notification" if notified else "when last reported")
@@ -48,11 +63,11 @@ def _confirmed(event: Event) -> str:
 
 def _decisive(event: Event) -> str:
     detector = _detector(event) or "the detector"
-    return f"Opened immediately: {detector} needs no further confirmation.{_follows(event)}"
+    return f"{_IMMEDIATELY}{detector} needs no further confirmation.{_follows(event)}"
 
 
 def _not_finite(event: Event) -> str:
-    return f"Opened immediately: a value is not finite.{_follows(event)}"
+    return f"{_IMMEDIATELY}a value is not finite.{_follows(event)}"
 
 
 def _follows(event: Event) -> str:
@@ -78,7 +93,8 @@ def _new_kind(event: Event) -> str:
 def _settled(event: Event) -> str:
     if event.level is None:
         return f"{_subject(event)} is quiet, but has not recovered."
-    return f"{_subject(event)} has settled at {number(event.level)}{_against_before(event)}."
+    level = f"{number(event.level)}{_against_before(event)}"
+    return f"{_subject(event)} has settled at {level}: quiet, but not recovered."
 
 
 def _returned(event: Event) -> str:

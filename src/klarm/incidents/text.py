@@ -186,7 +186,7 @@ def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
 
 
 def _in_short(incident: Incident) -> str:
-    settled = ", settled" if incident.level is not None and incident.is_open else ""
+    settled = ", quiet but not recovered" if incident.level is not None and incident.is_open else ""
     when = f"open since step {incident.started}{settled}"
     if incident.state == "resolved":
         how = "" if incident.reason == "recovered" else f", {incident.reason.replace('_', ' ')}"

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from klarm.incidents.numbers import factor
+from klarm.incidents.onset import onset_of
 from klarm.metrics import METRICS, is_reward_component
 from klarm.stats import median
 from klarm.types import Worse
@@ -32,6 +33,8 @@ _FINITE_AGAIN = 20
 _MIN_SPREADS = 4.0
 _MIN_SHARE = 0.25
 _MEDIAN_OF = 3
+# In noise, the step to which a movement is traced back is early by up to this many rows.
+_TRACED_EARLY = 5
 # A movement that has turned back must have gone this many times as far, because noise sometimes
 # goes far.
 _TURNED_FACTOR = 2.0
@@ -69,6 +72,8 @@ class Movement(NamedTuple):
     now: float = math.nan
     # The distance of the median from normal, step by step.
     path: tuple[tuple[int, float], ...] = ()
+    # From this step on, it was a quarter of the way from normal or further.
+    evident: int = 0
     # Of a reward that counts as flat, because it is within its normal range: whether it has risen.
     risen: bool = False
 
@@ -246,7 +251,10 @@ class RecentRows:
             movement = _movement(metric, series)
             if movement is not None:
                 found.append(movement)
-        return sorted(found, key=lambda m: (m.direction == "flat", m.step))
+        found = _not_before_a_raised_rate(found, [step for step, _ in rows])
+        moved = [movement for movement in found if movement.direction != "flat"]
+        moved.sort(key=lambda movement: (movement.step, movement.metric != _RATE))
+        return [*moved, *(movement for movement in found if movement.direction == "flat")]
 
     def component_movements(self) -> list[Movement]:
         """Return which of several rewards moved, in their order, and only the first few."""
@@ -291,6 +299,15 @@ def _raised_rate(series: list[tuple[int, float]]) -> Movement | None:
     return None
 
 
+def _not_before_a_raised_rate(movements: list[Movement], steps: list[int]) -> list[Movement]:
+    """Date no movement a few rows before the learning rate was raised, whose step is exact."""
+    raised = next((m.step for m in movements if m.metric == _RATE and m.direction == "up"), None)
+    if raised is None:
+        return movements
+    just_before = set(steps[: steps.index(raised)][-_TRACED_EARLY:])
+    return [m._replace(step=raised) if m.step in just_before else m for m in movements]
+
+
 def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
     if metric == _RATE and (raised := _raised_rate(series)) is not None:
         return raised
@@ -327,23 +344,24 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
     if direction == "flat":
         risen = metric == _REWARD and now > _RISEN_SPREADS * spread
         return Movement(metric, "flat", series[-1][0], math.nan, level=normal + now, risen=risen)
-    # The movement began where it last was within a quarter of the way; slow growth before that is
-    # not part of it. A running median moves when most of its values have: use the middle one.
-    side = math.copysign(1.0, furthest)
-    near = max(min_distance, abs(furthest) / 4.0)
-    first = away.index(furthest) if turned else len(away) - 1
-    while first > 0 and side * away[first - 1] > near:
-        first -= 1
+    end = away.index(furthest) + 1 if turned else len(away)
+    before = [median(values[i : i + median_of]) - normal for i in range(split)]
+    # A reward is too noisy to be traced back, and often climbs before.
+    course = [*before, *away[:end]]
+    onset = onset_of(values, course, normal, spread, min_distance, traced=not is_reward)
+    # A running median moves when most of its values have: use the middle one.
+    began, evident = (series[index + median_of // 2][0] for index in onset)
     # A factor over a level that is smaller than its noise means nothing.
     unit = normal if abs(normal) > spread else math.nan
     return Movement(
         metric,
         direction,
-        series[split + first + median_of // 2][0],
+        began,
         (normal + furthest) / unit,
         level=normal + now,
         ended=ended if turned else None,
         now=(normal + now) / unit,
+        evident=evident,
         path=tuple((series[split + i + median_of - 1][0], far) for i, far in enumerate(away)),
     )
 

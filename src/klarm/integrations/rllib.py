@@ -160,7 +160,7 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
 
 
 def _on_save_to_path(algorithm: Any, path: object = None, *_: Any, **__: Any) -> None:
-    """Hear of a checkpoint that was saved where somebody wanted it: `algo.save(...)` ends here."""
+    """Note a checkpoint that was saved at a place of the user's choice, as by `algo.save(...)`."""
     if isinstance(path, str | os.PathLike):
         text = os.fspath(path)
         if "://" not in text:
@@ -171,7 +171,7 @@ def _on_save_to_path(algorithm: Any, path: object = None, *_: Any, **__: Any) ->
 
 
 def _on_kept(algorithm: Any, *_: Any, **__: Any) -> None:
-    """Hear of a checkpoint that Tune keeps in the folder of the trial."""
+    """Note a checkpoint that Tune keeps in the folder of the trial."""
     if storage := _storage(algorithm):
         _tell(algorithm, str(storage.checkpoint_fs_path))
 

@@ -56,8 +56,8 @@ class KlarmCallback(ReportsFailures, BaseCallback):
     @never_raises(lambda: None)
     def _on_training_start(self) -> None:
         self._stopping = False
-        # A callback is not told of what others save, and `save` would be pickled with a model that
-        # had one of its own: so it is heard where all models have it.
+        # A callback does not learn what others save. `save` is tapped on the class: one of the
+        # model's own would be pickled with the model.
         tap(BaseAlgorithm, "save", _on_save)
         _watching.add(self)
         self._updates = self.model._n_updates

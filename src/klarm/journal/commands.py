@@ -38,7 +38,7 @@ def append_command(folder: Path, command: Command) -> None:
 
 
 def with_clean_name(command: Command) -> Command:
-    """Return a command with the author's name made safe to store and show: anybody can type it."""
+    """Return a command with the author's name made safe to store and show: it can be any text."""
     return msgspec.structs.replace(command, by=clean_line(command.by, _MAX_NAME))
 
 

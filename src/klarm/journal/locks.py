@@ -94,7 +94,7 @@ def _why_unsafe(file: int, path: Path) -> str:
     with contextlib.suppress(OSError):
         os.fchmod(file, _MODE)
     if stat.S_IMODE(os.fstat(file).st_mode) & 0o077:
-        return ""  # the file system has no modes, so anybody with access may do anything anyway
+        return ""  # the file system has no modes, so everyone with access may do anything anyway
     if claim(file):
         return ""
     return f"{path} was open to other users, and one of them may hold its lock"

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from klarm.metrics.catalogue import METRICS, SAMPLES, Meaning, meaning, to_number
-from klarm.metrics.frameworks import PREFIX
+from klarm.metrics.frameworks import PREFIX, trains_language_models
 from klarm.metrics.kl_kind import Kind, Origin
 from klarm.metrics.samples import STATISTICS, sample_statistics
 from klarm.metrics.user_keys import UserKey
@@ -21,6 +21,7 @@ _MAX_NAMES, _MAX_LOSSES = 10_000, 1_000
 _MAX_NAME_LENGTH = 500
 # The name under which any other loss is recorded when it is not finite.
 OTHER_LOSS = "other_loss"
+_ENTROPY = "entropy"
 
 
 class Binding:
@@ -121,6 +122,15 @@ class Binding:
         if kind is not None and kind.floored:  # it may be measured, and below 0
             return ""
         return self._meaning_of(name).when_zero or (known.when_zero if known else "")
+
+    def when_negative(self, name: str) -> str:
+        """Return what to check if a bound metric is below 0; empty if it may be.
+
+        The entropy over tokens is never negative; that of a continuous policy may be.
+        """
+        if name != _ENTROPY or not trains_language_models(self.framework):
+            return ""
+        return "is its sign flipped, as in a loss term? Then log minus it"
 
     def _meaning_of(self, name: str) -> Meaning:
         """Return the meaning of the trainer's key of a bound metric, in a journal too."""

@@ -33,10 +33,17 @@ class BindingReport:
     _MISSING_AT_STEP = 2
     # Real runs begin with up to six zeros, because the policy still equals its reference.
     _MAX_ZEROS = 20
+    _MAX_NEGATIVE = 5
 
     def __init__(
-        self, detectors: Iterable[Detector], binding: Binding, say: Callable[[str], None]
+        self,
+        detectors: Iterable[Detector],
+        binding: Binding,
+        say: Callable[[str], None],
+        *,
+        from_log: bool = False,
     ) -> None:
+        self._from_log = from_log
         self._detectors = list(detectors)
         self._binding = binding
         self._say = say
@@ -44,6 +51,8 @@ class BindingReport:
         watched = {name for d in self._waiting if not d.watches_all for name in d.reads}
         # How often each KL has been 0; metrics are removed once they have another value.
         self._zeros = {name: 0 for name in METRICS if METRICS[name].target and name in watched}
+        # The same for metrics that are below 0 and cannot be.
+        self._negative = {name: 0 for name in watched if binding.when_negative(name)}
         self._steps = 0
         self._step: int | None = None  # the last step: it may be logged in several calls
         self._bound = 0  # how many metrics were bound at the last check
@@ -60,6 +69,8 @@ class BindingReport:
             self._step = step
         if not values.keys().isdisjoint(self._zeros):
             self._count_zeros(values)
+        if not values.keys().isdisjoint(self._negative):
+            self._count_negative(values)
         bound = self._binding.keys
         new = len(bound) != self._bound
         if new:
@@ -71,9 +82,10 @@ class BindingReport:
             self._say_watched()
         if new if self._missing_said else self._steps >= self._MISSING_AT_STEP:
             self._say_missing()
-        left = bool(self._waiting or self._zeros or not self._missing_said)
+        left = bool(self._waiting or self._zeros or self._negative or not self._missing_said)
         # From here on, only a new metric can change anything.
-        self._settled = left and self._missing_said and bound.keys().isdisjoint(self._zeros)
+        counted = self._zeros.keys() | self._negative.keys()
+        self._settled = left and self._missing_said and bound.keys().isdisjoint(counted)
         return left
 
     def finish(self) -> None:
@@ -98,13 +110,26 @@ class BindingReport:
         elif not again:
             for line in idle_lines(self._detectors, self._binding):
                 self._say(line)
-        for line in self._unsaid(hints(self._detectors, self._binding)):
+        for line in self._unsaid(hints(self._detectors, self._binding, from_log=self._from_log)):
             self._say(line)
 
     def _unsaid(self, lines: Iterable[str]) -> list[str]:
         unsaid = [line for line in lines if line not in self._said]
         self._said.update(unsaid)
         return unsaid
+
+    def _count_negative(self, values: Mapping[str, float]) -> None:
+        for name in self._negative.keys() & values.keys():
+            self._negative[name] += 1
+            is_negative = values[name] < 0.0
+            if is_negative and self._negative[name] == self._MAX_NEGATIVE:
+                self._say(
+                    f"{self._binding.source(name)} has been below 0 for its first "
+                    f"{self._MAX_NEGATIVE} rows, which the {name} of a language model cannot be: "
+                    f"{self._binding.when_negative(name)}"
+                )
+            if not is_negative or self._negative[name] == self._MAX_NEGATIVE:
+                del self._negative[name]
 
     def _count_zeros(self, values: Mapping[str, float]) -> None:
         for name in self._zeros.keys() & values.keys():
@@ -190,10 +215,10 @@ def idle_lines(detectors: Iterable[Detector], binding: Binding) -> list[str]:
     return lines
 
 
-def hints(detectors: Iterable[Detector], binding: Binding, *, recorded: bool = False) -> list[str]:
+def hints(detectors: Iterable[Detector], binding: Binding, *, from_log: bool = False) -> list[str]:
     """Return what the user can do about metrics that are not watched, one line each.
 
-    `recorded` is for a log that is replayed: the remedies are options of that command.
+    `from_log` is for a log that a command reads: the remedies are options of that command.
     """
     found = []
     missing = {name: None for name, said in binding.user_keys.items() if said.key}
@@ -206,7 +231,7 @@ def hints(detectors: Iterable[Detector], binding: Binding, *, recorded: bool = F
             missing[detector.watches[0]] = None
     for metric in missing:
         if metric not in binding.keys:
-            reason = _why_missing(metric, binding, recorded=recorded)
+            reason = _why_missing(metric, binding, from_log=from_log)
             if reason != _missing(metric):
                 found.append(reason)
     return [*found, *binding.not_measured.values()]
@@ -255,7 +280,7 @@ def _source(metric: str, binding: Binding) -> str:
     return metric if key == metric else f"{metric} ← {key}"
 
 
-def _why_missing(metric: str, binding: Binding, *, recorded: bool = False) -> str:
+def _why_missing(metric: str, binding: Binding, *, from_log: bool = False) -> str:
     if metric in binding.unreadable:
         return binding.unreadable[metric]
     said = binding.user_keys.get(metric)
@@ -266,7 +291,7 @@ def _why_missing(metric: str, binding: Binding, *, recorded: bool = False) -> st
     for name in binding.names():
         if name not in METRICS and (frameworks := frameworks_with(name, metric)):
             where = ", ".join(frameworks)
-            remedy = "replay it with --set framework=..." if recorded else "set framework=..."
+            remedy = "use --set framework=..." if from_log else "set framework=..."
             return f"{reason} ({name} is {metric} in {where}: {remedy})"
     known = METRICS.get(metric)
     if known is None:  # a metric of a detector of the user's own: it is read by its name
@@ -277,8 +302,8 @@ def _why_missing(metric: str, binding: Binding, *, recorded: bool = False) -> st
     alike = [name for name in binding.names() if _is_alike(metric, name)]
     if alike:
         remedy = f"log it as {metric} or set {SECTION}.{metric}: {alike[0]}"
-        if recorded:
-            remedy = f"replay it with --map {shlex.quote(f'{metric}={alike[0]}')}"
+        if from_log:
+            remedy = f"use --map {shlex.quote(f'{metric}={alike[0]}')}"
         return f"{reason}; if {alike[0]} is {known.meaning}, {remedy}"
     why = known.when_missing.get(binding.framework.partition("/")[0])
     return f"{reason} ({why})" if why else reason

@@ -136,7 +136,7 @@ def _text(error: BaseException) -> str:
     name = type(error).__name__
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001  # the error may be anybody's
+    except Exception:  # noqa: BLE001  # the error may be of any class
         text = ""
     return clean_line(f"{name}: {text}" if text else name, _MAX_ERROR)
 

@@ -52,6 +52,7 @@ class Monitor(ReportsFailures):
         framework: str = "",
         user_keys: Mapping[str, UserKey] | None = None,
         of_journal: bool = False,
+        from_log: bool = False,
         ids: NewId | None = None,
         clock: Callable[[], float] = time.time,
         snapshot_rows: int = EVERY_ROWS,
@@ -78,6 +79,7 @@ class Monitor(ReportsFailures):
             clock=clock,
             snapshot_rows=snapshot_rows,
             metrics=metrics,
+            from_log=from_log,
         )
         self.alert_counts = self._pipeline.alert_counts
         # Called on the training thread, so these functions must not block.

@@ -67,6 +67,7 @@ class Pipeline(ReportsFailures):
         clock: Callable[[], float],
         snapshot_rows: int,
         metrics: frozenset[str],
+        from_log: bool,
     ) -> None:
         """Prepare for the first row. `metrics` are the names that klarm and its detectors know."""
         self.run, self.detectors, self.binding, self.past = run, detectors, binding, past
@@ -91,11 +92,15 @@ class Pipeline(ReportsFailures):
         self._late_rows = LateRows(self.timeline, self._evaluator, metrics)
         self._first_alerts = FirstAlerts(detectors, rules, self.tracker.has_open)
         self._console = console
-        self._report: BindingReport | None = BindingReport(detectors, binding, console.say)
+        self._report: BindingReport | None = BindingReport(
+            detectors, binding, console.say, from_log=from_log
+        )
         self._bindings = 0  # how many of the binding's keys the detectors know of
         self._snapshot_rows = self._until_snapshot = snapshot_rows
         self._repeated_step, self._repeated = -1, 0  # calls that added nothing to a step
-        self._since = ""  # qualifies the number of steps if an earlier process logged some, too
+        # What the number of steps counts: an earlier process may have logged some, too.
+        self._since = ""
+        self._rolled_back = ""
         if earlier is not None:
             self.tracker.checkpoints.recall(earlier.checkpoints)
         if earlier is not None and earlier.last_step is not None:
@@ -229,7 +234,9 @@ class Pipeline(ReportsFailures):
         if any(self.alert_counts.values()):
             self._console.say(alerts_in_sum(self.alert_counts, self.folder))
         nothing = self._nothing_was_watched()
-        ended = ending.in_words(self.run, f"{counted(steps, 'step')}{self._since}")
+        ended = ending.in_words(
+            self.run, f"{counted(steps, 'step')}{self._since}{self._rolled_back}"
+        )
         summary = nothing or incidents_and_where(self.tracker.incidents, self.folder)
         self._console.say(f"{ended}: {summary}")
 
@@ -299,6 +306,8 @@ class Pipeline(ReportsFailures):
                 "training was rolled back, but there is no record to rebuild the baselines from"
             )
             return
+        if before.undone and self.timeline.steps_logged:
+            self._rolled_back = ", including those that were rolled back"
         self.tracker.checkpoints.go_back_to(step)
         snapshot = before.snapshot
         logged = None if snapshot is None else snapshot.logged

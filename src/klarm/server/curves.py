@@ -136,8 +136,8 @@ def _learnt(
         ]
         since, at = np.searchsorted(points.x, [place or 0.0 for place in places]).tolist()
         again = detector.baselines(points.y[since:])
-        for learnt, anew in zip((mean, spread), again, strict=True):
-            learnt[at:] = anew[at - since :]
+        for learnt, latest in zip((mean, spread), again, strict=True):
+            learnt[at:] = latest[at - since :]
             learnt[at : since + detector.quiet_values] = np.nan
     return mean, spread
 

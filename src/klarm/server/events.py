@@ -19,7 +19,7 @@ PARAMETERS = (
 _KEEP_ALIVE_SECONDS = 15.0
 
 
-class Told(msgspec.Struct):
+class ChangedRuns(msgspec.Struct):
     """The data of an event."""
 
     cursor: int
@@ -59,9 +59,9 @@ class EventStream:
                     yield _event("reset", at, {"cursor": at})
                 elif rounds:
                     at = rounds[-1].cursor
-                    told = [change for change in merged(rounds) if run in ("", change.run)]
-                    if told:
-                        yield _event("changes", at, Told(at, told))
+                    relevant = [change for change in merged(rounds) if run in ("", change.run)]
+                    if relevant:
+                        yield _event("changes", at, ChangedRuns(at, relevant))
                 try:
                     await asyncio.wait_for(news.wait(), _KEEP_ALIVE_SECONDS)
                 except asyncio.TimeoutError:

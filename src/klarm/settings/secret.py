@@ -17,6 +17,7 @@ _OR_OFF = "or switch the channel off (enabled: false)"
 # shown. Keys and tokens are long, without underscores, or in lower case.
 _VARIABLE = re.compile(r"(?=.{1,60}$)([A-Z][A-Z0-9]{0,19}|[A-Z][A-Z0-9]*_[A-Z0-9_]*)")
 _ADDRESS = re.compile(r".*://|//|[\w-]+(\.[\w-]+)+[:/]")
+_LOOPBACK = re.compile(r"https?://(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?(/.*)?", re.I)
 _MAX_FILE_NAME = 20  # characters of a file name without a folder
 _MAX_KEY = 30
 # Spellings that shells and other tools accept for a variable, but klarm does not.
@@ -59,6 +60,11 @@ class Secret:
     def plain(self) -> bool:
         """Whether the text itself was given, rather than where to find it."""
         return bool(self._text) and not self.env and not self.file
+
+    @property
+    def is_loopback_url(self) -> bool:
+        """Whether it is the URL of a service on this machine, without a login."""
+        return _LOOPBACK.fullmatch(self._text) is not None
 
     def fetched(self, environment: Mapping[str, str] = os.environ) -> Secret:
         """Return the secret with its text, or raise ConfigError naming what is missing."""

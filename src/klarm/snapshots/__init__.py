@@ -1,4 +1,4 @@
-"""Snapshots: the state of a run every 2,000 rows, so that a rollback need not replay all rows."""
+"""Snapshots: the state of a run every 2,000 rows, so that a rollback does not replay all rows."""
 
 from __future__ import annotations
 

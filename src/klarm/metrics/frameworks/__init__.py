@@ -73,6 +73,7 @@ __all__ = [
     "advice_of",
     "frameworks_with",
     "tables",
+    "trains_language_models",
 ]
 
 
@@ -95,10 +96,19 @@ def advice_of(framework: str) -> Advice:
     """Return what is advised in a framework; nothing of its own where that is not known.
 
     >>> advice_of("SB3/PPO").patterns["narrowing"].remedy
-    'Watch some episodes. Raise ent_coef or lower learning_rate.'
+    'Raise ent_coef or lower learning_rate, if the policy always does the same.'
     """
     name = _known_name(framework.partition("/")[0])
     return next((known.advice for known in CATALOGUE if known.name == name), Advice())
+
+
+def trains_language_models(framework: str) -> bool:
+    """Return whether a framework is known to train language models, and nothing else.
+
+    >>> trains_language_models("trl/GRPO"), trains_language_models("sb3/SAC")
+    (True, False)
+    """
+    return any(tables(framework)) and not advice_of(framework).patterns
 
 
 def frameworks_with(key: str, metric: str) -> list[str]:

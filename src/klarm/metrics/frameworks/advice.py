@@ -45,34 +45,33 @@ def advice_on_episodes(
     `update_limit` is what keeps an update small besides fewer epochs, and `scale` what to do about
     large rewards, each as an order. `find` names a tool that finds values which are not finite.
     """
-    smaller = f"lower {learning_rate} or {epochs}, or {update_limit}"
+    smaller = f"Lower {learning_rate} or {epochs}, or {update_limit}"
     found = f" ({find})" if find else ""
-    lone = "A lone spike that clipping absorbed is harmless."
     return Advice(
         detectors={
             "trust_region": {
-                "warning": f"One update went far: usually an odd batch. If it happens again, "
-                f"{smaller}.",
-                "critical": f"Updates are too large: {smaller}. If the reward has fallen, go back "
-                "to a checkpoint from before.",
+                "warning": f"{smaller}, if this happens again; a single large update is usually "
+                "an odd batch.",
+                "critical": f"{smaller}. If the reward has fallen, go back to a checkpoint from "
+                "before.",
             },
             "clip_saturation": {
-                "warning": f"Much of each batch gives no gradient: {smaller}.",
-                "critical": f"Most of the gradient is clipped away: lower {learning_rate} now. If "
+                "warning": f"{smaller}: much of each batch gives no gradient.",
+                "critical": f"Lower {learning_rate} now: most of the gradient is clipped away. If "
                 f"{clip_range} is far below 0.2, raise it.",
             },
             "entropy_collapse": {
                 "warning": "Watch some episodes: does the policy always do the same? If the reward "
                 f"is not rising either, raise {entropy_bonus} or lower {learning_rate}.",
-                "critical": "The policy does the same every time and no longer explores. Stop; go "
-                f"back to a checkpoint from before the fall, with a higher {entropy_bonus} or a "
-                f"lower {learning_rate}.",
+                "critical": "Stop, and go back to a checkpoint from before the fall with a higher "
+                f"{entropy_bonus} or a lower {learning_rate}: the policy does the same every time "
+                "and no longer explores.",
             },
             "gradient_norm_spike": {
-                "warning": f"Check that gradients are clipped ({gradient_clip}), and look at the "
-                f"batch of this step. {lone}",
-                "critical": f"If it lasts, lower {learning_rate} or {gradient_clip}, and look for "
-                f"extreme observations, rewards or advantages. {lone}",
+                "warning": f"Check that gradients are clipped ({gradient_clip}): a single spike "
+                "that clipping absorbed is harmless.",
+                "critical": f"Lower {learning_rate} or {gradient_clip} if the spikes continue; a "
+                "single one that clipping absorbed is harmless.",
             },
             "loss_explosion": {
                 "warning": "Look at which loss it is. The targets of a critic feed on themselves "
@@ -95,15 +94,15 @@ def advice_on_episodes(
                 "warning": f"Look at what changed where the fall began: {learning_rate}, the "
                 "environment, a worker that fails. If nothing was meant to change, go back to the "
                 "checkpoint before it.",
-                "critical": "What the run had learnt is gone: stop, go back to the checkpoint "
-                f"before the fall and lower {learning_rate}. Such a policy rarely recovers in "
-                "place.",
+                "critical": "Stop, go back to the last checkpoint before the fall, and lower "
+                f"{learning_rate}: the run has lost what it had learnt, and such a policy rarely "
+                "recovers in place.",
             },
             "reward_hacking": {
                 "warning": "Watch the episodes with the highest returns: has the policy found "
-                "something that the reward pays for and you would not?",
-                "critical": "Watch some episodes now. If the reward is being gamed, stop: go back "
-                "to a checkpoint from before the change and fix the reward.",
+                "something that the reward pays for, but that you do not want?",
+                "critical": "Stop and watch some episodes: if the reward is being gamed, go back "
+                "to a checkpoint from before the change, and fix the reward.",
             },
         },
         patterns={
@@ -129,12 +128,13 @@ def advice_on_episodes(
                 f"way, a smaller change may be enough: {update_limit}."
             ),
             "collapsed": Explanation(
-                "Nothing brings it back in place. Go back to a checkpoint from before the "
-                f"collapse, and raise {entropy_bonus} or lower {learning_rate}.",
+                "Go back to a checkpoint from before the collapse, and raise "
+                f"{entropy_bonus} or lower {learning_rate}: nothing brings it back in place.",
                 "all episodes get the same reward, so there is no gradient left",
             ),
             "narrowing": Explanation(
-                f"Watch some episodes. Raise {entropy_bonus} or lower {learning_rate}."
+                f"Raise {entropy_bonus} or lower {learning_rate}, if the policy always does the "
+                "same."
             ),
         },
         not_finite={

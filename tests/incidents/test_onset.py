@@ -1,0 +1,76 @@
+"""When a metric began to move: made-up courses that begin at step 300."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+
+import pytest
+
+from klarm.incidents.trends import Movement, RecentRows
+
+LEVEL, BEGAN = 0.02, 300
+Course = Callable[[int], float]
+
+
+def moved(course: Course, until: int, seed: int, **others: Course) -> dict[str, Movement]:
+    """Return how metrics moved, with a tenth of their value as noise."""
+    rng, rows = random.Random(seed), RecentRows()
+    for step in range(until + 1):
+        values = {name: of(step) for name, of in others.items()}
+        rows.add(step, {"kl": course(step) * rng.lognormvariate(0.0, 0.1), **values})
+    return {movement.metric: movement for movement in rows.movements()}
+
+
+def ramp(times: float) -> Course:
+    return lambda step: LEVEL * (1.0 + times * max(0, step - BEGAN) / 60)
+
+
+def explosion(e_folding: float) -> Course:
+    return lambda step: LEVEL * math.exp(max(0, step - BEGAN) / e_folding)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("until", [330, 345, 360])
+@pytest.mark.parametrize(
+    "course",
+    [ramp(5.0), ramp(10.0), ramp(50.0), explosion(10.0), explosion(15.0), explosion(25.0)],
+    ids=["ramp to 5", "ramp to 10", "ramp to 50", "fast", "medium", "slow explosion"],
+)
+def test_a_gradual_rise_is_dated_from_its_beginning(course: Course, until: int, seed: int) -> None:
+    """However far it has gone by then: a linear quarter of the way dated the last ones at 344."""
+    kl = moved(course, until, seed)["kl"]
+    assert kl.direction == "up"
+    assert kl.step == pytest.approx(BEGAN, abs=10)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_fall_is_dated_from_its_beginning(seed: int) -> None:
+    """It is linear or levels off."""
+    for course in (
+        lambda step: max(0.05, 1.0 - max(0, step - BEGAN) / 50),
+        lambda step: math.exp(-max(0, step - BEGAN) / 20),
+    ):
+        kl = moved(course, 345, seed)["kl"]
+        assert (kl.direction, kl.step) == ("down", pytest.approx(BEGAN, abs=12))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_jump_is_dated_by_its_step(seed: int) -> None:
+    """Slow growth before it is not part of it."""
+    flat = moved(lambda step: LEVEL * (10.0 if step >= BEGAN else 1.0), 320, seed)["kl"]
+    grown = moved(
+        lambda step: LEVEL * (1.0 + step / 300) * (30.0 if step >= BEGAN else 1.0), 320, seed
+    )["kl"]
+    assert (flat.step, grown.step) == (BEGAN, BEGAN)
+
+
+def test_nothing_is_dated_just_before_the_learning_rate_was_raised() -> None:
+    """Its step is exact, and the others follow it; a tie is no order."""
+    found = moved(
+        explosion(15.0), 345, 0, learning_rate=lambda step: 1e-4 if step >= BEGAN + 4 else 1e-6
+    )
+    assert found["learning_rate"].step == BEGAN + 4
+    assert [*found][:2] == ["learning_rate", "kl"]
+    assert found["kl"].step >= BEGAN + 4
