@@ -29,16 +29,25 @@ def never_raises(fallback: Callable[[], object]) -> Callable[[_Method], _Method]
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             try:
                 return method(self, *args, **kwargs)
-            except Exception as error:
-                if raise_failures:
-                    raise
-                with contextlib.suppress(Exception):  # the report itself must not raise either
-                    self._failed(*describe(method.__name__, error))
+            except Exception as error:  # noqa: BLE001  # the guard
+                report_failure(self, method.__name__, error)
                 return fallback()
 
         return cast(_Method, call)
 
     return decorate
+
+
+def report_failure(of: Any, method: str, error: Exception) -> None:
+    """Report that a method has failed, for methods that catch everything by themselves.
+
+    Passing on any arguments takes `never_raises` as long as a detector takes to judge a value, so
+    what is called at every step does not use it.
+    """
+    if raise_failures:
+        raise error
+    with contextlib.suppress(Exception):  # the report itself must not raise either
+        of._failed(*describe(method, error))
 
 
 def describe(method: str, error: Exception) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from klarm.journal.file import read_journal
 from klarm.journal.records import Step, encode
-from klarm.journal.search import opening_of, place_of, steps_back
+from klarm.journal.search import opening_of, place_of, recorded_events, steps_back
 from klarm.types import Event
 
 # About as long as a line usually is, and longer than what is read at once.
@@ -67,3 +68,16 @@ def test_a_step_that_was_logged_twice_is_where_it_was_last() -> None:
     assert place is not None
     assert place.end == len(first + step_line(6, 0) + last)
     assert place_of(journal, 7) is None
+
+
+def test_a_search_through_a_long_journal_needs_little_memory() -> None:
+    """The allocator keeps what the thread of a channel needs at its peak for the whole run."""
+    journal = Path("journal.jsonl")
+    journal.write_bytes(opened(1, 0) + b"".join(step_line(step, 200) for step in range(8_000)))
+    assert journal.stat().st_size > 2**20
+    tracemalloc.start()
+    assert opening_of(journal, 1) is not None
+    assert len(list(recorded_events(journal))) == 1
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**18

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
@@ -36,11 +36,14 @@ def test_a_step_brings_alerts_and_what_they_change() -> None:
 @pytest.mark.parametrize("cast", [int, np.float64, np.float32, np.int64, np.array])
 def test_numbers_of_any_kind_count_as_floats(cast: Callable[[float], object]) -> None:
     """A detector of the user's own may compute with numpy; what is no number is left out."""
-    detector = LossNanDetector()
-    made = Evaluator([detector], IncidentRules())
     metrics = {"loss": cast(3.0), "mode": "rolling", "odd": object()}
     alert = Alert("loss_nan", "critical", 1, "bad", metrics, "stop", decisive=True)  # type: ignore[arg-type]
-    detector.update = lambda step, values: alert  # type: ignore[method-assign]
+
+    class Own(LossNanDetector):
+        def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
+            return alert
+
+    made = Evaluator([Own()], IncidentRules())
     made.bind({"loss": Origin("loss")})
     (said,), (opened,) = made.look(1, {"loss": 3.0})
     assert said.metrics == {"loss": 3.0, "mode": "rolling"}

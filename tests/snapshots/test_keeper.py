@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import time
+import tracemalloc
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -12,10 +14,11 @@ from test_graph import OwnDetectorWithState
 
 from klarm.config.layers import load
 from klarm.console import Console
+from klarm.detectors import KLRunawayDetector
 from klarm.journal import FileJournal
 from klarm.monitor import Monitor
 from klarm.notices import Notices
-from klarm.snapshots import FOLDER
+from klarm.snapshots import FOLDER, keeper
 from klarm.types import Alert, Event
 
 RUN = Path("a")
@@ -43,6 +46,12 @@ def value(step: int) -> dict[str, float]:
 def train(monitor: Monitor, first: int, end: int) -> None:
     for step in range(first, end):
         monitor.log(value(step), step)
+
+
+def learnt(monitor: Monitor) -> int:
+    """Return how many values the detectors have learnt from."""
+    (runaway,) = (d for d in monitor.detectors if type(d) is KLRunawayDetector)
+    return runaway._forecast.rows
 
 
 def ended(monitor: Monitor) -> None:
@@ -77,7 +86,7 @@ def test_a_run_goes_on_from_its_newest_snapshot(capsys: pytest.CaptureFixture[st
     monitor = start()
     monitor.log(value(240), 240)
     assert SAID not in capsys.readouterr().err
-    assert monitor.detectors[0]._seen == 241  # type: ignore[attr-defined]
+    assert learnt(monitor) == 241
 
 
 @pytest.mark.usefixtures("recorded")
@@ -102,7 +111,7 @@ def test_a_snapshot_that_a_killed_process_left_behind_a_rollback_is_not_used() -
     shutil.copytree("kept", RUN / FOLDER, dirs_exist_ok=True)
     monitor = start()
     monitor.log(value(300), 300)
-    assert monitor.detectors[0]._seen == 111  # type: ignore[attr-defined]
+    assert learnt(monitor) == 111
 
 
 @pytest.mark.usefixtures("recorded")
@@ -113,7 +122,7 @@ def test_other_settings_mean_that_the_journal_is_read(capsys: pytest.CaptureFixt
     said = capsys.readouterr().err
     assert said.count(SAID) == 1
     assert "the settings or the version of klarm have changed" in said
-    assert monitor.detectors[0]._seen == 241  # type: ignore[attr-defined]
+    assert learnt(monitor) == 241
 
 
 @pytest.mark.usefixtures("recorded")
@@ -130,7 +139,7 @@ def test_a_journal_that_was_changed_is_read_and_its_damage_said(
     assert "is damaged" in said
     train(monitor, 241, 300)
     monitor.resume(250)  # by a snapshot of this process, or by the journal
-    assert monitor.detectors[0]._seen == 249  # type: ignore[attr-defined]  # one row is lost
+    assert learnt(monitor) == 249  # one row is lost
     ended(monitor)
     start()
     assert SAID not in capsys.readouterr().err
@@ -145,7 +154,7 @@ def test_a_snapshot_of_a_longer_journal_is_not_used(capsys: pytest.CaptureFixtur
     monitor = start()
     monitor.log(value(240), 240)
     assert SAID in capsys.readouterr().err
-    assert monitor.detectors[0]._seen == 121  # type: ignore[attr-defined]
+    assert learnt(monitor) == 121
 
 
 def test_a_folder_that_cannot_be_written_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -165,7 +174,7 @@ def test_a_folder_that_cannot_be_written_is_said_once(capsys: pytest.CaptureFixt
     ended(monitor)
     said += capsys.readouterr().err
     assert said.count("cannot write a snapshot") == 1
-    assert monitor.detectors[0]._seen == 221  # type: ignore[attr-defined]
+    assert learnt(monitor) == 221
 
 
 def test_what_was_in_the_middle_of_a_write_is_written_over() -> None:
@@ -216,3 +225,55 @@ def test_only_the_rows_behind_a_snapshot_are_read_again(clean_place: None) -> No
     monitor.resume(280)
     assert seen == list(range(250, 280)) or seen == list(range(200, 280))
     ended(monitor)
+
+
+@pytest.fixture
+def traced() -> Iterator[None]:
+    """Allocations are counted."""
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+
+
+@pytest.mark.usefixtures("traced")
+def test_a_long_journal_is_read_in_small_pieces(clean_place: None) -> None:
+    """The allocator keeps what the thread needs at its peak for the rest of the run."""
+    config = load()
+    monitor = Monitor("a", config.detectors(), FileJournal(RUN, print), snapshot_rows=8_000)
+    row = {f"layer-{number}/grad_norm": 0.1 + number for number in range(10)}
+    for step in range(8_000):
+        monitor.log(row, step)
+    journal = (RUN / "journal.jsonl").stat().st_size
+    before, _ = tracemalloc.get_traced_memory()
+    tracemalloc.reset_peak()
+    monitor.finish()  # the snapshot is written now
+    _, peak = tracemalloc.get_traced_memory()
+    assert files()
+    assert journal > 2**21
+    assert peak - before < 2**18
+
+
+@pytest.mark.usefixtures("traced")
+def test_the_number_of_snapshots_written_does_not_show_in_memory(clean_place: None) -> None:
+    """Files that were deleted are forgotten."""
+    monitor = start()
+    early = held_after(monitor, range(20))
+    late = held_after(monitor, range(20, 120))
+    ended(monitor)
+    assert late - early < 2_000
+
+
+def held_after(monitor: Monitor, snapshots: range) -> int:
+    """Write some snapshots; return how many bytes allocated by snapshots/keeper.py are in use."""
+    for number in snapshots:
+        end = (number + 1) * EVERY
+        train(monitor, number * EVERY, end)
+        writer = monitor._past._keeper._writer
+        assert writer is not None
+        for _ in range(1_000):  # until the thread has written it
+            if writer.written and writer.written[0].step == end - 1:
+                break
+            time.sleep(0.01)
+    filters = [tracemalloc.Filter(inclusive=True, filename_pattern=keeper.__file__)]
+    held = tracemalloc.take_snapshot().filter_traces(filters)
+    return sum(statistic.size for statistic in held.statistics("filename"))

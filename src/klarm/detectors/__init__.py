@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from klarm.detectors.advantage_variance import AdvantageVarianceDetector
-from klarm.detectors.base import Detector, Excused, when_not_finite
+from klarm.detectors.base import Detector, Excused, resets, when_not_finite
 from klarm.detectors.clip_saturation import ClipSaturationDetector
 from klarm.detectors.entropy_collapse import EntropyCollapseDetector
 from klarm.detectors.gradient_norm_spike import GradientNormSpikeDetector
@@ -85,6 +85,7 @@ __all__ = [
     "installed_detectors",
     "known_detectors",
     "known_signals",
+    "resets",
     "when_not_finite",
 ]
 

@@ -59,6 +59,7 @@ class AdvantageVarianceDetector(Detector):
     def _start(self) -> None:
         self._window = SlidingMean(self.rolling_window)
         self._rolls = self.baseline_mode == "rolling"
+        self._counted_values = max(self._silent_values, self.rolling_window)
         # The baseline that the last value was compared with.
         self.mean = self.min_mean
 

@@ -25,6 +25,12 @@ from klarm.types import Alert, Severity, Worse
 # suffers, or the reward has risen with it.
 Excused = Literal["", "solved", "taking_off", "harmless", "paid_for"]
 
+# How the monitor may save time with rows in which every value is finite; see monitor/dispatch.py.
+# - always: `_note` and `_observe` may be called directly. All without an own `update` have it.
+# - alone: the same, if a row has none of the other metrics that the detector watches.
+# - idle: it need not be called at all.
+Shortcut = Literal["", "always", "alone", "idle"]
+
 # What a detector's class must have, with an example of each.
 REQUIRED: Mapping[str, str] = {
     "name": 'name: ClassVar[str] = "reward_floor"',
@@ -58,6 +64,18 @@ _WHERE_TO_LOOK: Mapping[tuple[str, ...], str] = {
         "itself may be fine."
     ),
 }
+
+
+class _Resets:
+    """The number of resets of all detectors, for those who remember something about detectors."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+resets = _Resets()
 
 
 def when_not_finite(metric: str) -> str:
@@ -113,6 +131,8 @@ class Detector(Configurable, ABC):
     # Increase it if the meaning of an attribute changes, but not its name: snapshots from earlier
     # versions are then not used.
     state_version: ClassVar[int] = 1
+    # Whether it has a `_note` of its own.
+    notes_others: ClassVar[bool]
 
     enabled: bool = setting(True, "false disables this detector")
     warmup_steps: int = setting(
@@ -125,8 +145,17 @@ class Detector(Configurable, ABC):
         0, "steps without an alert that resolve an incident; 0: as set under incidents", at_least=0
     )
 
+    # Detectors of other packages may count on every call of `update`, so they have no shortcut.
+    shortcut: ClassVar[Shortcut] = ""
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        ours = cls.__module__.startswith("klarm.detectors.")
+        if ours and cls.update.__qualname__ == "Detector.update":
+            cls.shortcut = "always"
+        elif not ours:
+            cls.shortcut = ""
+        cls.notes_others = cls._note is not Detector._note
         if cls.__dict__.get("watches"):  # an empty one is refused when a detector is made
             if "reads" not in cls.__dict__:
                 cls.reads = cls.watches[:1]
@@ -158,10 +187,22 @@ class Detector(Configurable, ABC):
         # infinite for a value that is not finite.
         self.score = 0.0
         self._seen = 0
+        self._counted_values = self._silent_values
+        resets.count += 1
         self._start()
+
+    @property
+    def counts_values(self) -> bool:
+        """Whether the number of its values matters. Otherwise `_observe` may be called directly.
+
+        A detector that reads `_seen` after the warm-up sets `_counted_values` in `_start`.
+        """
+        return self._seen <= self._counted_values
 
     def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
         """Learn from one step; return an alert if it looks wrong."""
+        if self.notes_others:
+            self._note(step, metrics)
         value = metrics.get(self._metric)
         if value is None:
             return None
@@ -225,6 +266,9 @@ class Detector(Configurable, ABC):
     @abstractmethod
     def _start(self) -> None:
         """Create the initial state."""
+
+    def _note(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Note other metrics of a step than the one that is judged, which may be missing."""
 
     @abstractmethod
     def _observe(self, step: int, value: float) -> Alert | None:

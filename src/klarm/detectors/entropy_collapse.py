@@ -88,6 +88,7 @@ class EntropyCollapseDetector(LazyScoreDetector):
         self._levels: deque[tuple[int, float]] = deque(maxlen=self.fall_steps + 1)
         self._highest = -inf  # of the whole run
         self._ceiling = -inf  # an upper bound of the levels of the last `fall_steps`
+        self._near = inf  # a level between this and the ceiling is certainly no fall
         self._floor = -inf
         self._below = 0  # consecutive values below the floor
         self._is_differential = False
@@ -95,15 +96,19 @@ class EntropyCollapseDetector(LazyScoreDetector):
     def _observe(self, step: int, value: float) -> Alert | None:
         # The score of each rule is 1 at a warning; that of the floor is 2 at critical.
         self._score = None
-        if value < 0.0:
-            self._is_differential = True
+        if value < 0.0 and not self._is_differential:
+            self._is_differential, self._near = True, inf
         if value < self._floor and not self._is_differential:
             self._below += 1
         else:
             self._below = 0
         last = self._last
         last.append(value)
-        has_fallen = len(last) == _SMOOTHING and self._learn(step, sorted(last)[_SMOOTHING // 2])
+        has_fallen = False
+        if len(last) == _SMOOTHING:
+            level = sorted(last)[_SMOOTHING // 2]
+            self._levels.append((step, level))
+            has_fallen = not self._near < level <= self._ceiling and self._learn(level)
         if 2 * self._below >= self.consecutive_steps:
             return self._near_floor(step, value)
         if value <= self.threshold and self.threshold > 0.0:
@@ -111,18 +116,19 @@ class EntropyCollapseDetector(LazyScoreDetector):
             return self._alert("warning", step, value, message)
         return self._alert("warning", step, value, self._fallen()) if has_fallen else None
 
-    def _learn(self, step: int, level: float) -> bool:
-        """Add a level, and return whether it has fallen too far from the recent highest."""
-        self._levels.append((step, level))
+    def _learn(self, level: float) -> bool:
+        """Learn from the latest level: has it fallen too far from the recent highest?"""
         if level > self._ceiling:
             self._ceiling = level
             if level > self._highest:
                 self._highest = level
                 self._floor = min(self.floor_nats, _COLLAPSED * level)
-        if self._is_near(level, self._ceiling):  # nearly every time
-            return False
-        self._ceiling = self._recent_highest()[1]
-        return not self._is_near(level, self._ceiling) and self._fall() >= 1.0
+        is_near = self._is_near(level, self._ceiling)
+        if not is_near:
+            self._ceiling = self._recent_highest()[1]
+            is_near = self._is_near(level, self._ceiling)
+        self._near = min(level, self._ceiling) if is_near else inf
+        return not is_near and self._fall() >= 1.0
 
     def _is_near(self, level: float, highest: float) -> bool:
         """Return whether a level is so close to the highest that it is no fall."""

@@ -70,6 +70,7 @@ class KLBudgetDetector(LazyScoreDetector):
     )
 
     def _start(self) -> None:
+        self._counted_values = max(self._silent_values, _HALF_OF)
         self._ten: deque[float] = deque(maxlen=_HALF_OF)
         self._inside = 0  # number of values since the last one beyond the budget
         # The lowest level so far of a policy that started far away; 0 for any other.

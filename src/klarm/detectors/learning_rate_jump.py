@@ -79,8 +79,7 @@ class LearningRateJumpDetector(Detector):
         self._rows: deque[_Row] = deque(maxlen=_BEFORE)
         self._before: list[_Row] = []
 
-    def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
-        """Learn from one step; return an alert if it looks wrong."""
+    def _note(self, step: int, metrics: Mapping[str, float]) -> None:
         # Entropy and reward may come in another dict of the step than the learning rate, so they
         # are judged with the next step.
         get = metrics.get
@@ -91,19 +90,12 @@ class LearningRateJumpDetector(Detector):
         else:
             entropy, reward = self._row
             self._row = get(_ENTROPY, entropy), get(_REWARD, reward)
-        rate = get(self._metric)
-        if rate is None:
-            return None
-        if rate <= self._highest and not self._left:  # the usual case
-            self._seen += 1
-            self.score = rate / self._highest if self._highest else 0.0
-            return None
-        return self._update_metric(step, metrics)
-
-    _update_metric = Detector.update  # faster than super()
 
     def _observe(self, step: int, value: float) -> Alert | None:
         highest = self._highest
+        if value <= highest and not self._left:  # the usual case
+            self.score = value / highest if highest else 0.0
+            return None
         if value > highest:
             self._highest = value
         self.score = value / highest if highest > 0.0 else 0.0

@@ -67,14 +67,12 @@ class LengthBlowupDetector(LazyScoreDetector):
         self._noise = 0.0
         self._cut = 0.0
 
-    def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
-        """Learn from one step; return an alert if it looks wrong."""
+    def _note(self, step: int, metrics: Mapping[str, float]) -> None:  # noqa: ARG002
         # Reward and truncation may come in another dict of the step than the length.
         if (found := metrics.get("reward")) is not None and found - found == 0.0:
             self._rewards.append(found)
         if (found := metrics.get("truncated_fraction")) is not None and found - found == 0.0:
             self._truncated.update(found)
-        return self._update_metric(step, metrics)
 
     def _observe(self, step: int, value: float) -> Alert | None:
         self._lengths.update(value)
@@ -83,7 +81,9 @@ class LengthBlowupDetector(LazyScoreDetector):
             if self._seen + 1 == self._silent_values:
                 self._accept()
             return None
-        if not (self._lengths.may_be_above or self._truncated.may_be_above):  # the usual case
+        if not (self._lengths.above or self._truncated.above):  # the usual case
+            return None
+        if not (self._lengths.may_be_above or self._truncated.may_be_above):
             return None
         length, cut = self._lengths.median, self._truncated.median
         longer = length / self._length

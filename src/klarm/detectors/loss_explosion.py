@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from klarm.detectors.base import Shortcut
 from klarm.detectors.lazy_score import LazyScoreDetector
 from klarm.settings import setting
 from klarm.types import Alert, Severity
@@ -37,6 +38,7 @@ class LossExplosionDetector(LazyScoreDetector):
     recovery: ClassVar[Literal["level", "size", "quiet"]] = "size"
     watches: ClassVar[tuple[str, ...]] = ("loss", "actor_loss", "critic_loss")
     reads: ClassVar[tuple[str, ...]] = watches
+    shortcut: ClassVar[Shortcut] = "alone"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Check the gradient norms and the parts of the loss: targets that grow without bound, "
@@ -65,23 +67,29 @@ class LossExplosionDetector(LazyScoreDetector):
             name: deque(maxlen=_BEFORE + _LASTING) for name in self.watches
         }
         self._min_before = max(_MIN_BEFORE, self.warmup_steps)
+        self._counted_values = -1  # it does not count them
 
     def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
         """Learn from one step; return an alert if a loss has exploded."""
         worst: Alert | None = None
         self._score = None
-        for name, sizes in self._sizes.items():
+        for name in self.watches:
             value = metrics.get(name)
             if value is None or value - value != 0.0:  # loss_nan reports those
                 continue
-            size = abs(value)
-            sizes.append(size)
-            # Almost every loss is small, or at most `factor` times an earlier one.
-            if size > self.least_loss and not size <= self.factor * sizes[0]:
-                alert = self._judge(step, name, list(sizes))
-                if worst is None or (alert is not None and alert.severity == "critical"):
-                    worst = alert
+            alert = self._observe(step, value, name)
+            if worst is None or (alert is not None and alert.severity == "critical"):
+                worst = alert
         return worst
+
+    def _observe(self, step: int, value: float, name: str = watches[0]) -> Alert | None:
+        self._score = None
+        sizes, size = self._sizes[name], abs(value)
+        sizes.append(size)
+        # Almost every loss is small, or at most `factor` times an earlier one.
+        if size <= self.least_loss or size <= self.factor * sizes[0]:
+            return None
+        return self._judge(step, name, list(sizes))
 
     def looks_at(self, metrics: Mapping[str, object]) -> bool:
         """Return whether these metrics contain a value that it judges."""
@@ -118,7 +126,3 @@ class LossExplosionDetector(LazyScoreDetector):
             recommendation=self.recommendations[severity],
             decisive=True,
         )
-
-    def _observe(self, step: int, value: float) -> Alert | None:
-        """Never called: `update` judges several losses."""
-        raise NotImplementedError

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from msgspec.structs import replace
 
-from klarm.detectors.base import Detector, when_not_finite
+from klarm.detectors.base import Detector, Shortcut, when_not_finite
 from klarm.types import SEVERITIES, Alert, Severity
 
 _OTHER = "other_loss"
@@ -30,6 +30,7 @@ class LossNanDetector(Detector):
     watches: ClassVar[tuple[str, ...]] = ("loss", "actor_loss", "critic_loss", _OTHER)
     reads: ClassVar[tuple[str, ...]] = watches
     recovery: ClassVar[Literal["level", "size", "quiet"]] = "quiet"
+    shortcut: ClassVar[Shortcut] = "idle"
     recommendations: ClassVar[Mapping[Severity, str]] = dict.fromkeys(
         SEVERITIES, when_not_finite("loss")
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import inf
-from operator import itemgetter
+from operator import eq, itemgetter
 from typing import ClassVar, Literal
 
 from klarm.detectors.base import Detector
@@ -34,6 +34,7 @@ _BEST_IS_NORMAL = "reward"
 _HOLDS = 10
 # A metric with gaps is lost if it is missing for this many times its longest gap.
 _GAPS = 3
+_NEVER = 2**62
 
 
 @dataclass(kw_only=True, eq=False)
@@ -114,12 +115,8 @@ class MetricLostDetector(Detector):
             self._watch(names)
         last = self._values
         values = self._values = _reader(self._watched)(metrics)
-        repeats = bool(self._holding)
-        for value, before in zip(values, last):  # noqa: B905  # an argument would cost time
-            if value == before:
-                repeats = True
         stuck: Sequence[str] = ()
-        if repeats:  # rarely
+        if self._holding or any(map(eq, values, last)):  # rarely
             stuck = self._stuck(values, last)
         elif self._reward_at >= 0:
             reward = last[self._reward_at]
@@ -132,6 +129,8 @@ class MetricLostDetector(Detector):
     def _watch(self, names: tuple[str, ...]) -> None:
         """Note the names in the rows from now on."""
         self._names = names
+        # A name that has disappeared is not lost before this.
+        self._due = min(self._due, self._steps + self.missing_steps - 1)
         self._last.update(zip(self._watched, self._values, strict=True))
         self._watched = tuple(name for name in _NEVER_CONSTANT if name in names)
         self._values = tuple(map(self._last.get, self._watched))
@@ -148,7 +147,6 @@ class MetricLostDetector(Detector):
             if trace is None:
                 if name in _KNOWN:
                     self._traces[name] = _Trace(now, self.missing_steps)
-                    self._due = min(self._due, now + self.missing_steps)
                 continue
             trace.times += 1
             if now - trace.last > 1:
@@ -199,11 +197,13 @@ class MetricLostDetector(Detector):
         """Return the lost metrics, and set when the next one may be lost."""
         self._count(self._steps)
         traces = self._traces
-        self._due = min((t.last + t.limit for t in traces.values()), default=0)
+        absent = traces.keys() - self._names
+        self._due = min((traces[name].last + traces[name].limit for name in absent), default=_NEVER)
         return [
             name
-            for name, trace in traces.items()
-            if self._steps - trace.last >= trace.limit and trace.times >= self.warmup_steps
+            for name in absent
+            if self._steps - traces[name].last >= traces[name].limit
+            and traces[name].times >= self.warmup_steps
         ]
 
     def _say(self, step: int, lost: Iterable[str], stuck: Iterable[str]) -> Alert:

@@ -106,7 +106,8 @@ class RewardCollapseDetector(Detector):
             lasting = min(lasting, max(_MIN_FALL_STEPS, len(values) // _SHORT_RUN_PART))
             values = values[-lasting - self.before_steps :]
         before = values[:-lasting]
-        was, now = _level(before), _level(values[-lasting:])
+        ordered = sorted(before)  # once, because this takes most of the time of a check
+        was, now = _level(ordered), _level(sorted(values[-lasting:]))
         early = len(before) < self.before_steps
         if early:  # levels of few values are noise, so only the latest count
             self._lowest, self._highest, self._best = inf, -inf, -inf
@@ -115,22 +116,24 @@ class RewardCollapseDetector(Detector):
         self._units, self._severity = 0.0, None
         fall = was - now
         if fall > (_MIN_EARLY_FALL if early else _MIN_RELATIVE_FALL) * abs(was):
-            self._judge_sudden(was, now, before, lasting)
-        self._judge_slow(was, now, before, lasting)
+            self._judge_sudden(was, now, before, ordered, lasting)
+        self._judge_slow(was, now, before, ordered, lasting)
 
-    def _noise(self, level: float, values: list[float]) -> float:
+    def _noise(self, level: float, values: list[float], ordered: list[float]) -> float:
         """Return the standard deviation of the rewards around their level."""
-        scatter = _scatter(values)
+        scatter = _scatter(ordered)
         if len(values) < self.before_steps:  # reward climbs early in a run, which is not noise
             scatter = min(scatter, _scatter_about_line(values))
         return max(_TO_STD * scatter, _MIN_RELATIVE_NOISE * abs(level))
 
-    def _judge_sudden(self, was: float, now: float, before: list[float], lasting: int) -> None:
+    def _judge_sudden(
+        self, was: float, now: float, before: list[float], ordered: list[float], lasting: int
+    ) -> None:
         """Compare with the values just before the fall."""
         fall, covered = was - now, self._highest - min(self._lowest, now)
         if fall <= self.lost_share * covered:
             return
-        noise = self._noise(was, before)
+        noise = self._noise(was, before, ordered)
         self._units = fall / noise if noise > 0.0 else inf
         if self._units > self.noise_units:
             self._severity = "critical" if now <= self._lowest else "warning"
@@ -140,7 +143,9 @@ class RewardCollapseDetector(Detector):
                 f"{lasting}), {self._units:.3g}σ of its noise, {where}."
             )
 
-    def _judge_slow(self, was: float, now: float, before: list[float], lasting: int) -> None:
+    def _judge_slow(
+        self, was: float, now: float, before: list[float], ordered: list[float], lasting: int
+    ) -> None:
         """Compare with the best level of the run, to find a gradual loss."""
         if self._severity is not None:
             self._best = -inf  # reported as a sudden fall: start again from its end
@@ -155,10 +160,10 @@ class RewardCollapseDetector(Detector):
         best = self._best
         lost, learnt = best - now, best - self._lowest_before_best
         if (
-            lost <= self.slow_share * learnt
+            lost <= self.slow_share * learnt  # nearly always
             or lost <= _MIN_RELATIVE_FALL * abs(best)
             or len(levels) * _CHECK_EVERY < self.before_steps
-            or lost <= self.noise_units * (noise := self._noise(was, before))
+            or lost <= self.noise_units * (noise := self._noise(was, before, ordered))
         ):
             return
         half = len(levels) // 2
@@ -194,19 +199,18 @@ def _scatter_about_line(values: list[float]) -> float:
     return sum(abs(v - centre - slope * (i - middle)) for i, v in enumerate(values)) / count
 
 
-def _scatter(values: list[float]) -> float:
+def _scatter(ordered: list[float]) -> float:
     """Return the mean absolute deviation: the mean of the upper half minus that of the lower.
 
     >>> _scatter([1.0, 2.0, 6.0])
     1.6666666666666667
     """
-    ordered = sorted(values)
     count, half = len(ordered), len(ordered) // 2
     scatter = sum(ordered[-half:]) / count - sum(ordered[:half]) / count
     return scatter if scatter == scatter else inf  # noqa: PLR0124  # the sums overflow
 
 
-def _level(values: list[float]) -> float:
+def _level(ordered: list[float]) -> float:
     """Return the lower median, clamped so that differences do not overflow."""
-    level = sorted(values)[(len(values) - 1) // 2]
+    level = ordered[(len(ordered) - 1) // 2]
     return level if -_MAX_SIZE < level < _MAX_SIZE else _MAX_SIZE if level > 0.0 else -_MAX_SIZE

@@ -93,17 +93,14 @@ class RewardDriftDetector(Detector):
         self._worse: Worse = "higher"
         self._other = ""  # the other metric that moves
 
-    def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
-        """Learn from one step; return an alert if it looks wrong."""
+    def _note(self, step: int, metrics: Mapping[str, float]) -> None:
         # The other metrics may come in another dict of the step than the reward.
-        get = metrics.get
         if step != self._step:
             self._step = step
-            self._row = [get("reward"), get("kl"), get("kl_old"), get("length"), get("entropy")]
+            self._row = [*map(metrics.get, self.watches)]
         else:
             for place, name in enumerate(self.watches):
-                self._row[place] = get(name, self._row[place])
-        return self._update_metric(step, metrics)
+                self._row[place] = metrics.get(name, self._row[place])
 
     def _observe(self, step: int, value: float) -> Alert | None:
         self._rows.append(self._row)
@@ -121,6 +118,10 @@ class RewardDriftDetector(Detector):
     def _check(self) -> None:
         """Set how far the clearest drift has gone, and its message if that is too far."""
         self._units, self._drift = 0.0, ""
+        # Most checks end here. Code that runs so rarely is slow, so there should be little of it.
+        medians = [block.median for block in self._rewards]
+        if len(medians) < _BLOCKS or not _has_direction(medians):
+            return
         reward = self._moved(self._rewards)
         if abs(reward.units) <= self.noise_units:
             return
@@ -165,13 +166,13 @@ class RewardDriftDetector(Detector):
     def _moved(self, blocks: Sequence[_Values]) -> _Move:
         if len(blocks) < _BLOCKS or min(len(block.values) for block in blocks) * 2 < self._size:
             return _Move()
-        first, *between, last = [block.median for block in blocks]
-        low, high = min(first, last), max(first, last)
-        if not all(low < median < high for median in between):
+        medians = [block.median for block in blocks]
+        if not _has_direction(medians):
             return _Move()
+        first, last = medians[0], medians[-1]
         noise = max(
             _MAD_TO_STD * _median([block.spread() for block in blocks]),
-            _MIN_RELATIVE_SPREAD * max(-low, high),
+            _MIN_RELATIVE_SPREAD * max(abs(first), abs(last)),
             _MIN_SPREAD,
         )
         units = (last - first) / noise
@@ -191,6 +192,13 @@ class _Values:
     def spread(self) -> float:
         """Return the median distance from the median."""
         return _median([abs(value - self.median) for value in self.values])
+
+
+def _has_direction(medians: Sequence[float]) -> bool:
+    """Return whether the first and the last of some medians are the extremes."""
+    first, *between, last = medians
+    low, high = (first, last) if first < last else (last, first)
+    return not between or (low < min(between) and max(between) < high)
 
 
 def _column(rows: Iterable[_Row], place: int) -> list[float]:

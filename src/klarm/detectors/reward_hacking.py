@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from klarm.detectors.base import Detector, Excused
+from klarm.detectors.base import Detector, Excused, Shortcut
 from klarm.settings import setting
 from klarm.types import Alert, Severity
 
@@ -40,6 +40,7 @@ class RewardHackingDetector(Detector):
     watches: ClassVar[tuple[str, ...]] = ("reward_std", _DIP_P)
     reads: ClassVar[tuple[str, ...]] = watches
     excused_when: ClassVar[Excused] = "taking_off"
+    shortcut: ClassVar[Shortcut] = "alone"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Read the samples with the highest rewards of this step: has the policy found "

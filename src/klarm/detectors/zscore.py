@@ -52,6 +52,8 @@ class ZScoreDetector(Detector):
     def _start(self) -> None:
         self._moments = SlidingMoments(self.rolling_window)
         self._rolls = self.baseline_mode == "rolling"
+        self._is_fixed = False
+        self._counted_values = max(self._silent_values, self.rolling_window)
         # The baseline that the last value was compared with.
         self.mean = 0.0
         self.spread = self.min_std
@@ -60,23 +62,28 @@ class ZScoreDetector(Detector):
         # The hot path, in one function for speed. `scores` does the same for a whole series and
         # must round in the same way.
         moments = self._moments
-        mean = self.mean = moments.mean
-        variance = moments.variance
-        spread = 0.0 if variance <= 0.0 else sqrt(variance)  # a NaN stays a NaN
-        if spread < _MIN_RELATIVE_STD * abs(mean):  # noqa: PLR1730
-            spread = _MIN_RELATIVE_STD * abs(mean)
-        if spread < self.min_std:  # noqa: PLR1730
-            spread = self.min_std
-        self.spread = spread
-        z = (value - mean) / spread
+        if self._is_fixed:
+            z = (value - self.mean) / self.spread
+        else:
+            mean = self.mean = moments.mean
+            variance = moments.variance
+            spread = 0.0 if variance <= 0.0 else sqrt(variance)  # a NaN stays a NaN
+            least = _MIN_RELATIVE_STD * abs(mean)
+            if spread < least:  # noqa: PLR1730  # faster than max
+                spread = least
+            if spread < self.min_std:  # noqa: PLR1730
+                spread = self.min_std
+            self.spread = spread
+            z = (value - mean) / spread
         if z != z:  # noqa: PLR0124  # NaN: values above 1e150 overflow, so the spread is unknown
             z = 0.0
         self.score = z
         alert = self._judge(step, value, z) if z > self.sigma_multiplier else None
-        if (self._rolls or self._seen < self.rolling_window) and not (
-            z > self.outlier_sigmas and self._seen >= self._silent_values
-        ):
-            moments.update(value)
+        if self._rolls or self._seen < self.rolling_window:
+            if not (z > self.outlier_sigmas and self._seen >= self._silent_values):
+                moments.update(value)
+        else:
+            self._is_fixed = True  # what was compared with now is compared with from now on
         return alert
 
     def scores(self, values: ArrayLike) -> NDArray[np.float64]:

@@ -150,7 +150,7 @@ class Tracker:
         confirm nothing. Whether a signal was quiet is only known when the step has ended, so that
         change is returned with the next step.
         """
-        changes = self._end_step() if step != self._step else []
+        changes = self._end_step() if self._busy and step != self._step else []
         self._step = step
         self.recent.add(step, values)
         self._evidence.update(step, values)

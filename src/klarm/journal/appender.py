@@ -181,6 +181,7 @@ class Appender:
             self._start_thread(lost)
 
     def _start_thread(self, lost: float) -> None:
+        self._slow_writes.clear()
         batches: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         thread = threading.Thread(
             target=self._work, args=(batches,), name="klarm-journal", daemon=True
@@ -188,7 +189,6 @@ class Appender:
         try:
             thread.start()
         except RuntimeError:  # no thread can be started: this thread keeps writing
-            self._slow_writes.clear()
             return
         self._queue = batches
         self._say(

@@ -136,6 +136,7 @@ class Fold:
                 self._add_lines(lines, begin, file, [])
                 if not lines:  # a single line is longer than `size`
                     size *= 2
+                del lines  # before the next ones are read
                 yield
 
     def saved(self) -> SavedFold:

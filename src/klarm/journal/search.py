@@ -18,9 +18,9 @@ from klarm.journal.records import Record, Resume, Started, Step, decoded
 from klarm.journal.rollbacks import Limit
 from klarm.types import Command, Event
 
-_CHUNK = 2**17  # bytes searched at a time
+_CHUNK = 2**16  # bytes searched at a time: the allocator keeps what a thread needs at its peak
 # A search from the end begins with a small chunk: what it looks for is mostly near the end.
-_FIRST_CHUNK_BACK, _MAX_CHUNK_BACK = 2**15, 2**18
+_FIRST_CHUNK_BACK, _MAX_CHUNK_BACK = 2**15, 2**16
 _MAX_BACK = 2**24  # bytes; a step further from the end than this is not found
 _EVENT, _STEP, _RESUME = b'{"type":"event"', b'{"type":"step"', b'{"type":"resume"'
 _COMMAND = b'{"type":"command"'

@@ -14,6 +14,7 @@ from klarm.detectors import Detector, when_not_finite
 from klarm.incidents import Change, IncidentRules, Tracker
 from klarm.journal import History, IncidentRecord, NewId, Resume, new_id
 from klarm.metrics import Advice, Origin, to_number
+from klarm.monitor.dispatch import Dispatch
 from klarm.monitor.held import HeldValues
 from klarm.settings import settings_of
 from klarm.snapshots import Capture, Restore, UnfitError, class_name
@@ -22,7 +23,6 @@ from klarm.types import Alert, Command, Event
 from klarm.version import __version__
 
 _FLOATS = frozenset((float,))
-_Update = Callable[[int, Mapping[str, float]], Alert | None]
 
 
 class Evaluator:
@@ -49,7 +49,7 @@ class Evaluator:
         self._origins: dict[str, Origin] = {}  # by metric name, as passed to detectors
         self._active: list[Detector] = []  # enabled, and able to judge what this run logs
         self._running: list[Detector] = []  # the active ones for which any metric is logged
-        self._updates: list[_Update] = []  # the `update` methods of the running ones
+        self._dispatch = Dispatch((), on_failure)
         self._held = HeldValues()
         self.bind({})
 
@@ -81,7 +81,7 @@ class Evaluator:
         """Return the alerts of a step, and the changes of incidents that follow."""
         news = self._held.news(values)
         if news is values:
-            alerts = self._alerts(step, values)
+            alerts = self._dispatch.alerts(step, values)
         else:
             alerts = self._alerts_with_held(step, values, news)
         if alerts:
@@ -188,22 +188,7 @@ class Evaluator:
     def _set_running(self, detectors: Iterable[Detector]) -> None:
         """Pass every step to these detectors from now on."""
         self._running = list(detectors)
-        self._updates = [detector.update for detector in self._running]
-
-    def _alerts(self, step: int, values: Mapping[str, float]) -> list[Alert]:
-        """Return the alerts of a row without held values. A failing detector affects no other."""
-        alerts: list[Alert] = []
-        updates = iter(self._updates)
-        while True:
-            try:
-                for update in updates:
-                    if (alert := update(step, values)) is not None:
-                        alerts.append(alert)
-                return alerts
-            except Exception as error:
-                if boundary.raise_failures:
-                    raise
-                self._on_failure(update.__self__.name, error)  # type: ignore[attr-defined]
+        self._dispatch = Dispatch(self._running, self._on_failure)
 
     def _alerts_with_held(
         self, step: int, values: Mapping[str, float], news: Mapping[str, float]

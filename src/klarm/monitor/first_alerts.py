@@ -30,14 +30,12 @@ class FirstAlerts:
 
     def reset(self) -> None:
         """Forget the episodes, as after a rollback: what comes again is news."""
-        self._quiet: dict[str, int] = {}  # rows, by the signals that are in an episode
+        self.episodes: dict[str, int] = {}  # quiet rows, by the signals that are in an episode
         self._needed: dict[str, int] = {}  # of them, until the episode is over
         self._last_row: dict[str, int] = {}  # the step of the latest: dicts may make up one
 
     def pick(self, step: int, values: Mapping[str, float], alerts: Sequence[Alert]) -> list[Alert]:
         """Return which alerts of a step are the first of an episode and not reported otherwise."""
-        if not alerts and not self._quiet:
-            return []
         spoke: dict[str, Alert] = {}  # the first of each signal
         for alert in alerts:
             detector = self._detectors[alert.detector]
@@ -47,11 +45,11 @@ class FirstAlerts:
         first = [
             alert
             for signal, alert in spoke.items()
-            if signal not in self._quiet and not self._has_open(signal)
+            if signal not in self.episodes and not self._has_open(signal)
         ]
         for signal in spoke:
-            self._quiet[signal], self._last_row[signal] = 0, step
-        self._end_row(step, values, [signal for signal in self._quiet if signal not in spoke])
+            self.episodes[signal], self._last_row[signal] = 0, step
+        self._end_row(step, values, [signal for signal in self.episodes if signal not in spoke])
         return first
 
     def _end_row(self, step: int, values: Mapping[str, float], signals: Iterable[str]) -> None:
@@ -59,9 +57,9 @@ class FirstAlerts:
             if self._last_row[signal] == step or not self._has_row(signal, values):
                 continue
             self._last_row[signal] = step
-            self._quiet[signal] += 1
-            if self._quiet[signal] >= self._needed[signal]:
-                del self._quiet[signal], self._needed[signal], self._last_row[signal]
+            self.episodes[signal] += 1
+            if self.episodes[signal] >= self._needed[signal]:
+                del self.episodes[signal], self._needed[signal], self._last_row[signal]
 
     def _has_row(self, signal: str, values: Mapping[str, float]) -> bool:
         own = (d for d in self._detectors.values() if d.signal == signal and d.enabled)

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
-from klarm.boundary import never_raises
+from klarm.boundary import never_raises, report_failure
 from klarm.console import Console
 from klarm.detectors import Detector
 from klarm.incidents import IncidentRules, Saved, can_be_loaded, damage_of
@@ -98,9 +98,15 @@ class Monitor(ReportsFailures):
         """Where the journal is, if the run is recorded."""
         return self._pipeline.folder
 
-    @never_raises(list)
     def log(self, metrics: Mapping[str, object], step: object = None) -> list[Alert]:
         """Watch what the trainer logged at a step; by default, the one after the previous."""
+        try:
+            return self._log(metrics, step)
+        except Exception as error:  # noqa: BLE001  # the guard
+            report_failure(self, "log", error)
+            return []
+
+    def _log(self, metrics: Mapping[str, object], step: object) -> list[Alert]:
         if self._silent_because:
             self._say_once(self._silent_because)
             return []

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from klarm.boundary import describe, never_raises
+from klarm.boundary import describe, never_raises, report_failure
 from klarm.console import Console
 from klarm.detectors import Detector
 from klarm.incidents import Change, IncidentRules, counted, is_crash
@@ -161,8 +161,9 @@ class Pipeline(ReportsFailures):
         for alert in alerts:
             self.alert_counts[alert.severity] += 1
             self._inform(self._console.alert, alert)
-        for alert in self._first_alerts.pick(at, new, alerts):
-            self._inform(self._console.first_alert, alert)
+        if alerts or self._first_alerts.episodes:
+            for alert in self._first_alerts.pick(at, new, alerts):
+                self._inform(self._console.first_alert, alert)
         if changes:
             self._publish(changes)
         if self._report is not None and not self._report.step(at, new):
@@ -315,9 +316,11 @@ class Pipeline(ReportsFailures):
         self._console.say(f"run {self.run} {before.how}")
         self._publish(changes)
 
-    @never_raises(lambda: None)
     def _record_step(self, step: int, values: Mapping[str, float], also: Sequence[Record]) -> None:
-        self.journal.step(step, self.clock(), values, also)
+        try:
+            self.journal.step(step, self.clock(), values, also)
+        except Exception as error:  # noqa: BLE001  # a guard of its own
+            report_failure(self, "_record_step", error)
 
     def _record_late(
         self, row: LateRow, repeats: Mapping[str, float], also: Sequence[Record] = ()

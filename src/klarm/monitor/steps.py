@@ -42,6 +42,7 @@ class Timeline:
         self.step: int | None = None  # the last one logged
         self.steps_logged = 0
         self._values: Mapping[str, float] = {}  # the values of the last step
+        self._names: list[str] = []  # of the last row that was not of the same step
         self._logged: dict[str, int] = {}  # the last step of metrics that are not in `_values`
         self._resumed_at: int | None = None  # the step of a resume after which nothing was logged
         self.from_earlier_process = False  # whether this process has not logged anything yet
@@ -67,8 +68,10 @@ class Timeline:
             seen = self._values
             self._values = {**values, **seen}
             return {n: v for n, v in values.items() if n not in seen or v - v != 0.0}
-        if [*values] != [*self._values]:  # rare: rows mostly have the same metrics
+        names = [*values]
+        if names != self._names or len(names) != len(self._values):  # rare: mostly the same metrics
             self._note(self._values, self.step)
+            self._names = names
         self.step = step
         self.steps_logged += 1
         self._values = values

@@ -22,7 +22,8 @@ _MAGIC: Final = b"klarm snapshot 1\n"
 _SUFFIX: Final = ".snapshot"
 EVERY_ROWS: Final = 2_000
 _MAX_FILES, _AGE_RATIO = 8, 3  # each file is up to this many times as old as the next newer one
-_CHUNK: Final = 2**20
+# The journal is read in small pieces, because the allocator keeps what a thread needs at its peak.
+CHECKSUM_CHUNK: Final = 2**16
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -82,7 +83,9 @@ def unpack_state(state: bytes) -> dict[str, Any]:
 
 def pack(stored: StoredSnapshot) -> bytes:
     """Return the content of a snapshot file; raise UnfitError if it is too large."""
-    packed = zlib.compress(_encode(stored), 1)
+    # With this window, zlib needs 64 KiB instead of 256, and the result is 3 % larger.
+    compressor = zlib.compressobj(1, wbits=13, memLevel=6)
+    packed = compressor.compress(_encode(stored)) + compressor.flush()
     content = b"".join([_MAGIC, hashlib.sha256(packed).digest(), packed])
     if len(content) > MAX_BYTES:
         raise UnfitError(f"it has {len(content)} bytes; the limit is {MAX_BYTES}")
@@ -195,7 +198,7 @@ def checksums(journal: Path, offsets: Iterable[int]) -> dict[int, int]:
     crc = at = 0
     with journal.open("rb", buffering=0) as file:
         for offset in sorted(offsets):
-            while at < offset and (chunk := file.read(min(_CHUNK, offset - at))):
+            while at < offset and (chunk := file.read(min(CHECKSUM_CHUNK, offset - at))):
                 crc, at = zlib.crc32(chunk, crc), at + len(chunk)
             if at != offset:
                 break

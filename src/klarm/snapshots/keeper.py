@@ -16,6 +16,7 @@ from klarm.boundary import never_raises
 from klarm.journal import Fold, resume_lines
 from klarm.notices import Notices, ReportsFailures
 from klarm.snapshots.file import (
+    CHECKSUM_CHUNK,
     EVERY_ROWS,
     Place,
     Snapshot,
@@ -31,10 +32,9 @@ _IN_MEMORY: Final = 3
 # thousands of rows arrive per second, and the thread would compete for the GIL.
 _MIN_SECONDS: Final = 10.0
 # The thread reads the journal in chunks and pauses in between to leave the GIL to training. A chunk
-# of this size takes a millisecond or two; smaller ones would interrupt training more often.
-_CHUNK: Final = 2**17
+# of this size takes less than a millisecond; smaller ones would interrupt training more often.
+_CHUNK: Final = 2**16
 _PAUSE_SECONDS: Final = 0.001
-_CHECKSUM_CHUNK: Final = 2**20
 _MAX_BEHIND, _MAX_WAITING = 4, 64  # snapshots in the queue, of about 40 kB each
 _MAX_CLOSE_SECONDS: Final = 3.0
 # How long the thread waits for lines of the journal that are not on disk yet.
@@ -194,7 +194,6 @@ class _Writer(ReportsFailures):
         self.notices = notices
         self._crc, self._crc_to = crc
         self.written: list[Place] = []  # the files of this process that still exist
-        self._own: set[int] = set()  # the offsets of all snapshots that this process wrote
         self._has_failed = False
         # A snapshot to write, a step from which on to delete snapshots, or None to stop.
         self._jobs: queue.SimpleQueue[Snapshot | int | None] = queue.SimpleQueue()
@@ -251,9 +250,9 @@ class _Writer(ReportsFailures):
                 return  # a rollback on the training thread has read further meanwhile
             stored = StoredSnapshot(job, fold.saved(), self._crc, *self._fold.damaged)
             content = pack(stored)
-        self._own.add(job.offset)
+        own = {job.offset, *(place.offset for place in self.written)}
         self._folder.write(job, content)
-        self.written = [place for place in self._folder.places() if place.offset in self._own]
+        self.written = [place for place in self._folder.places() if place.offset in own]
 
     def _wait_for(self, offset: int) -> bool:
         """Wait until the journal is written up to an offset: on a slow disk, lines are queued."""
@@ -269,7 +268,7 @@ class _Writer(ReportsFailures):
         with self._journal.open("rb", buffering=0) as file:
             file.seek(self._crc_to)
             while self._crc_to < offset:
-                chunk = file.read(min(_CHECKSUM_CHUNK, offset - self._crc_to))
+                chunk = file.read(min(CHECKSUM_CHUNK, offset - self._crc_to))
                 if not chunk or self._stopping.is_set():
                     return False
                 self._crc, self._crc_to = zlib.crc32(chunk, self._crc), self._crc_to + len(chunk)

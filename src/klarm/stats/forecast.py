@@ -86,14 +86,11 @@ class Forecast:
         self.rows += 1
         latest = self._latest
         latest.append(logarithm)
-        waiting = len(latest)
-        if waiting > self._later:  # nearly always
+        if len(latest) > self._later:  # nearly always
             self._learn(latest.popleft())
-            waiting -= 1
         else:
             self._learn_early()
-            waiting = len(latest)
-        self.next = self._predicted + self._trend * waiting
+        self.next = self._predicted + self._trend * len(latest)
 
     def _learn_early(self) -> None:
         """Learn sooner while the series is short, so that there is a forecast at all."""

@@ -7,9 +7,10 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import accumulate, repeat
 from math import inf, sqrt
-from operator import sub
+from operator import mul, sub
 
 _ROUNDING = 1e-9
+_SMALLEST = 5e-324  # the smallest float above 0
 
 
 def median(values: Iterable[float]) -> float:
@@ -99,31 +100,31 @@ class MedianWithin:
     (False, 2.0)
     """
 
-    __slots__ = ("_above", "_limit", "values")
+    __slots__ = ("_limit", "above", "values")
 
     def __init__(self, size: int) -> None:
         self.values: deque[float] = deque(maxlen=size)
         self._limit = inf
-        self._above = 0  # how many values are above the limit
+        self.above = 0  # how many values are above the limit; without any, the median is not
 
     def set_limit(self, limit: float) -> None:
         """Set the limit. Values that are closer to it than the rounding error count as above."""
-        self._limit = limit - _ROUNDING * abs(limit)
-        self._above = sum(value > self._limit for value in self.values)
+        self._limit = limit - _ROUNDING * abs(limit) - _SMALLEST
+        self.above = sum(value > self._limit for value in self.values)
 
     def update(self, value: float) -> None:
         """Add one value; the oldest leaves when the window is full."""
         values, limit = self.values, self._limit
-        if self._above and len(values) == values.maxlen and values[0] > limit:
-            self._above -= 1
+        if self.above and len(values) == values.maxlen and values[0] > limit:
+            self.above -= 1
         values.append(value)
         if value > limit:
-            self._above += 1
+            self.above += 1
 
     @property
     def may_be_above(self) -> bool:
         """Whether the median may be above the limit."""
-        return self._above > 0 and 2 * self._above >= len(self.values)
+        return self.above > 0 and 2 * self.above >= len(self.values)
 
     @property
     def median(self) -> float:
@@ -212,15 +213,10 @@ class SlidingMoments:
         """Make the full block the previous one: sum over its ends, from a new anchor."""
         size = self.count = self.size
         anchor = self._anchor = self._block[-1]
-        # A single loop, because one step out of `size` bears the whole cost.
-        total = squares = 0.0
-        sums, sums_of_squares = self._older_sums, self._older_squares  # both are used up
-        for value in reversed(self._block):
-            deviation = value - anchor
-            total += deviation
-            squares += deviation * deviation
-            sums.append(total)
-            sums_of_squares.append(squares)
+        # Without a loop in Python, because one step out of `size` bears the whole cost.
+        deviations = [*map(sub, reversed(self._block), repeat(anchor))]
+        self._older_sums = [*accumulate(deviations)]
+        self._older_squares = [*accumulate(map(mul, deviations, deviations))]
         self._block = []
         self._sum = self._squares = 0.0
         shift = self._older_sums.pop() / size
@@ -229,7 +225,10 @@ class SlidingMoments:
 
 
 class SlidingMean:
-    """The mean of the last `size` values, computed like `SlidingMoments.mean` to the last bit.
+    """The mean of the last `size` values, from sums of blocks as in `SlidingMoments`.
+
+    The sums of a full block's ends are computed with the value after it, not with its last one:
+    several windows of the same size then do their work at different steps.
 
     >>> window = SlidingMean(size=3)
     >>> for value in (1e12, 1.0, 2.0, 3.0):
@@ -250,18 +249,19 @@ class SlidingMean:
 
     def update(self, value: float) -> None:
         """Add one finite value; the oldest leaves when the window is full."""
-        block, anchor = self._block, self._anchor
+        block, anchor, size = self._block, self._anchor, self.size
+        if len(block) == size:
+            anchor = self._anchor = block[-1]
+            self._older = [*accumulate(map(sub, reversed(block[1:]), repeat(anchor)))]
+            block = self._block = []
+            self._sum = 0.0
+        elif not block:
+            anchor = self._anchor = value
         block.append(value)
         total = self._sum = self._sum + (value - anchor)
         if self._older:
-            self.mean = anchor + (total + self._older.pop()) / self.size
-        elif len(block) == self.size:
-            anchor = self._anchor = value
-            self._older = list(accumulate(map(sub, reversed(block), repeat(anchor))))
-            self._block, self._sum = [], 0.0
-            self.mean = anchor + self._older.pop() / self.size
-        elif len(block) == 1:
-            self.mean = self._anchor = value
-            self._sum = 0.0
+            self.mean = anchor + (total + self._older.pop()) / size
+        elif len(block) == size:  # the anchor is not in this window, and may be far away
+            self.mean = sum(block) / size
         else:
             self.mean = anchor + total / len(block)
