@@ -153,7 +153,9 @@ SENTENCES: list[tuple[Event, str]] = [
         changed("reopened", "alert_while_settled"),
         "In alert again at the level where it had settled.",
     ),
+    (changed("opened", "crashed"), "An exception ended the training."),
     (changed("reopened", "resumed"), "The run was resumed; this incident is still open."),
+    (changed("resolved", "resumed", step=51), "The run was resumed at step 51."),
     (
         changed("resolved", "recovered", level=0.021, before=0.02),
         "Recovered: KL is back at 0.021 (0.02 before the incident).",
@@ -345,7 +347,9 @@ def test_the_remedy_of_the_playbook_takes_precedence() -> None:
     assert advice(changed("ended", "finished"), DIAGNOSED) == [remedy]
 
 
-@pytest.mark.parametrize("reason", ["recovered", "accepted", "closed", "superseded", "rolled_back"])
+@pytest.mark.parametrize(
+    "reason", ["recovered", "accepted", "closed", "superseded", "rolled_back", "resumed"]
+)
 def test_nothing_is_left_to_do_once_it_is_resolved(reason: str) -> None:
     """Whether or not its metric is back: a person or a newer incident has taken over."""
     assert advice(changed("resolved", reason, recovered=False), DIAGNOSED) == []

@@ -126,6 +126,14 @@ def test_sys_exit_is_what_it_was_after_the_run() -> None:
     assert found is another
 
 
+def test_klarm_that_is_disabled_leaves_sys_exit_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever disables it wants to be sure."""
+    before = sys.exit
+    monkeypatch.setenv("KLARM_DISABLED", "1")
+    klarm.init("a", console=False)
+    assert sys.exit is before
+
+
 def test_an_exception_in_another_thread_is_not_seen() -> None:
     """The documentation says so; the thread may not be one that trains."""
     script = "import threading\nt = threading.Thread(target=lambda: 1 / 0); t.start(); t.join()"

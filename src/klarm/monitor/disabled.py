@@ -37,6 +37,9 @@ class DisabledMonitor(Monitor):
     ) -> None:
         """Do nothing."""
 
+    def watch_end(self) -> None:
+        """Do nothing."""
+
     def finish(self, timeout: float = 5.0) -> None:
         """Do nothing: there is nothing to end."""
 
