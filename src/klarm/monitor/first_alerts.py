@@ -1,4 +1,4 @@
-"""Which alerts are shown that no incident tells of: the first of an episode of its signal."""
+"""Which alerts are shown although no incident reports them: the first of each episode."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ class FirstAlerts:
         """Return which alerts of a step are the first of an episode and not reported otherwise."""
         if not alerts and not self._quiet:
             return []
-        spoke: dict[str, Alert] = {}  # the first of each signal
+        first_of: dict[str, Alert] = {}  # by signal
         for alert in alerts:
             detector = self._detectors[alert.detector]
             signal, needed = detector.signal, detector.resolve_after or self._rules.resolve_after
-            spoke.setdefault(signal, alert)
+            first_of.setdefault(signal, alert)
             self._needed[signal] = max(needed, self._needed.get(signal, 0))
         first = [
             alert
-            for signal, alert in spoke.items()
+            for signal, alert in first_of.items()
             if signal not in self._quiet and not self._has_open(signal)
         ]
-        for signal in spoke:
+        for signal in first_of:
             self._quiet[signal], self._last_row[signal] = 0, step
-        self._end_row(step, values, [signal for signal in self._quiet if signal not in spoke])
+        self._end_row(step, values, [signal for signal in self._quiet if signal not in first_of])
         return first
 
     def _end_row(self, step: int, values: Mapping[str, float], signals: Iterable[str]) -> None:
