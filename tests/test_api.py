@@ -221,7 +221,7 @@ def test_a_resumed_run_says_its_kinds_once_and_again_when_they_change() -> None:
     assert bindings("", 5) == [k3, k1, {}]
 
 
-def test_who_is_told_from_elsewhere_needs_no_secret_here() -> None:
+def test_a_run_that_is_delivered_elsewhere_needs_no_secret_here() -> None:
     """The training node has neither the network nor the keys; channels are checked all the same."""
     hook = {"type": "webhook", "url": {"env": "NOT_HERE"}}
     with pytest.raises(klarm.ConfigError, match="NOT_HERE"):

@@ -32,7 +32,7 @@ OPENED = example_event(
 )
 
 
-def test_an_incident_that_opens_is_told_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_incident_that_opens_is_shown_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     """Without a terminal as plain lines, on stderr: stdout belongs to the training script."""
     Console().event(OPENED)
     captured = capsys.readouterr()

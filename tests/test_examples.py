@@ -34,7 +34,7 @@ def test_the_custom_detector_opens_an_incident_of_its_own() -> None:
     assert int(str(events[0]["step"])) > 100
 
 
-def test_the_custom_channel_is_told() -> None:
+def test_the_custom_channel_is_notified() -> None:
     """Of the explosion, in order."""
     events = [row for row in run("custom_channel") if row["type"] == "event"]
     lines = [json.loads(line) for line in Path("messages.jsonl").read_text().splitlines()]

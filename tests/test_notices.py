@@ -147,7 +147,7 @@ def test_its_own_level_and_filters_do(
     assert capsys.readouterr().err == "klarm: another\n"
 
 
-def test_the_root_logger_hears_nothing_unless_it_is_asked_to(logger: logging.Logger) -> None:
+def test_the_root_logger_gets_nothing_unless_it_is_asked_to(logger: logging.Logger) -> None:
     """Or every line would come twice in programs that log to stderr."""
     listener, root = Listener(), logging.getLogger()
     root.addHandler(listener)

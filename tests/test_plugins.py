@@ -20,7 +20,9 @@ def test_a_broken_channel_is_an_error_where_it_is_configured(site: None) -> None
         klarm.init("a", channels={"void": {}})
 
 
-def test_two_packages_with_one_name_are_told(site: None, capfd: pytest.CaptureFixture[str]) -> None:
+def test_two_packages_with_one_name_are_reported(
+    site: None, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Neither is guessed at; and none can take a name of klarm's own."""
     install("late_package", PACKAGE, GOOD)
     other = "[klarm.detectors]\nlateness = late_package:LateDetector\n"

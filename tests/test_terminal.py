@@ -113,7 +113,7 @@ def test_other_writers_keep_their_way_of_writing() -> None:
     assert (done.returncode, done.stderr) == (0, "hello\n")
 
 
-def test_a_missing_or_broken_stderr_is_told_to_whoever_asks(
+def test_a_missing_or_broken_stderr_can_be_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nothing raises."""

@@ -80,7 +80,7 @@ class Nameless(PassRateDetector):
         (Nameless, "must be in lower case with single underscores"),
     ],
 )
-def test_a_detector_that_breaks_the_contract_is_told(
+def test_a_detector_that_breaks_the_contract_is_reported(
     kind: type[PassRateDetector], told: str
 ) -> None:
     """With what it does wrong."""

@@ -81,7 +81,7 @@ def test_a_crash_between_a_command_and_the_next_row() -> None:
     assert [event.reason for event in recorded() if event.signal == "kl"][1] == "closed"
 
 
-def test_a_process_that_ends_without_a_step_does_what_it_was_told() -> None:
+def test_a_process_that_ends_without_a_step_applies_its_commands() -> None:
     """It never learnt where the run goes on; the incident ends all the same."""
     monitor = train(0, 130)
     crash()

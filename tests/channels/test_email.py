@@ -144,7 +144,7 @@ def failure(settings: dict[str, Any], message: Message) -> NotDelivered:
     return failed.value
 
 
-def test_a_wrong_password_is_told_and_not_tried_again(start: Start, message: Message) -> None:
+def test_a_wrong_password_is_reported_and_not_tried_again(start: Start, message: Message) -> None:
     """Trying it again may lock the account."""
     mailbox, settings = start("starttls", **AUTH)
     wrong = {"username": "klarm", "password": Secret(PASSWORD + "-old")}
@@ -273,7 +273,9 @@ def test_a_server_that_cannot_be_reached_is_named_with_its_port(
     )
 
 
-def test_encryption_that_does_not_go_with_the_port_is_told(start: Start, message: Message) -> None:
+def test_encryption_that_does_not_go_with_the_port_is_reported(
+    start: Start, message: Message
+) -> None:
     """Whoever talks TLS to a server that waits for STARTTLS learns what to change."""
     _, settings = start("starttls")
     failed = failure({**settings, "security": "tls"}, message)
@@ -281,7 +283,7 @@ def test_encryption_that_does_not_go_with_the_port_is_told(start: Start, message
     assert "port 587 goes with starttls, 465 with tls" in failed.reason
 
 
-def test_the_port_is_told_where_none_was_set(message: Message) -> None:
+def test_the_default_port_is_named_in_a_failure(message: Message) -> None:
     """It is the one of the encryption, which nobody sees in the file."""
     settings = {
         "host": "no-such-host.invalid",

@@ -105,7 +105,7 @@ def test_a_strange_wish_is_no_wish(value: str | None, seconds: float | None) -> 
     ],
 )
 @pytest.mark.parametrize("status", [401, 403, 404, 410])
-def test_who_is_not_let_in_is_told_which_setting_to_mend(  # noqa: PLR0917
+def test_a_refused_login_names_the_setting_to_check(  # noqa: PLR0917
     service: Any, message: Message, type_: str, settings: dict[str, str], told: str, status: int
 ) -> None:
     """That which holds the address or the token, however much the service says."""
@@ -214,7 +214,7 @@ def test_of_a_huge_answer_only_the_beginning_is_read(service: Any, message: Mess
     assert len(failed.reason) <= 300
 
 
-def test_what_a_service_echoes_is_told_without_secrets(service: Any, message: Message) -> None:
+def test_what_a_service_echoes_is_reported_without_secrets(service: Any, message: Message) -> None:
     """And without control characters, which a terminal might obey."""
     service.always(400, f"no such hook {PATH}\r\n\x1b[2Jvery-secret-token".encode())
     reason = failure(service, message).reason
@@ -263,7 +263,7 @@ def test_the_proxy_of_the_environment_is_used(
         channel("http://somewhere.invalid").send(message, {})
 
 
-def test_a_proxy_that_refuses_is_told(
+def test_a_proxy_that_refuses_is_reported(
     service: Any, message: Message, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For https it is asked to pass the connection on, which ours does not do."""

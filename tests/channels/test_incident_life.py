@@ -105,7 +105,7 @@ def test_discord_edits_one_message(service: Any) -> None:
     ]
 
 
-def test_pagerduty_hears_what_rings(service: Any) -> None:
+def test_pagerduty_gets_the_events_that_notify_people(service: Any) -> None:
     """Two alerts, since it became critical; both are resolved."""
     pager = PagerDutyChannel(routing_key=Secret("R0" * 16), api_url=service.url)
     asked(service, pager, LIFE)

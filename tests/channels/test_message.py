@@ -24,7 +24,7 @@ CONTEXT = msgspec.structs.replace(
 )
 
 
-def test_an_opened_incident_is_told_in_full() -> None:
+def test_an_opened_incident_is_described_in_full() -> None:
     """What, where, since when, how bad, what else moved, what to do, where to go back to."""
     message = message_of(OPENED, CONTEXT)
     assert message.title == "grpo-7b: kl critical since step 148 (opened), pattern: gradients first"
@@ -129,7 +129,7 @@ def test_a_clock_that_was_set_back_costs_nothing() -> None:
 
 
 @pytest.mark.parametrize("peak", ["NaN", math.nan, math.inf])
-def test_a_peak_that_is_not_finite_is_told(peak: float | str) -> None:
+def test_a_peak_that_is_not_finite_is_shown(peak: float | str) -> None:
     """A journal spells it as text."""
     told = message_of(msgspec.structs.replace(OPENED, peak=peak), CONTEXT).fields["Peak"]
     assert told.lower() in ("kl nan", "kl infinity")

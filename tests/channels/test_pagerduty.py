@@ -112,7 +112,7 @@ def test_an_alert_of_klarm_0_1_keeps_its_key(service: Any, message: Message) -> 
     assert [call.json["dedup_key"] for call in service.calls] == ["klarm/grpo-7b/kl"]
 
 
-def test_what_was_over_before_it_was_told_is_triggered_first(
+def test_an_incident_that_was_over_before_it_was_sent_is_triggered_first(
     service: Any, message: Message
 ) -> None:
     """PagerDuty ignores that an alert is resolved which it does not know."""
@@ -160,7 +160,7 @@ def test_a_test_has_a_key_of_its_own(message: Message) -> None:
     assert dedup_key(msgspec.structs.replace(message, test=True)) == "klarm/test/kq7x2abc"
 
 
-def test_a_wrong_key_is_told_and_not_tried_again(service: Any, message: Message) -> None:
+def test_a_wrong_key_is_reported_and_not_tried_again(service: Any, message: Message) -> None:
     """Without the key."""
     service.always(400, {"status": "invalid event", "errors": [f"bad routing_key {KEY}"]})
     with pytest.raises(NotDelivered, match="bad routing_key …") as failed:

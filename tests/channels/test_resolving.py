@@ -103,7 +103,7 @@ def test_a_name_is_looked_up_anew_when_the_resolver_is_well_again(
     assert 2 <= resolver.asked <= 3  # the first may have had the one that was on its way
 
 
-def test_what_the_resolver_says_is_told(resolver: Resolver, message: Message) -> None:
+def test_what_the_resolver_says_is_reported(resolver: Resolver, message: Message) -> None:
     """By whichever way it fails."""
 
     def unknown(port: int) -> Any:

@@ -74,7 +74,7 @@ def test_a_name_that_looks_like_one_is_shown(where: dict[str, str], seen: str) -
         ({"env": 7}, "must be {env: NAME}, {file: PATH} or text (what was given is not shown)"),
     ],
 )
-def test_a_misspelt_reference_is_told_how_to_write_it(given: object, told: str) -> None:
+def test_a_misspelt_reference_is_answered_with_how_to_write_it(given: object, told: str) -> None:
     """What may be a password is not repeated."""
     with pytest.raises(ConfigError) as refusal:
         load(overrides={"channels": {"slack": {"webhook_url": given}}})

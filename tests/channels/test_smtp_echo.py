@@ -110,7 +110,7 @@ def found_in(text: str) -> list[str]:
 
 @pytest.mark.parametrize("stage", ["login", "recipient", "data"])
 @pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
-def test_what_a_mail_server_repeats_of_the_login_is_not_told(
+def test_what_a_mail_server_repeats_of_the_login_is_not_shown(
     start: Start, message: Message, stage: str, echo: str
 ) -> None:
     """Neither name nor password; that it refused, and its code, are."""

@@ -202,7 +202,7 @@ def test_a_wrong_variable_is_refused(variable: str, message: str) -> None:
         ("{file: binary}", "is in the file binary, which cannot be read: it is not text"),
     ],
 )
-def test_a_secret_that_is_not_there_is_told_at_the_start(source: str, message: str) -> None:
+def test_a_missing_secret_is_reported_at_the_start(source: str, message: str) -> None:
     """Not at night, when it is needed."""
     Path("empty").write_text("\n")
     Path("binary").write_bytes(b"\xff\xfe\xff")
@@ -229,7 +229,7 @@ def test_a_secret_that_is_not_there_is_told_at_the_start(source: str, message: s
         ({}, {"slack": None}, "klarm.init(): channels.slack needs webhook_url"),
     ],
 )
-def test_a_channel_that_cannot_be_made_is_told_with_its_sources(
+def test_a_channel_that_cannot_be_made_is_reported_with_its_sources(
     environment: dict[str, str], overrides: dict[str, Any], told: str
 ) -> None:
     """All that named settings of it: the mistake may stand in any."""

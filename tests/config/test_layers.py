@@ -247,7 +247,7 @@ def test_a_wrong_file_is_refused_by_name_key_and_value(text: str, message: str) 
         ("https://xyzzy.org/a: 1\nhttps://xyzzy.org/a: 2", "a key is given twice"),
     ],
 )
-def test_a_mistake_in_yaml_is_told_without_the_text_there(text: str, told: str) -> None:
+def test_a_mistake_in_yaml_is_reported_without_the_text_there(text: str, told: str) -> None:
     """It may be a password: where it is, of what kind, and what to do."""
     lines = text.replace("\n", "\n    ")
     write(f"channels:\n  email:\n    {lines}\n")

@@ -190,7 +190,7 @@ def test_a_hanging_service_holds_neither_training_nor_the_end(server: Server) ->
     assert len(server.messages) == len({key[0] for key in events_of(RUN)}) == 67
 
 
-def test_a_hanging_service_does_not_keep_another_from_being_told(server: Server) -> None:
+def test_a_hanging_service_does_not_keep_another_from_being_notified(server: Server) -> None:
     """Each has a thread of its own."""
     done = run_python(
         """
@@ -305,7 +305,7 @@ def test_the_end_of_a_run_says_what_others_have_to_send(steps: list[int], said: 
     assert said in done.stderr
 
 
-def test_a_script_that_changes_its_directory_is_told_of_in_full(
+def test_the_messages_of_a_script_that_changes_its_directory_are_complete(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The journal is where it was when the run began."""
@@ -368,7 +368,7 @@ def test_two_klarm_deliver_at_once_send_everything_once(server: Server) -> None:
     assert sorted(sent(RUN)) == sorted(events_of(RUN))
 
 
-def test_a_run_that_cannot_be_recorded_is_told_of_all_the_same(server: Server) -> None:
+def test_people_are_notified_of_a_run_that_cannot_be_recorded(server: Server) -> None:
     """The directory is a file."""
     Path("klarm_runs").write_text("not a directory")
     done = run_python(
@@ -383,7 +383,7 @@ def test_a_run_that_cannot_be_recorded_is_told_of_all_the_same(server: Server) -
     assert server.told() == [(1, "opened", 0)]
 
 
-def test_a_full_disk_does_not_keep_people_from_being_told(server: Server) -> None:
+def test_a_full_disk_does_not_keep_people_from_being_notified(server: Server) -> None:
     """The events are in memory."""
     done = run_python(
         f"""
@@ -433,7 +433,7 @@ def test_a_failure_inside_a_channel_does_not_reach_training(server: Server) -> N
     assert "secret" not in done.stderr
 
 
-def test_an_incident_that_was_rolled_back_is_told_to_be_over_and_told_anew(
+def test_an_incident_that_was_rolled_back_is_sent_as_over_and_then_again(
     server: Server,
 ) -> None:
     """By a process that takes the run up at an earlier step: numbers are never used twice."""
@@ -515,7 +515,7 @@ def test_a_run_that_is_not_recorded_says_that_what_is_left_is_lost(server: Serve
     assert "klarm deliver" not in said
 
 
-def test_a_channel_that_was_mended_is_told_at_the_next_start_what_it_refused(
+def test_a_channel_that_was_mended_gets_at_the_next_start_what_it_refused(
     server: Server,
 ) -> None:
     """While the incident is open; a token was wrong, and nobody knew of `klarm deliver --again`."""

@@ -39,7 +39,7 @@ def test_without_channels_nobody_listens() -> None:
     assert end_of_run(FOLDER) == []
 
 
-def test_a_channel_is_told_before_the_run_ends(server: Server) -> None:
+def test_a_channel_is_notified_before_the_run_ends(server: Server) -> None:
     """Of the opening; then there is nothing to remark."""
     assert end_of_run(FOLDER, channels=webhook(server.url)) == []
     assert [message["event"] for message in server.messages] == ["opened", "ended"]

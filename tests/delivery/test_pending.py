@@ -114,7 +114,7 @@ def test_two_processes_never_deliver_one_run_at_once(run: Run, server: Server) -
     assert server.told() == [(1, "opened", 10), (1, "resolved", 30)]
 
 
-def test_a_new_run_of_the_same_name_is_told_of(run: Run, server: Server) -> None:
+def test_people_are_notified_of_a_new_run_of_the_same_name(run: Run, server: Server) -> None:
     """Its journal was deleted, the deliveries beside it were not."""
     run.tell("opened")
     run.settle()

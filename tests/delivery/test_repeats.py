@@ -22,7 +22,7 @@ def wait(run: Run, hours: float) -> float | None:
     return run.settle()
 
 
-def test_an_open_critical_incident_is_told_again_after_so_many_hours(
+def test_people_are_reminded_of_an_open_critical_incident_after_so_many_hours(
     reminded: Run, server: Server
 ) -> None:
     """And again; it says that it is still open, for how long, and how to end that."""
@@ -95,7 +95,7 @@ def test_a_silence_that_holds_for_criticals_holds_reminders(reminded: Run, serve
     assert len(server.messages) == 2
 
 
-def test_warnings_are_told_once_unless_asked_for(reminded: Run, server: Server) -> None:
+def test_warnings_are_sent_once_unless_asked_for(reminded: Run, server: Server) -> None:
     """The setting repeat_severity."""
     reminded.tell("opened")
     reminded.settle()

@@ -78,7 +78,7 @@ def test_a_refusal_is_said_once_and_after_three_the_channel_has_time_to_be_mende
     assert run.worker.pending
 
 
-def test_a_channel_that_is_mended_is_told_all_that_came_since_the_third_refusal(
+def test_a_channel_that_is_mended_is_notified_of_all_that_came_since_the_third_refusal(
     run: Run, server: Server
 ) -> None:
     """It is tried every 15 minutes, each time with another incident; no refusal settles one."""

@@ -99,7 +99,7 @@ def test_neither_an_acknowledgement_nor_a_silence_holds_back_an_edit(
 
 
 @pytest.mark.usefixtures("edits")
-def test_what_settles_in_a_silence_is_told_after_it_with_the_opening(
+def test_what_settles_in_a_silence_is_sent_after_it_with_the_opening(
     run: Run, server: Server
 ) -> None:
     """Both are held back: nobody knows of the incident."""

@@ -31,7 +31,9 @@ def test_a_channel_that_does_not_take_a_message_is_not_sent_it(run: Run, server:
     assert server.told() == [(1, "escalated", 12), (1, "resolved", 40)]
 
 
-def test_who_was_told_of_a_critical_incident_is_told_its_end(server: Server) -> None:
+def test_a_channel_that_was_notified_of_a_critical_incident_is_notified_of_its_end(
+    server: Server,
+) -> None:
     """Though after a rollback it ends as a warning, which the channel does not take."""
     run = Run(server)
     run.worker = run.new_worker(severities=["critical"])

@@ -12,7 +12,7 @@ import klarm
 from klarm.delivery.dispatcher import Delivery
 
 
-def test_a_silenced_signal_is_not_told_of_but_the_others_are(run: Run, server: Server) -> None:
+def test_a_silenced_signal_notifies_nobody_but_the_others_do(run: Run, server: Server) -> None:
     """It is recorded that it was silenced, once it is over."""
     silence(until_time=6000.0)
     run.tell("opened")
@@ -27,7 +27,7 @@ def test_a_silenced_signal_is_not_told_of_but_the_others_are(run: Run, server: S
     assert len(server.messages) == 1
 
 
-def test_what_is_still_open_when_a_silence_ends_is_told_then(run: Run, server: Server) -> None:
+def test_what_is_still_open_when_a_silence_ends_is_sent_then(run: Run, server: Server) -> None:
     """Muted, and not lost."""
     silence(until_time=5020.0)
     run.tell("opened")
@@ -139,7 +139,9 @@ def test_many_silenced_incidents_do_not_hold_up_the_others(run: Run, server: Ser
     assert len(server.messages) == 251
 
 
-def test_the_end_of_what_was_told_is_told_in_a_silence_too(run: Run, server: Server) -> None:
+def test_the_end_of_an_incident_that_was_sent_is_sent_in_a_silence_too(
+    run: Run, server: Server
+) -> None:
     """A pager must not ring on for something that is over."""
     run.tell("opened")
     run.settle()
@@ -149,7 +151,7 @@ def test_the_end_of_what_was_told_is_told_in_a_silence_too(run: Run, server: Ser
     assert server.told() == [(1, "opened", 10), (1, "resolved", 40)]
 
 
-def test_an_acknowledged_incident_is_told_of_only_when_it_gets_worse_or_ends(
+def test_an_acknowledged_incident_is_sent_only_when_it_gets_worse_or_ends(
     run: Run, server: Server
 ) -> None:
     """Whoever acknowledged it knows that it opened."""
@@ -168,7 +170,7 @@ def test_an_acknowledged_incident_is_told_of_only_when_it_gets_worse_or_ends(
     assert outcomes()[0] == (1, "opened", "acknowledged")
 
 
-def test_that_an_acknowledged_warning_became_far_worse_is_told(run: Run, server: Server) -> None:
+def test_that_an_acknowledged_warning_became_far_worse_is_sent(run: Run, server: Server) -> None:
     """Who acknowledged it knew of something smaller."""
     run.tell("opened")
     run.settle()
@@ -208,7 +210,7 @@ def test_an_acknowledgement_keeps_no_critical_incident_from_being_sent(
     assert "Acknowledged by: ada, bob" in server.messages[1]["body"]
 
 
-def test_a_critical_incident_that_was_acknowledged_and_is_over_is_still_told(
+def test_a_critical_incident_that_was_acknowledged_and_is_over_is_still_sent(
     run: Run, server: Server
 ) -> None:
     """In one message; one that was never critical is not."""

@@ -41,7 +41,7 @@ def test_an_escalation_is_never_sent_before_the_opening(run: Run, server: Server
     assert outcomes() == [(1, "opened", "sent"), (1, "escalated", "sent")]
 
 
-def test_what_opened_and_is_over_before_anybody_was_told_is_one_message(
+def test_an_incident_that_is_over_before_it_was_sent_is_one_message(
     run: Run, server: Server
 ) -> None:
     """Each event is recorded as delivered."""
@@ -113,7 +113,7 @@ def test_after_a_long_outage_everything_is_sent(run: Run, server: Server) -> Non
     assert {(1, "resolved", "sent"), (2, "opened", "sent")} <= set(outcomes())
 
 
-def test_a_record_that_may_not_be_read_keeps_nobody_from_being_told(
+def test_a_record_that_may_not_be_read_keeps_nobody_from_being_notified(
     run: Run, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody else's file: better told twice than not at all, and it is said."""

@@ -48,7 +48,7 @@ def test_a_message_shows_the_curve_and_the_last_checkpoint_before() -> None:
 
 
 @pytest.mark.usefixtures("exploded")
-def test_the_end_is_told_with_what_it_was() -> None:
+def test_the_message_of_the_end_says_what_it_was() -> None:
     """Its opening said what moved; its end says for how long."""
     message = told("resolved", gpus=8, gpu_hour_price=2.0)
     assert "resolved" in message.title
@@ -57,7 +57,7 @@ def test_the_end_is_told_with_what_it_was() -> None:
 
 
 @pytest.mark.usefixtures("exploded")
-def test_a_run_without_a_folder_is_told_of_with_less_to_say() -> None:
+def test_a_message_about_a_run_without_a_folder_says_less() -> None:
     """As on a disk that is full."""
     event = next(iter(recorded_events(FOLDER / FILE_NAME)))[2]
     message = MessageWriter(url="https://example.org/a")(event, Run("a", None))
@@ -78,7 +78,7 @@ def test_steps_that_were_rolled_back_are_not_in_the_curve() -> None:
 
 
 @pytest.mark.usefixtures("exploded")
-def test_an_event_long_past_is_told_with_the_curve_of_then() -> None:
+def test_an_event_long_past_is_sent_with_the_curve_of_then() -> None:
     """A service was down while the run went on for a megabyte of journal, and longer."""
     before = told("opened")
     with (FOLDER / FILE_NAME).open("a") as journal:

@@ -113,7 +113,7 @@ def test_an_umask_that_lets_the_group_write_counts_for_data_files(server: Server
 
 
 @needs_root
-def test_a_reader_that_locks_every_file_it_can_read_keeps_nothing_from_anybody(
+def test_a_reader_that_locks_every_file_it_can_read_holds_nothing_up(
     server: Server,
 ) -> None:
     """The run is recorded and delivered as if nobody held anything."""

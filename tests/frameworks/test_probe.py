@@ -405,7 +405,7 @@ def test_in_trl_every_step_has_a_kl_and_weights_are_the_same(
     assert tiny_trl.losses(plain) == tiny_trl.losses(trainer)
 
 
-def test_a_learning_rate_that_jumps_is_told_without_a_kl_of_the_trainer(
+def test_a_learning_rate_that_jumps_is_reported_without_a_kl_of_the_trainer(
     reference: Path, tmp_path: Path
 ) -> None:
     """Within ten steps, with its cause."""

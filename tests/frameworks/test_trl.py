@@ -426,7 +426,7 @@ def test_a_run_whose_training_raises_is_finished_at_exit(reference: Path, tmp_pa
         ("SystemExit", 1, ("stopped", "")),
     ],
 )
-def test_a_training_that_fails_is_told_as_what_it_was(
+def test_a_training_that_fails_is_reported_as_what_it_was(
     reference: Path, tmp_path: Path, fails_with: str, code: int, told: tuple[str, str]
 ) -> None:
     """The process ends as it would without klarm."""

@@ -192,7 +192,7 @@ def falling_from(start: int) -> Callable[[int], float]:
     return rising_from(start, 0.2)
 
 
-def test_the_parts_of_a_reward_that_moved_are_told() -> None:
+def test_the_parts_of_a_reward_that_moved_are_named() -> None:
     """Those that did not are left out: there may be many."""
     curves = {
         "rewards/format/mean": falling_from(672),

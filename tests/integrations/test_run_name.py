@@ -31,7 +31,7 @@ def test_folders_with_the_same_last_part_are_runs_of_their_own() -> None:
     assert [begin(folder) for folder in (third, second, first)] == ["c-b-out", "b-out", "out"]
 
 
-def test_the_name_that_a_trainer_gives_the_run_is_told_apart_as_well() -> None:
+def test_runs_that_a_trainer_gives_the_same_name_are_distinguished() -> None:
     """As where a script has one run name for all seeds."""
     assert begin(Path("seed-1"), "grpo") == "grpo"
     assert begin(Path("seed-2"), "grpo") == "grpo-seed-2"

@@ -134,7 +134,7 @@ def test_a_run_that_starts_over_has_no_steps() -> None:
     assert (fold.first_step, fold.last_step, fold.steps, fold.rolled_back) == (3, None, 0, 2)
 
 
-def test_what_people_told_the_run_is_known() -> None:
+def test_the_commands_that_people_gave_are_known() -> None:
     """A command is applied once; an acknowledgement has a name."""
     ack = Command(command="ack", key="c1", time=1.5, by="ada", incident="ka", step=2)
     fold = folded(step(1, event("opened", 1, 1, id="ka")), (ack, ()), (ack, ()))

@@ -44,7 +44,7 @@ def ending(name: str = "a") -> tuple[str, str]:
     return finish.get("outcome", ""), finish.get("error", "")
 
 
-def test_a_crash_is_recorded_and_told_as_one() -> None:
+def test_a_crash_is_recorded_and_reported_as_one() -> None:
     """Exit code and traceback are as they would be without klarm."""
     done = run("raise RuntimeError('out of memory')")
     assert done.returncode == 1
@@ -53,7 +53,7 @@ def test_a_crash_is_recorded_and_told_as_one() -> None:
     assert "run a crashed after 1 step (RuntimeError: out of memory): no incident" in done.stderr
 
 
-def test_an_interruption_is_told_as_one() -> None:
+def test_an_interruption_is_reported_as_one() -> None:
     """Ctrl-C: the process ends by the signal, as a shell expects it to."""
     done = run("os.kill(os.getpid(), signal.SIGINT)\nimport time; time.sleep(30)")
     assert done.returncode == -signal.SIGINT

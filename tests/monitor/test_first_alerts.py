@@ -77,7 +77,7 @@ def test_resolve_after_is_the_users(capsys: pytest.CaptureFixture[str]) -> None:
         assert len(unconfirmed(capsys.readouterr().err)) == 2
 
 
-def test_what_an_incident_tells_is_not_told_twice(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_an_incident_reports_is_not_shown_twice(capsys: pytest.CaptureFixture[str]) -> None:
     """A NaN opens one at once: the box says it, and no alert in it is unconfirmed."""
     watch([*QUIET, math.nan, 0.9, *QUIET])
     shown = capsys.readouterr().err

@@ -175,7 +175,7 @@ def test_a_rollback_is_recorded_and_said(capsys: pytest.CaptureFixture[str]) -> 
     assert "run a continues at step 12; steps 12 to 19 are rolled back" in said
 
 
-def test_a_run_that_starts_over_is_told_that_a_new_run_needs_a_new_name(
+def test_the_notice_of_a_run_that_starts_over_says_that_a_new_run_needs_a_new_name(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """At or below its first step nothing is left of it; after that it goes on."""
@@ -379,7 +379,7 @@ class Unreadable(Mapping[str, object]):
         return 1
 
 
-def test_a_failure_that_cannot_be_told_does_not_raise_either(
+def test_a_failure_that_cannot_be_reported_does_not_raise_either(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nor does a stderr that fails in a way of its own."""
@@ -501,7 +501,7 @@ def test_what_is_critical_now_can_be_asked_for() -> None:
     assert watched.critical == []
 
 
-def test_listeners_are_told_of_events_that_the_journal_has() -> None:
+def test_listeners_are_called_with_events_that_the_journal_has() -> None:
     """Whoever passes an event on passes on something that is on record, opening and end alike."""
     journal = MemoryJournal()
     watched = monitor(journal)
@@ -527,7 +527,7 @@ def test_a_detector_that_raises_does_not_cost_the_row(monkeypatch: pytest.Monkey
     assert [record.step for record in journal.records if isinstance(record, Step)] == [7]
 
 
-def test_what_cannot_be_recorded_is_told_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_people_are_notified_of_what_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever keeps the journal from taking a step."""
     monkeypatch.setattr(boundary, "raise_failures", False)
     journal = MemoryJournal()

@@ -144,7 +144,7 @@ def test_an_incident_tells_all_there_is(client: Client) -> None:
     assert client.get(f"/incidents/{found['id']}") == found
 
 
-def test_what_moved_is_drawn_where_it_was_told(client: Client) -> None:
+def test_what_moved_is_drawn_where_it_was_reported(client: Client) -> None:
     """Up to the event that says so: here the incident has escalated since it opened."""
     found = client.get(f"/runs/exploding/incidents/{first_on_kl(client)}")
     events = [moment for moment in found["timeline"] if moment["event"] in ("opened", "escalated")]

@@ -22,7 +22,7 @@ def next_change(stream: Iterator[tuple[str, Any]], what: str) -> Any:
     raise AssertionError("the stream has ended")
 
 
-def test_a_run_that_explodes_is_told_while_it_trains() -> None:
+def test_a_run_that_explodes_is_reported_while_it_trains() -> None:
     """First the run, then its steps, then its incident."""
     with served() as client, client.events() as stream:
         kind, hello = next(stream)
@@ -76,7 +76,7 @@ def test_a_cursor_of_another_server_is_reset() -> None:
         assert client.ask("/api/v1/events?cursor=x").status == 400
 
 
-def test_changes_of_one_run_are_told_as_one() -> None:
+def test_changes_of_one_run_are_reported_as_one() -> None:
     """With everything that has changed on the way."""
     first = RunChange("a", ["added", "steps"], first_changed_step=1, last_step=3)
     second = RunChange("a", ["incidents"], last_step=4, health="warning")

@@ -26,7 +26,7 @@ def client() -> Iterator[Client]:
         yield client
 
 
-def test_without_the_token_nothing_is_told(client: Client) -> None:
+def test_without_the_token_nothing_is_shown(client: Client) -> None:
     """But that the server is there, and how to ask it."""
     for path in ("/runs", "/runs/exploding", "/status", "/events", "/settings", "/nothing"):
         answer = client.ask(f"/api/v1{path}")

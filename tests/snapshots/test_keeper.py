@@ -187,7 +187,7 @@ def test_what_was_in_the_middle_of_a_write_is_written_over() -> None:
     assert steps() == [49, 99]
 
 
-def test_an_incident_that_was_over_and_came_back_is_told_to_have_recovered() -> None:
+def test_an_incident_that_was_over_and_came_back_is_reported_as_recovered() -> None:
     """That it was over is in the snapshot; that it came back is undone."""
     monitor = start()
     told: list[Event] = []

@@ -1,4 +1,4 @@
-"""Reading one layer of settings, a mapping or the environment, by the sections that there are."""
+"""Reads one layer of settings, a mapping or the environment, and checks every setting."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DIVIDER = "__"
 INCIDENTS = "incidents"
 # The keyword of `klarm.init` with which a script gives detectors of its own.
 DETECTORS = "detectors"
-# What no detector can be called.
+# Names that no detector can have.
 RESERVED = {*TOP_LEVEL, INCIDENTS, METRICS_SECTION, CHANNELS, DETECTORS}
 
 # A setting's place: ("kl_explosion", "rolling_window"), or ("", "run") at the top level.
@@ -35,11 +35,11 @@ class Reader:
         self.sections = sections
         self._broken = broken  # detectors of packages, and why they cannot be used
         self._lenient = lenient
-        self._left_out: set[str] = set()  # what is said of a section that is not read
+        self._left_out: set[str] = set()  # a remark on each section that is not read
 
     @property
     def remarks(self) -> list[str]:
-        """What is worth saying once: nobody may have asked for what does not work."""
+        """What to say once about parts that do not work, but that nobody may have asked for."""
         broken = [
             f"the detector {name} of {why}; it is left out" for name, why in self._broken.items()
         ]
@@ -76,7 +76,7 @@ class Reader:
         return read
 
     def known_part(self, recorded: Mapping[str, object]) -> dict[str, object]:
-        """Return what is known here of a configuration that another version may have written."""
+        """Return the known part of a configuration that another version may have written."""
         known: dict[str, object] = {name: recorded[name] for name in TOP_LEVEL if name in recorded}
         for section, settings in self.sections.items():
             values = recorded.get(section)
@@ -99,12 +99,12 @@ class Reader:
     ) -> dict[Place, object]:
         """Read KLARM_RUN, KLARM_<SECTION>__<SETTING> and KLARM_METRICS__<METRIC>__KIND.
 
-        A name with the divider is meant for us and must be right. One without it may belong to
-        somebody else (Kubernetes sets KLARM_PORT for a service called klarm): only a near miss of a
-        name of ours is refused.
+        A name with the divider must be one of klarm's. A name without it may belong to another
+        program (Kubernetes sets KLARM_PORT for a service called klarm), so it is refused only if it
+        is a near miss of one of klarm's.
         """
         read: dict[Place, object] = {}
-        said: dict[str, dict[str, str]] = {}  # of metrics: key and kind come one by one
+        said: dict[str, dict[str, str]] = {}  # by metric: key and kind are separate variables
         plain = {_PREFIX + name.upper(): name for name in TOP_LEVEL}
         nested = [
             f"{_PREFIX}{section}{_DIVIDER}{name}".upper()
@@ -130,7 +130,7 @@ class Reader:
             elif variable in plain:
                 read["", plain[variable]] = self._read_one("", plain[variable], text, source)
             elif variable.startswith(f"{_PREFIX}{CHANNELS.upper()}_"):
-                channels.add_variable(variable, "", text)  # which says how it is spelt
+                channels.add_variable(variable, "", text)  # which says how to spell it
             elif near := did_you_mean(
                 variable.removeprefix(_PREFIX), nested, cutoff=0.95
             ) or did_you_mean(variable, [*plain, FILE_VARIABLE, *nested], cutoff=0.88):
@@ -150,9 +150,9 @@ class Reader:
         raise ConfigError(f"environment: {variable}: no section {section!r}{near}")
 
     def _is_foreign(self, key: str, value: object, source: str) -> bool:
-        """Tell whether a section is for a detector that is not known here, where that is allowed.
+        """Return whether a section is for a detector that is unknown here, where that is allowed.
 
-        One of a package that cannot be used is refused: somebody has asked for it.
+        The section of a package's detector that cannot be used is an error: the user asked for it.
         """
         if key in self._broken:
             raise ConfigError(f"{source}: the detector {key} of {self._broken[key]}")
@@ -165,8 +165,8 @@ class Reader:
         ):
             return False
         self._left_out.add(
-            f"{source}: {shown_name(key)} is no section of klarm's or of an installed package: it "
-            "is left to the script that trains"
+            f"{source}: {shown_name(key)} is neither a section of klarm nor of an installed "
+            "package; it is ignored here, because the training script may know it"
         )
         return True
 
@@ -203,7 +203,7 @@ class Reader:
 
 
 def _check_framework(name: str) -> None:
-    """Refuse a slip of the pen; a framework that klarm knows nothing of is no mistake.
+    """Refuse a spelling mistake. A framework that klarm does not know is allowed.
 
     >>> _check_framework("my-own-trainer")
     """

@@ -1,4 +1,4 @@
-"""Which alerts are shown that no incident tells of: the first of an episode of its signal."""
+"""Which alerts are shown although no incident reports them: the first of each episode."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ class FirstAlerts:
 
     def pick(self, step: int, values: Mapping[str, float], alerts: Sequence[Alert]) -> list[Alert]:
         """Return which alerts of a step are the first of an episode and not reported otherwise."""
-        spoke: dict[str, Alert] = {}  # the first of each signal
+        first_of: dict[str, Alert] = {}  # by signal
         for alert in alerts:
             detector = self._detectors[alert.detector]
             signal, needed = detector.signal, detector.resolve_after or self._rules.resolve_after
-            spoke.setdefault(signal, alert)
+            first_of.setdefault(signal, alert)
             self._needed[signal] = max(needed, self._needed.get(signal, 0))
         first = [
             alert
-            for signal, alert in spoke.items()
+            for signal, alert in first_of.items()
             if signal not in self.episodes and not self._has_open(signal)
         ]
-        for signal in spoke:
+        for signal in first_of:
             self.episodes[signal], self._last_row[signal] = 0, step
-        self._end_row(step, values, [signal for signal in self.episodes if signal not in spoke])
+        self._end_row(step, values, [signal for signal in self.episodes if signal not in first_of])
         return first
 
     def _end_row(self, step: int, values: Mapping[str, float], signals: Iterable[str]) -> None:

@@ -215,7 +215,7 @@ def check_settings(instance: Any, where: str) -> None:
 
 
 def did_you_mean(wrong: object, right: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return `; did you mean X?` if a known name is spelt nearly the same, else an empty string."""
+    """Return `; did you mean X?` if a known name is similar, else an empty string."""
     import difflib
 
     known = list(right)
