@@ -7,6 +7,7 @@ while a run is under way, and passed on.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections.abc import Callable
@@ -95,12 +96,13 @@ class EndWatch:
         return Ending("stopped" if self._trained_by else "")
 
     def _noting_exit(self, *code: object) -> NoReturn:
-        if threading.current_thread() is threading.main_thread():  # others only end themselves
-            error = SystemExit(*code)
-            handled = _handled()
-            error.__context__ = handled if self._is_the_end(handled) else None
-            ending = ending_by(error)
-            self._exit = (self._steps(), ending) if ending.outcome else None
+        with contextlib.suppress(Exception):  # whatever happens here, the process must exit
+            if threading.current_thread() is threading.main_thread():  # others end only themselves
+                error = SystemExit(*code)
+                handled = _handled()
+                error.__context__ = handled if self._is_the_end(handled) else None
+                ending = ending_by(error)
+                self._exit = (self._steps(), ending) if ending.outcome else None
         self._exit_before(*code)  # type: ignore[arg-type]
 
     def _is_the_end(self, error: BaseException | None) -> bool:
