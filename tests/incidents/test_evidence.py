@@ -9,7 +9,7 @@ import pytest
 
 from klarm.config.layers import load
 from klarm.incidents.evidence import Evidence
-from klarm.incidents.trends import RecentRows
+from klarm.incidents.recent_rows import RecentRows
 from klarm.monitor.monitor import Monitor
 
 Row = dict[str, float]

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from klarm.incidents.excuse import Excuse
-from klarm.incidents.trends import RecentRows
+from klarm.incidents.recent_rows import RecentRows
 
 BUDGET = 10.0
 

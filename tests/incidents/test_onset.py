@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from klarm.incidents.trends import Movement, RecentRows
+from klarm.incidents.recent_rows import RecentRows
+from klarm.incidents.trends import Movement, movements_of
 
 LEVEL, BEGAN = 0.02, 300
 Course = Callable[[int], float]
@@ -20,7 +21,7 @@ def moved(course: Course, until: int, seed: int, **others: Course) -> dict[str, 
     for step in range(until + 1):
         values = {name: of(step) for name, of in others.items()}
         rows.add(step, {"kl": course(step) * rng.lognormvariate(0.0, 0.1), **values})
-    return {movement.metric: movement for movement in rows.movements()}
+    return {movement.metric: movement for movement in movements_of(rows)}
 
 
 def ramp(times: float) -> Course:

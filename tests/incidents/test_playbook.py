@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from klarm.incidents.playbook import PATTERNS, Circumstances, diagnose
-from klarm.incidents.trends import Movement, RecentRows, summary
+from klarm.incidents.recent_rows import RecentRows
+from klarm.incidents.trends import Movement, component_movements, movements_of, summary
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -34,7 +35,8 @@ def test_the_summary_lists_what_moved_in_order_and_what_did_not() -> None:
     """With when it left what was normal, and how far it is now."""
     recent = rows(kl=rising_from(678, 8.0), grad_norm=rising_from(672, 4.0), reward=wobble)
     assert (
-        summary(recent.movements()) == "grad_norm ×4.1 from 672, then kl ×8.2 from 678; reward flat"
+        summary(movements_of(recent))
+        == "grad_norm ×4.1 from 672, then kl ×8.2 from 678; reward flat"
     )
 
 
@@ -42,20 +44,20 @@ def test_a_past_spike_is_not_a_movement() -> None:
     """Nor is a metric with too few values anything at all."""
     recent = rows(kl=lambda step: 50.0 if step == 680 else wobble(step))
     recent.add(700, {"kl": 1.0, "loss": 3.0})
-    assert [(m.metric, m.direction) for m in recent.movements()] == [("kl", "flat")]
+    assert [(m.metric, m.direction) for m in movements_of(recent)] == [("kl", "flat")]
 
 
 def test_a_value_that_is_not_finite_is_broken_from_its_first_step() -> None:
     """Whatever comes after it."""
     recent = rows(loss=lambda step: math.nan if step in (650, 690) else wobble(step))
-    assert summary(recent.movements()) == "loss not finite at 650"
+    assert summary(movements_of(recent)) == "loss not finite at 650"
 
 
 def test_a_value_that_was_not_finite_no_longer_matters_after_twenty_finite_ones() -> None:
     """What broke then is no cause of what happens now."""
     for broken, said in ((679, ""), (680, "kl not finite at 680")):
         recent = rows(kl=lambda step, at=broken: math.nan if step == at else wobble(step))  # type: ignore[misc]
-        assert summary(recent.movements()) == said
+        assert summary(movements_of(recent)) == said
 
 
 def test_a_burst_is_reported_with_its_peak_and_its_current_level() -> None:
@@ -68,7 +70,7 @@ def test_a_burst_is_reported_with_its_peak_and_its_current_level() -> None:
         return wobble(step) * (5.0 if 670 <= step < 680 else 1.0)
 
     recent = rows(grad_norm=grad_norm, kl=kl)
-    line = summary(recent.movements())
+    line = summary(movements_of(recent))
     assert line == "kl ×5.1 from 670, now ×1, then grad_norm ×11 from 670, now ×0.22"
 
 
@@ -80,24 +82,24 @@ def test_reward_moves_only_if_the_rise_is_clear_above_its_noise() -> None:
 
     lucky = rows(reward=lambda step: climb(step) + (0.5 if step >= 697 else 0.0))
     taught = rows(reward=lambda step: climb(step) + (0.5 if step >= 685 else 0.0))
-    assert [m.direction for m in lucky.movements()] == ["flat"]
-    assert [m.direction for m in taught.movements()] == ["up"]
+    assert [m.direction for m in movements_of(lucky)] == ["flat"]
+    assert [m.direction for m in movements_of(taught)] == ["up"]
 
 
 def test_a_level_below_its_noise_gives_no_factor() -> None:
     """A loss near 0 is up, not up by a factor of -900."""
     recent = rows(loss=lambda step: 0.02 * math.sin(step * 2.4) + (1.0 if step >= 680 else 0.0))
-    assert summary(recent.movements()) == "loss up from 680"
+    assert summary(movements_of(recent)) == "loss up from 680"
 
 
 def test_a_learning_rate_that_was_switched_on_moved_at_that_step() -> None:
     """From 0 there is no factor. A warm-up that sets out from 0 is a schedule, as any other."""
     stepped = rows(learning_rate=lambda step: 1e-3 if step >= 620 else 0.0)
-    assert summary(stepped.movements()) == "learning_rate up from 620"
+    assert summary(movements_of(stepped)) == "learning_rate up from 620"
     again = rows(learning_rate=lambda step: 0.0 if step < 620 else 1e-3 if step < 660 else 1e-1)
-    assert summary(again.movements()) == "learning_rate ×100 from 660"
+    assert summary(movements_of(again)) == "learning_rate ×100 from 660"
     ramp = rows(learning_rate=lambda step: 1e-5 * max(0, step - 620))
-    assert not summary(ramp.movements()).endswith("from 621")
+    assert not summary(movements_of(ramp)).endswith("from 621")
 
 
 def test_a_reward_that_rose_before_kl_did_has_not_risen_with_it() -> None:
@@ -106,8 +108,8 @@ def test_a_reward_that_rose_before_kl_did_has_not_risen_with_it() -> None:
     before, since = rising_from(660, 4.0), rising_from(680, 4.0)
     for reward, name in ((before, "KL ahead of the reward"), (since, "take-off")):
         recent = rows(kl=rising_from(682, 8.0), reward=reward)
-        assert {m.metric: m.direction for m in recent.movements()} == {"kl": "up", "reward": "up"}
-        found = diagnose(recent.movements(), "kl", budget=100.0)
+        assert {m.metric: m.direction for m in movements_of(recent)} == {"kl": "up", "reward": "up"}
+        found = diagnose(movements_of(recent), "kl", budget=100.0)
         assert found is not None
         assert found.name == name
 
@@ -201,7 +203,7 @@ def test_the_parts_of_a_reward_that_moved_are_named() -> None:
         "rewards/format/std": falling_from(660),
         "rewards/mean": falling_from(660),
     }
-    found = rows(reward=falling_from(672), **curves).component_movements()
+    found = component_movements(rows(reward=falling_from(672), **curves))
     assert summary(found) == (
         "rewards/format/mean ×0.2 from 672, then train/rewards/length/mean ×3 from 680"
     )

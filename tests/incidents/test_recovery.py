@@ -11,9 +11,9 @@ from klarm.detectors import (
     RewardCollapseDetector,
     RewardDriftDetector,
 )
+from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.recovery import Course
 from klarm.incidents.rules import IncidentRules
-from klarm.incidents.trends import RecentRows
 from klarm.journal.file import MemoryJournal
 from klarm.metrics.kl_kind import Origin
 from klarm.monitor.evaluator import Evaluator

@@ -9,7 +9,8 @@ import pytest
 import klarm
 from klarm.cli.demo import RECORDINGS, read_recording
 from klarm.detectors import CATALOGUE
-from klarm.incidents.trends import RecentRows
+from klarm.incidents.recent_rows import RecentRows
+from klarm.incidents.trends import movements_of
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
 from klarm.types import Alert, Blip, Event
@@ -72,8 +73,8 @@ def test_a_diagnosis_looks_back_over_steps_not_dicts() -> None:
         whole.add(step, row)
         for part in ({"kl": row["kl"]}, {"reward": row["reward"]}, *[{"x": 1.0}] * 8):
             parts.add(step, part)
-    assert parts.movements() == whole.movements()
-    assert [movement.direction for movement in whole.movements()] == ["up", "flat"]
+    assert movements_of(parts) == movements_of(whole)
+    assert [movement.direction for movement in movements_of(whole)] == ["up", "flat"]
 
 
 def test_a_step_that_never_advances_is_pointed_out(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from klarm.incidents.confirmation import is_more_severe
 from klarm.incidents.excuse import Excuse
 from klarm.incidents.measured import Measured
+from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.recovery import LEVEL_ROWS, Course, Kind, is_worse
-from klarm.incidents.trends import RecentRows
 from klarm.types import Event, EventKind, Incident, Reason
 
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from klarm.detectors import Excused
 from klarm.incidents.excuse import KL, PROBED, Excuse
 from klarm.incidents.measured import Measured
+from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.recovery import LEVEL_ROWS
-from klarm.incidents.trends import RecentRows
 
 _REWARD = "reward"
 # Signals of the update itself: an incident on one of them explains a KL better than the reward.

@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable
 
 from klarm.detectors import Detector, KLBudgetDetector
+from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.recovery import LEVEL_ROWS
-from klarm.incidents.trends import RecentRows
 from klarm.metrics import PROBE
 
 KL, PROBED = "kl", PROBE[0]  # as the trainer and as klarm's probe measure it

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from klarm.incidents.trends import RecentRows
+from klarm.incidents.recent_rows import RecentRows
 from klarm.types import Worse
 
 # The current level of a metric is the median of this many latest values.

@@ -18,9 +18,9 @@ from klarm.incidents.evidence import Evidence
 from klarm.incidents.excuse import KL, PROBED, Excuse, kl_budgets
 from klarm.incidents.excused import ExcusedAlerts
 from klarm.incidents.measured import Measured
+from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.recovery import is_further, is_times_worse
 from klarm.incidents.rules import IncidentRules
-from klarm.incidents.trends import RecentRows
 from klarm.types import Alert, Blip, Event, Incident, Reason
 
 Identity = tuple[str, int, str]  # id and number of an incident, and the id of the one it follows

@@ -18,9 +18,10 @@ from klarm.incidents.episode import Episode
 from klarm.incidents.evidence import Evidence
 from klarm.incidents.excuse import KL, PROBED, kl_budgets
 from klarm.incidents.playbook import diagnosed
+from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.rules import IncidentRules
 from klarm.incidents.signal_tracker import Identity, SignalTracker
-from klarm.incidents.trends import Direction, RecentRows, summary
+from klarm.incidents.trends import Direction, component_movements, movements_of, summary
 from klarm.journal import IncidentRecord, NewId, new_id
 from klarm.metrics import Advice
 from klarm.text import clean_line
@@ -403,7 +404,7 @@ class Tracker:
         own = {d.measures: went for d in self._detectors if d.name in event.detectors}
         if event.metric:
             own[event.metric] = went
-        movements = self.recent.movements()
+        movements = movements_of(self.recent)
         left = [m.step for m in movements if m.metric in own and m.direction in (went, "broken")]
         known = [] if incident.onset is None else [incident.onset]
         incident.onset = min([event.started, *known, *left])
@@ -421,7 +422,7 @@ class Tracker:
 
     def _with_components(self, event: Event) -> Event:
         """Return an event on reward that also says which of several rewards moved."""
-        found = self.recent.component_movements() if event.signal == _REWARD else []
+        found = component_movements(self.recent) if event.signal == _REWARD else []
         if not found:
             return event
         others = f"; {event.moved}" if event.moved else ""
