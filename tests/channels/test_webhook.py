@@ -9,7 +9,7 @@ import math
 import re
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -18,6 +18,7 @@ from klarm.channels.message import Message
 from klarm.channels.webhook import WebhookChannel, webhook_payload
 from klarm.settings.fields import ConfigError
 from klarm.settings.secret import Secret
+from klarm.types import Reason
 
 PAGE = Path(__file__).parents[2] / "docs" / "channels" / "webhook.md"
 
@@ -148,3 +149,15 @@ def test_a_wrong_template_is_refused_at_the_start(template: str, told: str) -> N
     """With the nearest right name."""
     with pytest.raises(ConfigError, match=told):
         WebhookChannel(name="mine", url=Secret("http://127.0.0.1/in"), template=template)
+
+
+def test_the_page_lists_every_reason() -> None:
+    """Programs that take the messages branch on them."""
+    section = PAGE.read_text().partition("### Reasons")[2].partition("|---|")[2]
+    section = section.partition("\n## ")[0]
+    listed = {
+        reason
+        for row in re.findall(r"^\| [\w ]+ \| (`.+`) \|$", section, re.MULTILINE)
+        for reason in re.findall(r"`(\w+)`", row)
+    }
+    assert listed == set(get_args(Reason))
