@@ -12,7 +12,7 @@ from klarm.integrations.notice import worth_an_alert
 from klarm.journal import Fold
 
 
-def test_a_crash_is_told_in_one_line() -> None:
+def test_a_crash_is_described_in_one_line() -> None:
     """Somebody may be woken by it."""
     event = crash_event(812, "RuntimeError: out of memory", "id", 1, "")
     assert title(event) == "crashed after step 812"
@@ -24,7 +24,7 @@ def test_nobody_is_reminded_of_a_crash() -> None:
     """The run is over, and whether it goes on is somebody's decision."""
     repeats = Repeats(3600.0, "critical")
     repeats.note([crash_event(812, "", "id", 1, "")])
-    assert repeats.next(1e9, lambda _: 0.0, set()) is None
+    assert repeats.next(1e9, lambda _: 0.0) is None
 
 
 def test_trackers_get_no_alert_of_a_crash() -> None:
