@@ -50,7 +50,10 @@ def test_a_crash_is_recorded_and_reported_as_one() -> None:
     assert done.returncode == 1
     assert ending() == ("crashed", "RuntimeError: out of memory")
     assert "Traceback (most recent call last):" in done.stderr
-    assert "run a crashed after 1 step (RuntimeError: out of memory): no incident" in done.stderr
+    said = (
+        "run a crashed after 1 step (RuntimeError: out of memory): the crash is incident 1; apart"
+    )
+    assert f"{said} from it, no incident" in done.stderr
 
 
 def test_an_interruption_is_reported_as_one() -> None:

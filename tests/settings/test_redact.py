@@ -60,6 +60,16 @@ def test_a_token_is_one_part_and_nothing_has_none() -> None:
     assert parts_of("") == set()
 
 
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:9999", "http://localhost:9999/", "HTTPS://a.org"]
+)
+def test_a_host_alone_is_no_secret(address: str) -> None:
+    """A message about a service that does not answer must name it."""
+    said = f"{address}: it refused the connection"
+    assert hide(parts_of(address), said, fragments_of(address)) == said
+    assert "pw" not in hide(parts_of("http://me:pw@localhost"), "http://me:pw@localhost")
+
+
 LONG = "k7Qz9vXwLm2pR8tYc4Bn"
 
 

@@ -238,6 +238,9 @@ class Pipeline(ReportsFailures):
             self.run, f"{counted(steps, 'step')}{self._since}{self._rolled_back}"
         )
         summary = nothing or incidents_and_where(self.tracker.incidents, self.folder)
+        for crash in changes:
+            if isinstance(crash, Event) and is_crash(crash):
+                summary = f"the crash is incident {crash.incident}; apart from it, {summary}"
         self._console.say(f"{ended}: {summary}")
 
     def _note_repeated_step(self, step: int) -> None:

@@ -29,6 +29,7 @@ _HEX_DIGIT = re.compile(r"[0-9a-fA-F]")
 _NO_LETTERS = re.compile(r"\\[nrt]|0x")
 _RUN_BEFORE = re.compile(r"(?:[\w+/-]|%2[BF])*$", re.ASCII | re.IGNORECASE)
 _RUN_AFTER = re.compile(r"(?:[\w+/-]|%2[BF])*={0,2}", re.ASCII | re.IGNORECASE)
+_ONLY_A_HOST = re.compile(r"https?://[^/?#@\s]+/?", re.IGNORECASE)
 _FOR_ADDRESSES = str.maketrans("-_", "+/")
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 Span = tuple[int, int]
@@ -51,6 +52,8 @@ def parts_of(secret: str) -> set[str]:
         return whole
     if "://" not in secret:
         return whole
+    if _ONLY_A_HOST.fullmatch(secret):
+        return set()  # messages name the host anyway
     found = [address.path, address.query, address.fragment, address.netloc.rpartition("@")[0]]
     found += _BETWEEN_PIECES.split(address.path)
     for pair in re.split("[&;]", address.query):
