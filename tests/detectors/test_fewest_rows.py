@@ -62,5 +62,6 @@ def test_the_fewest_rows_are_as_documented(kind: type[Detector]) -> None:
         fewest = min(fewest, first_alert(kind, breaks_at, fewest, seed))
     cells = [line.split("|")[1:-1] for line in PAGE.read_text().splitlines() if line[:1] == "|"]
     said = {row[0].split("]")[0].strip(" ["): row for row in cells}
+    assert kind.name in said, f"{PAGE} lacks a row for {kind.name}"
     assert said[kind.name][1].strip(" `") == kind.reads[0] or kind.watches_all
     assert said[kind.name][2].strip() == str(fewest)

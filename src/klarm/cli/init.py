@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from klarm.channels import CHANNELS
 from klarm.config import DEFAULT_FILE, TOP_LEVEL, json_schema, known_sections
 from klarm.settings import Setting
 from klarm.terminal import echo
@@ -26,17 +27,17 @@ _HEAD = """\
 # klarm: what to watch and how. Every setting is here with its default; delete what you do not
 # change. The environment (KLARM_KL_EXPLOSION__SIGMA_MULTIPLIER=5) and klarm.init(...) override it.
 """
-_CHANNELS = """
-# Who is notified of incidents. The names are yours. Types: slack, discord, email, pagerduty,
-# webhook, desktop, apprise; see `klarm docs channels`.
+_CHANNELS = f"""
+# Who is notified of incidents. The names are yours. See `klarm docs channels` for the types:
+# {", ".join(CHANNELS)}.
 # channels:
 #   team:
 #     type: slack
-#     webhook_url: {env: SLACK_WEBHOOK}   # or {file: /run/secrets/slack}
+#     webhook_url: {{env: SLACK_WEBHOOK}}   # or {{file: /run/secrets/slack}}
 #     severity: warning                   # the lowest that is sent
 #   pager:
 #     type: pagerduty
-#     routing_key: {env: PAGERDUTY_KEY}
+#     routing_key: {{env: PAGERDUTY_KEY}}
 #     severity: critical
 #     signals: [kl, loss]                 # all, if left out
 #     runs: "grpo-*"
