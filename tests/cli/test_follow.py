@@ -15,12 +15,16 @@ from pathlib import Path
 import pytest
 
 import klarm
+from klarm.analysis.replay import ids_in, replay
 from klarm.cli.follow import Watch
 from klarm.cli.stopping import Stopping
+from klarm.config import load
+from klarm.journal import Fold, activity_of, record_command
 from klarm.journal.file import FILE_NAME, read_journal
 from klarm.journal.records import Finish, Step
+from klarm.sources import read_log
 from klarm.sources.follow import Follower
-from klarm.types import Alert, Event
+from klarm.types import Alert, Command, Event
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 
@@ -107,12 +111,45 @@ def test_a_growing_log_is_watched_until_ctrl_c() -> None:
         write([math.nan], first=100)
         until(process, "INCIDENT 1 on kl opened, critical, step 100")
         process.send_signal(signal.SIGINT)
-        until(process, "run log ends after 101 steps")
+        said = until(process, "stopped following run log at step 100")
+        assert "; incident 1 on kl is still open; see klarm incidents klarm_runs/log" in said
         assert process.wait(30) == 0
-    *_, finish, ended = read_journal(JOURNAL)
+    *_, finish = read_journal(JOURNAL)
     assert isinstance(finish, Finish)
-    assert isinstance(ended, Event)
-    assert ended.event == "ended"
+    assert finish.outcome == "detached"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopping_the_follower_is_not_the_end_of_the_run(number: signal.Signals) -> None:
+    """Training goes on: incidents stay open, and the next follower continues without a word."""
+    write([*QUIET, math.nan])
+    for first in (101, 102):
+        with following(str(LOG)) as process:
+            until(process, "INCIDENT 1 on kl opened" if first == 101 else "continues at step 101")
+            process.send_signal(number)
+            assert process.wait(30) == 0
+        write([0.5], first=first)
+    assert [e.event for e in read_journal(JOURNAL) if isinstance(e, Event)] == ["opened"]
+    fold = Fold(JOURNAL)
+    fold.update()
+    assert activity_of(fold, JOURNAL) == "stopped"
+    assert [known.state for known in fold.incidents.values()] == ["open"]
+
+
+def test_a_follower_that_is_stopped_before_a_new_row_leaves_incidents_open() -> None:
+    """A command that is given meanwhile does not end the other incidents either."""
+    write([*QUIET, math.nan])
+    with following(str(LOG)) as process:
+        until(process, "INCIDENT 1 on kl opened")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    command = Command(command="ack", key="k", time=0.0, by="ada")
+    assert record_command(JOURNAL.parent, command, print)
+    klarm.init("log", console=False)  # it logs nothing
+    klarm.finish()
+    assert [e.event for e in read_journal(JOURNAL) if isinstance(e, Event)] == ["opened"]
+    replayed = replay(read_log(JOURNAL, print), lambda _: load(None, {}), ids_in(JOURNAL))
+    assert [event.event for event in replayed.events] == ["opened"]
 
 
 def test_every_row_is_logged_once_although_follow_was_killed() -> None:

@@ -15,9 +15,9 @@ from klarm.cli.options import config_option, map_option, overrides_of, set_optio
 from klarm.cli.stopping import Stopping
 from klarm.config import Config, load
 from klarm.delivery import Outbox, Run, is_all_delivered, outgoing
-from klarm.journal import FILE_NAME, Fold, Source, run_folder
+from klarm.journal import DETACHED, FILE_NAME, Fold, Source, run_folder
 from klarm.metrics import Binding
-from klarm.monitor import Monitor, unknown_columns, watched
+from klarm.monitor import Ending, Monitor, unknown_columns, watched
 from klarm.notices import Notices
 from klarm.settings import ConfigError
 from klarm.sources import STDIN, LogRow, SourceError, plain_log
@@ -165,6 +165,7 @@ class Watch:
 
         `ended` returns whether the log is complete.
         """
+        is_over = False
         try:
             since = clock()
             while not stopping.is_set():
@@ -172,10 +173,13 @@ class Watch:
                 if self.poll(stopping):
                     since = clock()
                 elif is_last or (idle_seconds is not None and clock() - since >= idle_seconds):
+                    is_over = True
                     break
                 stopping.wait(poll_seconds)
         finally:
             if self._monitor is not None:
+                if not is_over:  # somebody stopped klarm, or it failed: training goes on
+                    self._monitor.end_as(Ending(DETACHED))
                 self._monitor.finish()
 
     @property

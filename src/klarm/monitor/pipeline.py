@@ -15,9 +15,11 @@ from klarm.console import Console
 from klarm.detectors import Detector
 from klarm.incidents import Change, IncidentRules, counted, is_crash
 from klarm.journal import (
+    DETACHED,
     Bound,
     Checkpoint,
     Finish,
+    IncidentRecord,
     LateRow,
     NewId,
     Record,
@@ -36,10 +38,10 @@ from klarm.monitor.first_alerts import FirstAlerts
 from klarm.monitor.late_rows import LateRows
 from klarm.monitor.resume import Past
 from klarm.monitor.steps import Timeline, whole_step
-from klarm.monitor.summary import alerts_in_sum, incidents_and_where
+from klarm.monitor.summary import alerts_in_sum, incidents_and_where, left_open
 from klarm.notices import ReportsFailures
 from klarm.text import clean_line, described
-from klarm.types import Alert, Command, Event
+from klarm.types import Alert, Command, Event, Incident
 
 _News = TypeVar("_News")
 
@@ -234,11 +236,21 @@ class Pipeline(ReportsFailures):
         if any(self.alert_counts.values()):
             self._console.say(alerts_in_sum(self.alert_counts, self.folder))
         nothing = self._nothing_was_watched()
+        if ending.outcome == DETACHED and not nothing:
+            self._console.say(left_open(self.run, self.timeline.step, self._known(), self.folder))
+            return
         ended = ending.in_words(
             self.run, f"{counted(steps, 'step')}{self._since}{self._rolled_back}"
         )
         summary = nothing or incidents_and_where(self.tracker.incidents, self.folder)
         self._console.say(f"{ended}: {summary}")
+
+    def _known(self) -> Iterable[Incident | IncidentRecord]:
+        """Return the incidents of the run, also if this process has not logged a step."""
+        recorded = self.past.recorded
+        if self.timeline.from_earlier_process and recorded is not None:
+            return recorded.incidents.values()
+        return [incident for incident in self.tracker.incidents if incident.opened is not None]
 
     def _note_repeated_step(self, step: int) -> None:
         """Say so if a step is logged again and again: only its first values are judged."""
@@ -266,12 +278,15 @@ class Pipeline(ReportsFailures):
         recorded = self.past.recorded
         self._apply_commands((self.timeline.step or 0) + 1)
         changes: Sequence[Change]
+        reason = REASONS[ending.outcome]
+        if reason is None:
+            return [] if self.timeline.from_earlier_process else self.tracker.end_step()
         if self.timeline.from_earlier_process and recorded is not None:
             changes = ended_by_crash(recorded)  # this process has not logged a single step
             self.tracker.recall(recorded.incidents.values())
             known = [record.opened for record in recorded.incidents.values() if record.is_open]
         else:
-            changes, known = self.tracker.finish(REASONS[ending.outcome]), []
+            changes, known = self.tracker.finish(reason), []
         step = self.timeline.step
         # Before the first step, somebody still watches; of a run that fails again and again
         # without a step in between, people know. A process that was killed has no error.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from klarm.incidents import counted, incidents_in_sum
+from klarm.journal import IncidentRecord
 from klarm.notebook import html_table
 from klarm.types import Incident
 
@@ -17,6 +18,21 @@ def incidents_and_where(incidents: Sequence[Incident], folder: Path | None) -> s
     if folder is None or not any(incident.number for incident in incidents):
         return summary
     return f"{summary}; see klarm incidents {shlex.quote(str(folder))}"
+
+
+def left_open(
+    run: str, step: int | None, incidents: Iterable[Incident | IncidentRecord], folder: Path | None
+) -> str:
+    """Return a line for when klarm stops watching a run that goes on."""
+    at = "" if step is None else f" at step {step}"
+    still_open = [f"{known.number} on {known.signal}" for known in incidents if known.is_open]
+    if not still_open:
+        return f"stopped following run {run}{at}; no incident is open"
+    which = f"incident {still_open[0]} is"
+    if len(still_open) > 1:
+        which = f"incidents {', '.join(still_open)} are"
+    where = "" if folder is None else f"; see klarm incidents {shlex.quote(str(folder))}"
+    return f"stopped following run {run}{at}; {which} still open{where}"
 
 
 def alerts_in_sum(counts: Mapping[str, int], folder: Path | None) -> str:
