@@ -136,6 +136,29 @@ def test_stopping_the_follower_is_not_the_end_of_the_run(number: signal.Signals)
     assert [known.state for known in fold.incidents.values()] == ["open"]
 
 
+def test_a_follower_without_new_rows_says_what_it_follows_and_how_the_run_is() -> None:
+    """So that nobody wonders whether it runs; it records nothing."""
+    write([*QUIET, math.nan])
+    run(str(LOG), "--once")
+    size = JOURNAL.stat().st_size
+    nothing = "nothing new since step 100; incident 1 on kl is open (critical, since step 100)\n"
+    with following(str(LOG)) as process:
+        assert until(process, "following") == f"klarm: following log.jsonl; {nothing}"
+        process.send_signal(signal.SIGINT)
+        assert until(process, "stopped") == f"klarm: stopped following log.jsonl; {nothing}"
+        assert process.wait(30) == 0
+    assert JOURNAL.stat().st_size == size
+
+
+def test_an_empty_log_is_said_to_be_followed() -> None:
+    """It exists, so klarm does not say that it waits for it."""
+    LOG.touch()
+    with following(str(LOG)) as process:
+        assert until(process, "following") == "klarm: following log.jsonl; it has no rows yet\n"
+        write(QUIET)
+        until(process, "klarm: watching")
+
+
 def test_a_follower_that_is_stopped_before_a_new_row_leaves_incidents_open() -> None:
     """A command that is given meanwhile does not end the other incidents either."""
     write([*QUIET, math.nan])

@@ -99,11 +99,21 @@ def follow(
             waits=not once,
             step_column=config.step_column,
         )
+
+        def say_what_waits() -> None:
+            if once or log == STDIN:
+                return
+            if follower.rows_read:
+                notices.say(f"following {log}; {_nothing_new(*_standing(journal))}")
+            elif not follower.trouble:
+                notices.say(f"following {log}; it has no rows yet")
+
         columns = CountedRows(log, config.step_column, notices.say)
         watch = Watch(
             follower,
             lambda: start(config, name, from_log=True),
             lambda rows: columns.checked(rows, are_all=once),
+            say_what_waits,
         )
         stopping.on_signals()
         watch.until(
@@ -115,8 +125,10 @@ def follow(
         if not stopping.is_set():
             _check_what_was_read(watch, log, plain.path, config)
     last, still_open = _standing(journal)
-    if once and not watch.any_new:
-        notices.say(_nothing_new(last, still_open))
+    if not watch.any_new and (once or watch.follower.rows_read):
+        named = "stdin" if log == STDIN else log
+        stopped = f"stopped following {named}; " if stopping.is_set() else ""
+        notices.say(f"{stopped}{_nothing_new(last, still_open)}")
     if fail_on_critical and any(event.severity == "critical" for event in still_open):
         sys.exit(1)
     if not _is_delivered(config, Run(name, journal.parent)):
@@ -144,10 +156,15 @@ class Watch:
         follower: Follower,
         make_monitor: Callable[[], Monitor],
         checked: Callable[[Iterator[LogRow | Source]], Iterator[LogRow | Source]] = iter,
+        on_waiting: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare to watch. `checked` yields the rows to log, or raises SourceError."""
+        """Prepare to watch. `checked` yields the rows to log, or raises SourceError.
+
+        `on_waiting` is called if the log has no new row at the start.
+        """
         self.follower = follower
         self._checked = checked
+        self._on_waiting = on_waiting
         self.any_new = False  # row since the start
         self._make_monitor = make_monitor
         self._monitor: Monitor | None = None
@@ -165,12 +182,16 @@ class Watch:
 
         `ended` returns whether the log is complete.
         """
-        is_over = False
+        is_over, is_first = False, True
         try:
             since = clock()
             while not stopping.is_set():
                 is_last = ended()  # asked before reading, so that the last rows are not missed
-                if self.poll(stopping):
+                any_new = self.poll(stopping)
+                if is_first and not any_new:
+                    self._on_waiting()
+                is_first = False
+                if any_new:
                     since = clock()
                 elif is_last or (idle_seconds is not None and clock() - since >= idle_seconds):
                     is_over = True
