@@ -181,7 +181,10 @@ def test_replay_gives_no_advice_for_alerts_without_an_incident() -> None:
     write_log([*[0.4, 0.6] * 50, 5.0, *[0.4, 0.6] * 5])
     total, alerts, *_ = run("replay", "log.csv").stdout.splitlines()
     assert total == "111 steps replayed: no incident."
-    assert alerts == "Alerts: 0 warnings, 1 critical (--alerts lists them)."
+    assert alerts == (
+        "Alerts: 0 warnings, 1 critical (--alerts lists them); not confirmed: kl_explosion needs "
+        "50 steps in a row with an alert."
+    )
 
 
 @pytest.mark.usefixtures("quick_to_open")

@@ -152,7 +152,8 @@ def _counted_alerts(found: Replay, *, listed: bool) -> str:
     counts = Counter(alert.severity for alert in found.alerts)
     hint = "" if listed else " (--alerts lists them)"
     warnings = counted(counts["warning"], "warning")
-    return f"Alerts: {warnings}, {counts['critical']} critical{hint}"
+    why = f"; {found.unconfirmed}" if found.unconfirmed else ""
+    return f"Alerts: {warnings}, {counts['critical']} critical{hint}{why}"
 
 
 def _print_json(found: Replay) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -38,7 +38,7 @@ from klarm.monitor.first_alerts import FirstAlerts
 from klarm.monitor.late_rows import LateRows
 from klarm.monitor.resume import Past
 from klarm.monitor.steps import Timeline, whole_step
-from klarm.monitor.summary import alerts_in_sum, incidents_and_where, left_open
+from klarm.monitor.summary import alerts_in_sum, incidents_and_where, left_open, not_confirmed
 from klarm.notices import ReportsFailures
 from klarm.text import clean_line, described
 from klarm.types import Alert, Command, Event, Incident
@@ -75,6 +75,8 @@ class Pipeline(ReportsFailures):
         self.run, self.detectors, self.binding, self.past = run, detectors, binding, past
         self.journal, self.clock, self.notices = past.journal, clock, console.notices
         self.alert_counts = {"warning": 0, "critical": 0}
+        self._alerts_of: Counter[str] = Counter()  # by detector
+        self._rules = rules
         # Called with every event after the journal has it.
         self.on_event: list[Callable[[Event], object]] = []
         # Called at the end of the run with the seconds that are left.
@@ -166,8 +168,7 @@ class Pipeline(ReportsFailures):
             else:
                 self._record_late(row, repeats, also)
         for alert in alerts:
-            self.alert_counts[alert.severity] += 1
-            self._inform(self._console.alert, alert)
+            self._count(alert)
         if alerts or self._first_alerts.episodes:
             for alert in self._first_alerts.pick(at, new, alerts):
                 self._inform(self._console.first_alert, alert)
@@ -234,7 +235,10 @@ class Pipeline(ReportsFailures):
         self.past.close(max(0.0, ends_at - time.monotonic()))
         self.notices.finish()
         if any(self.alert_counts.values()):
-            self._console.say(alerts_in_sum(self.alert_counts, self.folder))
+            why = ""
+            if not any(incident.opened is not None for incident in self.tracker.incidents):
+                why = not_confirmed(self._alerts_of, self.detectors, self._rules)
+            self._console.say(alerts_in_sum(self.alert_counts, self.folder, why))
         nothing = self._nothing_was_watched()
         if ending.outcome == DETACHED and not nothing:
             self._console.say(left_open(self.run, self.timeline.step, self._known(), self.folder))
@@ -251,6 +255,11 @@ class Pipeline(ReportsFailures):
         if self.timeline.from_earlier_process and recorded is not None:
             return recorded.incidents.values()
         return [incident for incident in self.tracker.incidents if incident.opened is not None]
+
+    def _count(self, alert: Alert) -> None:
+        self.alert_counts[alert.severity] += 1
+        self._alerts_of[alert.detector] += 1
+        self._inform(self._console.alert, alert)
 
     def _note_repeated_step(self, step: int) -> None:
         """Say so if a step is logged again and again: only its first values are judged."""
