@@ -25,7 +25,7 @@ from klarm.sources.document import TRAINER_STATE
 from klarm.sources.follow import Follower
 from klarm.sources.formats import FOLLOWABLE
 from klarm.sources.recorded import Recorded
-from klarm.types import Event
+from klarm.types import SEVERITIES, Event, Severity
 
 
 @click.command()
@@ -53,10 +53,11 @@ from klarm.types import Event
     help="Exit when nothing was added for this long.",
 )
 @click.option(
-    "--fail-on-critical",
-    is_flag=True,
-    help="Exit with 1 if a critical incident is open at the end.",
+    "--fail-on",
+    type=click.Choice(SEVERITIES),
+    help="Exit with 1 if an incident of this severity or worse is open at the end.",
 )
+@click.option("--fail-on-critical", is_flag=True, help="The same as --fail-on critical.")
 def follow(
     log: Path,
     *,
@@ -68,6 +69,7 @@ def follow(
     poll_seconds: float,
     once: bool,
     idle_seconds: float | None,
+    fail_on: Severity | None,
     fail_on_critical: bool,
 ) -> None:
     """Watch a run by its LOG, from the beginning and while it grows.
@@ -129,8 +131,12 @@ def follow(
         named = "stdin" if log == STDIN else log
         stopped = f"stopped following {named}; " if stopping.is_set() else ""
         notices.say(f"{stopped}{_nothing_new(last, still_open)}")
-    if fail_on_critical and any(event.severity == "critical" for event in still_open):
-        sys.exit(1)
+    if fail_on is None and fail_on_critical:
+        fail_on = "critical"
+    if fail_on is not None:
+        failing = SEVERITIES[SEVERITIES.index(fail_on) :]
+        if any(event.severity in failing for event in still_open):
+            sys.exit(1)
     if not _is_delivered(config, Run(name, journal.parent)):
         sys.exit(1)
 
