@@ -162,3 +162,18 @@ def test_the_metadata_lead_to_the_project() -> None:
     declared = (ROOT / "pyproject.toml").read_text().partition("[project.urls]")[2]
     for name in ("Homepage", "Documentation", "Repository", "Issues", "Changelog"):
         assert f'\n{name} = "https://' in declared
+
+
+def test_the_detectors_that_need_more_rows_to_confirm_are_named_where_the_default_is() -> None:
+    """`confirm_steps` of the section `incidents` does not apply to them."""
+    own = {kind.name: kind().confirm_steps for kind in CATALOGUE if kind().confirm_steps}
+    assert own
+    for page in ("configuration.md", "incidents.md", "without-kl.md"):
+        text = (DOCS / page).read_text(encoding="utf-8")
+        rows = {
+            name: int(rows)
+            for names, rows in re.findall(r"((?:`\w+`(?:, | and )?)+) \((\d+)\)", text)
+            for name in re.findall(r"\w+", names.replace(" and ", " "))
+            if name in own
+        }
+        assert rows == own, page

@@ -181,7 +181,10 @@ def test_replay_gives_no_advice_for_alerts_without_an_incident() -> None:
     write_log([*[0.4, 0.6] * 50, 5.0, *[0.4, 0.6] * 5])
     total, alerts, *_ = run("replay", "log.csv").stdout.splitlines()
     assert total == "111 steps replayed: no incident."
-    assert alerts == "Alerts: 0 warnings, 1 critical (--alerts lists them)."
+    assert alerts == (
+        "Alerts: 0 warnings, 1 critical (--alerts lists them); not confirmed: kl_explosion needs "
+        "50 steps in a row with an alert."
+    )
 
 
 @pytest.mark.usefixtures("quick_to_open")
@@ -237,6 +240,8 @@ def test_fail_on_sets_the_exit_code(last: list[float], fail_on: str | None, code
     write_log([*[0.4, 0.6] * 50, *last])
     arguments = ["--fail-on", fail_on] if fail_on else []
     assert run("replay", "log.csv", *arguments).returncode == code
+    if fail_on == "critical":  # as klarm follow spells it, too
+        assert run("replay", "log.csv", "--fail-on-critical").returncode == code
 
 
 def test_a_journal_is_replayed_with_its_own_settings_by_default() -> None:

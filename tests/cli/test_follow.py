@@ -15,12 +15,16 @@ from pathlib import Path
 import pytest
 
 import klarm
+from klarm.analysis.replay import ids_in, replay
 from klarm.cli.follow import Watch
 from klarm.cli.stopping import Stopping
+from klarm.config import load
+from klarm.journal import Fold, activity_of, record_command
 from klarm.journal.file import FILE_NAME, read_journal
 from klarm.journal.records import Finish, Step
+from klarm.sources import read_log
 from klarm.sources.follow import Follower
-from klarm.types import Alert, Event
+from klarm.types import Alert, Command, Event
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 
@@ -107,12 +111,68 @@ def test_a_growing_log_is_watched_until_ctrl_c() -> None:
         write([math.nan], first=100)
         until(process, "INCIDENT 1 on kl opened, critical, step 100")
         process.send_signal(signal.SIGINT)
-        until(process, "run log ends after 101 steps")
+        said = until(process, "stopped following run log at step 100")
+        assert "; incident 1 on kl is still open; see klarm incidents klarm_runs/log" in said
         assert process.wait(30) == 0
-    *_, finish, ended = read_journal(JOURNAL)
+    *_, finish = read_journal(JOURNAL)
     assert isinstance(finish, Finish)
-    assert isinstance(ended, Event)
-    assert ended.event == "ended"
+    assert finish.outcome == "detached"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopping_the_follower_is_not_the_end_of_the_run(number: signal.Signals) -> None:
+    """Training goes on: incidents stay open, and the next follower continues without a word."""
+    write([*QUIET, math.nan])
+    for first in (101, 102):
+        with following(str(LOG)) as process:
+            until(process, "INCIDENT 1 on kl opened" if first == 101 else "continues at step 101")
+            process.send_signal(number)
+            assert process.wait(30) == 0
+        write([0.5], first=first)
+    assert [e.event for e in read_journal(JOURNAL) if isinstance(e, Event)] == ["opened"]
+    fold = Fold(JOURNAL)
+    fold.update()
+    assert activity_of(fold, JOURNAL) == "stopped"
+    assert [known.state for known in fold.incidents.values()] == ["open"]
+
+
+def test_a_follower_without_new_rows_says_what_it_follows_and_how_the_run_is() -> None:
+    """So that nobody wonders whether it runs; it records nothing."""
+    write([*QUIET, math.nan])
+    run(str(LOG), "--once")
+    size = JOURNAL.stat().st_size
+    nothing = "nothing new since step 100; incident 1 on kl is open (critical, since step 100)\n"
+    with following(str(LOG)) as process:
+        assert until(process, "following") == f"klarm: following log.jsonl; {nothing}"
+        process.send_signal(signal.SIGINT)
+        assert until(process, "stopped") == f"klarm: stopped following log.jsonl; {nothing}"
+        assert process.wait(30) == 0
+    assert JOURNAL.stat().st_size == size
+
+
+def test_an_empty_log_is_said_to_be_followed() -> None:
+    """It exists, so klarm does not say that it waits for it."""
+    LOG.touch()
+    with following(str(LOG)) as process:
+        assert until(process, "following") == "klarm: following log.jsonl; it has no rows yet\n"
+        write(QUIET)
+        until(process, "klarm: watching")
+
+
+def test_a_follower_that_is_stopped_before_a_new_row_leaves_incidents_open() -> None:
+    """A command that is given meanwhile does not end the other incidents either."""
+    write([*QUIET, math.nan])
+    with following(str(LOG)) as process:
+        until(process, "INCIDENT 1 on kl opened")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    command = Command(command="ack", key="k", time=0.0, by="ada")
+    assert record_command(JOURNAL.parent, command, print)
+    klarm.init("log", console=False)  # it logs nothing
+    klarm.finish()
+    assert [e.event for e in read_journal(JOURNAL) if isinstance(e, Event)] == ["opened"]
+    replayed = replay(read_log(JOURNAL, print), lambda _: load(None, {}), ids_in(JOURNAL))
+    assert [event.event for event in replayed.events] == ["opened"]
 
 
 def test_every_row_is_logged_once_although_follow_was_killed() -> None:
@@ -141,12 +201,15 @@ def test_a_log_that_is_truncated_while_it_is_followed_is_a_restart() -> None:
         until(process, "run log continues at step 80; steps 80 to 99 are rolled back")
 
 
+@pytest.mark.parametrize("spelled", [["--fail-on-critical"], ["--fail-on", "critical"]])
 @pytest.mark.parametrize(("values", "code"), [(QUIET, 0), ([*QUIET, math.nan], 1)])
-def test_fail_on_critical_sets_the_exit_code(values: list[float], code: int) -> None:
+def test_fail_on_critical_sets_the_exit_code(
+    values: list[float], code: int, spelled: list[str]
+) -> None:
     """An incident of an earlier process counts, too."""
     write(values)
     for _ in range(2):
-        done = run(str(LOG), "--once", "--fail-on-critical")
+        done = run(str(LOG), "--once", *spelled)
         assert done.returncode == code
     told = "incident 1 on kl is open (critical, since step 100)" if code else "no incident is open"
     assert done.stderr == f"klarm: nothing new since step {len(values) - 1}; {told}\n"

@@ -423,3 +423,15 @@ def test_the_users_key_is_found_in_a_journal_under_its_metrics_name() -> None:
     assert changed.read(row) == {"kl": 0.2, "other/kl": 0.1}
     moved = Binding(user_keys={"kl_old": UserKey("kl")}, of_journal=True)
     assert moved.read(row) == {"kl_old": 0.1, "my/other": 0.2}
+
+
+def test_a_metric_that_stops_being_a_number_is_remarked_on_once() -> None:
+    """It is bound by then, so it is not in the list of what is missing. Empty cells are usual."""
+    binding = Binding()
+    binding.read({"kl": 0.1, "reward": 1.0})
+    for raw in (None, "", " "):
+        assert binding.read({"kl": raw, "reward": 1.0}) == {"reward": 1.0}
+    assert binding.remarks == []
+    for raw in ("abc", "def", [1, 2], object()):
+        assert binding.read({"kl": raw, "reward": 1.0}) == {"reward": 1.0}
+    assert binding.remarks == ["kl is not one number but a str; it is left out"]

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import klarm
-from klarm.monitor.summary import alerts_in_sum, incidents_and_where
+from klarm.detectors import KLBudgetDetector, KLExplosionDetector, KLNegativeDetector
+from klarm.incidents import IncidentRules
+from klarm.monitor.summary import alerts_in_sum, incidents_and_where, not_confirmed
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 
@@ -36,3 +38,26 @@ def test_the_command_that_lists_alerts_can_be_pasted() -> None:
     said = alerts_in_sum({"warning": 1, "critical": 2}, Path("runs/it's mine"))
     assert said.startswith("3 alerts, 2 critical; list them with: klarm replay ")
     assert said.endswith("""'runs/it'"'"'s mine' --alerts""")
+
+
+def test_the_end_says_why_alerts_opened_no_incident(capsys: pytest.CaptureFixture[str]) -> None:
+    """There were fewer than their detector needs."""
+    with klarm.init("a") as watched:
+        for step, kl in enumerate([*[0.4, 0.6] * 50, 5.0]):
+            watched.log({"kl": kl}, step)
+    assert (
+        "klarm: 1 alert, 1 critical, not confirmed: kl_explosion needs 50 steps in a row with an "
+        "alert; list them with: klarm replay klarm_runs/a --alerts\n"
+    ) in capsys.readouterr().err
+
+
+def test_only_detectors_with_too_few_alerts_are_named() -> None:
+    """Enough of them may have been excused: that is not for a line to explain."""
+    detectors = [KLBudgetDetector(), KLExplosionDetector(), KLNegativeDetector()]
+    rules = IncidentRules()
+    few = {"kl_budget": 9, "kl_explosion": 50, "kl_negative": 4}
+    assert not_confirmed(few, detectors, rules) == (
+        "not confirmed: kl_budget needs 10 steps in a row with an alert, kl_negative 5"
+    )
+    assert not_confirmed({"kl_explosion": 50}, detectors, rules) == ""
+    assert not_confirmed({}, detectors, rules) == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ from klarm.monitor import (
     hints,
     idle,
     idle_lines,
+    not_confirmed,
     unknown_columns,
     watched,
     watched_in_short,
@@ -47,6 +49,7 @@ class Replay:
     alerts: list[Alert]
     events: list[Event]
     incidents: list[IncidentRecord]  # without those rolled back
+    unconfirmed: str  # why the alerts opened no incident; empty if one was opened
     binding: list[str]  # short lines: what was read, what was idle, and what to do about it
     watched: list[str]  # names of the detectors that were active
     idle: dict[str, str]  # names of the idle detectors, and why
@@ -100,7 +103,8 @@ def replay(
                 alerts += monitor.log_late(row.metrics, row.step, row.late)
             watching = monitor
     if monitor is None:
-        monitor = _monitor(configure(None), journal, ids)
+        config = configure(None)
+        monitor = _monitor(config, journal, ids)
     if not of_journal:
         monitor.finish()
     watching = watching or monitor
@@ -114,6 +118,11 @@ def replay(
         alerts=alerts,
         events=events,
         incidents=[known for known in fold.incidents.values() if not known.was_rolled_back],
+        unconfirmed=""
+        if fold.incidents
+        else not_confirmed(
+            Counter(alert.detector for alert in alerts), detectors, config.incident_rules()
+        ),
         binding=[
             watched_in_short(detectors, binding),
             *idle_lines(detectors, binding),

@@ -15,9 +15,9 @@ from klarm.cli.options import config_option, map_option, overrides_of, set_optio
 from klarm.cli.stopping import Stopping
 from klarm.config import Config, load
 from klarm.delivery import Outbox, Run, is_all_delivered, outgoing
-from klarm.journal import FILE_NAME, Fold, Source, run_folder
+from klarm.journal import DETACHED, FILE_NAME, Fold, Source, run_folder
 from klarm.metrics import Binding
-from klarm.monitor import Monitor, unknown_columns, watched
+from klarm.monitor import Ending, Monitor, unknown_columns, watched
 from klarm.notices import Notices
 from klarm.settings import ConfigError
 from klarm.sources import STDIN, LogRow, SourceError, plain_log
@@ -25,7 +25,7 @@ from klarm.sources.document import TRAINER_STATE
 from klarm.sources.follow import Follower
 from klarm.sources.formats import FOLLOWABLE
 from klarm.sources.recorded import Recorded
-from klarm.types import Event
+from klarm.types import SEVERITIES, Event, Severity
 
 
 @click.command()
@@ -53,10 +53,11 @@ from klarm.types import Event
     help="Exit when nothing was added for this long.",
 )
 @click.option(
-    "--fail-on-critical",
-    is_flag=True,
-    help="Exit with 1 if a critical incident is open at the end.",
+    "--fail-on",
+    type=click.Choice(SEVERITIES),
+    help="Exit with 1 if an incident of this severity or worse is open at the end.",
 )
+@click.option("--fail-on-critical", is_flag=True, help="The same as --fail-on critical.")
 def follow(
     log: Path,
     *,
@@ -68,6 +69,7 @@ def follow(
     poll_seconds: float,
     once: bool,
     idle_seconds: float | None,
+    fail_on: Severity | None,
     fail_on_critical: bool,
 ) -> None:
     """Watch a run by its LOG, from the beginning and while it grows.
@@ -99,11 +101,21 @@ def follow(
             waits=not once,
             step_column=config.step_column,
         )
+
+        def say_what_waits() -> None:
+            if once or log == STDIN:
+                return
+            if follower.rows_read:
+                notices.say(f"following {log}; {_nothing_new(*_standing(journal))}")
+            elif not follower.trouble:
+                notices.say(f"following {log}; it has no rows yet")
+
         columns = CountedRows(log, config.step_column, notices.say)
         watch = Watch(
             follower,
             lambda: start(config, name, from_log=True),
             lambda rows: columns.checked(rows, are_all=once),
+            say_what_waits,
         )
         stopping.on_signals()
         watch.until(
@@ -115,10 +127,16 @@ def follow(
         if not stopping.is_set():
             _check_what_was_read(watch, log, plain.path, config)
     last, still_open = _standing(journal)
-    if once and not watch.any_new:
-        notices.say(_nothing_new(last, still_open))
-    if fail_on_critical and any(event.severity == "critical" for event in still_open):
-        sys.exit(1)
+    if not watch.any_new and (once or watch.follower.rows_read):
+        named = "stdin" if log == STDIN else log
+        stopped = f"stopped following {named}; " if stopping.is_set() else ""
+        notices.say(f"{stopped}{_nothing_new(last, still_open)}")
+    if fail_on is None and fail_on_critical:
+        fail_on = "critical"
+    if fail_on is not None:
+        failing = SEVERITIES[SEVERITIES.index(fail_on) :]
+        if any(event.severity in failing for event in still_open):
+            sys.exit(1)
     if not _is_delivered(config, Run(name, journal.parent)):
         sys.exit(1)
 
@@ -144,10 +162,15 @@ class Watch:
         follower: Follower,
         make_monitor: Callable[[], Monitor],
         checked: Callable[[Iterator[LogRow | Source]], Iterator[LogRow | Source]] = iter,
+        on_waiting: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare to watch. `checked` yields the rows to log, or raises SourceError."""
+        """Prepare to watch. `checked` yields the rows to log, or raises SourceError.
+
+        `on_waiting` is called if the log has no new row at the start.
+        """
         self.follower = follower
         self._checked = checked
+        self._on_waiting = on_waiting
         self.any_new = False  # row since the start
         self._make_monitor = make_monitor
         self._monitor: Monitor | None = None
@@ -165,17 +188,25 @@ class Watch:
 
         `ended` returns whether the log is complete.
         """
+        is_over, is_first = False, True
         try:
             since = clock()
             while not stopping.is_set():
                 is_last = ended()  # asked before reading, so that the last rows are not missed
-                if self.poll(stopping):
+                any_new = self.poll(stopping)
+                if is_first and not any_new:
+                    self._on_waiting()
+                is_first = False
+                if any_new:
                     since = clock()
                 elif is_last or (idle_seconds is not None and clock() - since >= idle_seconds):
+                    is_over = True
                     break
                 stopping.wait(poll_seconds)
         finally:
             if self._monitor is not None:
+                if not is_over:  # somebody stopped klarm, or it failed: training goes on
+                    self._monitor.end_as(Ending(DETACHED))
                 self._monitor.finish()
 
     @property

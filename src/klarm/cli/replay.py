@@ -46,6 +46,7 @@ _FEW_STEPS = 30  # most detectors learn from the first 20 values
     type=click.Choice(SEVERITIES),
     help="Exit with 1 if there is an incident of this severity or worse.",
 )
+@click.option("--fail-on-critical", is_flag=True, hidden=True)  # as for klarm follow
 @click.option("--alerts", is_flag=True, help="Also list every alert.")
 def replay(
     *,
@@ -56,6 +57,7 @@ def replay(
     step_column: str,
     form: str,
     fail_on: Severity | None,
+    fail_on_critical: bool,
     alerts: bool,
 ) -> None:
     """Run the monitor over a recorded LOG and print its incidents.
@@ -93,6 +95,8 @@ def replay(
     if found.unknown:
         name = "stdin" if log == STDIN else log
         raise SourceError(f"nothing in {name} could be watched; {found.unknown}")
+    if fail_on is None and fail_on_critical:
+        fail_on = "critical"
     if fail_on is not None:
         failing = SEVERITIES[SEVERITIES.index(fail_on) :]
         sys.exit(any(incident.severity in failing for incident in found.incidents))
@@ -152,7 +156,8 @@ def _counted_alerts(found: Replay, *, listed: bool) -> str:
     counts = Counter(alert.severity for alert in found.alerts)
     hint = "" if listed else " (--alerts lists them)"
     warnings = counted(counts["warning"], "warning")
-    return f"Alerts: {warnings}, {counts['critical']} critical{hint}"
+    why = f"; {found.unconfirmed}" if found.unconfirmed else ""
+    return f"Alerts: {warnings}, {counts['critical']} critical{hint}{why}"
 
 
 def _print_json(found: Replay) -> None:

@@ -40,6 +40,7 @@ from klarm.journal.locks import Claim, InUseError, claim, is_surely_free, lock_o
 from klarm.journal.reading import head_of, is_journal, read_journal
 from klarm.journal.recent import RecentJournal
 from klarm.journal.records import (
+    DETACHED,
     FORMAT,
     Bound,
     Checkpoint,
@@ -66,6 +67,7 @@ from klarm.journal.steps import AnyStep
 
 __all__ = [
     "COMMANDS_FILE",
+    "DETACHED",
     "FILE_NAME",
     "FORMAT",
     "Activity",

@@ -12,13 +12,18 @@ from klarm.journal.file import FILE_NAME, FileJournal, host_name
 from klarm.journal.fold import Fold
 from klarm.journal.lines import OnDamage
 from klarm.journal.locks import InUseError, is_surely_free
-from klarm.journal.records import FORMAT, Finish, Started
+from klarm.journal.records import DETACHED, FORMAT, Finish, Started
 from klarm.types import Event
 from klarm.version import __version__
 
 
 def ended_by_crash(fold: Fold) -> list[Event]:
-    """Return the events that end the incidents of a run whose last process died."""
+    """Return the events that end the incidents of a run whose last process died.
+
+    There are none if that process said that it only stopped watching.
+    """
+    if fold.outcome == DETACHED:
+        return []
     return [
         record.ending(
             "ended", record.last.step if fold.last_step is None else fold.last_step, "crashed"

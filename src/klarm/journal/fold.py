@@ -102,7 +102,8 @@ class Fold:
         self.rolled_back = 0  # how many steps were rolled back
         self.commands: set[str] = set()  # the keys of the commands that the run has applied
         self.finished = False  # whether the last process recorded that it finished
-        self.outcome = ""  # how it did, unless training ended by itself
+        # How the last process did that logged a step, unless training ended by itself.
+        self.outcome = ""
         self.read_to = 0  # the offset up to which the journal was read
         self._journal = journal
         self._verifier = Verifier(on_damage)
@@ -296,7 +297,7 @@ class Fold:
                 self._in_order = False
             self.steps += 1
             self.last_step = step
-        self.finished = False
+        self.finished, self.outcome = False, ""
 
     def _add_command(self, command: Command) -> None:
         self.commands.add(command.key)

@@ -9,6 +9,7 @@ from typing import Literal
 from klarm.journal.fold import Fold
 from klarm.journal.incident import IncidentRecord
 from klarm.journal.locks import is_surely_free
+from klarm.journal.records import DETACHED
 from klarm.types import SEVERITIES
 
 RunHealth = Literal["critical", "warning", "unreadable", "ok", "empty"]
@@ -22,6 +23,7 @@ _ENDED: dict[str, Activity] = {
     "crashed": "crashed",
     "interrupted": "interrupted",
     "stopped": "stopped",
+    DETACHED: "stopped",
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -78,13 +78,18 @@ class Source(msgspec.Struct, tag_field="type", tag="source"):
     kept: int
 
 
+# The outcome of a process that only stopped watching: training goes on, and incidents stay open.
+DETACHED: Final = "detached"
+
+
 class Finish(msgspec.Struct, tag_field="type", tag="finish", omit_defaults=True):
     """The process ended and could say so."""
 
     time: float
     steps: int
     lines: int = 0
-    outcome: str = ""  # "crashed", "interrupted" or "stopped", if training did not end by itself
+    # "crashed", "interrupted", "stopped" or "detached", if training did not end by itself.
+    outcome: str = ""
     error: str = ""  # the exception that ended it, if it is known
 
 

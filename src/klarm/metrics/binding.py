@@ -269,9 +269,14 @@ class Binding:
         kind = clean_line(type(raw).__name__, 80)
         why = f"what is logged as {clean_line(key)} is not {wanted} but a {kind}"
         self.unreadable.update(dict.fromkeys(names, why))
+        is_empty = isinstance(raw, str) and not raw.strip()  # a cell of a table
+        if key in self._names and not is_empty:  # detectors watch it, and now they cannot
+            text = f"{clean_line(key)} is not {wanted} but a {kind}; it is left out"
+            self._remark(text, f"no number: {key}")
 
-    def _remark(self, text: str) -> None:
-        about = text.partition(":")[0]
+    def _remark(self, text: str, about: str = "") -> None:
+        """Remark on something, once per topic."""
+        about = about or text.partition(":")[0]
         if about not in self._remarked:
             self._remarked.add(about)
             self.remarks.append(text)

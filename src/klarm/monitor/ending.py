@@ -16,15 +16,18 @@ from typing import Literal, NamedTuple, NoReturn
 from klarm.text import clean_line
 from klarm.types import Reason
 
-Outcome = Literal["", "crashed", "interrupted", "stopped"]
+Outcome = Literal["", "crashed", "interrupted", "stopped", "detached"]
 
-# Why an incident ended that was open.
-REASONS: dict[Outcome, Reason] = {
+# Why an incident ended that was open. It stays open if only the watching ended.
+REASONS: dict[Outcome, Reason | None] = {
     "": "finished",
     "crashed": "crashed",
     "interrupted": "interrupted",
     "stopped": "interrupted",
+    "detached": None,
 }
+_CUT_SHORT = ("crashed", "interrupted", "stopped")
+_VERBS = {"": "ends", "interrupted": "was interrupted", "detached": "is no longer followed"}
 _MAX_ERROR = 300  # characters
 # They end a loop, not a run.
 _NO_ERRORS = (StopIteration, StopAsyncIteration, GeneratorExit)
@@ -49,11 +52,11 @@ class Ending(NamedTuple):
         >>> Ending().in_words("a", "12 steps")
         'run a ends after 12 steps'
         """
-        verb = {"": "ends", "interrupted": "was interrupted"}.get(self.outcome, self.outcome)
+        verb = _VERBS.get(self.outcome, self.outcome)
         said = f"run {run} {verb} after {after}"
         if self.error:
             return f"{said} ({self.error})"
-        return f"{said}, before the end of training" if self.outcome else said
+        return f"{said}, before the end of training" if self.outcome in _CUT_SHORT else said
 
 
 class EndWatch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -15,9 +15,11 @@ from klarm.console import Console
 from klarm.detectors import Detector
 from klarm.incidents import Change, IncidentRules, counted, is_crash
 from klarm.journal import (
+    DETACHED,
     Bound,
     Checkpoint,
     Finish,
+    IncidentRecord,
     LateRow,
     NewId,
     Record,
@@ -36,10 +38,10 @@ from klarm.monitor.first_alerts import FirstAlerts
 from klarm.monitor.late_rows import LateRows
 from klarm.monitor.resume import Past
 from klarm.monitor.steps import Timeline, whole_step
-from klarm.monitor.summary import alerts_in_sum, incidents_and_where
+from klarm.monitor.summary import alerts_in_sum, incidents_and_where, left_open, not_confirmed
 from klarm.notices import ReportsFailures
 from klarm.text import clean_line, described
-from klarm.types import Alert, Command, Event
+from klarm.types import Alert, Command, Event, Incident
 
 _News = TypeVar("_News")
 
@@ -73,6 +75,8 @@ class Pipeline(ReportsFailures):
         self.run, self.detectors, self.binding, self.past = run, detectors, binding, past
         self.journal, self.clock, self.notices = past.journal, clock, console.notices
         self.alert_counts = {"warning": 0, "critical": 0}
+        self._alerts_of: Counter[str] = Counter()  # by detector
+        self._rules = rules
         # Called with every event after the journal has it.
         self.on_event: list[Callable[[Event], object]] = []
         # Called at the end of the run with the seconds that are left.
@@ -164,8 +168,7 @@ class Pipeline(ReportsFailures):
             else:
                 self._record_late(row, repeats, also)
         for alert in alerts:
-            self.alert_counts[alert.severity] += 1
-            self._inform(self._console.alert, alert)
+            self._count(alert)
         if alerts or self._first_alerts.episodes:
             for alert in self._first_alerts.pick(at, new, alerts):
                 self._inform(self._console.first_alert, alert)
@@ -232,8 +235,14 @@ class Pipeline(ReportsFailures):
         self.past.close(max(0.0, ends_at - time.monotonic()))
         self.notices.finish()
         if any(self.alert_counts.values()):
-            self._console.say(alerts_in_sum(self.alert_counts, self.folder))
+            why = ""
+            if not any(incident.opened is not None for incident in self.tracker.incidents):
+                why = not_confirmed(self._alerts_of, self.detectors, self._rules)
+            self._console.say(alerts_in_sum(self.alert_counts, self.folder, why))
         nothing = self._nothing_was_watched()
+        if ending.outcome == DETACHED and not nothing:
+            self._console.say(left_open(self.run, self.timeline.step, self._known(), self.folder))
+            return
         ended = ending.in_words(
             self.run, f"{counted(steps, 'step')}{self._since}{self._rolled_back}"
         )
@@ -242,6 +251,18 @@ class Pipeline(ReportsFailures):
             if isinstance(crash, Event) and is_crash(crash):
                 summary = f"the crash is incident {crash.incident}; apart from it, {summary}"
         self._console.say(f"{ended}: {summary}")
+
+    def _known(self) -> Iterable[Incident | IncidentRecord]:
+        """Return the incidents of the run, also if this process has not logged a step."""
+        recorded = self.past.recorded
+        if self.timeline.from_earlier_process and recorded is not None:
+            return recorded.incidents.values()
+        return [incident for incident in self.tracker.incidents if incident.opened is not None]
+
+    def _count(self, alert: Alert) -> None:
+        self.alert_counts[alert.severity] += 1
+        self._alerts_of[alert.detector] += 1
+        self._inform(self._console.alert, alert)
 
     def _note_repeated_step(self, step: int) -> None:
         """Say so if a step is logged again and again: only its first values are judged."""
@@ -269,12 +290,15 @@ class Pipeline(ReportsFailures):
         recorded = self.past.recorded
         self._apply_commands((self.timeline.step or 0) + 1)
         changes: Sequence[Change]
+        reason = REASONS[ending.outcome]
+        if reason is None:
+            return [] if self.timeline.from_earlier_process else self.tracker.end_step()
         if self.timeline.from_earlier_process and recorded is not None:
             changes = ended_by_crash(recorded)  # this process has not logged a single step
             self.tracker.recall(recorded.incidents.values())
             known = [record.opened for record in recorded.incidents.values() if record.is_open]
         else:
-            changes, known = self.tracker.finish(REASONS[ending.outcome]), []
+            changes, known = self.tracker.finish(reason), []
         step = self.timeline.step
         # Before the first step, somebody still watches; of a run that fails again and again
         # without a step in between, people know. A process that was killed has no error.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from klarm.incidents import counted, incidents_in_sum
+from klarm.detectors import Detector
+from klarm.incidents import IncidentRules, counted, incidents_in_sum
+from klarm.journal import IncidentRecord
 from klarm.notebook import html_table
 from klarm.types import Incident
 
@@ -19,9 +21,44 @@ def incidents_and_where(incidents: Sequence[Incident], folder: Path | None) -> s
     return f"{summary}; see klarm incidents {shlex.quote(str(folder))}"
 
 
-def alerts_in_sum(counts: Mapping[str, int], folder: Path | None) -> str:
-    """Return how many alerts there were, and how to see those that were not shown."""
+def left_open(
+    run: str, step: int | None, incidents: Iterable[Incident | IncidentRecord], folder: Path | None
+) -> str:
+    """Return a line for when klarm stops watching a run that goes on."""
+    at = "" if step is None else f" at step {step}"
+    still_open = [f"{known.number} on {known.signal}" for known in incidents if known.is_open]
+    if not still_open:
+        return f"stopped following run {run}{at}; no incident is open"
+    which = f"incident {still_open[0]} is"
+    if len(still_open) > 1:
+        which = f"incidents {', '.join(still_open)} are"
+    where = "" if folder is None else f"; see klarm incidents {shlex.quote(str(folder))}"
+    return f"stopped following run {run}{at}; {which} still open{where}"
+
+
+def not_confirmed(
+    alerts: Mapping[str, int], detectors: Iterable[Detector], rules: IncidentRules
+) -> str:
+    """Return why alerts, counted by detector, opened no incident: they were too few.
+
+    Detectors with enough of them are left out; their alerts may not have counted.
+    """
+    needed = {d.name: d.confirm_steps or rules.confirm_steps for d in detectors}
+    few = [(name, needed[name]) for name in alerts if 0 < alerts[name] < needed.get(name, 0)]
+    if not few:
+        return ""
+    (first, steps), *others = few
+    said = f"not confirmed: {first} needs {steps} steps in a row with an alert"
+    return ", ".join([said, *(f"{name} {steps}" for name, steps in others)])
+
+
+def alerts_in_sum(counts: Mapping[str, int], folder: Path | None, why: str = "") -> str:
+    """Return how many alerts there were, and how to see those that were not shown.
+
+    `why` says why they opened no incident.
+    """
     said = f"{counted(sum(counts.values()), 'alert')}, {counts['critical']} critical"
+    said = f"{said}, {why}" if why else said
     if folder is None:
         return said
     return f"{said}; list them with: klarm replay {shlex.quote(str(folder))} --alerts"

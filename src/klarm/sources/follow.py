@@ -116,7 +116,7 @@ class Follower:
         self._new_binding = new_binding
         self._waits = waits  # whether to report a log that does not exist yet
         self._step_column = step_column
-        self._trouble = ""
+        self.trouble = ""  # why the log cannot be read at the moment
         self._tail: Tail | DocumentTail | None = None
         self._passing = PassingOver(new_binding())
         self._noted = False  # the file that the rows are from
@@ -139,8 +139,8 @@ class Follower:
         except OSError as error:
             self._in_trouble(f"cannot read {self.path} ({error.strerror}): trying again")
         else:
-            if self._trouble and self._tail is not None:
-                self._trouble = ""
+            if self.trouble and self._tail is not None:
+                self.trouble = ""
                 self._say(f"{self.path} exists now; reading it")
 
     def _poll(self) -> Iterator[LogRow | Source]:
@@ -205,8 +205,8 @@ class Follower:
         return [state] if state.is_file() else tensorboard.event_files(self.path)
 
     def _in_trouble(self, message: str) -> None:
-        if message != self._trouble:
-            self._trouble = message
+        if message != self.trouble:
+            self.trouble = message
             self._say(message)
 
 
