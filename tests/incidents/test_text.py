@@ -73,13 +73,13 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     (
         changed("opened", "decisive"),
-        "Opened immediately: kl_runaway needs no further confirmation.",
+        "Opened by a single alert of kl_runaway, which is enough by itself.",
     ),
     (
         changed("opened", "decisive", detector="", detectors=["mine"]),
-        "Opened immediately: mine needs no further confirmation.",
+        "Opened by a single alert of mine, which is enough by itself.",
     ),
-    (changed("opened", "not_finite"), "Opened immediately: a value is not finite."),
+    (changed("opened", "not_finite"), "Opened by a value that is not finite."),
     (
         changed("opened", "rolled_back", step=51),
         "Open again: training went back to step 51, before it was resolved.",
@@ -261,7 +261,7 @@ def test_an_opened_incident_is_rendered_in_full() -> None:
         "klarm INCIDENT 1 on kl opened, critical, step 157: "
         "KL 0.418 is 6.86σ above its rolling baseline.",
         "  Since step 153. In alert for 5 steps in a row.",
-        "  Likely cause: the learning rate went up and KL followed (learning rate raised).",
+        "  Likely cause: the learning rate went up and KL followed (pattern: learning rate raised).",
         "  -> Go back to a checkpoint from before the change.",
         "  Last checkpoint before the incident: out/checkpoint-150",
         "  Also moved: learning_rate ×100 from 152; reward flat.",
@@ -269,11 +269,18 @@ def test_an_opened_incident_is_rendered_in_full() -> None:
     assert event_paragraphs(DIAGNOSED).splitlines() == [
         "Step 157: KL 0.418 is 6.86σ above its rolling baseline.",
         "Since step 153. In alert for 5 steps in a row.",
-        "Likely cause: the learning rate went up and KL followed (learning rate raised).",
+        "Likely cause: the learning rate went up and KL followed (pattern: learning rate raised).",
         "To do: Go back to a checkpoint from before the change.",
         "Last checkpoint before the incident: out/checkpoint-150",
         "Also moved: learning_rate ×100 from 152; reward flat.",
     ]
+
+
+def test_a_pattern_that_repeats_its_cause_is_not_named() -> None:
+    """The cause says it in full."""
+    cause = "the learning rate was raised, and the rest followed"
+    said = event_text(msgspec.structs.replace(DIAGNOSED, cause=cause))
+    assert f"  Likely cause: {cause}.\n" in said
 
 
 def test_a_panel_has_the_same_lines() -> None:

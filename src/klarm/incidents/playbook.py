@@ -228,8 +228,7 @@ PATTERNS: tuple[Pattern, ...] = (
         ("kl",),
         {"kl": _UP, "reward": ("flat",)},
         "KL has risen faster than the reward",
-        "Lower the learning rate or raise the KL penalty, unless the reward catches up within the "
-        "next steps.",
+        "Lower the learning rate or raise the KL penalty, unless the reward rises as well soon.",
     ),
     Pattern(
         "take-off",

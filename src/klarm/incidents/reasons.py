@@ -16,7 +16,7 @@ from klarm.types import ROLLED_BACK, SEVERITY_RAISED, Event
 _NAMES = {"kl": "KL"}
 
 
-_IMMEDIATELY = "Opened immediately: "
+_OPENED_BY = "Opened by "
 
 
 def why(event: Event, *, notified: bool = False, after_state: bool = False) -> str:
@@ -27,7 +27,7 @@ def why(event: Event, *, notified: bool = False, after_state: bool = False) -> s
     """
     said = _reason(event, notified)
     if after_state:
-        said = said.removeprefix(_IMMEDIATELY)
+        said = said.removeprefix(_OPENED_BY)
     # Its message says "(critical above ...)", which would look like a mistake in a warning.
     if event.event in ("opened", "escalated") and event.severity == "warning":
         more = event.alert_severity == "critical"
@@ -63,11 +63,12 @@ def _confirmed(event: Event) -> str:
 
 def _decisive(event: Event) -> str:
     detector = _detector(event) or "the detector"
-    return f"{_IMMEDIATELY}{detector} needs no further confirmation.{_follows(event)}"
+    alert = f"a single alert of {detector}, which is enough by itself"
+    return f"{_OPENED_BY}{alert}.{_follows(event)}"
 
 
 def _not_finite(event: Event) -> str:
-    return f"{_IMMEDIATELY}a value is not finite.{_follows(event)}"
+    return f"{_OPENED_BY}a value that is not finite.{_follows(event)}"
 
 
 def _follows(event: Event) -> str:
