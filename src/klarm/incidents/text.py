@@ -28,6 +28,8 @@ _STATES: dict[EventKind, str] = {"reopened": "open again", "ended": "ended with 
 
 def state(event: Event) -> str:
     """Return the state of an incident in a word or two."""
+    if event.event == "escalated" and event.reason == "far_worse":
+        return "getting worse"  # its severity is as before, and may be the highest there is
     if event.event != "resolved":
         return _STATES.get(event.event, event.event)
     if is_undone(event):
