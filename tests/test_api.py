@@ -41,7 +41,7 @@ def test_a_run_without_a_name_gets_one_of_its_own() -> None:
 def test_a_rank_other_than_0_decides_in_silence(
     how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It has no journal and no voice, but the same alerts and incidents."""
+    """It records and notifies nothing, but has the same alerts and incidents."""
     if how == "environment":
         monkeypatch.setenv("RANK", "3")
     monitor = klarm.init("a") if how == "environment" else klarm.init("a", rank=3)

@@ -33,7 +33,7 @@ def test_an_opened_incident_is_described_in_full() -> None:
         "kl ▁▂▄█  0.01 → 0.08, steps 150 to 153\n"
         "Since: step 148, 2025-11-15 09:48 UTC (12 min ago)\n"
         "Why now: In alert for 5 steps in a row.\n"
-        "Likely cause: updates that are too large (gradients first)\n"
+        "Likely cause: updates that are too large (pattern: gradients first)\n"
         "To do: Lower the learning rate or the gradient clip.\n"
         "Last checkpoint before: /data/ckpt/step-140\n"
         "Peak: kl 0.07796\n"
@@ -53,7 +53,7 @@ def test_an_escalation_still_says_what_else_moved() -> None:
         msgspec.structs.replace(PLAIN, event="escalated", reason=SEVERITY_RAISED), CONTEXT
     )
     assert message.title == "grpo-7b: kl critical since step 148 (escalated)"
-    assert message.fields["Likely cause"] == "updates that are too large (gradients first)"
+    assert message.fields["Likely cause"] == "updates that are too large (pattern: gradients first)"
     assert message.fields["To do"] == "Lower the learning rate or the gradient clip."
 
 
@@ -68,7 +68,7 @@ def test_a_resolution_says_how_long_it_was_and_asks_for_nothing() -> None:
     assert message.mood == "good"
     assert message.fields == {
         "Lasted": "steps 148 to 360, 12 min",
-        "Likely cause": "updates that are too large (gradients first)",
+        "Likely cause": "updates that are too large (pattern: gradients first)",
         "Peak": "kl 0.07796",
         "Cost": "$4.00 since it began, $560 for the run so far",
     }

@@ -297,5 +297,8 @@ def test_no_incident_says_so_where_that_means_little() -> None:
     write("step,kl\n" + "".join(f"{n},{0.01 + n % 7 / 1000}\n" for n in range(10)))
     shown = run("replay", "log.csv").stdout
     assert "10 steps replayed: no incident; most detectors need more steps than these" in shown
+    section = "How few rows are too few"
+    assert f'(klarm docs without-kl: "{section}")' in shown
+    assert section in run("docs", "without-kl").stdout
     write("step,kl\n" + "".join(f"{n},{0.01 + n % 7 / 1000}\n" for n in range(60)))
     assert "60 steps replayed: no incident.\n" in run("replay", "log.csv").stdout

@@ -158,12 +158,12 @@ def test_merged_events_say_how_it_stands(
 
 
 def test_a_history_says_once_that_an_incident_opened() -> None:
-    """The sentence alone would be "Opened immediately: ..."."""
+    """The sentence alone would be "Opened by ..."."""
     opened = example_event(step=282, reason="decisive", detector="kl_runaway")
     broken = example_event(step=290, reason="not_finite")
     assert history_of([opened, broken]) == (
-        "Opened at step 282: kl_runaway needs no further confirmation. "
-        "Opened at step 290: a value is not finite."
+        "Opened at step 282: a single alert of kl_runaway, which is enough by itself. "
+        "Opened at step 290: a value that is not finite."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Callable
 
 import pytest
@@ -42,20 +43,20 @@ def decaying(part: float) -> Row:
 @pytest.mark.parametrize(
     ("then", "words", "first"),
     [
-        (decaying, "Reward falls while KL rises", 174),
+        (decaying, "Reward fell from .* while KL rose from ", 174),
         (
             lambda part: {"reward": 0.5 - 0.4 * part, "kl_old": 0.01 + 0.2 * part},
-            "Reward falls while the KL of updates rises",
+            "Reward fell from .* while the KL of updates rose from ",
             199,
         ),
         (
             lambda part: {"reward": 0.5 + 2 * part, "length": 200 * 40**part},
-            "Reward rises while length runs away",
+            "Reward rose from .* while length grew from ",
             174,
         ),
         (
             lambda part: {"reward": 0.5 + 2 * part, "entropy": 0.6 / 40**part},
-            "Reward rises while entropy collapses",
+            "Reward rose from .* while entropy fell from ",
             174,
         ),
     ],
@@ -65,7 +66,7 @@ def test_each_drift_raises_an_alert_at_the_end_of_a_block(
 ) -> None:
     """A decisive warning, since the drift has lasted by then."""
     alert = feed(RewardDriftDetector(), run(then))[0]
-    assert alert.message.startswith(f"{words}: from ")
+    assert re.match(words, alert.message)
     assert (alert.step, alert.severity, alert.decisive) == (first, "warning", True)
 
 
@@ -145,12 +146,12 @@ def test_only_the_failing_recordings_raise_alerts() -> None:
         detector, binding = RewardDriftDetector(), Binding()
         for row in read_recording(recording):
             if alert := detector.update(row["step"], binding.read(row)):
-                return alert.step, alert.message.partition(":")[0]
+                return alert.step, re.sub(r" from \S+ to \S+| \(.*", "", alert.message)
         return None
 
     assert first("healthy") is None
-    assert first("exploding") == (200, "Reward rises while entropy collapses")
-    assert first("drifting") == (250, "Reward rises while entropy collapses")
+    assert first("exploding") == (200, "Reward rose while entropy fell")
+    assert first("drifting") == (250, "Reward rose while entropy fell")
 
 
 any_row = st.fixed_dictionaries(
@@ -176,4 +177,4 @@ def test_a_rise_that_has_turned_back_raises_no_alert() -> None:
     assert feed(RewardDriftDetector(), rows) == []
     rows[115:] = [{"reward": 100.0, "entropy": 0.01}] * 10
     (alert,) = feed(RewardDriftDetector(), rows)
-    assert alert.message.startswith("Reward rises while entropy collapses")
+    assert " while entropy fell from " in alert.message

@@ -73,13 +73,13 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     (
         changed("opened", "decisive"),
-        "Opened immediately: kl_runaway needs no further confirmation.",
+        "Opened by a single alert of kl_runaway, which is enough by itself.",
     ),
     (
         changed("opened", "decisive", detector="", detectors=["mine"]),
-        "Opened immediately: mine needs no further confirmation.",
+        "Opened by a single alert of mine, which is enough by itself.",
     ),
-    (changed("opened", "not_finite"), "Opened immediately: a value is not finite."),
+    (changed("opened", "not_finite"), "Opened by a value that is not finite."),
     (
         changed("opened", "rolled_back", step=51),
         "Open again: training went back to step 51, before it was resolved.",
@@ -159,6 +159,24 @@ SENTENCES: list[tuple[Event, str]] = [
     (
         changed("resolved", "recovered", level=0.021, before=0.02),
         "Recovered: KL is back at 0.021 (0.02 before the incident).",
+    ),
+    (
+        changed("resolved", "recovered", rows=20, level=0.05, before=0.02),
+        "Over: no alert for 20 rows. KL is at 0.05 (0.02 before the incident), which is nearer to "
+        "that than to its worst (0.418).",
+    ),
+    (
+        changed("resolved", "recovered", rows=20, level=0.005, before=0.02),
+        "Over: no alert for 20 rows. KL is at 0.005 (0.02 before the incident).",
+    ),
+    (
+        changed("resolved", "recovered", rows=20, level=0.05, before=0.02, peak="NaN"),
+        "Over: no alert for 20 rows. KL is at 0.05 (0.02 before the incident).",
+    ),
+    (
+        changed("resolved", "recovered", metric="reward", rows=20, level=1.0, before=0.44),
+        "Over: no alert for 20 rows. Reward is at 1 (0.44 before the incident); a reward that rose "
+        "need not come down.",
     ),
     (changed("resolved", "recovered", level=0.0211), "Recovered: KL is back at 0.0211."),
     (changed("resolved", "recovered", rows=20), "Recovered: no alert for 20 rows."),
@@ -261,7 +279,8 @@ def test_an_opened_incident_is_rendered_in_full() -> None:
         "klarm INCIDENT 1 on kl opened, critical, step 157: "
         "KL 0.418 is 6.86σ above its rolling baseline.",
         "  Since step 153. In alert for 5 steps in a row.",
-        "  Likely cause: the learning rate went up and KL followed (learning rate raised).",
+        "  Likely cause: the learning rate went up and KL followed "
+        "(pattern: learning rate raised).",
         "  -> Go back to a checkpoint from before the change.",
         "  Last checkpoint before the incident: out/checkpoint-150",
         "  Also moved: learning_rate ×100 from 152; reward flat.",
@@ -269,11 +288,18 @@ def test_an_opened_incident_is_rendered_in_full() -> None:
     assert event_paragraphs(DIAGNOSED).splitlines() == [
         "Step 157: KL 0.418 is 6.86σ above its rolling baseline.",
         "Since step 153. In alert for 5 steps in a row.",
-        "Likely cause: the learning rate went up and KL followed (learning rate raised).",
+        "Likely cause: the learning rate went up and KL followed (pattern: learning rate raised).",
         "To do: Go back to a checkpoint from before the change.",
         "Last checkpoint before the incident: out/checkpoint-150",
         "Also moved: learning_rate ×100 from 152; reward flat.",
     ]
+
+
+def test_a_pattern_that_repeats_its_cause_is_not_named() -> None:
+    """The cause says it in full."""
+    cause = "the learning rate was raised, and the rest followed"
+    said = event_text(msgspec.structs.replace(DIAGNOSED, cause=cause))
+    assert f"  Likely cause: {cause}.\n" in said
 
 
 def test_a_panel_has_the_same_lines() -> None:
@@ -313,6 +339,8 @@ def test_later_events_are_rendered_in_short() -> None:
         "  -> Go back to a checkpoint from before the change.\n"
         "  Last checkpoint before the incident: out/checkpoint-150"
     )
+    worse = changed("escalated", "far_worse", peak=0.608, notified=0.0485)
+    assert event_text(worse).startswith("klarm INCIDENT 1 on kl getting worse, critical, step 157:")
     place = "at step 200 (critical since step 153)."
     for event, line in (
         (

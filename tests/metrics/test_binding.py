@@ -20,6 +20,10 @@ from klarm.metrics.kl_kind import Kind, Origin
 from klarm.metrics.user_keys import UserKey
 from klarm.monitor.coverage import BindingReport, hints, idle_lines, nothing_known, watched_lines
 
+_IDLE = "1 detector has nothing to read, because this is not logged: "
+REWARD_HACKING_IDLE = f"{_IDLE}reward_std (reward_hacking)"
+KL_EXPLOSION_IDLE = f"{_IDLE}kl (kl_explosion)"
+
 
 def lines_of(detectors: list[Detector], binding: Binding) -> list[str]:
     """Return all that would be said of a binding."""
@@ -45,9 +49,10 @@ def test_many_metrics_that_are_not_logged_are_one_short_line() -> None:
     """Their detectors are counted; `klarm detectors` has them."""
     every = [kind() for kind in CATALOGUE]
     (line,) = idle_lines(every, Binding())
-    assert line.startswith("idle, not logged: kl, kl_old, kl_rollout, ")
-    assert line.endswith(" detectors)")
-    assert len(line) < 200
+    assert re.match(
+        r"\d\d detectors have nothing to read, because these are not logged: kl, kl_old, ", line
+    )
+    assert len(line) < 230
 
 
 def test_keys_in_another_case_are_known_but_rank_after_exact_ones() -> None:
@@ -129,7 +134,7 @@ def test_rewards_that_are_not_a_list_of_numbers_do_not_affect_other_metrics() ->
         assert binding.read({"rewards": garbage, "kl": 0.1}) == {"kl": 0.1}
     binding.read({"rewards": [[0.5], [0.7]]})
     assert lines_of([RewardHackingDetector()], binding) == [
-        "idle, not logged: reward_hacking (reward_std)",
+        REWARD_HACKING_IDLE,
         "what is logged as rewards is not a flat list of numbers but a list",
     ]
 
@@ -148,7 +153,7 @@ def test_a_detector_may_read_either_of_two_metrics() -> None:
         "reward_std: reward_hacking",
         "reward_dip_p ← rewards/dip_p: reward_hacking",
     ]
-    assert lines({"kl": 0.5}) == ["idle, not logged: reward_hacking (reward_std)"]
+    assert lines({"kl": 0.5}) == [REWARD_HACKING_IDLE]
 
 
 def test_keys_that_are_not_text_are_left_out() -> None:
@@ -169,10 +174,14 @@ def test_the_lines_name_the_key_or_the_reason() -> None:
     assert line({"train/kl": 0.1}) == "kl ← train/kl: kl_explosion"
     assert line({"kl": 0.1}, enabled=False) == "off (enabled: false): kl_explosion"
     assert "(most trainers log it only with a KL penalty)" in line({"loss": 0.1})
-    assert "most trainers log it only" in line({"kl": None, "twinkling": 1})
+    assert "if one of the names that are logged is a KL" not in line({"loss": 0.1})
+    assert line({"kl": None, "twinkling": 1}).endswith(
+        "no kl is logged (most trainers log it only with a KL penalty); "
+        "if one of the names that are logged is a KL, set metrics.kl: NAME"
+    )
     assert "KlarmCallback(probe=True) measures one" in line({"loss": 0.1}, "trl/GRPOConfig")
     for framework in ("sb3", "rllib"):
-        assert line({"loss": 0.1}, framework) == "idle, not logged: kl_explosion (kl)"
+        assert line({"loss": 0.1}, framework) == KL_EXPLOSION_IDLE
     # Whose loop it is nobody has said: it may be Lightning's, or one's own.
     assert not re.search("TRL|GRPO|beta|verl", line({"loss": 0.1}))
     assert "(train/approx_kl is another quantity: KL of the new policy to the one before" in line(
@@ -199,7 +208,7 @@ def test_watched_metrics_are_reported_immediately_and_missing_ones_with_the_next
     for step in range(1, 20):
         assert report.step(step, binding.read({"entropy": 0.5}))
     assert said[2:] == [
-        "idle, not logged: kl_explosion (kl)",
+        KL_EXPLOSION_IDLE,
         "no kl is logged (approx_kl is another quantity: "
         "KL of the new policy to the one before the update)",
     ]
@@ -215,7 +224,10 @@ def test_a_run_of_one_step_reports_what_is_missing_at_its_end() -> None:
     report = BindingReport([KLExplosionDetector(), TrustRegionDetector()], binding, said.append)
     report.step(7, binding.read({"kl": 0.5}))
     report.finish()
-    assert said == ["watching\n  kl: kl_explosion", "idle, not logged: trust_region (kl_old)"]
+    assert said == [
+        "watching\n  kl: kl_explosion",
+        "1 detector has nothing to read, because this is not logged: kl_old (trust_region)",
+    ]
 
 
 def test_many_unknown_keys_are_named_in_part() -> None:

@@ -144,7 +144,10 @@ def _counted_incidents(found: Replay) -> str:
 def _caveat(found: Replay) -> str:
     """Return why "no incident" may say little about this log; empty if it says what it should."""
     if found.steps < _FEW_STEPS:
-        return "; most detectors need more steps than these (klarm docs without-kl)"
+        return (
+            "; most detectors need more steps than these "
+            '(klarm docs without-kl: "How few rows are too few")'
+        )
     if found.keys.keys().isdisjoint((*KLS, *PROBE)):
         return "; no KL was watched"
     return ""

@@ -52,7 +52,7 @@ class RewardDriftDetector(Detector):
     ...     for step in range(100)
     ... ]
     >>> [alert.message for alert in alerts if alert]
-    ['Reward falls while KL rises: from 0.88 to 0.13 and from 0.12 to 0.87, medians of 25.']
+    ['Reward fell from 0.88 to 0.13 while KL rose from 0.12 to 0.87 (medians of 25 rows).']
     """
 
     name: ClassVar[str] = "reward_drift"
@@ -61,8 +61,8 @@ class RewardDriftDetector(Detector):
     excused_when: ClassVar[Excused] = "taking_off"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "Read samples from before and from now. If they are worse, go back to the checkpoint "
-            "with the best reward and lower the learning rate or raise the KL penalty; if the "
+            "Read samples from before and from now. If they are worse, go back to a checkpoint "
+            "from before the drift and lower the learning rate or raise the KL penalty; if the "
             "reward pays for length or for one phrase, fix the reward first."
         ),
         "critical": "Stop the run and look at where the reward comes from.",
@@ -128,25 +128,27 @@ class RewardDriftDetector(Detector):
         found = []
         if reward.units < 0:
             kl, kl_old = self._move("kl"), self._move("kl_old")
-            found.append((kl.units, "kl", "falls while KL rises", kl))
-            found.append((kl_old.units, "kl_old", "falls while the KL of updates rises", kl_old))
+            found.append((kl.units, "kl", "KL rose", kl))
+            found.append((kl_old.units, "kl_old", "the KL of updates rose", kl_old))
             entropy = self._move("entropy")
-            found.append((entropy.units, "entropy", "falls while entropy rises", entropy))
+            found.append((entropy.units, "entropy", "entropy rose", entropy))
         else:
             if self._has_turned(reward):
                 return
             length, entropy = self._move("length"), self._move("entropy")
             if length.last >= self.length_factor * length.first:
-                found.append((length.units, "length", "rises while length runs away", length))
+                found.append((length.units, "length", "length grew", length))
             # A differential entropy can be negative, and shares of it mean nothing.
             if 0.0 <= entropy.last <= self.entropy_share * entropy.first:
-                words = "rises while entropy collapses"
-                found.append((-entropy.units, "entropy", words, entropy))
+                found.append((-entropy.units, "entropy", "entropy fell", entropy))
         units, self._other, words, other = max(found, default=(0.0, "", "", reward))
         self._units = max(0.0, min(units, abs(reward.units)))
         if self._units > self.noise_units:
             self._worse = "lower" if reward.units < 0 else "higher"
-            self._drift = f"Reward {words}: {reward} and {other}, medians of {self._size}."
+            went = "fell" if reward.units < 0 else "rose"
+            self._drift = (
+                f"Reward {went} {reward} while {words} {other} (medians of {self._size} rows)."
+            )
 
     def _has_turned(self, reward: _Move) -> bool:
         """Return whether the newest rewards have lost half of the rise.

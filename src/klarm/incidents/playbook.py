@@ -211,7 +211,7 @@ PATTERNS: tuple[Pattern, ...] = (
         ("kl", "reward"),
         {"kl": _UP, "reward": _DOWN},
         "KL has risen and the reward is falling",
-        "Go back to the checkpoint with the best reward; keep it, or continue with a lower "
+        "Go back to a checkpoint from before the incident; keep it, or continue with a lower "
         "learning rate.",
     ),
     Pattern(
@@ -219,8 +219,8 @@ PATTERNS: tuple[Pattern, ...] = (
         ("kl",),
         {"kl": _UP, "reward": ("flat",)},
         "KL has used over half its budget without a matching rise in reward",
-        "Go back to the checkpoint with the best reward, and lower the learning rate or raise the "
-        "KL penalty.",
+        "Go back to a checkpoint from before the incident, and lower the learning rate or raise "
+        "the KL penalty.",
         only="far",
     ),
     Pattern(
@@ -228,8 +228,7 @@ PATTERNS: tuple[Pattern, ...] = (
         ("kl",),
         {"kl": _UP, "reward": ("flat",)},
         "KL has risen faster than the reward",
-        "Lower the learning rate or raise the KL penalty, unless the reward catches up within the "
-        "next steps.",
+        "Lower the learning rate or raise the KL penalty, unless the reward rises as well soon.",
     ),
     Pattern(
         "take-off",

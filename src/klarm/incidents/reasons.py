@@ -11,12 +11,13 @@ from collections.abc import Callable
 
 from klarm.detectors import CATALOGUE
 from klarm.incidents.numbers import counted, number, share, times
+from klarm.incidents.recovery import BETTER_HIGH, is_worse, stays_away
 from klarm.types import ROLLED_BACK, SEVERITY_RAISED, Event
 
 _NAMES = {"kl": "KL"}
 
 
-_IMMEDIATELY = "Opened immediately: "
+_OPENED_BY = "Opened by "
 
 
 def why(event: Event, *, notified: bool = False, after_state: bool = False) -> str:
@@ -27,7 +28,7 @@ def why(event: Event, *, notified: bool = False, after_state: bool = False) -> s
     """
     said = _reason(event, notified)
     if after_state:
-        said = said.removeprefix(_IMMEDIATELY)
+        said = said.removeprefix(_OPENED_BY)
     # Its message says "(critical above ...)", which would look like a mistake in a warning.
     if event.event in ("opened", "escalated") and event.severity == "warning":
         more = event.alert_severity == "critical"
@@ -63,11 +64,12 @@ def _confirmed(event: Event) -> str:
 
 def _decisive(event: Event) -> str:
     detector = _detector(event) or "the detector"
-    return f"{_IMMEDIATELY}{detector} needs no further confirmation.{_follows(event)}"
+    alert = f"a single alert of {detector}, which is enough by itself"
+    return f"{_OPENED_BY}{alert}.{_follows(event)}"
 
 
 def _not_finite(event: Event) -> str:
-    return f"{_IMMEDIATELY}a value is not finite.{_follows(event)}"
+    return f"{_OPENED_BY}a value that is not finite.{_follows(event)}"
 
 
 def _follows(event: Event) -> str:
@@ -109,8 +111,22 @@ def _recovered(event: Event) -> str:
     before = "" if event.before is None else f" ({number(event.before)} before the incident)"
     if event.before is not None and abs(event.level - event.before) > abs(event.before) / 2:
         quiet = "" if event.rows is None else f" for {counted(event.rows, 'row')}"
-        return f"Over: no alert{quiet}. {_subject(event)} is at {number(event.level)}{before}."
+        level = f"{_subject(event)} is at {number(event.level)}{before}"
+        return f"Over: no alert{quiet}. {level}{_why_over(event)}."
     return f"Recovered: {_subject(event)} is back at {number(event.level)}{before}."
+
+
+def _why_over(event: Event) -> str:
+    """Return why a metric that is not back at its earlier level counts as recovered."""
+    now, before, worst = event.level, event.before, event.peak
+    if now is None or before is None or not is_worse(now, before, event.worse):
+        return ""
+    if metric_of(event) == BETTER_HIGH and event.worse == "higher":
+        return "; a reward that rose need not come down"
+    # A peak that is not finite is text.
+    if isinstance(worst, str) or not math.isfinite(worst) or stays_away(now, before, worst):
+        return ""
+    return f", which is nearer to that than to its worst ({number(worst)})"
 
 
 def _accepted(event: Event) -> str:

@@ -19,7 +19,7 @@ _JUST_BEFORE_ROWS = 50
 # A value is far from normal if it is this many times as high or as low.
 _FAR_FACTOR = 3.0
 # A rise of this metric may be worth an alert, but nobody wants it to fall again.
-_BETTER_HIGH = "reward"
+BETTER_HIGH = "reward"
 
 Kind = tuple[str, Worse]  # a metric, and which direction is worse
 
@@ -55,7 +55,7 @@ class Course:
     def is_back(self, recent: RecentRows) -> bool:
         """Return whether the metric has recovered, given that there are no alerts."""
         metric, worse = self.kind
-        if not self.by_level or (metric == _BETTER_HIGH and worse == "higher"):
+        if not self.by_level or (metric == BETTER_HIGH and worse == "higher"):
             return True
         worst = self.worst
         if not math.isfinite(worst):  # a NaN has passed; were the finite values bad, too?

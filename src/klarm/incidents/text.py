@@ -28,6 +28,8 @@ _STATES: dict[EventKind, str] = {"reopened": "open again", "ended": "ended with 
 
 def state(event: Event) -> str:
     """Return the state of an incident in a word or two."""
+    if event.event == "escalated" and event.reason == "far_worse":
+        return "getting worse"  # its severity is as before, and may be the highest there is
     if event.event != "resolved":
         return _STATES.get(event.event, event.event)
     if is_undone(event):
@@ -80,11 +82,16 @@ def advice(event: Event, diagnosis: Event | None = None) -> list[str]:
 def likely_cause(event: Event) -> str:
     """Return the cause that the playbook suggests, with the name of its pattern; may be empty.
 
+    A name that only repeats words of the cause is left out.
+
     >>> likely_cause(Event("opened", 3, "kl", "critical", 153, 148, ["kl_runaway"], 0.8, "", "", "",
     ...                    pattern="gradients first", cause="updates that are too large"))
-    'updates that are too large (gradients first)'
+    'updates that are too large (pattern: gradients first)'
     """
-    return f"{event.cause} ({event.pattern})" if event.pattern else ""
+    if not event.pattern:
+        return ""
+    repeats = set(event.pattern.split()) <= set(event.cause.replace(",", "").split())
+    return event.cause if repeats else f"{event.cause} (pattern: {event.pattern})"
 
 
 def also_moved(event: Event) -> str:

@@ -205,11 +205,15 @@ def idle_lines(detectors: Iterable[Detector], binding: Binding) -> list[str]:
             missing.setdefault(detector.watches[0], []).append(detector.name)
     lines = []
     if missing:
-        waiting = [f"{', '.join(names)} ({metric})" for metric, names in missing.items()]
+        absent = [f"{metric} ({', '.join(names)})" for metric, names in missing.items()]
         if len(missing) > _MAX_METRICS_NAMED:  # which would take three lines of a terminal
-            waiting = [*missing]
-            waiting[-1] += f" ({sum(map(len, missing.values()))} detectors)"
-        lines.append(f"idle, not logged: {', '.join(waiting)}")
+            absent = [*missing]
+        count = sum(map(len, missing.values()))
+        idle_ones = "1 detector has" if count == 1 else f"{count} detectors have"
+        these = "this is" if len(missing) == 1 else "these are"
+        lines.append(
+            f"{idle_ones} nothing to read, because {these} not logged: {', '.join(absent)}"
+        )
     if off:
         lines.append(f"off (enabled: false): {', '.join(off)}")
     return lines
@@ -306,7 +310,12 @@ def _why_missing(metric: str, binding: Binding, *, from_log: bool = False) -> st
             remedy = f"use --map {shlex.quote(f'{metric}={alike[0]}')}"
         return f"{reason}; if {alike[0]} is {known.meaning}, {remedy}"
     why = known.when_missing.get(binding.framework.partition("/")[0])
-    return f"{reason} ({why})" if why else reason
+    if not why:
+        return reason
+    is_unknown = known.target and not binding.framework and set(binding.names()) - METRICS.keys()
+    name_it = f"use --map {metric}=NAME" if from_log else f"set {SECTION}.{metric}: NAME"
+    hint = f"; if one of the names that are logged is a KL, {name_it}" if is_unknown else ""
+    return f"{reason} ({why}){hint}"
 
 
 def _missing(metric: str) -> str:

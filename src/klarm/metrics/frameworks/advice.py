@@ -87,7 +87,7 @@ def advice_on_episodes(
             },
             "reward_drift": {
                 "warning": "Watch some episodes from before and from now. If they are worse, go "
-                f"back to the checkpoint with the best reward and lower {learning_rate}; if the "
+                f"back to a checkpoint from before the drift and lower {learning_rate}; if the "
                 "policy gets its reward without doing the task, fix the reward first.",
             },
             "reward_collapse": {

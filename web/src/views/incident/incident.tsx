@@ -170,7 +170,7 @@ function Diagnosis({ incident }: { incident: IncidentDetail }) {
       )}
       {diagnosis?.pattern && (
         <p>
-          <strong>Likely cause:</strong> {diagnosis.cause} ({diagnosis.pattern}
+          <strong>Likely cause:</strong> {diagnosis.cause} (pattern: {diagnosis.pattern}
           {diagnosis.step !== incident.moved?.step && `, when it ${diagnosis.event} at step ${count(diagnosis.step)}`}).
         </p>
       )}
