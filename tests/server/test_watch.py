@@ -21,6 +21,8 @@ from klarm.journal import FILE_NAME, Fold
 from klarm.server.changes import Changes, RunChange
 from klarm.server.database import FILE_NAME as INDEX_FILE
 from klarm.server.database import Database
+from klarm.server.index import Index
+from klarm.server.overview import overview
 from klarm.server.watch import Watch
 
 
@@ -215,6 +217,26 @@ def test_an_index_that_is_deleted_is_built_again() -> None:
     assert watched.steps() == {"a": 1}
     assert (RUNS / INDEX_FILE).exists()
     watched.database.close()
+
+
+def test_an_index_that_has_not_seen_the_folder_does_not_say_that_it_is_empty() -> None:
+    """Before the first look, and after the index was lost: the list is marked as incomplete."""
+    write_steps("a", {1: {"kl": 0.1}})
+    index = Index(RUNS.absolute())
+
+    def shown() -> tuple[bool, list[str]]:
+        found = overview(index, [], with_sparklines=False)
+        return found.indexing is not None, [run.id for run in found.runs]
+
+    assert shown() == (True, [])
+    index.watch.look()
+    assert shown() == (False, ["a"])
+    (RUNS / INDEX_FILE).unlink()
+    index.watch.nudge()
+    wait_until(lambda: (index.watch.look(), shown())[1] == (True, []))
+    index.watch.look()
+    assert shown() == (False, ["a"])
+    index.stop()
 
 
 def test_an_index_of_a_later_klarm_is_built_again() -> None:

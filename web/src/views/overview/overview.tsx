@@ -122,7 +122,9 @@ function Headline({ runs, all, overview }: { runs: RunSummary[]; all: number; ov
       )}
       {overview.indexing && (
         <p role="status" class="muted">
-          Reading journals: {overview.indexing.done} of {overview.indexing.total} …
+          {overview.indexing.total === 0
+            ? "Looking for runs …"
+            : `Reading journals: ${overview.indexing.done} of ${overview.indexing.total} …`}
         </p>
       )}
     </div>
