@@ -113,6 +113,28 @@ def test_a_run_of_which_nothing_can_be_read_is_not_green(runs: Path, serve: Serv
     expect(page.locator(".metric.large canvas")).to_be_visible()
 
 
+def test_a_run_in_which_nothing_is_watched_is_not_green(runs: Path, serve: Serve) -> None:
+    RecordedRun(runs, "fine").log(healthy(20))
+    odd = RecordedRun(runs, "odd")
+    odd.log({"step": step, "H": 1.0, "KL_div": 0.1} for step in range(20))
+    odd.finish()
+    page = serve().open()
+    row = page.locator(".run-row").nth(0)
+    expect(row).to_contain_text("odd")
+    expect(row).to_have_class("run-row tone-neutral")
+    expect(row).to_contain_text("not watched")
+    sentence = "Nothing was watched: no detector knows any of H, KL_div."
+    expect(row).to_contain_text(sentence)
+    expect(row).not_to_contain_text("No incident")
+    expect(page.locator("h1")).to_have_text("No run is known to be in trouble")
+    expect(page.locator(".headline")).to_contain_text("1 not watched, 1 without an open incident")
+    page.get_by_role("link", name="odd").click()
+    expect(page.locator(".run-title")).to_contain_text("not watched")
+    expect(page.get_by_text(sentence)).to_be_visible()
+    expect(page.get_by_text("No incident")).to_have_count(0)
+    expect(page.get_by_text("Nothing has opened an incident")).to_have_count(0)
+
+
 def test_the_keyboard_leads_to_a_run(runs: Path, serve: Serve) -> None:
     for name in ("apple", "banana"):
         RecordedRun(runs, name).log(healthy(20))

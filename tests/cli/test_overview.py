@@ -80,6 +80,23 @@ def test_an_unreadable_run_is_listed_and_hides_no_other() -> None:
     assert rows == [["garbage", "unreadable"], ["good", "finished"], ["empty", "empty"]]
 
 
+def test_a_run_in_which_nothing_was_watched_does_not_look_healthy() -> None:
+    """It comes before those that are fine, and says what it logs."""
+    klarm.init("odd", console=False)
+    for _ in range(5):
+        klarm.log({"H": 1.0, "KL_div": 0.1})
+    klarm.finish()
+    record("good", [0.1] * 5)
+    first, second = runs(columns=140).stdout.splitlines()[1:]
+    assert first.split()[:2] == ["odd", "finished"]
+    assert first.endswith("not watched: no detector knows any of H, KL_div")
+    assert second.rstrip().endswith("–")
+    odd, good = json.loads(runs("--format", "json").stdout)
+    assert (odd["health"], good["health"]) == ("unwatched", "ok")
+    assert odd["not_watched"] == "Nothing was watched: no detector knows any of H, KL_div."
+    assert good["not_watched"] == ""
+
+
 def test_a_folder_without_runs_is_reported() -> None:
     """For a named folder this is an error, for the default folder it is not."""
     assert "there is no run in klarm_runs yet" in runs().stdout

@@ -179,6 +179,22 @@ def test_a_run_of_which_nothing_can_be_read_is_not_ok(content: bytes, health: st
         assert differences == ["kl_explosion.sigma_multiplier"]
 
 
+def test_a_run_in_which_nothing_is_watched_is_not_ok() -> None:
+    """It comes before those that are, and says which metrics nobody knows, after a restart too."""
+    klarm.init("odd", dir=str(RUNS), console=False)
+    for _ in range(5):
+        klarm.log({"H": 1.0, "KL_div": 0.1})
+    klarm.finish()
+    record("fine", "healthy", rows=5)
+    for _ in range(2):
+        with served() as client:
+            odd, fine = client.get("/runs")["runs"]
+            assert (odd["id"], odd["health"]) == ("odd", "unwatched")
+            sentence = "Nothing was watched: no detector knows any of H, KL_div."
+            assert odd["not_watched"] == client.get("/runs/odd")["not_watched"] == sentence
+            assert (fine["health"], fine["not_watched"]) == ("ok", "")
+
+
 def test_an_index_that_is_damaged_is_built_again() -> None:
     """At the start and while it is used; nothing is lost, and it is said."""
     write_steps("a", {step: {"kl": 0.1} for step in range(3000)})

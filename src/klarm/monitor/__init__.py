@@ -15,6 +15,7 @@ from klarm.monitor.disabled import DisabledMonitor
 from klarm.monitor.ending import Ending
 from klarm.monitor.monitor import Monitor
 from klarm.monitor.steps import whole_step
+from klarm.monitor.unwatched import not_watched
 
 __all__ = [
     "CommandWatch",
@@ -24,6 +25,7 @@ __all__ = [
     "hints",
     "idle",
     "idle_lines",
+    "not_watched",
     "unknown_columns",
     "watched",
     "watched_in_short",
