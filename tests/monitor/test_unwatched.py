@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from own_parts import PassRateDetector
 
 import klarm
 import klarm.detectors
 from klarm.cli.recorded import RecordedRun, read_run
+from own_parts import PassRateDetector
 
 ODD = {"H": 1.0, "KL_div": 0.1}
 
