@@ -78,7 +78,7 @@ def _show(runs: list[RecordedRun]) -> None:
         is_number = name in ("steps", "KL")
         table.add_column(name, no_wrap=True, justify="right" if is_number else "left")
     table.add_column("", no_wrap=True)
-    table.add_column("open incidents", overflow="fold")
+    table.add_column("unresolved", overflow="fold")
     for run in runs:
         curve = run.curves[_KL]
         seen = ago(run.last_seen) if run.last_seen else "–"

@@ -148,7 +148,7 @@ interface TableProps {
 }
 
 const COLUMNS: [title: string, sort: Sort | null, name: string][] = [
-  ["State", "worst", "state"], ["Run", "name", "name"], ["Open incidents", null, "trouble"], ["Step", "step", "step"],
+  ["State", "worst", "state"], ["Run", "name", "name"], ["Unresolved incidents", null, "trouble"], ["Step", "step", "step"],
   ["KL", "kl", "kl"], ["Reward", "reward", "reward"], ["Entropy", "entropy", "entropy"], ["Last seen", "seen", "seen"],
 ];
 

@@ -43,7 +43,7 @@ export function IncidentList({ run, isWatched, incidents, blips, onShow }: Incid
                   ? `since step ${count(incident.started)}`
                   : `${incident.severity}, steps ${count(incident.started)} to ${count(incident.ended)}`}
                 {isUndone(incident) && ` (training went back to step ${count(incident.last_step)})`}
-                {incident.is_open && incident.state !== "open" && `, ${incident.state_text}`}
+                {incident.is_open && incident.state_text !== "open" && `, ${incident.state_text}`}
               </span>
               <Tags incident={incident} />
               <span class="grow" />
