@@ -45,6 +45,23 @@ def test_a_new_run_appears_by_itself(runs: Path, serve: Serve) -> None:
     expect(page.locator(".run-row")).to_contain_text("newcomer")
 
 
+def test_the_page_never_says_that_there_is_no_run_while_it_loads(runs: Path, serve: Serve) -> None:
+    RecordedRun(runs, "fine").log(healthy(20))
+    page = serve().open()
+    row = page.locator(".run-row")
+    expect(row).to_contain_text("fine")
+    page.add_init_script(
+        """window.shown = [];
+        const note = () => window.shown.push(document.body?.innerText ?? "");
+        new MutationObserver(note).observe(document, { childList: true, subtree: true });"""
+    )
+    page.reload()
+    expect(row).to_contain_text("fine")
+    shown = page.evaluate("window.shown")
+    assert any("Loading" in text for text in shown)
+    assert not any("There is no run" in text for text in shown)
+
+
 def test_the_filter_and_the_order_are_in_the_address(runs: Path, serve: Serve) -> None:
     for name in ("apple", "banana", "cherry"):
         RecordedRun(runs, name).log(healthy(20))
@@ -96,6 +113,28 @@ def test_a_run_of_which_nothing_can_be_read_is_not_green(runs: Path, serve: Serv
     expect(page.locator(".metric.large canvas")).to_be_visible()
 
 
+def test_a_run_in_which_nothing_is_watched_is_not_green(runs: Path, serve: Serve) -> None:
+    RecordedRun(runs, "fine").log(healthy(20))
+    odd = RecordedRun(runs, "odd")
+    odd.log({"step": step, "H": 1.0, "KL_div": 0.1} for step in range(20))
+    odd.finish()
+    page = serve().open()
+    row = page.locator(".run-row").nth(0)
+    expect(row).to_contain_text("odd")
+    expect(row).to_have_class("run-row tone-neutral")
+    expect(row).to_contain_text("not watched")
+    sentence = "Nothing was watched: no detector knows any of H, KL_div."
+    expect(row).to_contain_text(sentence)
+    expect(row).not_to_contain_text("No incident")
+    expect(page.locator("h1")).to_have_text("No run is known to be in trouble")
+    expect(page.locator(".headline")).to_contain_text("1 not watched, 1 without an open incident")
+    page.get_by_role("link", name="odd").click()
+    expect(page.locator(".run-title")).to_contain_text("not watched")
+    expect(page.get_by_text(sentence)).to_be_visible()
+    expect(page.get_by_text("No incident")).to_have_count(0)
+    expect(page.get_by_text("Nothing has opened an incident")).to_have_count(0)
+
+
 def test_the_keyboard_leads_to_a_run(runs: Path, serve: Serve) -> None:
     for name in ("apple", "banana"):
         RecordedRun(runs, name).log(healthy(20))
@@ -108,7 +147,9 @@ def test_the_keyboard_leads_to_a_run(runs: Path, serve: Serve) -> None:
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("banana")
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    keys = page.get_by_role("dialog", name="Keyboard")
+    expect(keys).to_be_visible()
+    expect(keys).to_contain_text("Zoom to the next incident")
 
 
 def test_of_many_runs_only_those_in_view_are_drawn(runs: Path, serve: Serve) -> None:

@@ -53,7 +53,7 @@ def swipe(page: Page, start: tuple[float, float], end: tuple[float, float]) -> N
 def test_it_says_what_is_wrong_and_what_to_do(runs: Path, tmp_path: Path, serve: Serve) -> None:
     RecordedRun(runs, "watched").log(exploding(), checkpoints=tmp_path / "checkpoints")
     page = open_run(serve())
-    box = page.get_by_role("region", name="Open incident")
+    box = page.get_by_role("region", name="Unresolved incident")
     expect(box).to_contain_text("critical since step 152")
     expect(box).to_contain_text("Do first:")
     expect(box).to_contain_text("checkpoint-1")
@@ -64,8 +64,11 @@ def test_what_was_wrong_is_still_said_when_the_run_has_ended(runs: Path, serve: 
     run.log(exploding())
     run.finish()
     page = open_run(serve())
-    box = page.get_by_role("region", name="Open incident")
+    box = page.get_by_role("region", name="Unresolved incident")
     expect(box).to_contain_text("The learning rate has jumped")
+    expect(box).to_contain_text("since step 152, unresolved when the run ended")
+    expect(box).to_contain_text("more unresolved incident")
+    expect(page.get_by_text("open incident")).to_have_count(0)
     expect(page.locator(".incidents li").first).to_be_visible()
     expect(page.locator(".incidents")).not_to_contain_text("The run ended")
     page.get_by_role("link", name="Why, and what else moved").click()
@@ -112,9 +115,9 @@ def test_an_explosion_is_announced_while_the_run_is_open(runs: Path, serve: Serv
     run = RecordedRun(runs, "watched")
     run.log(healthy(120))
     page = open_run(serve())
-    expect(page.get_by_role("region", name="Open incident")).to_have_count(0)
+    expect(page.get_by_role("region", name="Unresolved incident")).to_have_count(0)
     run.log(explosion(after=120))
-    expect(page.get_by_role("region", name="Open incident")).to_contain_text("critical")
+    expect(page.get_by_role("region", name="Unresolved incident")).to_contain_text("critical")
     expect(page).to_have_title("critical: watched – klarm")
 
 

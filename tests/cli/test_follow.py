@@ -77,7 +77,7 @@ def test_once_reads_the_log_and_continues_the_next_time() -> None:
     done = run(str(LOG), "--once")
     assert done.returncode == 0
     assert "klarm INCIDENT 1 on kl opened, critical, step 100: kl is NaN" in done.stderr
-    assert "run log ends after 101 steps: 1 incident (kl, critical, open" in done.stderr
+    assert "run log ends after 101 steps: 1 incident (kl, critical, since step 100" in done.stderr
     size = JOURNAL.stat().st_size
     again = run(str(LOG), "--once")
     assert again.returncode == 0

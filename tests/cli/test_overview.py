@@ -37,7 +37,7 @@ def test_the_worst_run_comes_first_with_its_kl_and_open_incidents() -> None:
     record("broken", [*[0.1, 0.2] * 20, math.nan])
     record("late", [*[0.1] * 20, 0.25], finish=False)
     heading, *rows = runs().stdout.splitlines()
-    assert heading.split() == ["run", "state", "steps", "last", "seen", "KL", "open", "incidents"]
+    assert heading.split() == ["run", "state", "steps", "last", "seen", "KL", "unresolved"]
     assert [row.split()[0] for row in rows] == ["broken", "late", "early"]
     assert rows[0].split()[1:3] == ["finished", "41"]
     assert "NaN" in rows[0]
@@ -78,6 +78,23 @@ def test_an_unreadable_run_is_listed_and_hides_no_other() -> None:
         (folder / "journal.jsonl").write_bytes(content)
     rows = [row.split()[:2] for row in runs().stdout.splitlines()[1:]]
     assert rows == [["garbage", "unreadable"], ["good", "finished"], ["empty", "empty"]]
+
+
+def test_a_run_in_which_nothing_was_watched_does_not_look_healthy() -> None:
+    """It comes before those that are fine, and says what it logs."""
+    klarm.init("odd", console=False)
+    for _ in range(5):
+        klarm.log({"H": 1.0, "KL_div": 0.1})
+    klarm.finish()
+    record("good", [0.1] * 5)
+    first, second = runs(columns=140).stdout.splitlines()[1:]
+    assert first.split()[:2] == ["odd", "finished"]
+    assert first.endswith("not watched: no detector knows any of H, KL_div")
+    assert second.rstrip().endswith("–")
+    odd, good = json.loads(runs("--format", "json").stdout)
+    assert (odd["health"], good["health"]) == ("unwatched", "ok")
+    assert odd["not_watched"] == "Nothing was watched: no detector knows any of H, KL_div."
+    assert good["not_watched"] == ""
 
 
 def test_a_folder_without_runs_is_reported() -> None:

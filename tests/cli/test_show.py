@@ -133,3 +133,16 @@ def test_mistakes_are_one_line_errors() -> None:
     done = show("grpo", "9")
     assert done.exit_code == 1
     assert "run grpo has no incident 9, only 1, 2, 3, 4, 5" in done.output
+
+
+def test_a_run_in_which_nothing_was_watched_is_not_called_free_of_incidents() -> None:
+    """It says which metrics were logged that no detector knows."""
+    klarm.init("odd", console=False)
+    for _ in range(5):
+        klarm.log({"H": 1.0, "KL_div": 0.1})
+    klarm.finish()
+    shown = one_line(show())
+    assert shown.startswith("run odd: finished, not watched folder")
+    assert "Nothing was watched: no detector knows any of H, KL_div." in shown
+    assert "no incident" not in shown
+    assert "no open incident" not in shown

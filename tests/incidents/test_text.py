@@ -464,6 +464,12 @@ def test_the_summary_of_a_run_lists_its_latest_incidents() -> None:
     assert incidents_in_sum([incident(7, state="settled", level=0.5)]) == (
         "1 incident (kl, warning, open since step 7, quiet but not recovered)"
     )
+    assert incidents_in_sum([incident(7, state="ended")]) == (
+        "1 incident (kl, warning, since step 7, unresolved when the run ended)"
+    )
+    assert incidents_in_sum([incident(7, state="ended", level=0.5)]) == (
+        "1 incident (kl, warning, since step 7, quiet but unresolved when the run ended)"
+    )
     many = [
         incident(number, state="resolved", reason="recovered", ended=number + 30)
         for number in range(7)

@@ -33,9 +33,10 @@ def test_a_run_is_as_bad_as_its_worst_open_incident() -> None:
 
 
 def test_the_worst_come_first() -> None:
-    """One that cannot be read before those that are fine."""
-    order = sorted(("empty", "ok", "unreadable", "warning", "critical"), key=rank_of)  # type: ignore[arg-type]
-    assert order == ["critical", "warning", "unreadable", "ok", "empty"]
+    """Those that cannot be read or are not watched come before those that are fine."""
+    states = ("empty", "ok", "unwatched", "unreadable", "warning", "critical")
+    order = sorted(states, key=rank_of)  # type: ignore[arg-type]
+    assert order == ["critical", "warning", "unreadable", "unwatched", "ok", "empty"]
 
 
 def test_a_run_is_trained_until_it_finishes_or_its_process_is_gone() -> None:

@@ -26,7 +26,8 @@ def watch(values: list[float], **settings: object) -> list[Alert]:
 
 def unconfirmed(shown: str) -> list[str]:
     """Return the lines about alerts that are not confirmed."""
-    return [line for line in shown.splitlines() if "not confirmed" in line]
+    lines = shown.splitlines()
+    return [line for line in lines if "not confirmed" in line and line.startswith("klarm: step ")]
 
 
 def test_the_first_alert_of_an_episode_is_shown_and_the_rest_counted(

@@ -23,7 +23,8 @@ def test_the_end_names_the_incidents_and_where_to_look(capsys: pytest.CaptureFix
             watched.log({"kl": math.nan if step in (5, 29) else 0.1}, step)
     assert capsys.readouterr().err.splitlines()[-1] == (
         "klarm: run my run ends after 30 steps: 2 incidents (kl, critical, steps 5 to 8; "
-        "kl, critical, open since step 29); see klarm incidents 'klarm_runs/my run'"
+        "kl, critical, since step 29, unresolved when the run ended); "
+        "see klarm incidents 'klarm_runs/my run'"
     )
 
 

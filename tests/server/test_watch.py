@@ -21,6 +21,8 @@ from klarm.journal import FILE_NAME, Fold
 from klarm.server.changes import Changes, RunChange
 from klarm.server.database import FILE_NAME as INDEX_FILE
 from klarm.server.database import Database
+from klarm.server.index import Index
+from klarm.server.overview import overview
 from klarm.server.watch import Watch
 
 
@@ -177,6 +179,22 @@ def test_a_run_of_which_nothing_can_be_read_is_not_ok(content: bytes, health: st
         assert differences == ["kl_explosion.sigma_multiplier"]
 
 
+def test_a_run_in_which_nothing_is_watched_is_not_ok() -> None:
+    """It comes before those that are, and says which metrics nobody knows, after a restart too."""
+    klarm.init("odd", dir=str(RUNS), console=False)
+    for _ in range(5):
+        klarm.log({"H": 1.0, "KL_div": 0.1})
+    klarm.finish()
+    record("fine", "healthy", rows=5)
+    for _ in range(2):
+        with served() as client:
+            odd, fine = client.get("/runs")["runs"]
+            assert (odd["id"], odd["health"]) == ("odd", "unwatched")
+            sentence = "Nothing was watched: no detector knows any of H, KL_div."
+            assert odd["not_watched"] == client.get("/runs/odd")["not_watched"] == sentence
+            assert (fine["health"], fine["not_watched"]) == ("ok", "")
+
+
 def test_an_index_that_is_damaged_is_built_again() -> None:
     """At the start and while it is used; nothing is lost, and it is said."""
     write_steps("a", {step: {"kl": 0.1} for step in range(3000)})
@@ -215,6 +233,26 @@ def test_an_index_that_is_deleted_is_built_again() -> None:
     assert watched.steps() == {"a": 1}
     assert (RUNS / INDEX_FILE).exists()
     watched.database.close()
+
+
+def test_an_index_that_has_not_seen_the_folder_does_not_say_that_it_is_empty() -> None:
+    """Before the first look, and after the index was lost: the list is marked as incomplete."""
+    write_steps("a", {1: {"kl": 0.1}})
+    index = Index(RUNS.absolute())
+
+    def shown() -> tuple[bool, list[str]]:
+        found = overview(index, [], with_sparklines=False)
+        return found.indexing is not None, [run.id for run in found.runs]
+
+    assert shown() == (True, [])
+    index.watch.look()
+    assert shown() == (False, ["a"])
+    (RUNS / INDEX_FILE).unlink()
+    index.watch.nudge()
+    wait_until(lambda: (index.watch.look(), shown())[1] == (True, []))
+    index.watch.look()
+    assert shown() == (False, ["a"])
+    index.stop()
 
 
 def test_an_index_of_a_later_klarm_is_built_again() -> None:

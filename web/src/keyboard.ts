@@ -26,7 +26,7 @@ export const HELP: [keys: string, meaning: string][] = [
   ["j  k", "Next or previous run"],
   ["Enter", "Open the selected run (overview)"],
   ["x", "Select the run for a comparison (overview)"],
-  ["e", "Next incident"],
+  ["e", "Zoom to the next incident (run), open the worst one (overview)"],
   ["l", "Logarithmic or linear axis"],
   ["s", "Smoothing on or off"],
   ["0", "Show the whole run again"],

@@ -7,7 +7,7 @@ import { changed, listed, sortIn } from "../src/views/overview/order";
 const run = (id: string, more: Partial<RunSummary> = {}): RunSummary => ({
   id, name: id, folder: id, health: "ok", activity: "finished", worst: null,
   incidents: { total: 0, open: 0, critical: 0, warning: 0 }, steps: 1, first_step: 1, last_step: 1, rolled_back: 0,
-  started: 1, last_seen: 1, framework: "trl", host: "node-1", klarm: null, damaged_lines: 0, latest: {}, ...more,
+  started: 1, last_seen: 1, framework: "trl", host: "node-1", klarm: null, damaged_lines: 0, latest: {}, not_watched: "", ...more,
 });
 const ids = (runs: RunSummary[]) => runs.map((one) => one.id);
 

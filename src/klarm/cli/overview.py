@@ -35,7 +35,8 @@ _PROGRESS_AFTER_SECONDS = 1.0
 def runs(directory: Path | None, form: str, config_file: Path | None) -> None:
     """List the runs in DIRECTORY, by default the folder where klarm records runs.
 
-    Runs with an open critical incident come first, then those with an open warning.
+    Runs with an open critical incident come first, then those with an open warning, then those of
+    which klarm knows no metric.
     """
     place = directory or Path(load(config_file, lenient=True).dir).expanduser()
     folders = runs_in(place)
@@ -77,7 +78,7 @@ def _show(runs: list[RecordedRun]) -> None:
         is_number = name in ("steps", "KL")
         table.add_column(name, no_wrap=True, justify="right" if is_number else "left")
     table.add_column("", no_wrap=True)
-    table.add_column("open incidents", overflow="fold")
+    table.add_column("unresolved", overflow="fold")
     for run in runs:
         curve = run.curves[_KL]
         seen = ago(run.last_seen) if run.last_seen else "–"
@@ -110,6 +111,10 @@ def _open(run: RecordedRun) -> Text:
         if signals:
             text.append("; " if text else "")
             text.append(f"{severity}: {', '.join(dict.fromkeys(signals))}", COLOURS[severity])
+    if run.not_watched:
+        why = clean_line(run.not_watched).partition(": ")[2].removesuffix(".")
+        text.append("; " if text else "")
+        text.append(f"not watched: {why}", COLOURS["warning"])
     return text or Text("–")
 
 
@@ -126,4 +131,5 @@ def _as_json(run: RecordedRun) -> dict[str, object]:
         "kl": None if kl is None else number(kl) if kl - kl != 0 else kl,
         "open_incidents": [known.as_dict() for known in run.open_incidents],
         "problem": run.problem,
+        "not_watched": run.not_watched,
     }

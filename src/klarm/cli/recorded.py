@@ -23,6 +23,7 @@ from klarm.journal import (
     rank_of,
     run_health,
 )
+from klarm.monitor import not_watched
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
@@ -40,6 +41,7 @@ class RecordedRun:
     latest: dict[str, Any] = field(default_factory=dict)  # the last value of each metric
     damaged: int = 0  # damaged lines, which are ignored
     problem: str = ""  # why the journal could not be read
+    not_watched: str = ""  # that no detector knows what it logs
 
     @property
     def open_incidents(self) -> list[IncidentRecord]:
@@ -84,7 +86,13 @@ def read_run(folder: Path, *metrics: str) -> RecordedRun:
     run.last_seen = run.last_seen or fold.began
     run.activity = activity_of(fold, journal)
     is_damaged = run.damaged > 0 or (is_cut_off and run.activity != "training")
-    run.health = run_health(fold, fold.incidents.values(), is_damaged=is_damaged)
+    run.not_watched = not_watched(fold, run.latest, run.activity)
+    run.health = run_health(
+        fold,
+        fold.incidents.values(),
+        is_damaged=is_damaged,
+        is_watched=not run.not_watched,
+    )
     return run
 
 

@@ -55,12 +55,11 @@ def _show_run(console: Console, run: RecordedRun) -> None:
     from rich.text import Text
 
     fold, head = run.fold, run.fold.head
-    worst = run.open_incidents[0].severity if run.open_incidents else None
     console.print(
         Text.assemble(
             (f"run {clean(fold.run)}", "bold"),
             f": {run.activity}, ",
-            (worst or "no open incident", COLOURS[worst] if worst else "green"),
+            _health(run),
         )
     )
     console.print(labelled("folder", str(run.folder)))
@@ -88,12 +87,25 @@ def _show_run(console: Console, run: RecordedRun) -> None:
     _show_incidents(console, run)
 
 
+def _health(run: RecordedRun) -> tuple[str, str]:
+    """Return how the run is, and its colour."""
+    if run.open_incidents:
+        worst = run.open_incidents[0].severity
+        return worst, COLOURS[worst]
+    if run.not_watched:
+        return "not watched", COLOURS["warning"]
+    return "no open incident", "green"
+
+
 def _show_incidents(console: Console, run: RecordedRun) -> None:
     from rich.text import Text
 
     console.print()
     known = list(run.fold.incidents.values())
-    console.print(heading(f"{counted(len(known), 'incident')}" if known else "no incident"))
+    if run.not_watched:
+        console.print(Text(clean(run.not_watched), f"bold {COLOURS['warning']}"))
+    if known or not run.not_watched:
+        console.print(heading(f"{counted(len(known), 'incident')}" if known else "no incident"))
     for one in known:
         colour = COLOURS[one.severity] if one.is_open else "dim"
         line = Text(f"  {one.number}  {one.id}  ", "dim")

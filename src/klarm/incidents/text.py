@@ -193,8 +193,12 @@ def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
 
 
 def _in_short(incident: Incident) -> str:
-    settled = ", quiet but not recovered" if incident.level is not None and incident.is_open else ""
+    is_quiet = incident.level is not None
+    settled = ", quiet but not recovered" if is_quiet else ""
     when = f"open since step {incident.started}{settled}"
+    if incident.state == "ended":
+        still = "quiet but unresolved" if is_quiet else "unresolved"
+        when = f"since step {incident.started}, {still} when the run ended"
     if incident.state == "resolved":
         how = "" if incident.reason == "recovered" else f", {incident.reason.replace('_', ' ')}"
         when = f"steps {incident.started} to {incident.ended}{how}"

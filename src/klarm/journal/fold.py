@@ -68,6 +68,7 @@ class SavedFold(msgspec.Struct, frozen=True):
     sealed: bool
     in_order: bool
     outcome: str = ""
+    detectors: set[str] = set()  # msgspec copies it
 
 
 class Fold:
@@ -104,6 +105,7 @@ class Fold:
         self.finished = False  # whether the last process recorded that it finished
         # How the last process did that logged a step, unless training ended by itself.
         self.outcome = ""
+        self.detectors: set[str] = set()  # the names of those that any process had switched on
         self.read_to = 0  # the offset up to which the journal was read
         self._journal = journal
         self._verifier = Verifier(on_damage)
@@ -162,6 +164,7 @@ class Fold:
             self._verifier.sealed,
             self._in_order,
             self.outcome,
+            self.detectors,
         )
 
     def restore(self, saved: SavedFold) -> None:
@@ -172,7 +175,7 @@ class Fold:
         self.first_step, self.last_step = saved.first_step, saved.last_step
         self.steps, self.rolled_back = saved.steps, saved.rolled_back
         self.commands, self.finished = saved.commands, saved.finished
-        self.outcome = saved.outcome
+        self.outcome, self.detectors = saved.outcome, saved.detectors
         self.read_to, self._in_order = saved.read_to, saved.in_order
         self._verifier.number, self._verifier.sealed = saved.lines, saved.sealed
 
@@ -273,6 +276,11 @@ class Fold:
 
     def _begin(self, record: Started) -> None:
         self.finished = False
+        self.detectors |= {
+            name
+            for name, section in record.config.items()
+            if isinstance(section, dict) and section.get("enabled") is True
+        }
         if self.head is None:
             self.head, self.began = record, record.started
             if self._verifier.number == 1:

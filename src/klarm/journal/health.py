@@ -12,11 +12,18 @@ from klarm.journal.locks import is_surely_free
 from klarm.journal.records import DETACHED
 from klarm.types import SEVERITIES
 
-RunHealth = Literal["critical", "warning", "unreadable", "ok", "empty"]
+RunHealth = Literal["critical", "warning", "unreadable", "unwatched", "ok", "empty"]
 Activity = Literal["training", "finished", "stopped", "crashed", "interrupted"]
 
-# The worst first: of a run that cannot be read, nobody knows how it is.
-_RANKS: dict[RunHealth, int] = {"critical": 0, "warning": 1, "unreadable": 2, "ok": 3, "empty": 4}
+# The worst first: of a run that cannot be read or is not watched, nobody knows how it is.
+_ORDER: tuple[RunHealth, ...] = (
+    "critical",
+    "warning",
+    "unreadable",
+    "unwatched",
+    "ok",
+    "empty",
+)
 
 # By how the last process says that it ended; what a later version may say is a finish.
 _ENDED: dict[str, Activity] = {
@@ -29,16 +36,22 @@ _ENDED: dict[str, Activity] = {
 
 def rank_of(health: RunHealth) -> int:
     """Return the place of a run in an overview: the worst first."""
-    return _RANKS[health]
+    return _ORDER.index(health)
 
 
-def run_health(fold: Fold, incidents: Iterable[IncidentRecord], *, is_damaged: bool) -> RunHealth:
-    """Return how bad a run is: its worst open incident, if anything of it can be read."""
+def run_health(
+    fold: Fold,
+    incidents: Iterable[IncidentRecord],
+    *,
+    is_damaged: bool,
+    is_watched: bool = True,
+) -> RunHealth:
+    """Return how bad a run is: its worst open incident, if it can be read and was watched."""
     worst = worst_of(incidents)
     if worst is not None:
         return worst.severity
     if fold.steps or fold.rolled_back:
-        return "ok"
+        return "ok" if is_watched else "unwatched"
     return "unreadable" if is_damaged else "empty"
 
 

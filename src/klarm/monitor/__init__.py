@@ -16,6 +16,7 @@ from klarm.monitor.ending import Ending
 from klarm.monitor.monitor import Monitor
 from klarm.monitor.steps import whole_step
 from klarm.monitor.summary import not_confirmed
+from klarm.monitor.unwatched import not_watched
 
 __all__ = [
     "CommandWatch",
@@ -26,6 +27,7 @@ __all__ = [
     "idle",
     "idle_lines",
     "not_confirmed",
+    "not_watched",
     "unknown_columns",
     "watched",
     "watched_in_short",

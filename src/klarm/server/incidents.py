@@ -206,7 +206,7 @@ class ShownIncidents:
 def _state_text(incident: IncidentRecord, trains: bool) -> str:
     """Return the state of an incident in words, or how it was resolved."""
     if incident.state != "resolved":
-        return incident.state if trains else "ended"
+        return incident.state if trains else "unresolved when the run ended"
     if incident.was_rolled_back:
         return "undone"
     if incident.reason in get_args(Reason):

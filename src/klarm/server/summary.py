@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import msgspec
 import numpy as np
@@ -18,6 +18,7 @@ from klarm.journal import (
     run_health,
     worst_of,
 )
+from klarm.monitor import not_watched
 from klarm.server.packing import Columns, Floats, has_value, unpack_floats
 
 Number = float | str  # NaN and the infinities are text
@@ -69,6 +70,7 @@ class RunSummary(msgspec.Struct, kw_only=True):
     klarm: str
     damaged_lines: int
     latest: dict[str, Number]
+    not_watched: str = ""  # that no detector knows what it logs, as a sentence
 
 
 def spelt(value: float) -> Number:
@@ -93,16 +95,23 @@ def summary_of(
     damaged_lines: int,
     is_cut_off: bool,
     latest: dict[str, Number],
+    logged: Iterable[str],
 ) -> RunSummary:
     """Return the summary of a run, given the fold of its journal."""
     head, worst = fold.head, worst_of(incidents)
     counted = [known for known in incidents if not known.was_rolled_back]
     still_open = [known for known in counted if known.is_open]
+    blind = not_watched(fold, logged, activity)
     return RunSummary(
         id=run_id,
         name=fold.run or folder,
         folder=folder,
-        health=run_health(fold, incidents, is_damaged=damaged_lines > 0 or is_cut_off),
+        health=run_health(
+            fold,
+            incidents,
+            is_damaged=damaged_lines > 0 or is_cut_off,
+            is_watched=not blind,
+        ),
         activity=activity,
         worst=None if worst is None else _shown(worst),
         incidents=Counts(
@@ -122,6 +131,7 @@ def summary_of(
         klarm=head.klarm if head else "",
         damaged_lines=damaged_lines,
         latest=latest,
+        not_watched=blind,
     )
 
 
@@ -149,6 +159,12 @@ def latest_values(
         if values is not None and len(rows := np.flatnonzero(has_value(values))):
             latest[name] = spelt(float(values[rows[-1]]))
     return latest
+
+
+def metric_names(database: sqlite3.Connection, run: int) -> list[str]:
+    """Return the names of all metrics that a run has logged."""
+    found = database.execute("SELECT name FROM metrics WHERE run = ?", (run,))
+    return [name for (name,) in found]
 
 
 def _last_values(database: sqlite3.Connection, run: int, name: str) -> Floats | None:

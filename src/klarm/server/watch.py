@@ -47,7 +47,7 @@ class Watch:
         self._runs: dict[bytes, WatchedRun] = {}  # by folder
         self._said: set[tuple[str, str]] = set()
         self._nudged = threading.Event()
-        self.has_looked = False  # whether `look` has run at least once
+        self.has_looked = False  # whether all runs of the folder are known
         self._is_suspect = False  # whether a request failed to read the index
         self._recall()
 
@@ -96,14 +96,15 @@ class Watch:
             )
             while due:
                 found += self._look_at_some(due, now)
+            self.has_looked = True
         except sqlite3.OperationalError as error:  # the disk is full, or the file is locked
             self._report("", f"the index cannot be written ({error}): new data is not shown")
             self._recall()
             self._look_at = now + _RETRY_SECONDS
         except sqlite3.DatabaseError as error:
+            self.has_looked = False  # nobody may take the new, empty index for an empty folder
             self._database.rebuild(str(error))
             self._recall()
-        self.has_looked = True
         self._changes.publish(found)
 
     def _check(self) -> None:

@@ -17,7 +17,7 @@ from klarm.server.false_alarms import FILE_NAME as FALSE_ALARMS_FILE
 from klarm.server.folders import shown
 from klarm.server.run_index import CHUNK_BYTES, News, RunIndex
 from klarm.server.sparklines import sparklines
-from klarm.server.summary import RunSummary, latest_values, summary_of
+from klarm.server.summary import RunSummary, latest_values, metric_names, summary_of
 from klarm.types import Command
 
 _IDLE_SECONDS = 2.0  # between two checks of a run that is not training
@@ -169,6 +169,7 @@ class WatchedRun:
             damaged_lines=known.damages.count,
             is_cut_off=activity != "training" and self.state.size > known.fold.read_to,
             latest=latest_values(self._database.writer, self.run, known.whole()),
+            logged=metric_names(self._database.writer, self.run),
         )
         earlier, self.summary = self.summary, summary
         if earlier is not None:

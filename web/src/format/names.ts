@@ -16,7 +16,7 @@ export function heading(name: string): string {
 export const subject = ({ metric, signal }: { metric?: string; signal: string }) => heading(metric || signal);
 
 // How a run is, where that is no severity.
-const HEALTH: Record<string, string> = { empty: "no data yet" };
+const HEALTH: Record<string, string> = { empty: "no data yet", unwatched: "not watched" };
 
 export const healthText = (health: string) => HEALTH[health] ?? health;
 

@@ -39,6 +39,8 @@ export interface RunSummary {
   klarm: string | null;
   damaged_lines: number;
   latest: Record<string, Value>;
+  /** A sentence if no detector knows any metric of the run, otherwise empty. */
+  not_watched: string;
   sparklines?: Record<string, (number | null)[]>;
 }
 

@@ -99,10 +99,11 @@ function Headline({ runs, all, overview }: { runs: RunSummary[]; all: number; ov
   const critical = runs.filter((run) => run.health === "critical").length;
   const warning = runs.filter((run) => run.health === "warning").length;
   const unknown = runs.filter((run) => run.health === "unreadable").length;
-  const rest = runs.length - critical - warning - unknown;
+  const unwatched = runs.filter((run) => run.health === "unwatched").length;
+  const rest = runs.length - critical - warning - unknown - unwatched;
   const troubled = critical + warning;
-  const headline =
-    runs.length === 0 ? "Runs" : troubled === 0 ? "No run is in trouble" : `${counted(troubled, "run")} in trouble`;
+  const none = unknown + unwatched > 0 ? "No run is known to be in trouble" : "No run is in trouble";
+  const headline = runs.length === 0 ? "Runs" : troubled === 0 ? none : `${counted(troubled, "run")} in trouble`;
   return (
     <div class="headline">
       <h1>{headline}</h1>
@@ -112,6 +113,7 @@ function Headline({ runs, all, overview }: { runs: RunSummary[]; all: number; ov
             critical && `${critical} critical`,
             warning && `${warning} warning`,
             unknown && `${unknown} unreadable`,
+            unwatched && `${unwatched} not watched`,
             rest && `${rest} without an open incident`,
           ]
             .filter(Boolean)
@@ -122,7 +124,9 @@ function Headline({ runs, all, overview }: { runs: RunSummary[]; all: number; ov
       )}
       {overview.indexing && (
         <p role="status" class="muted">
-          Reading journals: {overview.indexing.done} of {overview.indexing.total} …
+          {overview.indexing.total === 0
+            ? "Looking for runs …"
+            : `Reading journals: ${overview.indexing.done} of ${overview.indexing.total} …`}
         </p>
       )}
     </div>
@@ -144,7 +148,7 @@ interface TableProps {
 }
 
 const COLUMNS: [title: string, sort: Sort | null, name: string][] = [
-  ["State", "worst", "state"], ["Run", "name", "name"], ["Open incidents", null, "trouble"], ["Step", "step", "step"],
+  ["State", "worst", "state"], ["Run", "name", "name"], ["Unresolved incidents", null, "trouble"], ["Step", "step", "step"],
   ["KL", "kl", "kl"], ["Reward", "reward", "reward"], ["Entropy", "entropy", "entropy"], ["Last seen", "seen", "seen"],
 ];
 

@@ -71,6 +71,7 @@ function Trouble({ run }: { run: RunSummary }) {
   if (!worst) {
     if (run.health === "empty") return <span class="muted">No step is recorded yet</span>;
     if (run.health === "unreadable") return <span class="muted">Nothing in its journal can be read</span>;
+    if (run.not_watched) return <span class="muted">{run.not_watched}</span>;
     const had = incidents.total > 0 ? `${counted(incidents.total, "incident")}, all over` : "No incident";
     return <span class="muted">{had}</span>;
   }

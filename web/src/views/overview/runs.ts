@@ -10,8 +10,10 @@ const ROW_REFRESH_MS = 700;
 // Addresses must not get too long.
 const ROWS_PER_REQUEST = 40;
 const INDEXING_MS = 1000;
+const NONE: RunSummary[] = [];
 
 interface Runs {
+  /** Null until its list of runs is in `runs`: no list is not an empty list. */
   overview: Overview | null;
   runs: RunSummary[];
   error: ApiError | null;
@@ -20,7 +22,7 @@ interface Runs {
 
 export function useRuns(): Runs {
   const { data, error, reload } = useLoaded(getOverview, []);
-  const [runs, setRuns] = useState<RunSummary[]>([]);
+  const [runs, setRuns] = useState<RunSummary[] | null>(null);
   const stale = useRef(new Set<string>());
 
   const refreshRows = useThrottled(() => {
@@ -28,7 +30,7 @@ export function useRuns(): Runs {
     stale.current.clear();
     for (let at = 0; at < ids.length; at += ROWS_PER_REQUEST) {
       getSomeRuns(ids.slice(at, at + ROWS_PER_REQUEST)).then(
-        (answer) => setRuns((kept) => replaced(kept, answer.runs)),
+        (answer) => setRuns((kept) => kept && replaced(kept, answer.runs)),
         // The rows stay as the live connection described them; the next change asks again.
         () => undefined,
       );
@@ -39,11 +41,11 @@ export function useRuns(): Runs {
     const byRun = new Map(changes.map((change) => [change.run, change]));
     setRuns((kept) =>
       kept
-        .filter((run) => !byRun.get(run.id)?.what.includes("removed"))
+        ?.filter((run) => !byRun.get(run.id)?.what.includes("removed"))
         .map((run) => {
           const change = byRun.get(run.id);
           return change ? changed(run, change) : run;
-        }),
+        }) ?? null,
     );
     for (const change of changes) if (!change.what.includes("removed")) stale.current.add(change.run);
     refreshRows();
@@ -60,7 +62,7 @@ export function useRuns(): Runs {
   }, [data]);
 
   useChanges(null, apply, reload);
-  return { overview: data, runs, error, reload };
+  return { overview: runs && data, runs: runs ?? NONE, error, reload };
 }
 
 /** Put newer rows in the place of older ones; a run that was not there is added. */

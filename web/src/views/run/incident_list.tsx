@@ -9,19 +9,27 @@ import { Section } from "../../parts/frame";
 
 interface IncidentListProps {
   run: string;
+  /** Whether a detector knows any of its metrics: otherwise, no incident means nothing. */
+  isWatched: boolean;
   incidents: Incident[];
   blips: Blip[];
   onShow: (incident: Incident) => void;
 }
 
-export function IncidentList({ run, incidents, blips, onShow }: IncidentListProps) {
+export function IncidentList({ run, isWatched, incidents, blips, onShow }: IncidentListProps) {
   const ordered = [...incidents].sort(
     (a, b) =>
       Number(b.is_open) - Number(a.is_open) || (a.is_open ? urgency(a.severity) - urgency(b.severity) : 0) || b.started - a.started,
   );
   return (
-    <Section title={incidents.length === 0 ? "No incident" : counted(incidents.length, "incident")}>
-      {incidents.length === 0 && <p class="muted">Nothing has opened an incident in this run.</p>}
+    <Section title={incidents.length > 0 ? counted(incidents.length, "incident") : isWatched ? "No incident" : "Not watched"}>
+      {incidents.length === 0 && (
+        <p class="muted">
+          {isWatched
+            ? "Nothing has opened an incident in this run."
+            : "Incidents need a metric that a detector knows: klarm docs metrics lists their names."}
+        </p>
+      )}
       <ul class="incidents">
         {ordered.map((incident) => (
           <li key={incident.id} class={incident.is_open ? `tone-${incident.severity}` : ""}>
@@ -35,7 +43,7 @@ export function IncidentList({ run, incidents, blips, onShow }: IncidentListProp
                   ? `since step ${count(incident.started)}`
                   : `${incident.severity}, steps ${count(incident.started)} to ${count(incident.ended)}`}
                 {isUndone(incident) && ` (training went back to step ${count(incident.last_step)})`}
-                {incident.is_open && incident.state !== "open" && `, ${incident.state_text}`}
+                {incident.is_open && incident.state_text !== "open" && `, ${incident.state_text}`}
               </span>
               <Tags incident={incident} />
               <span class="grow" />

@@ -4,7 +4,7 @@ import { overviewAddress, runAddress, whatIfAddress } from "../../address";
 import { endSilence, getBaseline, getRunNames } from "../../api/client";
 import { asApiError, useChanges, useLoaded, useThrottled } from "../../api/hooks";
 import type { Baseline, Incident, MetricInfo, Run, Silence } from "../../api/types";
-import { shown } from "../../format/names";
+import { healthText, shown } from "../../format/names";
 import { count } from "../../format/number";
 import { useKeys } from "../../keyboard";
 import { Ago } from "../../parts/ago";
@@ -48,7 +48,7 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
   };
   const largeCurve = useCurves({ run: id, metrics: large === undefined ? [] : [large], ...asked });
   useEffect(() => {
-    if (run) document.title = `${run.health === "ok" ? "" : `${run.health}: `}${run.name} – klarm`;
+    if (run) document.title = `${run.health === "ok" ? "" : `${healthText(run.health)}: `}${run.name} – klarm`;
   }, [run?.name, run?.health]);
   if (error && (!run || error.code === "not_found")) return <Failure error={error} retry={reload} />;
   if (!run) return <Loading />;
@@ -174,7 +174,7 @@ function Loaded({ run, record, state, since, asked, largeCurve }: LoadedProps) {
         </>
       )}
       <div class="two-columns">
-        <IncidentList run={run.id} incidents={record.incidents} blips={record.blips} onShow={show} />
+        <IncidentList run={run.id} isWatched={!run.not_watched} incidents={record.incidents} blips={record.blips} onShow={show} />
         <Settings run={run.id} />
       </div>
     </div>
@@ -209,11 +209,12 @@ function Head({ run }: { run: Run }) {
   );
 }
 
-/** Silences, and what the server has to say about the journal. */
+/** That nothing is watched, silences, and what the server has to say about the journal. */
 function Remarks({ run }: { run: Run }) {
-  if (run.silences.length + run.notices.length === 0) return null;
+  if (!run.not_watched && run.silences.length + run.notices.length === 0) return null;
   return (
     <ul class="remarks">
+      {run.not_watched && <li>{run.not_watched}</li>}
       {run.silences.map((one) => (
         <li key={one.signal}>
           {one.text || `${shown(one.signal)} is silenced`}

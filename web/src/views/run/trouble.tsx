@@ -1,4 +1,4 @@
-/** The worst open incident of a run in a box: what, since when, what to do first. */
+/** The worst unresolved incident of a run in a box: what, since when, what to do first. */
 import { incidentAddress } from "../../address";
 import { getIncident } from "../../api/client";
 import { useLoaded } from "../../api/hooks";
@@ -19,18 +19,18 @@ export function Trouble({ run, incidents }: { run: string; incidents: Incident[]
   if (!worst) return null;
   const known = detail?.id === worst.id ? detail : null;
   return (
-    <section class={`trouble-box tone-${tone(worst.severity)}`} aria-label="Open incident">
+    <section class={`trouble-box tone-${tone(worst.severity)}`} aria-label="Unresolved incident">
       <div class="trouble-head">
         <Badge kind={worst.severity} />
         <h2>
           <a href={incidentAddress(run, worst.id)}>
             {subject(worst)} {worst.severity} since step {count(worst.started)}
-            {worst.state !== "open" && `, ${worst.state_text}`}
+            {worst.state_text !== "open" && `, ${worst.state_text}`}
           </a>
         </h2>
         <span class="muted">
           <Ago time={worst.started_time} />
-          {open.length > 1 && ` · and ${counted(open.length - 1, "more open incident")}`}
+          {open.length > 1 && ` · and ${counted(open.length - 1, "more unresolved incident")}`}
         </span>
       </div>
       <p>{worst.message || worst.headline}</p>

@@ -1,0 +1,33 @@
+"""Whether a recorded run was watched at all: no incident means nothing if no detector could see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from klarm.detectors import CATALOGUE
+from klarm.journal import Activity, Fold
+
+_READS = {kind.name: () if kind.watches_all else kind.reads for kind in CATALOGUE}
+# The first step of a run may be logged in several calls, and some trainers have made no update by
+# then.
+_MIN_STEPS = 2
+_MAX_NAMED = 5
+
+
+def not_watched(fold: Fold, logged: Iterable[str], activity: Activity) -> str:
+    """Say that no detector reads what a run logs; empty if one does, or if that is not certain."""
+    if fold.steps < (_MIN_STEPS if activity == "training" else 1):
+        return ""
+    # What detectors of the user's own read is not recorded.
+    if not fold.detectors or not fold.detectors <= _READS.keys():
+        return ""
+    names = sorted(set(logged))
+    known = fold.origins.keys() | set(names)
+    if any(not known.isdisjoint(_READS[detector]) for detector in fold.detectors):
+        return ""
+    verb = "is" if activity == "training" else "was"
+    if not names:
+        return f"Nothing {verb} watched: no numbers are logged."
+    named, rest = ", ".join(names[:_MAX_NAMED]), len(names) - _MAX_NAMED
+    more = f" and {rest} more" if rest > 0 else ""
+    return f"Nothing {verb} watched: no detector knows any of {named}{more}."
