@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,11 +44,22 @@ def rows(run: str = "a") -> list[tuple[int, dict[str, float]]]:
     return [(step["step"], step["metrics"]) for step in journal("step", run)]
 
 
+_HEADER_BYTES = 7  # of W&B's file
+
+
 def recorded() -> bytes:
-    """Return what W&B wrote, once the run is over."""
+    """Return what W&B wrote, once the run is over.
+
+    On a busy machine, W&B's own process may still be writing when `finish` returns.
+    """
     wandb.finish()
     (file,) = Path("wandb").glob("offline-run-*/run-*.wandb")
-    return file.read_bytes()
+    for _ in range(300):
+        content = file.read_bytes()
+        if len(content) > _HEADER_BYTES:
+            break
+        time.sleep(0.1)
+    return content
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["before init", "after init"])
