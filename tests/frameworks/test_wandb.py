@@ -54,11 +54,12 @@ def recorded() -> bytes:
     """
     wandb.finish()
     (file,) = Path("wandb").glob("offline-run-*/run-*.wandb")
-    for _ in range(300):
-        content = file.read_bytes()
-        if len(content) > _HEADER_BYTES:
+    content = b""
+    for _ in range(100):
+        before, content = content, file.read_bytes()
+        if len(content) > _HEADER_BYTES and content == before:
             break
-        time.sleep(0.1)
+        time.sleep(0.2)
     return content
 
 
