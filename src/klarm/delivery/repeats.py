@@ -8,7 +8,7 @@ from klarm.types import RINGING, SEVERITIES, Event, Severity
 
 # After any other event, the incident is open and active.
 _NOT_OPEN = ("settled", "resolved", "ended")
-# The run is over: its crash is told once.
+# The run is over: its crash is reported once, without reminders.
 _CRASHED = "crashed"
 
 
