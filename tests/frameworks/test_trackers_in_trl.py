@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import offline_wandb
 import pytest
 import tiny_trl
 import trackio
@@ -110,11 +111,6 @@ def alerts_in_trackio() -> list[Any]:
         return database.execute("select title, level, step from alerts").fetchall()
 
 
-def written_by_wandb() -> bytes:
-    wandb.finish()
-    return b"".join(file.read_bytes() for file in Path("wandb").glob("offline-run-*/run-*.wandb"))
-
-
 TITLE = "klarm: critical on kl (opened, incident 1)"
 
 
@@ -140,7 +136,7 @@ def test_an_incident_is_an_alert_in_the_wandb_run_of_the_trainer(
 ) -> None:
     """Once, and its end is none."""
     train_into_an_incident(reference, tmp_path / "out", report_to="wandb")
-    assert written_by_wandb().count(TITLE.encode()) == 1
+    assert offline_wandb.read_finished().count(TITLE.encode()) == 1
 
 
 def test_alerts_in_trackers_can_be_switched_off(reference: Path, tmp_path: Path) -> None:
@@ -148,7 +144,7 @@ def test_alerts_in_trackers_can_be_switched_off(reference: Path, tmp_path: Path)
     off = {"tracker_alerts": False}
     train_into_an_incident(reference, tmp_path / "out", report_to="wandb", klarm=off)
     assert journal("a", "event")
-    assert TITLE.encode() not in written_by_wandb()
+    assert TITLE.encode() not in offline_wandb.read_finished()
 
 
 def test_alerts_that_watch_was_asked_for_are_sent_beside_the_callback(
@@ -158,7 +154,7 @@ def test_alerts_that_watch_was_asked_for_are_sent_beside_the_callback(
     watch_wandb("b", alert=True)
     wandb.init(project="p", dir=Path.cwd())
     train_into_an_incident(reference, tmp_path / "out", report_to="wandb")
-    assert written_by_wandb().count(TITLE.encode()) == 1
+    assert offline_wandb.read_finished().count(TITLE.encode()) == 1
     assert "after finish" not in capfd.readouterr().err
 
 
@@ -167,4 +163,4 @@ def test_alerts_that_watch_was_asked_for_need_no_report_to(reference: Path, tmp_
     watch_wandb("b", alert=True)
     wandb.init(project="p", dir=Path.cwd())
     train_into_an_incident(reference, tmp_path / "out")
-    assert written_by_wandb().count(TITLE.encode()) == 1
+    assert offline_wandb.read_finished().count(TITLE.encode()) == 1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import offline_wandb
 import pytest
 import wandb
 
@@ -42,25 +42,6 @@ def journal(kind: str, run: str = "a") -> list[dict[str, Any]]:
 
 def rows(run: str = "a") -> list[tuple[int, dict[str, float]]]:
     return [(step["step"], step["metrics"]) for step in journal("step", run)]
-
-
-_HEADER_BYTES = 7  # of W&B's file
-
-
-def recorded() -> bytes:
-    """Return what W&B wrote, once the run is over.
-
-    On a busy machine, W&B's own process may still be writing when `finish` returns.
-    """
-    wandb.finish()
-    (file,) = Path("wandb").glob("offline-run-*/run-*.wandb")
-    content = b""
-    for _ in range(100):
-        before, content = content, file.read_bytes()
-        if len(content) > _HEADER_BYTES and content == before:
-            break
-        time.sleep(0.2)
-    return content
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["before init", "after init"])
@@ -170,7 +151,7 @@ def test_an_incident_is_an_alert_in_wandb() -> None:
         wandb.log({"kl": 0.1})
     (opened, resolved) = journal("event")
     assert (opened["event"], resolved["event"]) == ("opened", "resolved")
-    content = recorded()
+    content = offline_wandb.read_finished()
     assert b"klarm: critical on kl (opened, incident 1)" in content
     assert opened["remedy"].encode() in content
     assert b"resolved" not in content
@@ -182,7 +163,7 @@ def test_without_being_asked_klarm_writes_nothing_to_wandb() -> None:
     start()
     wandb.log({"kl": math.nan})
     assert journal("event")
-    assert b"klarm: critical" not in recorded()
+    assert b"klarm: critical" not in offline_wandb.read_finished()
 
 
 def test_another_run_is_not_mixed_in(capsys: pytest.CaptureFixture[str]) -> None:
