@@ -11,7 +11,7 @@ import pytest
 from klarm.analysis.replay import replay
 from klarm.config.layers import load
 from klarm.detectors import KLExplosionDetector
-from klarm.metrics.catalogue import to_number
+from klarm.metrics.numbers import to_number
 from klarm.sources import read_log
 
 RUNS = Path(__file__).parents[2] / "shared" / "data" / "real-runs" / "runs"

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klarm.detectors import Detector
-from klarm.metrics.catalogue import meaning, to_number
+from klarm.metrics.key_meaning import meaning
+from klarm.metrics.numbers import to_number
 from quality.contenders import Notification, notified, specified
 from quality.scoring import Estimate, bootstrap, mean_by_group, share
 

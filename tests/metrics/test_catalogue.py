@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from klarm.detectors import CATALOGUE, MetricLostDetector
-from klarm.metrics.catalogue import METRICS, meaning, to_number
+from klarm.metrics.catalogue import METRICS
 from klarm.metrics.frameworks import FRAMEWORKS, SPECIFIC_KEYS
+from klarm.metrics.key_meaning import meaning
+from klarm.metrics.numbers import to_number
 
 
 def metric(key: str) -> str:

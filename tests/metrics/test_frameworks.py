@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from klarm.metrics import frameworks
-from klarm.metrics.catalogue import METRICS, meaning
+from klarm.metrics.catalogue import METRICS
 from klarm.metrics.frameworks import CATALOGUE, FRAMEWORKS, SPECIFIC_KEYS, Framework, Row, tables
+from klarm.metrics.key_meaning import meaning
 
 every_framework = pytest.mark.parametrize("framework", CATALOGUE, ids=lambda known: known.name)
 

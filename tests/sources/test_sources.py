@@ -14,7 +14,7 @@ import pytest
 
 import klarm
 from klarm.journal.records import Resume, Started
-from klarm.metrics.catalogue import to_number
+from klarm.metrics.numbers import to_number
 from klarm.sources import LogRow, SourceError, read_log
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from klarm.metrics.catalogue import to_number
+from klarm.metrics.numbers import to_number
 from klarm.sources import LogRow, SourceError, read_log
 from klarm.sources.row import StepColumn
 from klarm.sources.text import Parser

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from klarm.metrics.binding import OTHER_LOSS, Binding
-from klarm.metrics.catalogue import (
-    KLS,
-    METRICS,
-    PROBE,
-    TRAINER_STEP,
-    is_reward_component,
-    meaning,
-    to_number,
-)
+from klarm.metrics.catalogue import KLS, METRICS, PROBE, TRAINER_STEP, is_reward_component
 from klarm.metrics.frameworks import FRAMEWORKS, Advice, advice_of, frameworks_with, tables
+from klarm.metrics.key_meaning import meaning
 from klarm.metrics.kl_kind import CLAMP_NATS, Kind, Origin
+from klarm.metrics.numbers import to_number
 from klarm.metrics.user_keys import SECTION, STEP, UserKey, check_user_keys, read_user_key
 
 __all__ = [

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from klarm.metrics.catalogue import METRICS, SAMPLES, Meaning, meaning, to_number
+from klarm.metrics.catalogue import METRICS, SAMPLES
 from klarm.metrics.frameworks import PREFIX, trains_language_models
+from klarm.metrics.key_meaning import Meaning, meaning
 from klarm.metrics.kl_kind import Kind, Origin
+from klarm.metrics.numbers import to_number
 from klarm.metrics.samples import STATISTICS, sample_statistics
 from klarm.metrics.user_keys import UserKey
 from klarm.text import clean_line

@@ -8,7 +8,7 @@ from math import ceil, dist, sqrt
 from numbers import Real
 from typing import Any
 
-from klarm.metrics.catalogue import to_number
+from klarm.metrics.numbers import to_number
 from klarm.stats.dip import dip, dip_p_value
 
 # The names that `sample_statistics` may return.
