@@ -130,6 +130,8 @@ def against() -> list[tuple[str, object]]:
     number ends where it first reaches half of its peak.
     """
     found: list[tuple[str, object]] = []
+    all_rises: list[float] = []
+    all_wholes: list[float] = []
     for kind, runs in AGAINST.items():
         rises, wholes, halves, noises, factors = {}, {}, {}, {}, {}
         for run, kl, probe in risen(runs):
@@ -152,7 +154,13 @@ def against() -> list[tuple[str, object]]:
             (f"against, {kind}: the same up to half the peak", halves),
             (f"against, {kind}: noise of the trainer's log KL over the probe's", noises),
         ]
-    return found
+        all_rises += rises.values()
+        all_wholes += wholes.values()
+    return [
+        *found,
+        ("against, all runs: Spearman over the rise, median", round(median(all_rises), 3)),
+        ("against, all runs: Spearman over the whole run, median", round(median(all_wholes), 3)),
+    ]
 
 
 def picture() -> list[tuple[str, object]]:
