@@ -10,8 +10,8 @@ import pytest
 
 from klarm.channels import CHANNELS, Channel, channel_kind
 from klarm.cli.group import klarm as command
-from klarm.config.channels import Route
 from klarm.config.layers import SECTIONS, TOP_LEVEL
+from klarm.config.routes import Route
 from klarm.delivery.log import Entry
 from klarm.detectors import CATALOGUE, Detector
 from klarm.journal.records import Record

@@ -1,17 +1,15 @@
-"""The section `channels`: names, types, layers, routing, and errors that help."""
+"""The section `channels`: names, types, layers, and errors that help."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 import klarm
 from klarm.channels import CHANNELS, channel_kind
 from klarm.channels.discord import DiscordChannel
-from klarm.channels.message import Message
 from klarm.channels.slack import SlackChannel
 from klarm.config.layers import load
 from klarm.settings.fields import ConfigError
@@ -49,32 +47,6 @@ def test_a_channel_is_made_from_its_section(hook: None) -> None:
     assert team.channel.webhook_url.reveal() == HOOK
     assert (team.severity, team.signals, team.runs) == ("critical", ("kl", "reward"), ("grpo-*",))
     assert desktop.channel.type == desktop.channel.name == "desktop"
-
-
-@pytest.mark.parametrize(
-    ("settings", "change", "taken"),
-    [
-        ({}, {}, True),
-        ({"severity": "critical"}, {}, True),
-        ({"severity": "critical"}, {"severity": "warning"}, False),
-        ({"severity": "critical"}, {"severity": "warning", "test": True}, True),
-        ({"severity": "critical"}, {"event": "resolved"}, True),
-        ({"signals": ["kl", "loss"]}, {}, True),
-        ({"signals": "kl, loss"}, {}, True),
-        ({"signals": ["reward"]}, {}, False),
-        ({"signals": ["re*"]}, {"signal": "reward"}, True),
-        ({"runs": "grpo-*"}, {}, True),
-        ({"runs": ["ppo-*", "grpo-7b"]}, {}, True),
-        ({"runs": ["ppo-*", "GRPO-*"]}, {}, False),
-    ],
-)
-def test_a_route_takes_what_it_is_for(
-    message: Message, settings: dict[str, Any], change: dict[str, Any], taken: bool
-) -> None:
-    """By severity, signal and run; a test goes everywhere."""
-    config = load(overrides={"channels": {"desktop": settings}})
-    (route,) = config.channels()
-    assert route.takes(msgspec.structs.replace(message, **change)) is taken
 
 
 def test_a_channel_that_is_off_needs_no_secret() -> None:

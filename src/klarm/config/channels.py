@@ -1,15 +1,14 @@
-"""The section `channels` of the configuration, and which messages go to which channel."""
+"""The section `channels` of the configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from klarm.channels import Channel, channel_kind, known_channels
-from klarm.channels.message import Message
-from klarm.config.extras import given_channel, remade
+from klarm.config.extras import given_channel
+from klarm.config.routes import TYPE, Route
 from klarm.detectors import known_signals
 from klarm.settings import (
     HIDDEN,
@@ -20,70 +19,21 @@ from klarm.settings import (
     as_given,
     did_you_mean,
     explicit_settings,
-    setting,
     settings_of,
     shown_name,
 )
-from klarm.types import SEVERITIES, Severity
 
 SECTION = "channels"
-_TYPE = "type"
 _WILDCARDS = set("*?[")
 
 _MAX_SHOWN = 12  # characters of an invalid value, including quotes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Route:
-    """A channel, and which messages are sent to it."""
-
-    channel: Channel
-    enabled: bool = setting(True, "false switches the channel off")
-    severity: str = setting("warning", "the lowest severity that is sent", choices=SEVERITIES)
-    signals: Names = setting(
-        Names(), "signals whose incidents are sent (empty: all); `*` is a wildcard"
-    )
-    runs: Names = setting(Names(), "runs whose incidents are sent (empty: all); `*` is a wildcard")
-    repeat_after: float = setting(
-        4.0, "hours after which an unacknowledged incident is sent again (0: never)", at_least=0
-    )
-    repeat_severity: Severity = setting(
-        "critical", "the lowest severity that is sent again", choices=SEVERITIES
-    )
-
-    def takes(self, message: Message) -> bool:
-        """Return whether a message goes to this channel.
-
-        The severity of an incident is its highest so far, so the channel that was notified of an
-        incident is also notified of its end.
-        """
-        if not self.enabled or message.test:
-            return self.enabled
-        return (
-            SEVERITIES.index(message.severity) >= SEVERITIES.index(self.severity)
-            and _matches(message.signal, self.signals)
-            and _matches(message.run, self.runs)
-        )
-
-
-def route_of(name: str, values: Mapping[str, object], given: Channel | None = None) -> Route:
-    """Make a channel with its route, reading its secrets; raise ConfigError if one is not there.
-
-    `given` is the object to make it like, where a script gave one.
-    """
-    kind = channel_kind(str(values[_TYPE])) if given is None else type(given)
-    own = {key: value for key, value in values.items() if key in settings_of(kind)}
-    rest = {key: value for key, value in values.items() if key in settings_of(Route)}
-    named: dict[str, object] = {"name": name, **own}
-    channel = kind(**named) if given is None else remade(given, named)  # type: ignore[arg-type]
-    return Route(channel=channel, **rest)  # type: ignore[arg-type]
 
 
 def recorded_channel(
     values: Mapping[str, object], given: Channel | None = None
 ) -> dict[str, object]:
     """Return the settings of a channel as a journal may hold them."""
-    declared = settings_of(channel_kind(str(values[_TYPE])) if given is None else type(given))
+    declared = settings_of(channel_kind(str(values[TYPE])) if given is None else type(given))
     recorded = {}
     for key, value in values.items():
         is_private = key in declared and declared[key].private
@@ -98,9 +48,9 @@ def channel_defaults(recorded: Mapping[str, object]) -> dict[str, object]:
     For a channel of a kind that is not installed here, only those that every channel has.
     """
     declared = dict(settings_of(Route))
-    if recorded.get(_TYPE) in known_channels():
+    if recorded.get(TYPE) in known_channels():
         with suppress(ConfigError):
-            declared |= settings_of(channel_kind(str(recorded[_TYPE])))
+            declared |= settings_of(channel_kind(str(recorded[TYPE])))
     defaults = {name: one.default for name, one in declared.items()}
     return {
         name: default.spelt() if isinstance(default, Secret) else default
@@ -196,7 +146,7 @@ class ChannelSettings:
 
     def _is_foreign(self, name: str, given: Mapping[str, object], types: Collection[str]) -> bool:
         """Tell whether this looks like the section of a channel that a script gives."""
-        return _TYPE not in given and name not in types and not did_you_mean(name, types)
+        return TYPE not in given and name not in types and not did_you_mean(name, types)
 
     def _checked(self, name: str, given: dict[str, tuple[object, str]]) -> dict[str, object]:
         where = f"{SECTION}.{name}"
@@ -206,10 +156,10 @@ class ChannelSettings:
             type_ = _type_of(name, given, self._sources[name][0])
             kind = _kind_of(type_, f"{self._sources[name][0]}: {where}")
         known = {**settings_of(Route), **settings_of(kind)}
-        values: dict[str, object] = {_TYPE: type_}
+        values: dict[str, object] = {TYPE: type_}
         values |= {key: declared.default for key, declared in known.items()}
         for key, (value, source) in given.items():
-            if key == _TYPE:
+            if key == TYPE:
                 continue
             if key not in known:
                 hint = did_you_mean(key, known) or f"; known are type, {', '.join(known)}"
@@ -262,7 +212,7 @@ class _FromEnvironment:
 
 
 def _type_of(name: str, given: Mapping[str, tuple[object, str]], first: str) -> str:
-    type_, source = given.get(_TYPE, (None, first))
+    type_, source = given.get(TYPE, (None, first))
     if isinstance(type_, _FromEnvironment):
         type_ = type_.text
     types = known_channels()
@@ -311,7 +261,3 @@ def _by_name(channels: Sequence[object], source: str) -> dict[str, object]:
 
 def _as_variable(name: str) -> str:
     return name.lower().replace("-", "_").replace(" ", "_")
-
-
-def _matches(name: str, patterns: Names) -> bool:
-    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)

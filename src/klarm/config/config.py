@@ -9,8 +9,9 @@ from typing import Any
 
 from klarm.channels import Channel
 from klarm.config.channels import SECTION as CHANNELS
-from klarm.config.channels import Route, recorded_channel, route_of
+from klarm.config.channels import recorded_channel
 from klarm.config.extras import remade
+from klarm.config.routes import Route, route_of
 from klarm.detectors import CATALOGUE, Detector
 from klarm.incidents import IncidentRules
 from klarm.metrics import SECTION as METRICS_SECTION

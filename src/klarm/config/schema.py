@@ -7,9 +7,9 @@ from typing import Any
 
 from klarm.channels import CHANNELS, channel_kind
 from klarm.config.channels import SECTION as CHANNELS_SECTION
-from klarm.config.channels import Route
 from klarm.config.config import TOP_LEVEL
 from klarm.config.layers import known_sections
+from klarm.config.routes import Route
 from klarm.metrics import METRICS, STEP
 from klarm.metrics import SECTION as METRICS_SECTION
 from klarm.settings import Names, Secret, Setting, settings_of
