@@ -46,15 +46,6 @@ def test_a_part_of_it_can_be_had(client: Client) -> None:
     assert client.ask("/api/v1/runs/a/export?metrics=nope").status == 404
 
 
-def test_parquet_holds_the_same(client: Client) -> None:
-    """Where pyarrow is there."""
-    parquet = pytest.importorskip("pyarrow.parquet")
-    answer = client.ask("/api/v1/runs/a/export?format=parquet")
-    table = parquet.read_table(io.BytesIO(answer.body))
-    assert table.column_names == ["step", "time", "kl", "=1+1"]
-    assert table.num_rows == 1201
-
-
 def test_without_pyarrow_it_says_what_to_install(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
