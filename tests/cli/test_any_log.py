@@ -252,6 +252,18 @@ def test_follow_never_reports_no_incident_if_nothing_was_watched(times: int) -> 
     assert "no incident" not in done.stderr
 
 
+def test_a_follower_without_new_rows_says_that_nothing_was_watched() -> None:
+    """It reads the same log again, without an error before the log is complete."""
+    Path("blind.csv").write_text(table("step", "KL_div"))
+    run("follow", "blind.csv", "--once")
+    done = run("follow", "blind.csv", "--until-idle", "0.1", "--poll", "0.02")
+    assert done.returncode == 2
+    waiting, *_ = done.stderr.splitlines()
+    assert waiting.startswith("klarm: following blind.csv; nothing new since step ")
+    assert waiting.endswith("; nothing was watched: no detector knows any of KL_div")
+    assert "no incident" not in done.stderr
+
+
 def test_replay_never_reports_no_incident_if_nothing_was_watched() -> None:
     """This holds for text and for JSON."""
     Path("blind.csv").write_text(table("step", "KL_div"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -378,6 +379,35 @@ def test_incidents_reports_that_there_is_none() -> None:
     done = run_klarm("incidents", "quite")
     assert done.returncode == 1
     assert "there is no run quite in klarm_runs; did you mean quiet?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        (5, "nothing was watched: no detector knows any of H, KL_div"),
+        (0, "no step is recorded yet"),
+    ],
+)
+def test_incidents_never_reports_none_if_nothing_was_watched(steps: int, why: str) -> None:
+    """Nobody knows how such a run is, and programs can tell."""
+    klarm.init("odd", console=False)
+    for _ in range(steps):
+        klarm.log({"H": 1.0, "KL_div": 0.1})
+    klarm.finish()
+    assert run_klarm("incidents").stdout == f"run odd: {why}\n"
+    shown = json.loads(run_klarm("incidents", "--format", "json").stdout)
+    assert shown["not_watched"].lower() == f"{why}.".lower()
+
+
+def test_an_incident_of_a_run_that_was_not_watched_is_listed_beside_the_warning() -> None:
+    """A crash is an incident that needs no detector."""
+    monitor = klarm.init("odd", console=False)
+    for _ in range(5):
+        klarm.log({"H": 1.0})
+    monitor.__exit__(None, RuntimeError("out of memory"), None)
+    *_, row, last = run_klarm("incidents").stdout.splitlines()
+    assert "crash" in row
+    assert last == "Nothing was watched: no detector knows any of H."
 
 
 def test_an_acknowledgement_is_recorded_for_existing_incidents() -> None:

@@ -146,3 +146,13 @@ def test_a_run_in_which_nothing_was_watched_is_not_called_free_of_incidents() ->
     assert "Nothing was watched: no detector knows any of H, KL_div." in shown
     assert "no incident" not in shown
     assert "no open incident" not in shown
+
+
+def test_a_run_without_a_step_is_not_called_free_of_incidents() -> None:
+    """Nothing was watched, so nobody knows."""
+    klarm.init("none", console=False)
+    klarm.finish()
+    shown = one_line(show())
+    assert shown.startswith("run none: finished, empty folder")
+    assert shown.endswith("No step is recorded yet.")
+    assert "incident" not in shown

@@ -63,6 +63,22 @@ def test_an_alert_is_returned_recorded_and_shown(capsys: pytest.CaptureFixture[s
     assert "klarm: run a ends after 101 steps: no incident\n" in shown
 
 
+@pytest.mark.parametrize("earlier_steps", [0, 3])
+def test_a_process_that_logs_nothing_does_not_say_no_incident(
+    earlier_steps: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script whose calls of `log` are never reached would look healthy."""
+    with klarm.init("a"):
+        for _ in range(earlier_steps):
+            klarm.log({"kl": 0.1})
+    capsys.readouterr()
+    with klarm.init("a"):
+        pass
+    *_, last = capsys.readouterr().err.splitlines()
+    process = " in this process" if earlier_steps else ""
+    assert last == f"klarm: run a ends after 0 steps{process}: nothing was watched"
+
+
 def test_whatever_trainers_log_is_taken_or_left_but_never_raises() -> None:
     """What is a number is kept by its canonical name."""
     klarm.init("a")

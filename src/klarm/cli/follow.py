@@ -12,10 +12,11 @@ import click
 from klarm.api import NotRecordedError, start
 from klarm.cli.counted_rows import CountedRows
 from klarm.cli.options import config_option, map_option, overrides_of, set_option, step_option
+from klarm.cli.recorded import RecordedRun, in_a_line, read_run
 from klarm.cli.stopping import Stopping
 from klarm.config import Config, load
 from klarm.delivery import Outbox, Run, is_all_delivered, outgoing
-from klarm.journal import DETACHED, FILE_NAME, Fold, Source, run_folder
+from klarm.journal import DETACHED, FILE_NAME, Source, run_folder
 from klarm.metrics import Binding
 from klarm.monitor import Ending, Monitor, unknown_columns, watched
 from klarm.notices import Notices
@@ -25,7 +26,7 @@ from klarm.sources.document import TRAINER_STATE
 from klarm.sources.follow import Follower
 from klarm.sources.formats import FOLLOWABLE
 from klarm.sources.recorded import Recorded
-from klarm.types import SEVERITIES, Event, Severity
+from klarm.types import SEVERITIES, Severity
 
 
 @click.command()
@@ -106,7 +107,7 @@ def follow(
             if once or log == STDIN:
                 return
             if follower.rows_read:
-                notices.say(f"following {log}; {_nothing_new(*_standing(journal))}")
+                notices.say(f"following {log}; {_nothing_new(read_run(journal.parent))}")
             elif not follower.trouble:
                 notices.say(f"following {log}; it has no rows yet")
 
@@ -126,16 +127,16 @@ def follow(
         )
         if not stopping.is_set():
             _check_what_was_read(watch, log, plain.path, config)
-    last, still_open = _standing(journal)
+    recorded = read_run(journal.parent)
     if not watch.any_new and (once or watch.follower.rows_read):
         named = "stdin" if log == STDIN else log
         stopped = f"stopped following {named}; " if stopping.is_set() else ""
-        notices.say(f"{stopped}{_nothing_new(last, still_open)}")
+        notices.say(f"{stopped}{_nothing_new(recorded)}")
     if fail_on is None and fail_on_critical:
         fail_on = "critical"
     if fail_on is not None:
         failing = SEVERITIES[SEVERITIES.index(fail_on) :]
-        if any(event.severity in failing for event in still_open):
+        if any(known.severity in failing for known in recorded.open_incidents):
             sys.exit(1)
     if not _is_delivered(config, Run(name, journal.parent)):
         sys.exit(1)
@@ -261,13 +262,6 @@ def _refuse_another_log(log: Path, name: str, journal: Path) -> None:
     )
 
 
-def _standing(journal: Path) -> tuple[int | None, list[Event]]:
-    """Return a run's last step, and the last event of each open incident."""
-    fold = Fold(journal)
-    fold.update()
-    return fold.last_step, [known.last for known in fold.incidents.values() if known.is_open]
-
-
 def _is_delivered(settings: Config, run: Run) -> bool:
     """Return whether everything was delivered, if this process delivers."""
     if settings.deliver != "here" or not (routes := outgoing.routes_of(settings)):
@@ -277,12 +271,15 @@ def _is_delivered(settings: Config, run: Run) -> bool:
     return is_all_delivered(run, routes, outbox, time.time())
 
 
-def _nothing_new(last: int | None, still_open: list[Event]) -> str:
+def _nothing_new(run: RecordedRun) -> str:
     """Return a line for when no row is new."""
+    last = run.fold.last_step
     since = "" if last is None else f" since step {last}"
     incidents = [
-        f"incident {event.incident} on {event.signal} is open ({event.severity}, since step "
-        f"{event.started})"
-        for event in still_open
+        f"incident {known.number} on {known.signal} is open ({known.severity}, since step "
+        f"{known.last.started})"
+        for known in run.fold.incidents.values()
+        if known.is_open
     ]
-    return "; ".join([f"nothing new{since}", *(incidents or ["no incident is open"])])
+    rest = in_a_line(run.unknown_because) or "no incident is open"
+    return "; ".join([f"nothing new{since}", *(incidents or [rest])])

@@ -10,6 +10,7 @@ from typing import get_args
 import click
 
 from klarm.cli.options import config_option, table_or_json_option
+from klarm.cli.recorded import in_a_line, read_run
 from klarm.cli.runs import find_run, known_routes, started
 from klarm.config import SECTION as CHANNELS
 from klarm.config import load
@@ -24,7 +25,7 @@ from klarm.delivery import (
     silence_in_words,
 )
 from klarm.incidents import COLOURS
-from klarm.journal import FILE_NAME, Fold, IncidentRecord, is_surely_free
+from klarm.journal import FILE_NAME, IncidentRecord, is_surely_free
 from klarm.sources.journal import Damages
 from klarm.terminal import echo, echo_json, rich_console
 from klarm.text import clean
@@ -60,8 +61,10 @@ def incidents(run: str | None, named: str | None, form: str, config_file: Path |
         damaged.append(said)
         echo(f"klarm: {said}", err=True)
 
-    fold = Fold(journal, Damages(journal, report))
-    fold.update()
+    recorded = read_run(folder, on_damage=Damages(journal, report))
+    if recorded.problem:
+        raise click.ClickException(f"{journal}: {recorded.problem}")
+    fold, unknown = recorded.fold, recorded.unknown_because
     now = time.time()
     outbox = Outbox(folder, say=report)
     outbox.refresh()
@@ -83,6 +86,7 @@ def incidents(run: str | None, named: str | None, form: str, config_file: Path |
                 silences=silences,
                 channels=[route.channel.name for route in routes],
                 damaged=damaged,
+                not_watched=unknown,
             )
         )
         return
@@ -97,8 +101,10 @@ def incidents(run: str | None, named: str | None, form: str, config_file: Path |
             for known in fold.incidents.values()
         ]
         _show(f"run {head.run}", rows)
+        if unknown:
+            echo(unknown)
     else:
-        echo(f"run {head.run}: no incident")
+        echo(f"run {head.run}: {in_a_line(unknown) or 'no incident'}")
     for silence in silences:
         echo(f"{silence_in_words(silence)} (by {silence.by})")
     # Nothing to report to users without any channel.

@@ -22,6 +22,7 @@ def as_json(
     silences: Sequence[Silence],
     channels: Sequence[str],
     damaged: Sequence[str],
+    not_watched: str,
 ) -> object:
     """Return the incidents and channels of a run, as described in docs/delivery.md."""
     known = [
@@ -40,6 +41,7 @@ def as_json(
             "live": live,
             "finished": fold.finished,
             "last_step": fold.last_step,
+            "not_watched": not_watched,
             "incidents": known,
             "silences": [silence._asdict() for silence in silences],
             "channels": health_of(outbox, entries, ahead, channels),

@@ -16,6 +16,7 @@ from klarm.journal import (
     Damage,
     Fold,
     IncidentRecord,
+    OnDamage,
     Record,
     Resume,
     RunHealth,
@@ -25,6 +26,10 @@ from klarm.journal import (
 )
 from klarm.monitor import not_watched
 
+_UNKNOWN: dict[RunHealth, str] = {
+    "empty": "No step is recorded yet.",
+    "unreadable": "Nothing in its journal can be read.",
+}
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
@@ -44,6 +49,11 @@ class RecordedRun:
     not_watched: str = ""  # that no detector knows what it logs
 
     @property
+    def unknown_because(self) -> str:
+        """Why "no incident" would mean nothing, as a sentence; empty if the run was watched."""
+        return self.not_watched or _UNKNOWN.get(self.health, "")
+
+    @property
     def open_incidents(self) -> list[IncidentRecord]:
         """The incidents that are not resolved, the worst first."""
         found = [known for known in self.fold.incidents.values() if known.is_open]
@@ -55,13 +65,18 @@ class RecordedRun:
         return rank_of(self.health), -self.last_seen
 
 
-def read_run(folder: Path, *metrics: str) -> RecordedRun:
-    """Read the journal of a run, with the curves of some metrics. Bad content does not raise."""
+def read_run(folder: Path, *metrics: str, on_damage: OnDamage | None = None) -> RecordedRun:
+    """Read the journal of a run, with the curves of some metrics. Bad content does not raise.
+
+    `on_damage` is called with the number of each line that is ignored, and why.
+    """
     journal = folder / FILE_NAME
     curves = {metric: Curve(metric) for metric in metrics}
 
-    def on_damage(_: int, __: Damage) -> None:
+    def count_damage(line: int, why: Damage) -> None:
         run.damaged += 1
+        if on_damage is not None:
+            on_damage(line, why)
 
     def on_steps(steps: Sequence[AnyStep]) -> None:
         for step in steps:
@@ -75,7 +90,7 @@ def read_run(folder: Path, *metrics: str) -> RecordedRun:
             for curve in curves.values():
                 curve.go_back(record.step)
 
-    fold = Fold(journal, on_damage, on_record, on_steps)
+    fold = Fold(journal, count_damage, on_record, on_steps)
     run = RecordedRun(folder, fold, curves)
     try:
         fold.update()
@@ -94,6 +109,15 @@ def read_run(folder: Path, *metrics: str) -> RecordedRun:
         is_watched=not run.not_watched,
     )
     return run
+
+
+def in_a_line(sentence: str) -> str:
+    """Return a sentence as a part of a line.
+
+    >>> in_a_line("Nothing was watched: no numbers are logged.")
+    'nothing was watched: no numbers are logged'
+    """
+    return sentence[:1].lower() + sentence[1:].removesuffix(".")
 
 
 def ago(moment: float, now: float | None = None) -> str:

@@ -92,8 +92,8 @@ def _health(run: RecordedRun) -> tuple[str, str]:
     if run.open_incidents:
         worst = run.open_incidents[0].severity
         return worst, COLOURS[worst]
-    if run.not_watched:
-        return "not watched", COLOURS["warning"]
+    if run.unknown_because:
+        return "not watched" if run.not_watched else run.health, COLOURS["warning"]
     return "no open incident", "green"
 
 
@@ -102,9 +102,9 @@ def _show_incidents(console: Console, run: RecordedRun) -> None:
 
     console.print()
     known = list(run.fold.incidents.values())
-    if run.not_watched:
-        console.print(Text(clean(run.not_watched), f"bold {COLOURS['warning']}"))
-    if known or not run.not_watched:
+    if run.unknown_because:
+        console.print(Text(clean(run.unknown_because), f"bold {COLOURS['warning']}"))
+    if known or not run.unknown_because:
         console.print(heading(f"{counted(len(known), 'incident')}" if known else "no incident"))
     for one in known:
         colour = COLOURS[one.severity] if one.is_open else "dim"

@@ -314,9 +314,11 @@ class Pipeline(ReportsFailures):
             self.apply(command, step)
 
     def _nothing_was_watched(self) -> str:
-        """Return why a run without incidents says nothing about it; "" if it was watched."""
+        """Return that "no incident" would mean nothing; "" if the run was watched."""
+        if not self.timeline.steps_logged:
+            return "" if any(True for _ in self._known()) else "nothing was watched"
         on = any(detector.enabled for detector in self.detectors)
-        if not on or not self.timeline.steps_logged or watched(self.detectors, self.binding):
+        if not on or watched(self.detectors, self.binding):
             return ""
         return f"NOTHING WAS WATCHED: {nothing_known(self.binding)}"
 
