@@ -22,7 +22,8 @@ from klarm.journal.file import MemoryJournal, read_journal
 from klarm.journal.records import Bound
 from klarm.metrics.catalogue import METRICS
 from klarm.metrics.kl_kind import Kind
-from klarm.monitor.coverage import hints, watched_lines
+from klarm.monitor.coverage import watched_lines
+from klarm.monitor.missing import hints
 from klarm.monitor.monitor import Monitor
 from klarm.sources import read_log
 from klarm.types import Alert

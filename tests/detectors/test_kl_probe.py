@@ -14,7 +14,8 @@ from klarm.detectors import (
     KLProbeRunawayDetector,
     KLRunawayDetector,
 )
-from klarm.monitor.coverage import hints, idle_lines
+from klarm.monitor.coverage import idle_lines
+from klarm.monitor.missing import hints
 
 PAIRS = [
     (KLProbeExplosionDetector, KLExplosionDetector),

@@ -18,7 +18,9 @@ from klarm.detectors import (
 from klarm.metrics.binding import Binding
 from klarm.metrics.kl_kind import Kind, Origin
 from klarm.metrics.user_keys import UserKey
-from klarm.monitor.coverage import BindingReport, hints, idle_lines, nothing_known, watched_lines
+from klarm.monitor.binding_report import BindingReport
+from klarm.monitor.coverage import idle_lines, watched_lines
+from klarm.monitor.missing import hints, nothing_known
 
 _IDLE = "1 detector has nothing to read, because this is not logged: "
 REWARD_HACKING_IDLE = f"{_IDLE}reward_std (reward_hacking)"

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from klarm.detectors import KLExplosionDetector, LossNanDetector, MetricLostDetector
 from klarm.metrics import Binding
-from klarm.monitor.coverage import BindingReport, hints, idle, watched, watched_in_short
+from klarm.monitor.binding_report import BindingReport
+from klarm.monitor.coverage import idle, watched, watched_in_short
+from klarm.monitor.missing import hints
 
 DETECTORS = [KLExplosionDetector(), LossNanDetector(), MetricLostDetector()]
 

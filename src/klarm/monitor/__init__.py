@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from klarm.monitor.command_watch import CommandWatch
-from klarm.monitor.coverage import (
-    hints,
-    idle,
-    idle_lines,
-    unknown_columns,
-    watched,
-    watched_in_short,
-)
+from klarm.monitor.coverage import idle, idle_lines, watched, watched_in_short
 from klarm.monitor.disabled import DisabledMonitor
 from klarm.monitor.ending import Ending
+from klarm.monitor.missing import hints, unknown_columns
 from klarm.monitor.monitor import Monitor
 from klarm.monitor.steps import whole_step
 from klarm.monitor.summary import not_confirmed

@@ -31,11 +31,13 @@ from klarm.journal import (
     unused_ids,
 )
 from klarm.metrics import Binding, advice_of
-from klarm.monitor.coverage import BindingReport, nothing_known, watched
+from klarm.monitor.binding_report import BindingReport
+from klarm.monitor.coverage import watched
 from klarm.monitor.ending import REASONS, Ending
 from klarm.monitor.evaluator import Evaluator
 from klarm.monitor.first_alerts import FirstAlerts
 from klarm.monitor.late_rows import LateRows
+from klarm.monitor.missing import nothing_known
 from klarm.monitor.resume import Past
 from klarm.monitor.steps import Timeline, whole_step
 from klarm.monitor.summary import alerts_in_sum, incidents_and_where, left_open, not_confirmed
