@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from klarm import detectors
 from klarm.channels import CHANNELS, Channel, channel_kind
 from klarm.cli.group import klarm as command
 from klarm.config.layers import SECTIONS, TOP_LEVEL
@@ -55,6 +56,14 @@ def test_every_detector_has_a_page_with_every_setting(kind: type[Detector]) -> N
         assert setting.name in rows, f"docs/detectors/{kind.name}.md lacks {setting.name}"
         assert rows[setting.name][1] == spelt(setting)
     assert f"detectors/{kind.name}.md" in (DOCS / "index.md").read_text()
+
+
+def test_every_detector_is_in_the_table_of_signals() -> None:
+    """And in the names that its package exports."""
+    rows = table_rows(DOCS / "incidents.md")
+    for kind in CATALOGUE:
+        assert kind.name in rows[kind.signal][1].split(", ")
+        assert kind.__name__ in detectors.__all__
 
 
 @pytest.mark.parametrize("type_", CHANNELS)

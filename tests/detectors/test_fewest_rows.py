@@ -36,12 +36,14 @@ LEVELS = {
 
 def first_alert(kind: type[Detector], breaks_at: int, at_most: int, seed: int) -> int:
     """Return at which row there is an alert if everything breaks at one; the limit if none is."""
-    rng = random.Random(seed)
+    # Noise of its own for each metric: another metric changes nothing for the others.
+    noise = {name: random.Random(f"{name} {seed}") for name in LEVELS}
     detector = kind()
     for number in range(at_most):
         broken = number >= breaks_at
         row = {
-            name: levels[broken] * rng.lognormvariate(0.0, 0.05) for name, levels in LEVELS.items()
+            name: levels[broken] * noise[name].lognormvariate(0.0, 0.05)
+            for name, levels in LEVELS.items()
         }
         if broken and kind.name == "kl_negative":
             row["kl"] *= -1.0

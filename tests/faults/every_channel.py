@@ -72,6 +72,14 @@ def setups(url: str, smtp: int) -> dict[str, dict[str, Any]]:
             name = f"{type_}-{number}"
             found[name] = section_of(type_, name, kept, url, smtp)
             assert fits(type_, found[name]), f"tell this test what a {type_} channel needs"
+            outside = [
+                n
+                for n, declared in known.items()
+                if str(declared.default).startswith("http") and n not in found[name]
+            ]
+            assert not outside, (
+                f"a {type_} channel would call the real service: add {outside} to NEEDED"
+            )
             held = [n for n in known if n in kept or known[n].private]
             SECRETS[name] = [planted(f"{name}.{setting}") for setting in held]
     return found

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from klarm.detectors import CATALOGUE, MetricLostDetector
-from klarm.metrics.catalogue import METRICS
+from klarm.metrics.catalogue import METRICS, SAMPLES
 from klarm.metrics.frameworks import FRAMEWORKS, SPECIFIC_KEYS
 from klarm.metrics.key_meaning import meaning
+from klarm.metrics.samples import STATISTICS
 
 
 def metric(key: str) -> str:
@@ -97,6 +98,14 @@ def test_no_key_belongs_to_two_metrics() -> None:
     """Or it would depend on their order what a run is judged by."""
     keys = [key for metric in METRICS.values() for key in (metric.name, *metric.keys)]
     assert len(keys) == len(set(keys))
+
+
+def test_what_klarm_computes_from_samples_ranks_last() -> None:
+    """The trainer's own values take precedence over statistics of the rewards that it logs."""
+    computed = {f"{key}/{name}" for key in SAMPLES for name in STATISTICS}
+    for metric in METRICS.values():
+        ranks = [key in computed for key in metric.keys]
+        assert ranks == sorted(ranks), f"{metric.name}: {computed & {*metric.keys}} must be last"
 
 
 def test_the_table_of_frameworks_agrees_with_the_metrics() -> None:

@@ -69,6 +69,18 @@ def test_it_takes_what_a_monitor_takes() -> None:
         assert inspect.signature(ours) == inspect.signature(theirs)
 
 
+def test_methods_that_reach_the_pipeline_do_nothing_in_a_silent_monitor() -> None:
+    """One that is disabled, has finished or is in a forked child keeps nothing."""
+    reaching = {
+        name: inspect.getsource(method)
+        for name, method in vars(klarm.Monitor).items()
+        if inspect.isfunction(method) and not name.startswith("_")
+    }
+    reaching = {name: code for name, code in reaching.items() if "self._pipeline." in code}
+    assert {"checkpoint", "resume", "apply", "finish"} <= reaching.keys()
+    assert [name for name, code in reaching.items() if "self._silent_because" not in code] == []
+
+
 def test_a_script_runs_to_its_end_in_silence_after_that() -> None:
     """Also at its exit."""
     script = "import klarm; klarm.init('a'); [klarm.log({'kl': 0.1}) for _ in range(9)]"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from klarm.console import Console
 from klarm.monitor.monitor import Monitor
@@ -18,30 +17,21 @@ DISABLED = (
 class DisabledMonitor(Monitor):
     """Stands in for a monitor where klarm is switched off, so that no script needs a condition.
 
-    It opens no file, starts no thread and keeps nothing of what it is given.
+    It opens no file, starts no thread and keeps nothing of what it is given: it is silent from the
+    start, as other monitors are after `finish`.
     """
 
     def __init__(self, run: str, notices: Notices) -> None:
         super().__init__(run, [], console=Console(enabled=False, notices=notices))
+        self._silent_because = DISABLED
         notices.say(DISABLED)
 
     def log(self, metrics: Mapping[str, object], step: object = None) -> list[Alert]:  # noqa: ARG002
-        """Do nothing."""
+        """Do nothing. That it does nothing was said at the start."""
         return []
-
-    def checkpoint(self, step: int, path: str | os.PathLike[str]) -> None:
-        """Do nothing."""
-
-    def resume(
-        self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None = None
-    ) -> None:
-        """Do nothing."""
 
     def watch_end(self) -> None:
         """Do nothing."""
-
-    def finish(self, timeout: float = 5.0) -> None:
-        """Do nothing: there is nothing to end."""
 
     def _repr_html_(self) -> str:
         from klarm.notebook import html_table
