@@ -109,10 +109,10 @@ export interface Arithmetic {
   numbers: Record<string, Value>;
 }
 
+/** One message, which may be about several events. */
 export interface Delivery {
   channel: string;
-  event: string;
-  step: number | null;
+  events: { event: string; step: number | null }[];
   time: number;
   outcome: string;
   outcome_text: string;
