@@ -22,7 +22,7 @@ def test_the_worst_run_is_first_and_says_why(runs: Path, serve: Serve) -> None:
     expect(rows.nth(0)).to_contain_text("critical")
     expect(rows.nth(0)).to_contain_text("since step")
     expect(rows.nth(1)).to_contain_text("No incident")
-    expect(page.locator("h1")).to_have_text("1 run in trouble")
+    expect(page.locator("h1")).to_have_text("1 of 2 runs needs attention")
 
 
 def test_a_run_that_explodes_turns_red_without_a_reload(runs: Path, serve: Serve) -> None:
@@ -81,10 +81,10 @@ def test_the_heading_counts_the_runs_that_are_listed(runs: Path, serve: Serve) -
     RecordedRun(runs, "fine").log(healthy(60))
     RecordedRun(runs, "burning").log(exploding())
     page = serve().open("/?q=fine")
-    expect(page.locator("h1")).to_have_text("No run is in trouble")
+    expect(page.locator("h1")).to_have_text("No run needs attention")
     expect(page.locator(".headline")).to_contain_text("1 of 2 runs listed")
     page.get_by_label("Filter the runs").fill("")
-    expect(page.locator("h1")).to_have_text("1 run in trouble")
+    expect(page.locator("h1")).to_have_text("1 of 2 runs needs attention")
 
 
 def test_name_and_message_are_whole_on_a_usual_screen(runs: Path, serve: Serve) -> None:
@@ -126,13 +126,23 @@ def test_a_run_in_which_nothing_is_watched_is_not_green(runs: Path, serve: Serve
     sentence = "Nothing was watched: no detector knows any of H, KL_div."
     expect(row).to_contain_text(sentence)
     expect(row).not_to_contain_text("No incident")
-    expect(page.locator("h1")).to_have_text("No run is known to be in trouble")
-    expect(page.locator(".headline")).to_contain_text("1 not watched, 1 without an open incident")
+    expect(page.locator("h1")).to_have_text("1 of 2 runs needs attention")
+    expect(page.locator(".headline")).to_contain_text("1 not watched, 1 ok")
     page.get_by_role("link", name="odd").click()
     expect(page.locator(".run-title")).to_contain_text("not watched")
     expect(page.get_by_text(sentence)).to_be_visible()
     expect(page.get_by_text("No incident")).to_have_count(0)
     expect(page.get_by_text("Nothing has opened an incident")).to_have_count(0)
+
+
+def test_a_run_without_a_step_does_not_look_healthy(runs: Path, serve: Serve) -> None:
+    RecordedRun(runs, "new").log([])
+    page = serve().open()
+    expect(page.locator(".run-row")).to_contain_text("No step is recorded yet")
+    expect(page.locator(".headline")).to_contain_text("1 without data")
+    page.get_by_role("link", name="new").click()
+    expect(page.get_by_role("heading", name="No steps yet")).to_be_visible()
+    expect(page.get_by_text("No incident")).to_have_count(0)
 
 
 def test_the_keyboard_leads_to_a_run(runs: Path, serve: Serve) -> None:

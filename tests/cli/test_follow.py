@@ -40,6 +40,18 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def klarm_lines(*arguments: str) -> list[str]:
+    """Return what another command of klarm prints."""
+    return subprocess.run(
+        [sys.executable, "-m", "klarm", *arguments],
+        env={**os.environ, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout.splitlines()
+
+
 def write(values: list[float], first: int = 0, path: Path = LOG) -> None:
     with path.open("a") as file:
         for step, value in enumerate(values, start=first):
@@ -77,7 +89,7 @@ def test_once_reads_the_log_and_continues_the_next_time() -> None:
     done = run(str(LOG), "--once")
     assert done.returncode == 0
     assert "klarm INCIDENT 1 on kl opened, critical, step 100: kl is NaN" in done.stderr
-    assert "run log ends after 101 steps: 1 incident (kl, critical, since step 100" in done.stderr
+    assert "run log as of step 100 (101 new steps): 1 incident (kl, critical, open" in done.stderr
     size = JOURNAL.stat().st_size
     again = run(str(LOG), "--once")
     assert again.returncode == 0
@@ -132,7 +144,7 @@ def test_stopping_the_follower_is_not_the_end_of_the_run(number: signal.Signals)
     assert [e.event for e in read_journal(JOURNAL) if isinstance(e, Event)] == ["opened"]
     fold = Fold(JOURNAL)
     fold.update()
-    assert activity_of(fold, JOURNAL) == "stopped"
+    assert activity_of(fold, JOURNAL) == "detached"
     assert [known.state for known in fold.incidents.values()] == ["open"]
 
 
@@ -148,6 +160,40 @@ def test_a_follower_without_new_rows_says_what_it_follows_and_how_the_run_is() -
         assert until(process, "stopped") == f"klarm: stopped following log.jsonl; {nothing}"
         assert process.wait(30) == 0
     assert JOURNAL.stat().st_size == size
+
+
+def test_reading_a_log_once_is_not_the_end_of_the_run() -> None:
+    """A cron job reads what is there while training goes on: incidents stay open without a word."""
+    write([*QUIET, math.nan])
+    done = run(str(LOG), "--once")
+    assert "ended" not in done.stderr
+    assert done.stderr.endswith(
+        "klarm: run log as of step 100 (101 new steps): 1 incident (kl, critical, open since step "
+        "100); see klarm incidents klarm_runs/log\n"
+    )
+    write([math.nan], first=101)
+    done = run(str(LOG), "--once")
+    assert "reopened" not in done.stderr
+    assert "run log as of step 101 (1 new step): 1 incident (kl, critical, open " in done.stderr
+    assert [e.event for e in read_journal(JOURNAL) if isinstance(e, Event)] == ["opened"]
+    assert klarm_lines("runs")[1].split()[:3] == ["log", "not", "followed"]
+    assert klarm_lines("show")[0] == "run log: not followed, critical"
+    assert klarm_lines("incidents")[2].split()[4] == "open"
+
+
+@pytest.mark.parametrize("idle", [["--until-idle", "0"], ["-"]])
+def test_an_idle_log_or_the_end_of_stdin_is_the_end_of_the_run(idle: list[str]) -> None:
+    """The user said so, or the trainer closed the pipe."""
+    write([*QUIET, math.nan])
+    arguments = [*COMMAND, *(idle if idle == ["-"] else [str(LOG), *idle]), "--run", "log"]
+    with LOG.open() as log:
+        done = subprocess.run(
+            arguments, stdin=log, capture_output=True, text=True, timeout=60, check=False
+        )
+    assert "run log ends after 101 steps: 1 incident" in done.stderr
+    events = [e.event for e in read_journal(JOURNAL) if isinstance(e, Event)]
+    assert events == ["opened", "ended"]
+    assert klarm_lines("runs")[1].split()[:2] == ["log", "finished"]
 
 
 def test_an_empty_log_is_said_to_be_followed() -> None:
@@ -310,7 +356,7 @@ def test_the_settings_of_the_folder_are_used() -> None:
     Path("klarm.yaml").write_text("run: mine\nkl_explosion: {sigma_multiplier: 90}\n")
     write([*QUIET, 5.0])
     done = run(str(LOG), "--once")
-    assert "run mine ends after 101 steps: no incident" in done.stderr
+    assert "run mine as of step 100 (101 new steps): no incident" in done.stderr
 
 
 def test_a_closed_stderr_does_not_end_it() -> None:

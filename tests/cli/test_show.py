@@ -9,12 +9,15 @@ import json
 import math
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 import klarm
 from klarm.cli.demo import read_recording
 from klarm.cli.group import klarm as command
+from klarm.cli.recorded import read_run
+from klarm.delivery import deliveries
 
 
 @pytest.fixture
@@ -77,6 +80,43 @@ def test_an_incident_is_shown_in_detail() -> None:
         "(kl_explosion 17, kl_runaway 27, kl_budget 15)",
         "nobody was notified",
     )
+
+
+def sent(*events: tuple[str, int], outcome: str = "sent", **more: object) -> None:
+    """Record what became of some events of incident 2 on Slack, in one message."""
+    folder = Path("klarm_runs/grpo")
+    id_ = list(read_run(folder).fold.incidents)[1]
+    known = {"id": id_, "began": 0.0, "incident": 2, "channel": "slack", "time": 1e9, **more}
+    deliveries.append(
+        folder,
+        *(
+            msgspec.convert(
+                {"type": "delivery", "event": kind, "step": step, "outcome": outcome, **known},
+                deliveries.Delivered,
+            )
+            for kind, step in events
+        ),
+    )
+
+
+@pytest.mark.usefixtures("exploding")
+def test_one_message_about_several_events_is_one_notification() -> None:
+    """The record has a line for each event; people got one message."""
+    sent(("opened", 157), ("escalated", 159), message="a1", covers=2)
+    sent(("ended", 300), message="b2", time=1.1e9)
+    shown = one_line(show("grpo", "2"))
+    assert "2 notifications slack notified at 2001-09-0" in shown
+    assert " in one message (opened, step 157; escalated, step 159) slack notified at" in shown
+    assert shown.endswith("(ended, step 300)")
+
+
+@pytest.mark.usefixtures("exploding")
+def test_what_was_not_sent_is_no_notification() -> None:
+    """It is listed with what kept it from being sent."""
+    sent(("opened", 157), ("escalated", 159), outcome="silenced")
+    shown = one_line(show("grpo", "2"))
+    assert "nobody was notified slack silenced at 2001-09-0" in shown
+    assert shown.endswith("(opened, step 157; escalated, step 159)")
 
 
 @pytest.mark.usefixtures("exploding")

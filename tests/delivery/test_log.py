@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from klarm.delivery.log import Delivered, Entry
 from klarm.journal import checked, derived_id, sealed
 from klarm.types import Command
 
+OTHER = {"event": "escalated", "step": 20}
 FORMAT_1 = Path(__file__).parents[1] / "journal" / "format_1"
 FOLDER = Path("run")
 ENTRY = Delivered(
@@ -98,3 +100,23 @@ def test_silences_of_klarm_0_1_are_commands() -> None:
     assert isinstance(silence, Command)
     assert (silence.command, silence.signal, silence.by) == ("silence", "kl", "ada")
     assert silence.until_time == 1803497154.7880135
+
+
+@pytest.mark.parametrize(
+    ("later", "messages"),
+    [
+        (OTHER, 1),  # as klarm wrote it before messages had an id
+        ({**OTHER, "message": "a1"}, 2),
+        ({**OTHER, "time": 2001.0}, 2),
+        ({**OTHER, "channel": "mail"}, 2),
+        ({**OTHER, "outcome": "refused"}, 2),
+        ({"repeat": 1}, 2),
+    ],
+)
+def test_events_that_one_message_covered_are_grouped(
+    later: dict[str, object], messages: int
+) -> None:
+    """A message is sent at one moment to one channel."""
+    entries = [ENTRY, msgspec.structs.replace(ENTRY, **later)]
+    assert len(deliveries.by_message(entries)) == messages
+    assert [entry for group in deliveries.by_message(entries) for entry in group] == entries

@@ -44,7 +44,7 @@ def test_an_escalation_is_never_sent_before_the_opening(run: Run, server: Server
 def test_an_incident_that_is_over_before_it_was_sent_is_one_message(
     run: Run, server: Server
 ) -> None:
-    """Each event is recorded as delivered."""
+    """Each event is recorded as delivered, all by the same message."""
     server.answers = [(500, {})]
     run.tell("opened")
     pause = run.settle()
@@ -56,6 +56,10 @@ def test_an_incident_that_is_over_before_it_was_sent_is_one_message(
     assert server.told()[1:] == [(1, "resolved", 40)]
     assert "Opened at step 10" in server.messages[1]["body"]
     assert [event for _, event, _ in outcomes()] == ["opened", "escalated", "resolved"]
+    entries = [e for _, e in deliveries.read(FOLDER) if isinstance(e, deliveries.Delivered)]
+    sent = (server.messages[1]["message_id"], 3)
+    assert [(entry.message, entry.covers) for entry in entries] == [sent] * 3
+    assert deliveries.by_message(entries) == [entries]
 
 
 def test_a_message_that_always_fails_does_not_hold_up_others(run: Run, server: Server) -> None:

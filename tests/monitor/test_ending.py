@@ -14,7 +14,7 @@ import pytest
 
 import klarm
 from klarm import api
-from klarm.monitor.ending import EndWatch
+from klarm.monitor.ending import Ending, EndWatch
 
 START = """
 import os, signal, sys, klarm
@@ -245,10 +245,10 @@ def test_errors_typed_into_a_notebook_are_not_the_end_of_a_run(
     monkeypatch.setattr(sys, "last_value", error_from({"__name__": "__main__"}), raising=False)
     assert watch.look().outcome == ""
     watch.training_began("transformers")
-    assert watch.look() == ("stopped", "")
+    assert watch.look() == Ending("stopped")
     through = error_from({"__name__": "transformers.trainer"}, "KeyboardInterrupt")
     monkeypatch.setattr(sys, "last_value", through, raising=False)
-    assert watch.look() == ("interrupted", "KeyboardInterrupt")
+    assert watch.look() == Ending("interrupted", "KeyboardInterrupt")
 
 
 def error_from(module: dict[str, Any], kind: str = "NameError") -> BaseException:

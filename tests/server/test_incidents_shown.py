@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from batches import RUN, written
 from msgspec.structs import replace
-from serving_runs import served
+from serving_runs import RUNS, served
 
 from example_events import example_event
+from klarm.delivery import Outbox
 from klarm.incidents import since
 from klarm.journal import Step
 from klarm.types import Event
@@ -60,3 +61,17 @@ def test_what_moved_and_the_diagnosis_say_of_which_moment_they_are() -> None:
     assert (moved["event"], moved["step"], moved["metrics"]) == ("escalated", 300, ["entropy"])
     assert moved["from"] < moved["step"] <= moved["to"]
     assert (diagnosis["event"], diagnosis["step"]) == ("opened", 228)
+
+
+def test_a_message_about_several_events_is_one_delivery() -> None:
+    """The record has a line for each event; they have the same message."""
+    events = [opening(), replace(opening(), event="escalated", step=300)]
+    write(*events)
+    Outbox(RUNS / "a").settle("slack", events, "sent", message="a1")
+    with served() as client:
+        (delivery,) = client.get("/runs/a/incidents/kaaaaaaa")["deliveries"]
+    assert delivery["events"] == [
+        {"event": "opened", "step": 228},
+        {"event": "escalated", "step": 300},
+    ]
+    assert (delivery["event"], delivery["step"]) == ("escalated", 300)

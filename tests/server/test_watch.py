@@ -5,6 +5,7 @@ watch.py, watched_run.py, changes.py, database.py and index.py work together her
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ from serving_runs import RUNS, Client, record, served, wait_until, write_steps
 
 import klarm
 from klarm.journal import FILE_NAME, Fold
+from klarm.monitor import Ending
 from klarm.server.changes import Changes, RunChange
 from klarm.server.database import FILE_NAME as INDEX_FILE
 from klarm.server.database import Database
@@ -369,6 +371,19 @@ def test_whether_a_run_trains_is_known() -> None:
     finally:
         process.kill()
         process.communicate()
+
+
+def test_an_incident_of_a_run_that_is_no_longer_followed_is_still_open() -> None:
+    """Training may go on: nobody knows that the run has ended."""
+    monitor = klarm.init("seen", dir=str(RUNS), console=False)
+    for kl in (*[0.4, 0.6] * 30, math.nan):
+        monitor.log({"kl": kl})
+    monitor.end_as(Ending("detached"))
+    monitor.finish()
+    with served() as client:
+        assert client.get("/runs/seen")["activity"] == "detached"
+        (incident,) = client.get("/runs/seen/incidents")["incidents"]
+        assert incident["state_text"] == "open"
 
 
 def test_a_killed_server_goes_on_where_it_was() -> None:

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "vitest";
 import type { RunSummary } from "../src/api/types";
 import { sparkPath } from "../src/charts/sparkline";
+import { attention, inParts } from "../src/views/overview/headline";
 import { changed, listed, sortIn } from "../src/views/overview/order";
 
 const run = (id: string, more: Partial<RunSummary> = {}): RunSummary => ({
@@ -34,10 +35,35 @@ describe("the order of runs", () => {
   test("an order that is not known is the usual one", () => expect(sortIn("toString")).toBe("worst"));
 });
 
+describe("the headline", () => {
+  const runs = (...health: string[]) => health.map((one, at) => run(`r${at}`, { health: one }));
+  test.each([
+    [[], "Runs"],
+    [["ok"], "No run needs attention"],
+    [["critical"], "1 run needs attention"],
+    [["ok", "empty", "ok"], "No run needs attention"],
+    [["ok", "warning", "ok"], "1 of 3 runs needs attention"],
+    [["ok", "warning", "critical"], "2 of 3 runs need attention"],
+    [["warning", "critical"], "2 of 2 runs need attention"],
+    [["ok", "unwatched", "unreadable"], "2 of 3 runs need attention"],
+  ])("of runs that are %j is %s", (health, text) => expect(attention(runs(...health))).toBe(text));
+  test("is followed by how many runs are how", () => {
+    expect(inParts([])).toBe("");
+    expect(inParts(runs("ok"))).toBe("1 ok");
+    expect(inParts(runs("ok", "critical", "warning", "ok", "warning"))).toBe("1 critical, 2 with warnings, 2 ok");
+    expect(inParts(runs("warning", "unwatched", "unreadable", "empty"))).toBe("1 with a warning, 1 unreadable, 1 not watched, 1 without data");
+  });
+  test("counts a state that this page does not know as it is called", () =>
+    expect(inParts(runs("ok", "melting", "melting"))).toBe("2 melting, 1 ok"));
+});
+
 describe("the filter", () => {
   test("wants every word, in any field", () => {
     const runs = [run("grpo", { host: "node-7", health: "critical" }), run("ppo", { host: "node-7" })];
     expect(ids(listed(runs, "NODE-7 crit", "worst"))).toEqual(["grpo"]);
+  });
+  test("finds a run by what the row says that it does", () => {
+    expect(ids(listed([run("a"), run("b", { activity: "detached" })], "not followed", "worst"))).toEqual(["b"]);
   });
 });
 

@@ -45,7 +45,11 @@ from klarm.types import SEVERITIES, Severity
     metavar="SECONDS",
     help="How often to look for new rows.",
 )
-@click.option("--once", is_flag=True, help="Read what is there, then exit; for cron jobs.")
+@click.option(
+    "--once",
+    is_flag=True,
+    help="Read what is there, then exit; for cron jobs. Open incidents stay open.",
+)
 @click.option(
     "--until-idle",
     "idle_seconds",
@@ -117,6 +121,7 @@ def follow(
             lambda: start(config, name, from_log=True),
             lambda rows: columns.checked(rows, are_all=once),
             say_what_waits,
+            once=once and log != STDIN,
         )
         stopping.on_signals()
         watch.until(
@@ -164,11 +169,15 @@ class Watch:
         make_monitor: Callable[[], Monitor],
         checked: Callable[[Iterator[LogRow | Source]], Iterator[LogRow | Source]] = iter,
         on_waiting: Callable[[], None] = lambda: None,
+        *,
+        once: bool = False,
     ) -> None:
         """Prepare to watch. `checked` yields the rows to log, or raises SourceError.
 
-        `on_waiting` is called if the log has no new row at the start.
+        `on_waiting` is called if the log has no new row at the start. `once` is for a log of which
+        only what is there is read: training may go on.
         """
+        self._once = once
         self.follower = follower
         self._checked = checked
         self._on_waiting = on_waiting
@@ -206,8 +215,9 @@ class Watch:
                 stopping.wait(poll_seconds)
         finally:
             if self._monitor is not None:
-                if not is_over:  # somebody stopped klarm, or it failed: training goes on
-                    self._monitor.end_as(Ending(DETACHED))
+                # If somebody stopped klarm, or it failed, training goes on.
+                if self._once or not is_over:
+                    self._monitor.end_as(Ending(DETACHED, once=is_over))
                 self._monitor.finish()
 
     @property

@@ -72,6 +72,7 @@ def incidents(run: str | None, named: str | None, form: str, config_file: Path |
     routes, why_not = known_routes(settings)
     entries = [entry for _, entry in deliveries.read(folder) if isinstance(entry, Delivered)]
     live = not is_surely_free(journal)
+    may_go_on = live or recorded.activity == "detached"
     ahead = prospects_of(Run(head.run, folder), routes, outbox, now)
     if form == "json":
         from klarm.cli.incidents_json import as_json
@@ -94,7 +95,7 @@ def incidents(run: str | None, named: str | None, form: str, config_file: Path |
         rows = [
             _row(
                 known,
-                live,
+                may_go_on,
                 _notified(known.id, entries, ahead.get(known.id, {})),
                 _muted(known, outbox.acknowledged.get(known.id, []), entries, silences),
             )
@@ -138,7 +139,7 @@ def _show(title: str, rows: Sequence[Sequence[str]]) -> None:
     console.print(table)
 
 
-def _row(incident: IncidentRecord, live: bool, notified: str, muted: str) -> list[str]:
+def _row(incident: IncidentRecord, may_go_on: bool, notified: str, muted: str) -> list[str]:
     # A rollback has a step, but it is not the end of the incident.
     ended = incident.state == "resolved" and not incident.was_rolled_back
     return [
@@ -146,7 +147,7 @@ def _row(incident: IncidentRecord, live: bool, notified: str, muted: str) -> lis
         incident.id,
         incident.signal,
         incident.severity,
-        _state(incident, live),
+        _state(incident, may_go_on),
         f"{incident.last.started}–{incident.last.step if ended else ''}",
         "\n".join(incident.last.detectors),
         notified,
@@ -154,10 +155,10 @@ def _row(incident: IncidentRecord, live: bool, notified: str, muted: str) -> lis
     ]
 
 
-def _state(incident: IncidentRecord, live: bool) -> str:
+def _state(incident: IncidentRecord, may_go_on: bool) -> str:
     """Return the state of an incident, or how it was resolved."""
     if incident.state != "resolved":
-        return incident.state if live else "ended"
+        return incident.state if may_go_on else "ended"
     if incident.reason in get_args(Reason):
         return incident.reason.replace("_", " ")
     return "resolved" if incident.last.recovered else "not recovered"  # format 1

@@ -84,7 +84,7 @@ def _show(runs: list[RecordedRun]) -> None:
         seen = ago(run.last_seen) if run.last_seen else "–"
         table.add_row(
             Text(clean_line(run.fold.run)),
-            _state(run),
+            run.activity_text if (state := _state(run)) == run.activity else state,
             f"{run.fold.steps:,}",
             seen,
             number(curve.last) if curve.last is not None else "–",

@@ -49,6 +49,11 @@ class RecordedRun:
     not_watched: str = ""  # that no detector knows what it logs
 
     @property
+    def activity_text(self) -> str:
+        """What becomes of the run, in words."""
+        return "not followed" if self.activity == "detached" else self.activity
+
+    @property
     def unknown_because(self) -> str:
         """Why "no incident" would mean nothing, as a sentence; empty if the run was watched."""
         return self.not_watched or _UNKNOWN.get(self.health, "")

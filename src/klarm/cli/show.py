@@ -58,7 +58,7 @@ def _show_run(console: Console, run: RecordedRun) -> None:
     console.print(
         Text.assemble(
             (f"run {clean(fold.run)}", "bold"),
-            f": {run.activity}, ",
+            f": {run.activity_text}, ",
             _health(run),
         )
     )

@@ -126,10 +126,14 @@ def _show_deliveries(console: Console, folder: Path, incident: IncidentRecord) -
             if isinstance(entry, Delivered) and entry.id == incident.id
         ]
     console.print()
-    count = counted(len(entries), "notification") if entries else "nobody was notified"
-    console.print(heading(count))
-    for entry in entries:
-        outcome = _OUTCOMES.get(entry.outcome, entry.outcome)
-        text = f"{outcome} at {clock(entry.time)} ({entry.event}, step {entry.step})"
-        text += f": {entry.reason}" if entry.reason else ""
-        console.print(labelled(entry.channel, text))
+    messages = deliveries.by_message(entries)
+    sent = sum(first.outcome == "sent" for first, *_ in messages)
+    console.print(heading(counted(sent, "notification") if sent else "nobody was notified"))
+    for covered in messages:
+        last = covered[-1]
+        outcome = _OUTCOMES.get(last.outcome, last.outcome)
+        merged = " in one message" if len(covered) > 1 and last.outcome in _OUTCOMES else ""
+        about = "; ".join(f"{entry.event}, step {entry.step}" for entry in covered)
+        text = f"{outcome} at {clock(last.time)}{merged} ({about})"
+        text += f": {last.reason}" if last.reason else ""
+        console.print(labelled(last.channel, text))

@@ -7,7 +7,7 @@ The training thread is the only writer of the journal. The process that delivers
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -50,6 +50,8 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
     id: str = ""  # of the incident; lines of format 1 have none, so it is derived when reading
     severity: Severity | Literal[""] = ""  # of the event; klarm 0.1 does not write it
     repeat: int = 0  # the number of the reminder; 0 if it was not a reminder
+    message: str = ""  # the id of the message, if there was one; events that were late share one
+    covers: int = 1  # how many events that message was about
 
     @property
     def key(self) -> Key:
@@ -103,6 +105,18 @@ Entry = Delivered | Command
 
 _decode = msgspec.json.Decoder(Delivered | _Acknowledged | _Silenced | _Unsilenced).decode
 _encode = msgspec.json.Encoder().encode
+
+
+def by_message(entries: Iterable[Delivered]) -> list[list[Delivered]]:
+    """Return entries in groups, each with what one message covered.
+
+    Earlier versions wrote no id of the message; the time of its entries is the same, too.
+    """
+    found: dict[object, list[Delivered]] = {}
+    for entry in entries:
+        sent = (entry.channel, entry.id, entry.outcome, entry.time, entry.repeat, entry.message)
+        found.setdefault(sent, []).append(entry)
+    return list(found.values())
 
 
 def append(folder: Path, *entries: Delivered | Health) -> None:

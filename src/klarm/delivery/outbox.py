@@ -272,8 +272,12 @@ class Outbox:
         reason: str = "",
         receipt: Mapping[str, str] | None = None,
         repeat: int = 0,
+        message: str = "",
     ) -> None:
-        """Record the outcome of events, in memory and on disk, or raise OSError."""
+        """Record the outcome of events, in memory and on disk, or raise OSError.
+
+        `message` is the id of the message that was about all of them.
+        """
         began, now = self.began, self._clock()
         entries = [
             Delivered(
@@ -290,6 +294,8 @@ class Outbox:
                 reason=reason,
                 receipt=dict(receipt or {}),
                 repeat=repeat,
+                message=message,
+                covers=len(events) if message else 1,
             )
             for event in events
         ]

@@ -88,6 +88,7 @@ class Sender:
         repeat: int = 0,
     ) -> None:
         """Record the outcome of events; report once if it cannot be written."""
+        was_tried = outcome in ("sent", "refused")
         try:
             self._outbox.settle(
                 self.channel,
@@ -97,6 +98,7 @@ class Sender:
                 reason=reason,
                 receipt=receipt,
                 repeat=repeat,
+                message=message_id_of(events, repeat) if was_tried else "",
             )
         except OSError as error:
             if not self._has_warned:

@@ -13,7 +13,7 @@ from klarm.journal.records import DETACHED
 from klarm.types import SEVERITIES
 
 RunHealth = Literal["critical", "warning", "unreadable", "unwatched", "ok", "empty"]
-Activity = Literal["training", "finished", "stopped", "crashed", "interrupted"]
+Activity = Literal["training", "finished", "stopped", "crashed", "interrupted", "detached"]
 
 # The worst first: of a run that cannot be read or is not watched, nobody knows how it is.
 _ORDER: tuple[RunHealth, ...] = (
@@ -26,11 +26,12 @@ _ORDER: tuple[RunHealth, ...] = (
 )
 
 # By how the last process says that it ended; what a later version may say is a finish.
+# A run that is detached may still be trained: klarm no longer reads its log.
 _ENDED: dict[str, Activity] = {
     "crashed": "crashed",
     "interrupted": "interrupted",
     "stopped": "stopped",
-    DETACHED: "stopped",
+    DETACHED: "detached",
 }
 
 

@@ -38,6 +38,7 @@ class Ending(NamedTuple):
 
     outcome: Outcome = ""
     error: str = ""
+    once: bool = False  # whether klarm was to read only what was there already
 
     @classmethod
     def recorded(cls, outcome: str, error: str) -> Ending:

@@ -40,7 +40,13 @@ from klarm.monitor.late_rows import LateRows
 from klarm.monitor.missing import nothing_known
 from klarm.monitor.resume import Past
 from klarm.monitor.steps import Timeline, whole_step
-from klarm.monitor.summary import alerts_in_sum, incidents_and_where, left_open, not_confirmed
+from klarm.monitor.summary import (
+    alerts_in_sum,
+    as_of,
+    incidents_and_where,
+    left_open,
+    not_confirmed,
+)
 from klarm.notices import ReportsFailures
 from klarm.text import clean_line, described
 from klarm.types import Alert, Command, Event, Incident
@@ -227,7 +233,7 @@ class Pipeline(ReportsFailures):
         try:
             changes = self._end(ending)
         finally:
-            outcome, error = ending
+            outcome, error = ending.outcome, ending.error
             self._record(Finish(self.clock(), steps, outcome=outcome, error=error), changes)
         self._publish(changes)
         self.journal.close(max(0.0, ends_at - time.monotonic()))
@@ -242,12 +248,15 @@ class Pipeline(ReportsFailures):
                 why = not_confirmed(self._alerts_of, self.detectors, self._rules)
             self._console.say(alerts_in_sum(self.alert_counts, self.folder, why))
         nothing = self._nothing_was_watched()
-        if ending.outcome == DETACHED and not nothing:
-            self._console.say(left_open(self.run, self.timeline.step, self._known(), self.folder))
+        last = self.timeline.step
+        if ending.outcome == DETACHED and not ending.once and not nothing:
+            self._console.say(left_open(self.run, last, self._known(), self.folder))
             return
         ended = ending.in_words(
             self.run, f"{counted(steps, 'step')}{self._since}{self._rolled_back}"
         )
+        if ending.once and last is not None:
+            ended = as_of(self.run, last, steps)
         summary = nothing or incidents_and_where(self.tracker.incidents, self.folder)
         for crash in changes:
             if isinstance(crash, Event) and is_crash(crash):

@@ -21,6 +21,15 @@ def incidents_and_where(incidents: Sequence[Incident], folder: Path | None) -> s
     return f"{summary}; see klarm incidents {shlex.quote(str(folder))}"
 
 
+def as_of(run: str, step: int, new_steps: int) -> str:
+    """Return the beginning of a line about a run that may go on.
+
+    >>> as_of("a", 100, 1)
+    'run a as of step 100 (1 new step)'
+    """
+    return f"run {run} as of step {step} ({counted(new_steps, 'new step')})"
+
+
 def left_open(
     run: str, step: int | None, incidents: Iterable[Incident | IncidentRecord], folder: Path | None
 ) -> str:

@@ -65,12 +65,20 @@ class GoodCheckpoint(msgspec.Struct):
     path: str
 
 
+class DeliveredEvent(msgspec.Struct):
+    """An event that a message is about."""
+
+    event: str
+    step: int
+
+
 class DeliveryOfIncident(msgspec.Struct):
-    """What became of an event on a channel."""
+    """What became of a message on a channel; event and step are those of the last it is about."""
 
     channel: str
     event: str
     step: int
+    events: list[DeliveredEvent]
     time: float
     outcome: str
     outcome_text: str
@@ -168,17 +176,19 @@ def _deliveries(run: RunView, incident: IncidentRecord) -> list[DeliveryOfIncide
         entries = [entry for _, entry in deliveries.read(run.folder)]
     except OSError:
         return []
+    own = (e for e in entries if isinstance(e, Delivered) and e.id == incident.id)
     return [
         DeliveryOfIncident(
-            channel=entry.channel,
-            event=entry.event,
-            step=entry.step,
-            time=entry.time,
-            outcome=entry.outcome,
-            outcome_text="rejected" if entry.outcome == "refused" else entry.outcome,
-            attempts=entry.attempts,
-            reason=entry.reason,
+            channel=last.channel,
+            event=last.event,
+            step=last.step,
+            events=[DeliveredEvent(entry.event, entry.step) for entry in covered],
+            time=last.time,
+            outcome=last.outcome,
+            outcome_text="rejected" if last.outcome == "refused" else last.outcome,
+            attempts=last.attempts,
+            reason=last.reason,
         )
-        for entry in entries
-        if isinstance(entry, Delivered) and entry.id == incident.id
+        for covered in deliveries.by_message(own)
+        for last in covered[-1:]
     ]

@@ -115,7 +115,9 @@ class ShownIncidents:
     def __init__(self, run: RunView) -> None:
         self._run = run
         self._marks = marked(run.folder)
-        self._trains = run.summary.activity == "training"
+        activity = run.summary.activity
+        self._trains = activity == "training"
+        self._may_go_on = self._trains or activity == "detached"
         self._silent = {(known.signal, known.even_critical) for known in silences_in_force(run)}
 
     def of(self, incident: IncidentRecord) -> IncidentInRun:
@@ -139,7 +141,7 @@ class ShownIncidents:
             metric=metric_of(last),
             severity=incident.severity,
             state=incident.state,
-            state_text=_state_text(incident, self._trains),
+            state_text=_state_text(incident, self._may_go_on),
             is_open=incident.is_open,
             reason=incident.reason,
             title=title(last),
@@ -203,10 +205,10 @@ class ShownIncidents:
         return max(next(undone, incident.opened.step), incident.last.started)
 
 
-def _state_text(incident: IncidentRecord, trains: bool) -> str:
+def _state_text(incident: IncidentRecord, may_go_on: bool) -> str:
     """Return the state of an incident in words, or how it was resolved."""
     if incident.state != "resolved":
-        return incident.state if trains else "unresolved when the run ended"
+        return incident.state if may_go_on else "unresolved when the run ended"
     if incident.was_rolled_back:
         return "undone"
     if incident.reason in get_args(Reason):

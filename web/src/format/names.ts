@@ -20,6 +20,11 @@ const HEALTH: Record<string, string> = { empty: "no data yet", unwatched: "not w
 
 export const healthText = (health: string) => HEALTH[health] ?? health;
 
+const ACTIVITY: Record<string, string> = { detached: "not followed" };
+
+/** What becomes of a run. One that is detached may still be trained, but klarm does not read its log. */
+export const activityText = (activity: string) => ACTIVITY[activity] ?? activity;
+
 const HEALTH_ORDER = ["critical", "warning"];
 
 /** How urgent a health or severity is, the most urgent first. One that is not known comes before "ok". */

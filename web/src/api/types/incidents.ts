@@ -25,22 +25,26 @@ export interface PendingCommand {
   time: number;
 }
 
-export interface Incident {
+/** What every list of incidents says of each. */
+export interface IncidentSummary {
   id: string;
   number: number;
   signal: string;
   metric: string;
   severity: string;
   state: string;
+  started: number;
+  title: string;
+  /** What its worst alert says, whatever became of it since. */
+  message: string;
+}
+
+export interface Incident extends IncidentSummary {
   state_text: string;
   is_open: boolean;
   reason: string;
-  title: string;
   headline: string;
-  /** What its worst alert says, whatever became of it since. */
-  message: string;
   why: string;
-  started: number;
   started_time: number | null;
   onset: number | null;
   /** The onset, if it was well before the first alert, as messages say it. */
@@ -105,10 +109,10 @@ export interface Arithmetic {
   numbers: Record<string, Value>;
 }
 
+/** One message, which may be about several events. */
 export interface Delivery {
   channel: string;
-  event: string;
-  step: number | null;
+  events: { event: string; step: number | null }[];
   time: number;
   outcome: string;
   outcome_text: string;

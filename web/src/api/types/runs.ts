@@ -1,5 +1,6 @@
 /** The runs of a folder, one run, and what the live connection says of them. */
 import type { Value } from "./curves";
+import type { IncidentSummary } from "./incidents";
 
 export interface IncidentCounts {
   total: number;
@@ -8,25 +9,13 @@ export interface IncidentCounts {
   warning: number;
 }
 
-export interface WorstIncident {
-  id: string;
-  number: number;
-  signal: string;
-  severity: string;
-  state: string;
-  started: number;
-  title: string;
-  message: string;
-  metric: string;
-}
-
 export interface RunSummary {
   id: string;
   name: string;
   folder: string;
   health: string;
   activity: string;
-  worst: WorstIncident | null;
+  worst: IncidentSummary | null;
   incidents: IncidentCounts;
   steps: number;
   first_step: number | null;

@@ -1,5 +1,5 @@
 /** The settings of runs: used, compared, and tried. */
-import type { Alert } from "./incidents";
+import type { Alert, IncidentSummary } from "./incidents";
 
 export interface Config {
   settings: Record<string, unknown>;
@@ -37,19 +37,10 @@ export interface SettingsSection {
   settings: Setting[];
 }
 
-export interface WhatIfIncident {
-  id: string;
-  number: number;
-  signal: string;
-  severity: string;
-  state: string;
-  started: number;
+export interface WhatIfIncident extends IncidentSummary {
   opened: number | null;
   ended: number | null;
   detectors: string[];
-  title: string;
-  message: string;
-  metric: string;
 }
 
 export interface WhatIf {

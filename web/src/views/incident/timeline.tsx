@@ -31,6 +31,10 @@ export function Timeline({ entries }: { entries: TimelineEntry[] }) {
 
 const dot = ({ event, severity }: TimelineEntry) => (event === "resolved" ? "ok" : CALM.includes(event) ? "neutral" : tone(severity));
 
+/** What a message was about: late events go into one. */
+export const about = ({ events }: Delivery) =>
+  events.map(({ event, step }) => (step === null ? event : `${event}, step ${count(step)}`)).join("; ");
+
 export function Deliveries({ deliveries }: { deliveries: Delivery[] }) {
   return (
     <Section title="Notifications">
@@ -52,8 +56,7 @@ export function Deliveries({ deliveries }: { deliveries: Delivery[] }) {
                 <tr key={at}>
                   <td>{delivery.channel}</td>
                   <td>
-                    {delivery.event}
-                    {delivery.step !== null && `, step ${count(delivery.step)}`}
+                    {about(delivery)}
                   </td>
                   <td>
                     {delivery.outcome_text || delivery.outcome}

@@ -1,6 +1,6 @@
 /** Which runs are listed, and in which order. */
 import type { RunChange, RunSummary } from "../../api/types";
-import { healthText, subject, urgency } from "../../format/names";
+import { activityText, healthText, subject, urgency } from "../../format/names";
 import { finite } from "../../format/number";
 
 export const SORTS = {
@@ -49,7 +49,7 @@ export function listed(runs: RunSummary[], filter: string, sort: Sort): RunSumma
 
 /** Every word must be somewhere in what the row shows. */
 function matches(run: RunSummary, words: string[]): boolean {
-  const text = [run.name, run.folder, run.health, healthText(run.health), run.activity, run.framework, run.host, run.worst && subject(run.worst), run.worst?.title].join(" ").toLowerCase();
+  const text = [run.name, run.folder, run.health, healthText(run.health), activityText(run.activity), run.framework, run.host, run.worst && subject(run.worst), run.worst?.title].join(" ").toLowerCase();
   return words.every((word) => text.includes(word));
 }
 

@@ -6,6 +6,7 @@ import { counted } from "../../format/number";
 import { useKeys } from "../../keyboard";
 import { Empty, Failure, Loading } from "../../parts/notice";
 import { go, setQuery } from "../../router";
+import { attention, inParts } from "./headline";
 import { listed, SORTS, sortIn, type Sort } from "./order";
 import { Row } from "./row";
 import { useRuns } from "./runs";
@@ -94,30 +95,14 @@ export function OverviewView({ query }: { query: URLSearchParams }) {
   );
 }
 
-/** How many of the listed runs are in trouble. */
+/** How many of the listed runs need attention. */
 function Headline({ runs, all, overview }: { runs: RunSummary[]; all: number; overview: Overview }) {
-  const critical = runs.filter((run) => run.health === "critical").length;
-  const warning = runs.filter((run) => run.health === "warning").length;
-  const unknown = runs.filter((run) => run.health === "unreadable").length;
-  const unwatched = runs.filter((run) => run.health === "unwatched").length;
-  const rest = runs.length - critical - warning - unknown - unwatched;
-  const troubled = critical + warning;
-  const none = unknown + unwatched > 0 ? "No run is known to be in trouble" : "No run is in trouble";
-  const headline = runs.length === 0 ? "Runs" : troubled === 0 ? none : `${counted(troubled, "run")} in trouble`;
   return (
     <div class="headline">
-      <h1>{headline}</h1>
+      <h1>{attention(runs)}</h1>
       {runs.length > 0 && (
         <p class="muted">
-          {[
-            critical && `${critical} critical`,
-            warning && `${warning} warning`,
-            unknown && `${unknown} unreadable`,
-            unwatched && `${unwatched} not watched`,
-            rest && `${rest} without an open incident`,
-          ]
-            .filter(Boolean)
-            .join(", ")}
+          {inParts(runs)}
           {runs.length < all && ` · ${runs.length} of ${counted(all, "run")} listed`}
           {` · ${overview.folder}`}
         </p>

@@ -2,7 +2,7 @@
 import { incidentAddress, runAddress } from "../../address";
 import type { RunSummary } from "../../api/types";
 import { Sparkline } from "../../charts/sparkline";
-import { heading, subject, tone } from "../../format/names";
+import { activityText, heading, subject, tone } from "../../format/names";
 import { count, counted, number } from "../../format/number";
 import { Ago } from "../../parts/ago";
 import { Badge } from "../../parts/badge";
@@ -33,7 +33,7 @@ export const Row = memo(function Row({ run, top, index, current, selected, onSel
       </div>
       <div role="cell" class="cell-state">
         <Badge kind={run.health} />
-        <span class="muted activity">{run.activity}</span>
+        <span class="muted activity">{activityText(run.activity)}</span>
       </div>
       <div role="cell" class="cell-name">
         <a class="run-name" href={runAddress(run.id)} title={run.name}>

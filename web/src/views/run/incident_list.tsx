@@ -11,25 +11,25 @@ interface IncidentListProps {
   run: string;
   /** Whether a detector knows any of its metrics: otherwise, no incident means nothing. */
   isWatched: boolean;
+  hasSteps: boolean;
   incidents: Incident[];
   blips: Blip[];
   onShow: (incident: Incident) => void;
 }
 
-export function IncidentList({ run, isWatched, incidents, blips, onShow }: IncidentListProps) {
+export function IncidentList({ run, isWatched, hasSteps, incidents, blips, onShow }: IncidentListProps) {
   const ordered = [...incidents].sort(
     (a, b) =>
       Number(b.is_open) - Number(a.is_open) || (a.is_open ? urgency(a.severity) - urgency(b.severity) : 0) || b.started - a.started,
   );
+  const [none, why] = !isWatched
+    ? ["Not watched", "Incidents need a metric that a detector knows: klarm docs metrics lists their names."]
+    : hasSteps
+      ? ["No incident", "Nothing has opened an incident in this run."]
+      : ["No steps yet", "Nothing was watched so far."];
   return (
-    <Section title={incidents.length > 0 ? counted(incidents.length, "incident") : isWatched ? "No incident" : "Not watched"}>
-      {incidents.length === 0 && (
-        <p class="muted">
-          {isWatched
-            ? "Nothing has opened an incident in this run."
-            : "Incidents need a metric that a detector knows: klarm docs metrics lists their names."}
-        </p>
-      )}
+    <Section title={incidents.length > 0 ? counted(incidents.length, "incident") : none}>
+      {incidents.length === 0 && <p class="muted">{why}</p>}
       <ul class="incidents">
         {ordered.map((incident) => (
           <li key={incident.id} class={incident.is_open ? `tone-${incident.severity}` : ""}>

@@ -4,7 +4,7 @@ import { overviewAddress, runAddress, whatIfAddress } from "../../address";
 import { endSilence, getBaseline, getRunNames } from "../../api/client";
 import { asApiError, useChanges, useLoaded, useThrottled } from "../../api/hooks";
 import type { Baseline, Incident, MetricInfo, Run, Silence } from "../../api/types";
-import { healthText, shown } from "../../format/names";
+import { activityText, healthText, shown } from "../../format/names";
 import { count } from "../../format/number";
 import { useKeys } from "../../keyboard";
 import { Ago } from "../../parts/ago";
@@ -174,7 +174,7 @@ function Loaded({ run, record, state, since, asked, largeCurve }: LoadedProps) {
         </>
       )}
       <div class="two-columns">
-        <IncidentList run={run.id} isWatched={!run.not_watched} incidents={record.incidents} blips={record.blips} onShow={show} />
+        <IncidentList run={run.id} isWatched={!run.not_watched} hasSteps={run.steps > 0} incidents={record.incidents} blips={record.blips} onShow={show} />
         <Settings run={run.id} />
       </div>
     </div>
@@ -198,7 +198,7 @@ function Head({ run }: { run: Run }) {
       <h1>{run.name}</h1>
       <Badge kind={run.health} />
       <span class="muted">
-        {[run.activity, `step ${count(run.last_step)}`, run.framework, run.host].filter(Boolean).join(" · ")} · last seen{" "}
+        {[activityText(run.activity), `step ${count(run.last_step)}`, run.framework, run.host].filter(Boolean).join(" · ")} · last seen{" "}
         <Ago time={run.last_seen} />
       </span>
       <span class="grow" />
