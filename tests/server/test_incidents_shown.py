@@ -48,6 +48,18 @@ def test_an_incident_is_named_by_its_metric() -> None:
     assert (found["metric"], run["worst"]["metric"]) == ("learning_rate", "learning_rate")
 
 
+def test_an_incident_keeps_its_name_when_another_metric_escalates_it() -> None:
+    """The page, the API and a message name it alike."""
+    began = opening(subject="learning_rate")
+    write(began, replace(began, event="escalated", reason="new_kind", step=300, metric="grad_norm"))
+    with served() as client:
+        (found,) = client.get("/runs/a/incidents")["incidents"]
+        (run,) = client.get("/runs")["runs"]
+    assert (found["metric"], found["subject"]) == ("grad_norm", "learning_rate")
+    assert run["worst"]["subject"] == "learning_rate"
+    assert found["title"].startswith("learning_rate warning since step 223 (escalated)")
+
+
 def test_what_moved_and_the_diagnosis_say_of_which_moment_they_are() -> None:
     """An escalation tells anew what has moved; a pattern may have fitted only before."""
     write(

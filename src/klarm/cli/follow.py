@@ -15,6 +15,7 @@ from klarm.cli.options import config_option, map_option, overrides_of, set_optio
 from klarm.cli.stopping import Stopping
 from klarm.config import Config, load
 from klarm.delivery import Outbox, Run, is_all_delivered, outgoing
+from klarm.incidents import subject_of
 from klarm.journal import DETACHED, FILE_NAME, Fold, Source, run_folder
 from klarm.metrics import Binding
 from klarm.monitor import Ending, Monitor, unknown_columns, watched
@@ -281,7 +282,7 @@ def _nothing_new(last: int | None, still_open: list[Event]) -> str:
     """Return a line for when no row is new."""
     since = "" if last is None else f" since step {last}"
     incidents = [
-        f"incident {event.incident} on {event.signal} is open ({event.severity}, since step "
+        f"incident {event.incident} on {subject_of(event)} is open ({event.severity}, since step "
         f"{event.started})"
         for event in still_open
     ]

@@ -30,6 +30,7 @@ export interface Incident {
   number: number;
   signal: string;
   metric: string;
+  subject: string;
   severity: string;
   state: string;
   state_text: string;

@@ -18,6 +18,7 @@ export interface WorstIncident {
   title: string;
   message: string;
   metric: string;
+  subject: string;
 }
 
 export interface RunSummary {

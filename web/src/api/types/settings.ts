@@ -50,6 +50,7 @@ export interface WhatIfIncident {
   title: string;
   message: string;
   metric: string;
+  subject: string;
 }
 
 export interface WhatIf {
