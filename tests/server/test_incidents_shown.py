@@ -7,6 +7,7 @@ from batches import RUN, written
 from msgspec.structs import replace
 from serving_runs import served
 
+import klarm
 from example_events import example_event
 from klarm.incidents import since
 from klarm.journal import Step
@@ -72,3 +73,19 @@ def test_what_moved_and_the_diagnosis_say_of_which_moment_they_are() -> None:
     assert (moved["event"], moved["step"], moved["metrics"]) == ("escalated", 300, ["entropy"])
     assert moved["from"] < moved["step"] <= moved["to"]
     assert (diagnosis["event"], diagnosis["step"]) == ("opened", 228)
+
+
+def test_the_arithmetic_is_that_of_the_alert_behind_the_last_alarm() -> None:
+    """Although the event counts its σ from before the onset, and more alerts followed."""
+    rules = {"kl_explosion": {"confirm_steps": 5, "excusable": False}}
+    others = {name: {"enabled": False} for name in ("kl_runaway", "kl_budget")}
+    with klarm.init("a", dir="runs", console=False, **rules, **others) as monitor:
+        for step in range(158):
+            monitor.log({"kl": 0.02 + 0.002 * (step % 3) if step < 150 else 0.4}, step)
+    with served() as client:
+        (known,) = client.get("/runs/a/incidents")["incidents"]
+        found = client.get(f"/runs/a/incidents/{known['id']}")
+    assert "before step 150" in found["message"]
+    (alarm,) = [entry for entry in found["timeline"] if entry["event"] == "opened"]
+    assert (found["arithmetic"]["detector"], found["arithmetic"]["step"]) == ("kl_explosion", 154)
+    assert alarm["step"] == 154
