@@ -54,7 +54,7 @@ def test_text_from_elsewhere_is_escaped() -> None:
     klarm.log({"kl": math.nan})
     monitor.run = HOSTILE
     (incident,) = monitor.incidents
-    incident.signal = HOSTILE
+    incident.subject = HOSTILE
     for shown in (monitor._repr_html_(), incident._repr_html_()):
         assert "<script>" not in shown
         assert "&lt;script&gt;" in shown

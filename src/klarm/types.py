@@ -61,6 +61,8 @@ class Incident(msgspec.Struct):
     by: str = ""  # who closed or accepted it
     # If somebody closed it: the step at which its metric had recovered, which may be later.
     back: int | None = None
+    # What it is named by: its metric, or its signal if its detector watches every metric.
+    subject: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -78,7 +80,8 @@ class Incident(msgspec.Struct):
             ("message", self.worst.message),
             ("to do", self.worst.recommendation),
         ]
-        return html_table(f"klarm incident {self.number or ''} on {self.signal}", rows)
+        name = f"klarm incident {self.number or ''} on {self.subject or self.signal}"
+        return html_table(name, rows)
 
 
 EventKind = Literal["opened", "escalated", "settled", "reopened", "resolved", "ended"]
@@ -160,6 +163,9 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     detector: str = ""  # whose message it is
     # The severity of the alert with this message. An incident is less severe until it is confirmed.
     alert_severity: Severity | None = None
+    # What the incident is named by, the same in all its events: the metric of its first alert, or
+    # its signal if its detector watches every metric. Empty in earlier journals.
+    subject: str = ""
 
 
 class Blip(msgspec.Struct, frozen=True, tag_field="type", tag="blip"):

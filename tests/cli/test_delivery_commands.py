@@ -18,6 +18,7 @@ from msgspec.structs import replace
 import klarm
 from example_events import example_event
 from klarm.delivery import Outbox
+from klarm.incidents import subject_of
 from klarm.journal import read_commands
 from klarm.journal.file import FileJournal
 from klarm.journal.records import Started
@@ -358,7 +359,7 @@ def test_incidents_shows_a_channel_that_rejected_the_opening_as_rejected(server:
 def test_incidents_breaks_no_name_at_80_columns(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Names of detectors, signals and channels stay whole."""
+    """Names of detectors, metrics and channels stay whole."""
     monkeypatch.setenv("COLUMNS", "80")
     record_incidents(OPENED, replace(RESOLVED, recovered=False))
     channels = f"pagerduty={server.url},email={server.url}"
@@ -366,7 +367,8 @@ def test_incidents_breaks_no_name_at_80_columns(
     shown = run_klarm("incidents", channels=channels).stdout
     assert all(len(line) <= 80 for line in shown.splitlines())
     words = shown.replace(",", " ").split()
-    for word in (*OPENED.detectors, OPENED.signal, "pagerduty", "email", "recovered", "critical"):
+    names = (*OPENED.detectors, subject_of(OPENED), "pagerduty", "email")
+    for word in (*names, "recovered", "critical"):
         assert word in words
 
 

@@ -311,3 +311,28 @@ def test_an_incident_on_reward_says_which_part_of_it_fell() -> None:
     opened = next(event for event in notified(rows) if event.signal == "reward")
     assert opened.moved.startswith("rewards/format/mean ")
     assert "rewards/accuracy/mean" not in opened.moved
+
+
+def test_what_moved_before_the_cause_is_not_said_to_follow_it() -> None:
+    """Completions became longer 50 steps before the learning rate was raised."""
+
+    def change(row: Row, step: int) -> None:
+        row["length"] *= 3.0 if step >= 150 else 1.0
+        row["learning_rate"] *= 100.0 if step >= 200 else 1.0
+        row["kl"] *= 1.3 ** max(0, step - 200)
+
+    opened = next(event for event in notified(run(change, 215)) if event.signal == "kl")
+    assert opened.pattern == "learning rate raised"
+    assert opened.moved.startswith("learning_rate ×100 from 200; before that, length ×3 from 150; ")
+
+
+def test_what_moved_before_an_incident_without_a_known_cause_is_said_to_be_earlier() -> None:
+    """So that the reader looks there first."""
+
+    def change(row: Row, step: int) -> None:
+        row["length"] *= 0.3 if step >= 170 else 1.0
+        row["grad_norm"] *= 20.0 if step >= 200 else 1.0
+
+    (opened,) = [e for e in notified(run(change, 210)) if e.event == "opened"][-1:]
+    assert (opened.subject, opened.pattern) == ("grad_norm", "")
+    assert opened.moved.startswith("length ×0.3 from 170, before the incident; ")

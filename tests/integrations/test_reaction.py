@@ -104,8 +104,8 @@ def test_a_resumed_run_reports_open_incidents_and_the_good_checkpoint(
         assert reaction.due(monitor) == []
     assert (
         capsys.readouterr().err.count(
-            "klarm: incident 1 on kl (critical, since step 3) is still open and is not acted upon "
-            "again for 20 steps; last checkpoint from before it: good\n"
+            "klarm: incident 1 on kl_old (critical, since step 3) is still open and is not acted "
+            "upon again for 20 steps; last checkpoint from before it: good\n"
         )
         == 1
     )
@@ -131,8 +131,8 @@ def test_the_reaction_is_reported_even_if_saving_failed(
         reaction.act(monitor, due, 6, Path("mine/worse"), lambda _: 1 / 0)
     said = [line for line in capsys.readouterr().err.splitlines() if "training" in line]
     assert said == [
-        f"klarm: kl is critical: training {doing}, {kept}, at step 6; last checkpoint from before "
-        "it: bucket://good"
+        f"klarm: kl_old is critical: training {doing}, {kept}, at step 6; last checkpoint from "
+        "before it: bucket://good"
         for kept in ("with a checkpoint at mine/bad", "without a checkpoint")
     ]
     assert Path("mine/bad").read_text() == "state"

@@ -7,6 +7,7 @@ from batches import RUN, written
 from msgspec.structs import replace
 from serving_runs import RUNS, served
 
+import klarm
 from example_events import example_event
 from klarm.delivery import Outbox
 from klarm.incidents import since
@@ -49,6 +50,18 @@ def test_an_incident_is_named_by_its_metric() -> None:
     assert (found["metric"], run["worst"]["metric"]) == ("learning_rate", "learning_rate")
 
 
+def test_an_incident_keeps_its_name_when_another_metric_escalates_it() -> None:
+    """The page, the API and a message name it alike."""
+    began = opening(subject="learning_rate")
+    write(began, replace(began, event="escalated", reason="new_kind", step=300, metric="grad_norm"))
+    with served() as client:
+        (found,) = client.get("/runs/a/incidents")["incidents"]
+        (run,) = client.get("/runs")["runs"]
+    assert (found["metric"], found["subject"]) == ("grad_norm", "learning_rate")
+    assert run["worst"]["subject"] == "learning_rate"
+    assert found["title"].startswith("learning_rate warning since step 223 (escalated)")
+
+
 def test_what_moved_and_the_diagnosis_say_of_which_moment_they_are() -> None:
     """An escalation tells anew what has moved; a pattern may have fitted only before."""
     write(
@@ -75,3 +88,19 @@ def test_a_message_about_several_events_is_one_delivery() -> None:
         {"event": "escalated", "step": 300},
     ]
     assert (delivery["event"], delivery["step"]) == ("escalated", 300)
+
+
+def test_the_arithmetic_is_that_of_the_alert_behind_the_last_alarm() -> None:
+    """Although the event counts its σ from before the onset, and more alerts followed."""
+    rules = {"kl_explosion": {"confirm_steps": 5, "excusable": False}}
+    others = {name: {"enabled": False} for name in ("kl_runaway", "kl_budget")}
+    with klarm.init("a", dir="runs", console=False, **rules, **others) as monitor:
+        for step in range(158):
+            monitor.log({"kl": 0.02 + 0.002 * (step % 3) if step < 150 else 0.4}, step)
+    with served() as client:
+        (known,) = client.get("/runs/a/incidents")["incidents"]
+        found = client.get(f"/runs/a/incidents/{known['id']}")
+    assert "before step 150" in found["message"]
+    (alarm,) = [entry for entry in found["timeline"] if entry["event"] == "opened"]
+    assert (found["arithmetic"]["detector"], found["arithmetic"]["step"]) == ("kl_explosion", 154)
+    assert alarm["step"] == 154

@@ -40,4 +40,5 @@ describe("kinds that the page does not know", () => {
 test("an incident is named by its metric, else by its signal", () => {
   expect(subject({ metric: "learning_rate", signal: "gradient" })).toBe("Learning rate");
   expect(subject({ metric: "", signal: "kl" })).toBe("KL");
+  expect(subject({ subject: "learning_rate", metric: "grad_norm", signal: "gradient" })).toBe("Learning rate");
 });

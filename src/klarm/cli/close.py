@@ -12,6 +12,7 @@ from klarm.cli.options import config_option, run_option
 from klarm.cli.runs import tell_run
 from klarm.cli.which import find_incident
 from klarm.config import load
+from klarm.incidents import subject_of
 from klarm.journal import new_key, record_command
 from klarm.terminal import echo
 from klarm.types import Command
@@ -47,7 +48,7 @@ def close(
         incident=record.id,
     )
     done = "accepted" if accept else "closed"
-    named = f"run {found.fold.run}: incident {record.number} ({record.id}) on {record.signal}"
+    named = f"run {found.fold.run}: incident {record.number} ({record.id}) on {subject_of(record)}"
     said: list[str] = []
     try:
         is_written = record_command(found.folder, command, said.append)

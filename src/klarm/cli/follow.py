@@ -16,6 +16,7 @@ from klarm.cli.recorded import RecordedRun, in_a_line, read_run
 from klarm.cli.stopping import Stopping
 from klarm.config import Config, load
 from klarm.delivery import Outbox, Run, is_all_delivered, outgoing
+from klarm.incidents import subject_of
 from klarm.journal import DETACHED, FILE_NAME, Source, run_folder
 from klarm.metrics import Binding
 from klarm.monitor import Ending, Monitor, unknown_columns, watched
@@ -286,7 +287,7 @@ def _nothing_new(run: RecordedRun) -> str:
     last = run.fold.last_step
     since = "" if last is None else f" since step {last}"
     incidents = [
-        f"incident {known.number} on {known.signal} is open ({known.severity}, since step "
+        f"incident {known.number} on {subject_of(known)} is open ({known.severity}, since step "
         f"{known.last.started})"
         for known in run.fold.incidents.values()
         if known.is_open

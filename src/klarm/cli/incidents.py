@@ -24,14 +24,14 @@ from klarm.delivery import (
     prospects_of,
     silence_in_words,
 )
-from klarm.incidents import COLOURS
+from klarm.incidents import COLOURS, subject_of
 from klarm.journal import FILE_NAME, IncidentRecord, is_surely_free
 from klarm.sources.journal import Damages
 from klarm.terminal import echo, echo_json, rich_console
 from klarm.text import clean
 from klarm.types import Reason
 
-_COLUMNS = ("nr", "id", "signal", "severity", "state", "steps", "detectors", "notified", "muted")
+_COLUMNS = ("nr", "id", "about", "severity", "state", "steps", "detectors", "notified", "muted")
 # The columns that are wrapped in a narrow terminal, with their minimal width. In 80 columns, the
 # names of detectors stay whole.
 _WIDE = 100
@@ -124,7 +124,7 @@ def _show(title: str, rows: Sequence[Sequence[str]]) -> None:
     )
     columns = list(_COLUMNS)
     stacked = console.width < _WIDE
-    if stacked:  # the severity is shown below the signal
+    if stacked:  # the severity is shown below what it is about
         columns.remove("severity")
     for column in columns:
         table.add_column(
@@ -134,7 +134,7 @@ def _show(title: str, rows: Sequence[Sequence[str]]) -> None:
         cells = [Text(clean(cell), COLOURS.get(cell, "")) for cell in row]  # type: ignore[call-overload]
         if stacked:
             severity = cells.pop(_COLUMNS.index("severity"))
-            cells[_COLUMNS.index("signal")].append("\n").append(severity)
+            cells[_COLUMNS.index("about")].append("\n").append(severity)
         table.add_row(*cells)
     console.print(table)
 
@@ -145,7 +145,7 @@ def _row(incident: IncidentRecord, may_go_on: bool, notified: str, muted: str) -
     return [
         str(incident.number),
         incident.id,
-        incident.signal,
+        subject_of(incident),
         incident.severity,
         _state(incident, may_go_on),
         f"{incident.last.started}–{incident.last.step if ended else ''}",

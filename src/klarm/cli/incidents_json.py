@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from klarm.delivery import Delivered, Outbox, Silence, Verdict, health_of
+from klarm.incidents import subject_of
 from klarm.journal import Fold
 
 VERSION = 1  # version of this JSON; new fields do not change it
@@ -28,6 +29,7 @@ def as_json(
     known = [
         {
             **record.as_dict(),
+            "subject": subject_of(record),
             "peak": record.last.peak,
             "acknowledged_by": outbox.acknowledged.get(record.id, []),
             "notified": _notified(record.id, entries, ahead.get(record.id, {})),

@@ -12,7 +12,7 @@ from klarm.cli.options import config_option, table_or_json_option
 from klarm.cli.recorded import RecordedRun, ago, read_run
 from klarm.cli.runs import runs_in
 from klarm.config import load
-from klarm.incidents import COLOURS, number
+from klarm.incidents import COLOURS, number, subject_of
 from klarm.metrics import to_number
 from klarm.terminal import echo, echo_json, echo_progress, rich_console
 from klarm.text import clean, clean_line
@@ -107,10 +107,11 @@ def _open(run: RecordedRun) -> Text:
         return Text(clean(run.problem), "dim")
     text = Text()
     for severity in reversed(SEVERITIES):
-        signals = [known.signal for known in run.open_incidents if known.severity == severity]
-        if signals:
+        found = [known for known in run.open_incidents if known.severity == severity]
+        if found:
             text.append("; " if text else "")
-            text.append(f"{severity}: {', '.join(dict.fromkeys(signals))}", COLOURS[severity])
+            named = ", ".join(dict.fromkeys(map(subject_of, found)))
+            text.append(f"{severity}: {named}", COLOURS[severity])
     if run.not_watched:
         why = clean_line(run.not_watched).partition(": ")[2].removesuffix(".")
         text.append("; " if text else "")

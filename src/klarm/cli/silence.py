@@ -14,6 +14,7 @@ from klarm.cli.runs import find_run, started, tell_run
 from klarm.config import load
 from klarm.delivery import Outbox, Silence, last_step, parse_span, silence_in_words
 from klarm.detectors import CATALOGUE, known_signals
+from klarm.incidents import subject_of
 from klarm.journal import FILE_NAME, new_key, recorded_events
 from klarm.settings import did_you_mean
 from klarm.terminal import echo
@@ -100,14 +101,19 @@ def _signal_meant(name: str) -> str | None:
 
 
 def _signal_of_run(signal: str, run: str | None, config_file: Path | None) -> str:
-    """Return the signal of a detector that only the run has, or raise UsageError."""
-    of_run: set[str] = set()
+    """Return the signal that only the run names so, or raise UsageError.
+
+    It may be that of a detector of its own, or the name of an incident.
+    """
+    of_run: dict[str, str] = {}
     with suppress(click.ClickException):  # a missing run is reported later
         journal = find_run(run, load(config_file, lenient=True)) / FILE_NAME
-        of_run = {event.signal for _, _, event in recorded_events(journal)}
+        events = [event for _, _, event in recorded_events(journal)]
+        of_run = {subject_of(event): event.signal for event in events}
+        of_run |= {event.signal: event.signal for event in events}
     if signal not in of_run:
         signals = sorted({*known_signals(), *of_run})
         names = [*signals, *(kind.name for kind in CATALOGUE)]
         hint = did_you_mean(signal, names) or f"; there are {', '.join(signals)}"
         raise click.UsageError(f"there is no signal {signal}{hint}")
-    return signal
+    return of_run[signal]

@@ -9,6 +9,7 @@ import click
 
 from klarm.cli.runs import find_run, runs_in
 from klarm.config import Config
+from klarm.incidents import subject_of
 from klarm.journal import FILE_NAME, Fold, IncidentRecord
 
 _MIN_PREFIX = 4
@@ -68,7 +69,8 @@ def _the_one(found: list[Found], text: str) -> Found:
     copies = len({one.incident.id for one in found}) < len(found)
     lines = [
         f"  {one.incident.id}  run {one.folder if copies else one.fold.run}, "
-        f"{one.incident.signal}, {one.incident.severity}, since step {one.incident.last.started}"
+        f"{subject_of(one.incident)}, {one.incident.severity}, "
+        f"since step {one.incident.last.started}"
         for one in found
     ]
     listed = "\n".join(lines)

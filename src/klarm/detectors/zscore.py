@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
 from math import inf, sqrt
@@ -85,6 +86,18 @@ class ZScoreDetector(Detector):
         else:
             self._is_fixed = True  # what was compared with now is compared with from now on
         return alert
+
+    @property
+    def is_learning(self) -> bool:
+        """Whether its baseline still learns from new values; a frozen one does not, once full."""
+        return not self._is_fixed
+
+    def baseline_of(self, values: Iterable[float]) -> tuple[float, float]:
+        """Return the mean and the spread that it would compare with after these values."""
+        moments = SlidingMoments(self.rolling_window)
+        for value in values:
+            moments.update(value)
+        return moments.mean, max(moments.std, _MIN_RELATIVE_STD * abs(moments.mean), self.min_std)
 
     def scores(self, values: ArrayLike) -> NDArray[np.float64]:
         """Return the scores of all values of a series at once, as `update` would set them.

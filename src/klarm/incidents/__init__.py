@@ -5,8 +5,9 @@ from __future__ import annotations
 from klarm.incidents.checkpoints import Saved, can_be_loaded, damage_of
 from klarm.incidents.crash import is_crash
 from klarm.incidents.numbers import counted, number
-from klarm.incidents.reasons import is_undone, metric_of, why
+from klarm.incidents.reasons import is_undone, why
 from klarm.incidents.rules import IncidentRules
+from klarm.incidents.subject import metric_of, subject_of
 from klarm.incidents.text import (
     COLOURS,
     advice,
@@ -50,6 +51,7 @@ __all__ = [
     "number",
     "short_title",
     "since",
+    "subject_of",
     "title",
     "why",
 ]

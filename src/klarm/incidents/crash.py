@@ -34,6 +34,7 @@ def crash_event(step: int, error: str, id_: str, number: int, checkpoint: str) -
         checkpoint=checkpoint,
         id=id_,
         detector=DETECTOR,
+        subject=SIGNAL,
     )
 
 

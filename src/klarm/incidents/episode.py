@@ -47,6 +47,7 @@ class Episode:
             worst=measured.alert,
             peak=measured.value or 0.0,
             worse=measured.kind[1],
+            subject=signal if measured.detector.watches_all else measured.kind[0],
         )
         return cls(incident, measured.detector.watches_all)
 
@@ -205,6 +206,7 @@ class Episode:
             by=by,
             detector=incident.worst.detector,
             alert_severity=incident.worst.severity,
+            subject=incident.subject,
         )
 
 

@@ -325,9 +325,10 @@ def diagnosed(
     pattern = diagnose(
         [*seen, *trusted], event.signal, at, budget=budget, probe_budget=probe_budget
     )
+    began = _beginning(event, pattern, seen)
     event = msgspec.structs.replace(
         event,
-        moved=summary(movement for movement in seen if movement.metric not in own),
+        moved=summary((movement for movement in seen if movement.metric not in own), began),
         pattern=pattern.name if pattern else "",
         cause=pattern.cause if pattern else "",
         remedy=pattern.remedy if pattern else "",
@@ -336,3 +337,13 @@ def diagnosed(
     if said is None:
         return event
     return msgspec.structs.replace(event, cause=said.cause or event.cause, remedy=said.remedy)
+
+
+def _beginning(event: Event, pattern: Pattern | None, movements: Iterable[Movement]) -> int:
+    """Return when an incident began, or what the pattern names, if that moved earlier."""
+    onset = event.started if event.onset is None else event.onset
+    named = {} if pattern is None else pattern.moved
+    stand_ins = {_PROBED: _KL, **dict.fromkeys(_PARTS, _LOSS)}
+    moved = [movement for movement in movements if movement.direction != "flat"]
+    steps = [m.step for m in moved if m.metric in named or stand_ins.get(m.metric) in named]
+    return min([onset, *steps])

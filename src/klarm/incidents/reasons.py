@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from klarm.detectors import CATALOGUE
 from klarm.incidents.numbers import counted, number, share, times
 from klarm.incidents.recovery import BETTER_HIGH, is_worse, stays_away
+from klarm.incidents.subject import measured_by, metric_of
 from klarm.types import ROLLED_BACK, SEVERITY_RAISED, Event
 
 _NAMES = {"kl": "KL"}
@@ -52,11 +52,6 @@ def is_undone(event: Event) -> bool:
     return event.event == "resolved" and event.reason.endswith((ROLLED_BACK, "rolled_back"))
 
 
-def metric_of(event: Event) -> str:
-    """Return the metric of an incident's peak; empty if its detector watches all metrics."""
-    return event.metric or _measured_by(event.detectors[0] if event.detectors else "")
-
-
 def _confirmed(event: Event) -> str:
     steps = "some steps" if event.rows is None else counted(event.rows, "step")
     return f"In alert for {steps} in a row.{_follows(event)}"
@@ -89,7 +84,7 @@ def _far_worse(event: Event, when: str = "when last reported") -> str:
 
 def _new_kind(event: Event) -> str:
     detector = _detector(event)
-    return f"New: {detector} on {_measured_by(detector) or event.metric or event.signal}."
+    return f"New: {detector} on {measured_by(detector) or event.metric or event.signal}."
 
 
 def _settled(event: Event) -> str:
@@ -177,11 +172,6 @@ def _subject(event: Event) -> str:
 
 def _detector(event: Event) -> str:
     return event.detector or (event.detectors[-1] if event.detectors else "")
-
-
-def _measured_by(detector: str) -> str:
-    kind = next((kind for kind in CATALOGUE if kind.name == detector), None)
-    return "" if kind is None or kind.watches_all else kind.watches[0]
 
 
 # The sentence of each Reason. A test verifies that none is missing.

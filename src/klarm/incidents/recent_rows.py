@@ -94,6 +94,11 @@ class RecentRows:
         apart = [abs(value - level) for value in found if math.isfinite(value)]
         return level, 1.4826 * median(apart) if apart and math.isfinite(level) else math.nan
 
+    def finite_values(self, metric: str, first: float, end: float) -> list[float]:
+        """Return the finite values of a metric from a step up to, but not including, another."""
+        series = self._series(metric)
+        return [value for step, value in series if first <= step < end and math.isfinite(value)]
+
     def last(self, count: int) -> list[tuple[int, Mapping[str, float]]]:
         """Return the last rows, with their steps."""
         return list(self._rows)[-count:]

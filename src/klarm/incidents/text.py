@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from klarm.incidents.crash import is_crash
 from klarm.incidents.numbers import counted
 from klarm.incidents.reasons import SENTENCES, is_undone, why
+from klarm.incidents.subject import subject_of
 from klarm.types import Event, EventKind, Incident, Severity
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def state(event: Event) -> str:
 
 
 def title(event: Event) -> str:
-    """Return one line: the signal, the severity, since when, the state and the pattern.
+    """Return one line: what it is about, the severity, since when, the state and the pattern.
 
     >>> title(Event("opened", 3, "kl", "critical", 153, 148, ["kl_runaway"], 0.8, "", "", ""))
     'kl critical since step 148 (opened)'
@@ -48,17 +49,19 @@ def title(event: Event) -> str:
     if is_crash(event):
         return f"crashed after step {event.step}"
     if is_undone(event):
-        return f"{event.signal} undone, training went back to step {event.step}"
+        return f"{subject_of(event)} undone, training went back to step {event.step}"
     if event.event == "resolved":
         lasted = f"{event.severity} from step {event.started} to {event.step}"
-        return f"{event.signal} {state(event)}, {lasted}"
+        return f"{subject_of(event)} {state(event)}, {lasted}"
     pattern = f", pattern: {event.pattern}" if event.pattern else ""
-    return f"{event.signal} {event.severity} since step {event.started} ({state(event)}){pattern}"
+    what = f"{subject_of(event)} {event.severity} since step {event.started}"
+    return f"{what} ({state(event)}){pattern}"
 
 
 def short_title(event: Event) -> str:
     """Return a line of at most 63 characters for the alert of a tracker."""
-    text = f"klarm: {event.severity} on {event.signal} ({state(event)}, incident {event.incident})"
+    what = f"{event.severity} on {subject_of(event)}"
+    text = f"klarm: {what} ({state(event)}, incident {event.incident})"
     return text if len(text) <= _MAX_TITLE else text[: _MAX_TITLE - 1] + "…"
 
 
@@ -148,8 +151,8 @@ def incidents_in_sum(incidents: Iterable[Incident]) -> str:
 
 
 def _place(event: Event) -> str:
-    """Return the beginning of a line: number, signal, state, severity and step."""
-    what = f"{event.incident} on {event.signal}"
+    """Return the beginning of a line: number, subject, state, severity and step."""
+    what = f"{event.incident} on {subject_of(event)}"
     if is_alarm(event):
         return f"{what} {state(event)}, {event.severity}, step {event.step}"
     # The sentence that follows says how it was resolved.
@@ -202,4 +205,4 @@ def _in_short(incident: Incident) -> str:
     if incident.state == "resolved":
         how = "" if incident.reason == "recovered" else f", {incident.reason.replace('_', ' ')}"
         when = f"steps {incident.started} to {incident.ended}{how}"
-    return f"{incident.signal}, {incident.severity}, {when}"
+    return f"{subject_of(incident)}, {incident.severity}, {when}"

@@ -19,6 +19,7 @@ from klarm.incidents.evidence import Evidence
 from klarm.incidents.excuse import KL, PROBED, kl_budgets
 from klarm.incidents.playbook import diagnosed
 from klarm.incidents.recent_rows import RecentRows
+from klarm.incidents.restated import restated
 from klarm.incidents.rules import IncidentRules
 from klarm.incidents.signal_tracker import Identity, SignalTracker
 from klarm.incidents.trends import Direction, component_movements, movements_of, summary
@@ -408,7 +409,10 @@ class Tracker:
         left = [m.step for m in movements if m.metric in own and m.direction in (went, "broken")]
         known = [] if incident.onset is None else [incident.onset]
         incident.onset = min([event.started, *known, *left])
-        event = replace(event, onset=incident.onset)
+        if incident.worst.step == event.step:  # an earlier alert was restated when it was new
+            detector = next(d for d in self._detectors if d.name == incident.worst.detector)
+            incident.worst = restated(incident.worst, detector, self.recent, incident.onset)
+        event = replace(event, onset=incident.onset, message=incident.worst.message)
         event = diagnosed(
             event,
             movements,

@@ -115,17 +115,34 @@ def component_movements(recent: RecentRows) -> list[Movement]:
     return sorted(found, key=lambda m: (m.step, m.metric))[:_MAX_COMPONENTS]
 
 
-def summary(movements: Iterable[Movement]) -> str:
+def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     """Return one line that says what moved in which order and what did not, or nothing if none did.
 
-    >>> summary([Movement("grad_norm", "up", 612, 4.0), Movement("kl", "up", 618, 8.0),
-    ...          Movement("reward", "flat", 630, 1.0)])
+    What moved before the step `began`, when an incident or its cause began, did not follow it, and
+    is named apart.
+
+    >>> moved = [Movement("grad_norm", "up", 612, 4.0), Movement("kl", "up", 618, 8.0)]
+    >>> summary([*moved, Movement("reward", "flat", 630, 1.0)])
     'grad_norm ×4 from 612, then kl ×8 from 618; reward flat'
+    >>> summary(moved, began=615)
+    'kl ×8 from 618; before that, grad_norm ×4 from 612'
+    >>> summary(moved[:1], began=615)
+    'grad_norm ×4 from 612, before the incident'
     """
     movements = list(movements)
-    moved = ", then ".join(str(m) for m in movements if m.direction != "flat" or m.risen)
+    moved = [m for m in movements if m.direction != "flat" or m.risen]
+    earlier = _in_order(m for m in moved if m.step < began)
+    later = _in_order(m for m in moved if m.step >= began)
     flat = ", ".join(m.metric for m in movements if m.direction == "flat" and not m.risen)
-    return f"{moved}; {flat} flat" if moved and flat else moved
+    if earlier:
+        said = f"{later}; before that, {earlier}" if later else f"{earlier}, before the incident"
+    else:
+        said = later
+    return f"{said}; {flat} flat" if said and flat else said
+
+
+def _in_order(movements: Iterable[Movement]) -> str:
+    return ", then ".join(map(str, movements))
 
 
 def _raised_rate(series: list[tuple[int, float]]) -> Movement | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from klarm.config import Config
+from klarm.incidents import subject_of
 from klarm.journal import run_folder
 from klarm.monitor import Monitor
 from klarm.settings import ConfigError, did_you_mean
@@ -77,7 +78,7 @@ class Reaction:
             return
         for incident in monitor.critical:
             voice.say(
-                f"incident {incident.number} on {incident.signal} (critical, since step "
+                f"incident {incident.number} on {subject_of(incident)} (critical, since step "
                 f"{incident.started}) is still open and is not acted upon again for {patience} "
                 f"steps{_way_back(voice, incident)}"
             )
@@ -104,13 +105,13 @@ class Reaction:
         self, monitor: Monitor, incidents: Sequence[Incident], step: int, saved: Path | None
     ) -> None:
         """Report why training stops or saves its state, where, and which checkpoint is good."""
-        signals = " and ".join(incident.signal for incident in incidents)
+        named = " and ".join(subject_of(incident) for incident in incidents)
         verb = "is" if len(incidents) == 1 else "are"
         doing = "stops" if self.stops else "goes on"
         kept = "without a checkpoint" if saved is None else f"with a checkpoint at {saved}"
         first = min(incidents, key=lambda incident: incident.started)
         monitor.say(
-            f"{signals} {verb} critical: training {doing}, {kept}, at step {step}"
+            f"{named} {verb} critical: training {doing}, {kept}, at step {step}"
             f"{_way_back(monitor, first)}"
         )
 

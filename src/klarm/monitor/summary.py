@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from klarm.detectors import Detector
-from klarm.incidents import IncidentRules, counted, incidents_in_sum
+from klarm.incidents import IncidentRules, counted, incidents_in_sum, subject_of
 from klarm.journal import IncidentRecord
 from klarm.notebook import html_table
 from klarm.types import Incident
@@ -35,7 +35,7 @@ def left_open(
 ) -> str:
     """Return a line for when klarm stops watching a run that goes on."""
     at = "" if step is None else f" at step {step}"
-    still_open = [f"{known.number} on {known.signal}" for known in incidents if known.is_open]
+    still_open = [f"{known.number} on {subject_of(known)}" for known in incidents if known.is_open]
     if not still_open:
         return f"stopped following run {run}{at}; no incident is open"
     which = f"incident {still_open[0]} is"
@@ -79,7 +79,7 @@ def notebook_table(run: str, steps: int, state: str, incidents: Sequence[Inciden
     for incident in sorted(incidents, key=lambda incident: incident.number):
         if incident.opened is not None:
             until = "now" if incident.ended is None else str(incident.ended)
-            what = f"{incident.signal} {incident.severity}"
+            what = f"{subject_of(incident)} {incident.severity}"
             rows.append(
                 (
                     f"incident {incident.number}",

@@ -15,6 +15,7 @@ import msgspec
 
 from klarm.delivery import Silence, last_step, parse_span, silence_in_words
 from klarm.detectors import known_signals
+from klarm.incidents import subject_of
 from klarm.journal import IncidentRecord, append_command, new_key, record_command
 from klarm.server.false_alarms import FalseAlarm, mark, marked
 from klarm.server.incidents import ShownIncidents
@@ -169,7 +170,7 @@ def unmark_false_alarm(run: RunView, id_: str) -> Done:
 
 
 def _named(incident: IncidentRecord) -> str:
-    return f"incident {incident.number} ({incident.id}) on {incident.signal}"
+    return f"incident {incident.number} ({incident.id}) on {subject_of(incident)}"
 
 
 def _who(by: str) -> str:

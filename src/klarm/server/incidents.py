@@ -8,7 +8,7 @@ from typing import get_args
 import msgspec
 from msgspec.structs import replace
 
-from klarm.incidents import early_onset, headline, metric_of, title, why
+from klarm.incidents import early_onset, headline, metric_of, subject_of, title, why
 from klarm.journal import IncidentRecord, acknowledged_after
 from klarm.server.false_alarms import marked
 from klarm.server.overview import silences_in_force
@@ -40,6 +40,7 @@ class IncidentInRun(msgspec.Struct, kw_only=True):
     id: str
     number: int
     signal: str
+    subject: str
     metric: str
     severity: str
     state: str
@@ -138,6 +139,7 @@ class ShownIncidents:
             id=incident.id,
             number=incident.number,
             signal=incident.signal,
+            subject=subject_of(incident),
             metric=metric_of(last),
             severity=incident.severity,
             state=incident.state,

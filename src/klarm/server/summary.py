@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 import msgspec
 import numpy as np
 
-from klarm.incidents import metric_of, title
+from klarm.incidents import metric_of, subject_of, title
 from klarm.journal import (
     Activity,
     Fold,
@@ -38,6 +38,7 @@ class Worst(msgspec.Struct):
     title: str
     message: str
     metric: str = ""
+    subject: str = ""
 
 
 class Counts(msgspec.Struct):
@@ -146,6 +147,7 @@ def _shown(incident: IncidentRecord) -> Worst:
         title=title(incident.last),
         message=incident.last.message,
         metric=metric_of(incident.last),
+        subject=subject_of(incident),
     )
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from klarm.analysis.replay import ids_in, replay
 from klarm.config import Config, known_sections, load
-from klarm.incidents import metric_of, title
+from klarm.incidents import metric_of, subject_of, title
 from klarm.journal import FILE_NAME, IncidentRecord, Started
 from klarm.server.blocks import Block
 from klarm.server.history import signal_of
@@ -61,6 +61,7 @@ class WouldBeIncident(msgspec.Struct):
     title: str
     message: str
     metric: str
+    subject: str
 
 
 class Recorded(msgspec.Struct):
@@ -197,6 +198,7 @@ def _incident(known: IncidentRecord) -> WouldBeIncident:
         title=title(known.last),
         message=known.last.message,
         metric=metric_of(known.last),
+        subject=subject_of(known),
     )
 
 

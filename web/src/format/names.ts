@@ -12,8 +12,9 @@ export function heading(name: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** What an incident is about: its metric, or its signal if its detector watches all metrics. */
-export const subject = ({ metric, signal }: { metric?: string; signal: string }) => heading(metric || signal);
+/** What an incident is about, from its opening to its end; an index of an earlier klarm does not have it. */
+export const subject = ({ subject: known, metric, signal }: { subject?: string; metric?: string; signal: string }) =>
+  heading(known || metric || signal);
 
 // How a run is, where that is no severity.
 const HEALTH: Record<string, string> = { empty: "no data yet", unwatched: "not watched" };

@@ -31,6 +31,7 @@ export interface IncidentSummary {
   number: number;
   signal: string;
   metric: string;
+  subject: string;
   severity: string;
   state: string;
   started: number;

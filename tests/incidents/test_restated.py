@@ -1,0 +1,106 @@
+"""The σ of an incident is counted from before it began, not from a baseline that contains it."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from itertools import chain
+
+import pytest
+
+from klarm.detectors import GradientNormSpikeDetector, KLExplosionDetector
+from klarm.incidents import event_text, headline
+from klarm.incidents.recent_rows import RecentRows
+from klarm.incidents.restated import restated
+from klarm.journal.file import MemoryJournal
+from klarm.monitor.monitor import Monitor
+from klarm.types import Alert, Event
+
+LEVEL, NOISE, BEGAN = 0.02, 0.002, 150
+
+
+def quiet(steps: int = BEGAN) -> list[float]:
+    rng = random.Random(1)
+    return [rng.gauss(LEVEL, NOISE) for _ in range(steps)]
+
+
+def watched(
+    values: list[float], confirm_steps: int = 5, key: str = "kl"
+) -> tuple[list[Event], list[Alert]]:
+    """Return the events and the alerts of the rule on these values."""
+    journal = MemoryJournal()
+    rule = KLExplosionDetector(confirm_steps=confirm_steps, excusable=False)
+    monitor = Monitor("a", [rule, GradientNormSpikeDetector()], journal)
+    alerts = list(chain(*(monitor.log({key: value}, step) for step, value in enumerate(values))))
+    monitor.finish()
+    return [record for record in journal.records if isinstance(record, Event)], alerts
+
+
+def sigmas(text: str) -> float:
+    (found,) = re.findall(r"is ([\d.]+)σ above", text)
+    return float(found)
+
+
+def test_the_headline_counts_from_the_baseline_before_the_onset() -> None:
+    """At the 50th alert in a row, the rolling baseline is half explosion: it says 4σ of 500."""
+    rise = [LEVEL * math.exp((row + 1) / 10) for row in range(55)]
+    events, alerts = watched(quiet() + rise, confirm_steps=50)
+    opened = events[0]
+    last = next(alert for alert in alerts if alert.step == opened.step)
+    assert float(last.metrics["z_score"]) < 10  # as specified, and so it stays
+    value = float(last.metrics["kl"])
+    expected = (value - LEVEL) / NOISE
+    assert sigmas(opened.message) == pytest.approx(expected, rel=0.3)
+    assert "(0.01" in opened.message or "(0.02" in opened.message
+    assert f"before step {opened.onset} " in opened.message
+
+
+def test_every_later_event_says_the_same() -> None:
+    """Escalated, settled, ended: each has the σ from before the onset, or none."""
+    rise = [LEVEL * 1.3 ** (row + 1) for row in range(40)]
+    events, _ = watched(quiet() + rise)
+    kinds = [event.event for event in events]
+    assert kinds[0] == "opened"
+    assert {"escalated", "ended"} <= set(kinds)
+    for event in events:
+        assert "rolling" not in event.message, event
+        assert "rolling" not in event_text(event)
+        assert "rolling" not in headline(event)
+    escalated = [event for event in events if event.event == "escalated"]
+    assert sigmas(escalated[-1].message) > 100
+
+
+def test_the_first_alert_speaks_for_itself() -> None:
+    """With an incident at its first alert, nothing of it is in the baseline yet."""
+    events, alerts = watched([*quiet(), 1.0], confirm_steps=1)
+    assert events[0].message == alerts[0].message
+    assert " above its rolling baseline of 0.0" in events[0].message
+
+
+def test_the_alerts_are_as_specified() -> None:
+    """Those that `log` returns keep the arithmetic of the rule."""
+    _, alerts = watched(quiet() + [1.0] * 10)
+    assert len(alerts) == 10
+    for alert in alerts:
+        assert re.search(r"σ above its rolling baseline of \S+ ± \S+ \(", alert.message)
+
+
+def test_no_sigma_is_given_if_nothing_is_known_from_before() -> None:
+    """As when the rows from before the onset are no longer kept."""
+    rule, recent, values = KLExplosionDetector(), RecentRows(), [*quiet(), 1.0, 2.0]
+    for step, value in enumerate(values):
+        alert = rule.update(step, {"kl": value})
+        if step >= BEGAN - 5:
+            recent.add(step, {"kl": value})
+    assert alert is not None
+    assert "σ" in alert.message
+    said = restated(alert, rule, recent, onset=BEGAN).message
+    assert said == "KL 2 is far above its recent values."
+
+
+def test_a_frozen_baseline_contains_nothing_of_the_incident() -> None:
+    """It speaks for itself, however late."""
+    rise = [LEVEL * 10.0] * 30
+    events, _ = watched(quiet() + rise, key="grad_norm")
+    assert " above its frozen baseline of 0.0" in events[0].message
