@@ -1,4 +1,7 @@
-"""A run in a few words; tests/test_notebook.py has the table of a notebook."""
+"""A run in a few words (summary.py), and its last lines (run_summary.py).
+
+tests/test_notebook.py has the table of a notebook.
+"""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Monitor(ReportsFailures):
             metrics=metrics,
             from_log=from_log,
         )
-        self.alert_counts = self._pipeline.alert_counts
+        self.alert_counts = self._pipeline.summary.alert_counts
         # Called on the training thread, so these functions must not block.
         self.on_event, self.on_finish = self._pipeline.on_event, self._pipeline.on_finish
         self._tracker, self._timeline = self._pipeline.tracker, self._pipeline.timeline
@@ -98,7 +98,7 @@ class Monitor(ReportsFailures):
     @property
     def folder(self) -> Path | None:
         """Where the journal is, if the run is recorded."""
-        return self._pipeline.folder
+        return self._pipeline.summary.folder
 
     def log(self, metrics: Mapping[str, object], step: object = None) -> list[Alert]:
         """Watch what the trainer logged at a step; by default, the one after the previous."""

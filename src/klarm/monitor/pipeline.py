@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -13,13 +12,11 @@ import msgspec
 from klarm.boundary import describe, never_raises, report_failure
 from klarm.console import Console
 from klarm.detectors import Detector
-from klarm.incidents import Change, IncidentRules, counted, is_crash
+from klarm.incidents import Change, IncidentRules, is_crash
 from klarm.journal import (
-    DETACHED,
     Bound,
     Checkpoint,
     Finish,
-    IncidentRecord,
     LateRow,
     NewId,
     Record,
@@ -32,24 +29,16 @@ from klarm.journal import (
 )
 from klarm.metrics import Binding, advice_of
 from klarm.monitor.binding_report import BindingReport
-from klarm.monitor.coverage import watched
 from klarm.monitor.ending import REASONS, Ending
 from klarm.monitor.evaluator import Evaluator
 from klarm.monitor.first_alerts import FirstAlerts
 from klarm.monitor.late_rows import LateRows
-from klarm.monitor.missing import nothing_known
 from klarm.monitor.resume import Past
+from klarm.monitor.run_summary import RunSummary
 from klarm.monitor.steps import Timeline, whole_step
-from klarm.monitor.summary import (
-    alerts_in_sum,
-    as_of,
-    incidents_and_where,
-    left_open,
-    not_confirmed,
-)
 from klarm.notices import ReportsFailures
 from klarm.text import clean_line, described
-from klarm.types import Alert, Command, Event, Incident
+from klarm.types import Alert, Command, Event
 
 _News = TypeVar("_News")
 
@@ -82,9 +71,6 @@ class Pipeline(ReportsFailures):
         """Prepare for the first row. `metrics` are the names that klarm and its detectors know."""
         self.run, self.detectors, self.binding, self.past = run, detectors, binding, past
         self.journal, self.clock, self.notices = past.journal, clock, console.notices
-        self.alert_counts = {"warning": 0, "critical": 0}
-        self._alerts_of: Counter[str] = Counter()  # by detector
-        self._rules = rules
         # Called with every event after the journal has it.
         self.on_event: list[Callable[[Event], object]] = []
         # Called at the end of the run with the seconds that are left.
@@ -110,24 +96,16 @@ class Pipeline(ReportsFailures):
         self._bindings = 0  # how many of the binding's keys the detectors know of
         self._snapshot_rows = self._until_snapshot = snapshot_rows
         self._repeated_step, self._repeated = -1, 0  # calls that added nothing to a step
-        # What the number of steps counts: an earlier process may have logged some, too.
-        self._since = ""
-        self._rolled_back = ""
+        self.summary = RunSummary(run, detectors, rules, binding, past, self.timeline, self.tracker)
         if earlier is not None:
             self.tracker.checkpoints.recall(earlier.checkpoints)
         if earlier is not None and earlier.last_step is not None:
             self.timeline.continue_after(earlier.last_step)
-            self._since = " in this process"
+            self.summary.since = " in this process"
             self._evaluator.bind(earlier.origins)
             console.say(f"run {run} exists: its journal ends at step {earlier.last_step}")
         if past.damage:
             console.say(past.damage)
-
-    @property
-    def folder(self) -> Path | None:
-        """Where the journal is, if the run is recorded."""
-        path = self.journal.path
-        return None if path is None else path.parent
 
     def step(
         self, metrics: Mapping[str, object], step: object, late: int | None = None
@@ -176,7 +154,8 @@ class Pipeline(ReportsFailures):
             else:
                 self._record_late(row, repeats, also)
         for alert in alerts:
-            self._count(alert)
+            self.summary.count(alert)
+            self._inform(self._console.alert, alert)
         if alerts or self._first_alerts.episodes:
             for alert in self._first_alerts.pick(at, new, alerts):
                 self._inform(self._console.first_alert, alert)
@@ -242,38 +221,8 @@ class Pipeline(ReportsFailures):
         # Snapshots come last: without them, only resuming takes longer.
         self.past.close(max(0.0, ends_at - time.monotonic()))
         self.notices.finish()
-        if any(self.alert_counts.values()):
-            why = ""
-            if not any(incident.opened is not None for incident in self.tracker.incidents):
-                why = not_confirmed(self._alerts_of, self.detectors, self._rules)
-            self._console.say(alerts_in_sum(self.alert_counts, self.folder, why))
-        nothing = self._nothing_was_watched()
-        last = self.timeline.step
-        if ending.outcome == DETACHED and not ending.once and not nothing:
-            self._console.say(left_open(self.run, last, self._known(), self.folder))
-            return
-        ended = ending.in_words(
-            self.run, f"{counted(steps, 'step')}{self._since}{self._rolled_back}"
-        )
-        if ending.once and last is not None:
-            ended = as_of(self.run, last, steps)
-        summary = nothing or incidents_and_where(self.tracker.incidents, self.folder)
-        for crash in changes:
-            if isinstance(crash, Event) and is_crash(crash):
-                summary = f"the crash is incident {crash.incident}; apart from it, {summary}"
-        self._console.say(f"{ended}: {summary}")
-
-    def _known(self) -> Iterable[Incident | IncidentRecord]:
-        """Return the incidents of the run, also if this process has not logged a step."""
-        recorded = self.past.recorded
-        if self.timeline.from_earlier_process and recorded is not None:
-            return recorded.incidents.values()
-        return [incident for incident in self.tracker.incidents if incident.opened is not None]
-
-    def _count(self, alert: Alert) -> None:
-        self.alert_counts[alert.severity] += 1
-        self._alerts_of[alert.detector] += 1
-        self._inform(self._console.alert, alert)
+        for line in self.summary.lines(ending, changes):
+            self._console.say(line)
 
     def _note_repeated_step(self, step: int) -> None:
         """Say so if a step is logged again and again: only its first values are judged."""
@@ -324,15 +273,6 @@ class Pipeline(ReportsFailures):
             command = msgspec.structs.replace(self.commands.popleft(), step=step)
             self.apply(command, step)
 
-    def _nothing_was_watched(self) -> str:
-        """Return that "no incident" would mean nothing; "" if the run was watched."""
-        if not self.timeline.steps_logged:
-            return "" if any(True for _ in self._known()) else "nothing was watched"
-        on = any(detector.enabled for detector in self.detectors)
-        if not on or watched(self.detectors, self.binding):
-            return ""
-        return f"NOTHING WAS WATCHED: {nothing_known(self.binding)}"
-
     def _roll_back(
         self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None
     ) -> None:
@@ -347,7 +287,7 @@ class Pipeline(ReportsFailures):
             )
             return
         if before.undone and self.timeline.steps_logged:
-            self._rolled_back = ", including those that were rolled back"
+            self.summary.rolled_back = ", including those that were rolled back"
         self.tracker.checkpoints.go_back_to(step)
         snapshot = before.snapshot
         logged = None if snapshot is None else snapshot.logged
