@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # What each recording shows; recordings/tiny_grpo.py makes them.
 RECORDINGS = {
     "exploding": "GRPO, until the learning rate jumps ×100 after step 150",
-    "drifting": "GRPO with hardly any KL penalty creeps away",
+    "drifting": "GRPO drifts away with almost no KL penalty",
     "healthy": "GRPO that learns and settles",
 }
 _SECONDS = 12.0
@@ -61,7 +61,7 @@ In your training script:
 @click.option("--fast", is_flag=True, help="Do not wait between steps.")
 @click.option("--page", is_flag=True, help="Show it on a page in a browser, until Ctrl-C.")
 def demo(recording: str, *, frozen: bool, fast: bool, page: bool) -> None:
-    """Play a recorded GRPO run through the monitor and watch it alarm.
+    """Play a recorded GRPO run through the monitor and see what it reports.
 
     RECORDING is exploding (the default), drifting or healthy: real TRL runs of a tiny model.
     """
@@ -166,7 +166,7 @@ class _Player:
                 time.sleep(pause)
 
     def summary(self) -> str:
-        """Print what was caught at which step, with the values of the recording."""
+        """Return what was caught at which step, with the values of the recording."""
         incidents = incidents_in_sum(self._monitor.incidents)
         total = f"{counted(len(self.rows), 'step')}, {incidents}."
         on_kl = self._events_on_kl()
