@@ -102,10 +102,10 @@ def test_plain_lines_appear_while_it_plays_on_a_dumb_terminal() -> None:
 def test_no_word_is_broken_in_plain_lines() -> None:
     """Lines are wrapped between words, at the width of the terminal."""
     shown = on_terminal("--fast", TERM="dumb")
-    told, _, to_copy = shown.partition("What to type next:")
-    assert max(len(line) for line in told.splitlines()) <= 80
+    report, _, to_copy = shown.partition("What to type next:")
+    assert max(len(line) for line in report.splitlines()) <= 80
     whole = subprocess.run([*COMMAND, "--fast"], capture_output=True, text=True, check=True).stdout
-    assert told.split() == whole.partition("What to type next:")[0].split()
+    assert report.split() == whole.partition("What to type next:")[0].split()
     # Commands are to be copied, so they are not wrapped; what they do gives way.
     assert all(len(line) <= 80 or " replay " in line for line in to_copy.splitlines())
 
