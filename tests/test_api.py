@@ -155,8 +155,10 @@ def test_a_run_can_be_resumed_many_times() -> None:
         klarm.finish()
         at = back_to or 0
     klarm.init("straight", console=False)
-    told = [alert for step, value in enumerate(values) for alert in klarm.log({"kl": value}, step)]
-    assert {(a.step, a.message) for a in alerts} == {(a.step, a.message) for a in told}
+    returned = [
+        alert for step, value in enumerate(values) for alert in klarm.log({"kl": value}, step)
+    ]
+    assert {(a.step, a.message) for a in alerts} == {(a.step, a.message) for a in returned}
 
 
 def test_settings_are_recorded_whenever_a_run_is_taken_up() -> None:

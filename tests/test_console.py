@@ -67,8 +67,8 @@ def test_single_alerts_are_shown_only_if_they_are_wanted(
 def test_a_healthy_run_with_noise_shows_no_alarm(capsys: pytest.CaptureFixture[str]) -> None:
     """Its alerts are in the journal."""
     with klarm.init("a") as monitor:
-        told = [monitor.log(row, step=row["step"]) for row in read_recording("healthy")]
-    assert sum(map(len, told)) > 10
+        returned = [monitor.log(row, step=row["step"]) for row in read_recording("healthy")]
+    assert sum(map(len, returned)) > 10
     shown = capsys.readouterr().err
     assert shown.endswith("run a ends after 300 steps: no incident\n")
     assert "CRITICAL" not in shown

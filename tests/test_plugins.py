@@ -1,4 +1,4 @@
-"""What other packages bring is found by its entry points, and told of when it is broken."""
+"""Plugins of other packages are found by their entry points, and reported if they are broken."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Nameless(PassRateDetector):
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "expected"),
     [
         (Remembering, "remembers something after a reset"),
         (Growing, "its state grows with every step"),
@@ -81,10 +81,10 @@ class Nameless(PassRateDetector):
     ],
 )
 def test_a_detector_that_breaks_the_contract_is_reported(
-    kind: type[PassRateDetector], told: str
+    kind: type[PassRateDetector], expected: str
 ) -> None:
     """With what it does wrong."""
-    with pytest.raises(AssertionError, match=told):
+    with pytest.raises(AssertionError, match=expected):
         check_detector(lambda: kind(floor=0.06))
 
 

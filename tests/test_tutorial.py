@@ -60,8 +60,8 @@ def test_the_tutorial_leads_to_a_caught_explosion_and_a_message(tmp_path: Path) 
     assert len(received) == len(set(received))
     assert "klarm INCIDENT 1 on learning_rate opened, warning, step 200" in done.stderr
     page = TUTORIAL.read_text()
-    (told,) = re.findall(r"^klarm INCIDENT 2 on kl opened.*$", page, re.M)
-    assert told in done.stderr
+    (incident_line,) = re.findall(r"^klarm INCIDENT 2 on kl opened.*$", page, re.M)
+    assert incident_line in done.stderr
     assert "run tutorial: finished, critical" in done.stdout
     assert re.search(r"^  hook +notified at ", done.stdout, re.M)
     assert "acknowledged" in done.stdout

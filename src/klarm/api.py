@@ -108,14 +108,14 @@ def start(
     for remark in settings.remarks:
         notices.say(remark)
     resumed = os.path.exists(folder / FILE_NAME)  # noqa: PTH110  # the other one raises
-    journal, ours = None, rank == 0
-    if ours:
+    journal, notifies = None, rank == 0
+    if notifies:
         try:
             journal = _once_free(lambda: FileJournal(folder, notices.warn))
         except InUseError:
             if from_log:
                 raise NotRecordedError(f"another live process records run {name}") from None
-            ours = False
+            notifies = False
             notices.warn(
                 f"another live process records run {name}: this one watches it but records "
                 "nothing; in a distributed run, give klarm.init the rank"
@@ -141,7 +141,7 @@ def start(
         user_keys=settings.metrics,
         from_log=from_log,
     )
-    if ours:  # people are notified even if the run cannot be recorded
+    if notifies:  # people are notified even if the run cannot be recorded
         known = folder if journal is not None else None
         deliver_events(monitor, known, settings, notices.warn, resumed=resumed)
     if journal is not None:

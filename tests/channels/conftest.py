@@ -109,7 +109,7 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    """A service that answers 200 ok until it is told otherwise."""
+    """A service that answers 200 ok until a test sets another answer."""
     played = Service([reply(200)])
     server = serve(played)
     yield played

@@ -64,7 +64,7 @@ def test_without_a_session_it_goes_to_the_terminal(
 def test_a_program_that_hangs_is_ended(
     programs: Path, message: Message, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """After the timeout; the terminal is told instead."""
+    """After the timeout; the terminal is used instead."""
     hanging = programs / "notify-send"
     hanging.write_text("#!/bin/sh\nread forever < fifo\n")
     hanging.chmod(0o755)

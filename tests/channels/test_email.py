@@ -173,7 +173,7 @@ def test_refused_by_some_is_noted(start: Start, message: Message) -> None:
 
 
 def test_a_server_without_starttls_gets_nothing(start: Start, message: Message) -> None:
-    """Neither the mail nor the password goes out in the clear unless told so."""
+    """Neither the mail nor the password goes out in the clear unless it is configured so."""
     mailbox, settings = start("none", **AUTH)
     failed = failure({**settings, **LOGIN, "security": "starttls"}, message)
     assert failed.retry is False
@@ -222,7 +222,7 @@ def strange_server() -> Iterator[Callable[[bytes, bool], int]]:
 
 
 @pytest.mark.parametrize(
-    ("greeting", "drips", "told"),
+    ("greeting", "drips", "expected"),
     [
         (b"220-", True, "no answer in time"),
         (b"", False, "the connection broke"),
@@ -235,7 +235,7 @@ def test_a_strange_server_is_worth_a_retry(
     message: Message,
     greeting: bytes,
     drips: bool,
-    told: str,
+    expected: str,
 ) -> None:
     """And is left in time."""
     settings = {
@@ -248,7 +248,7 @@ def test_a_strange_server_is_worth_a_retry(
     }
     failed = failure(settings, message)
     assert failed.retry is True
-    assert told in failed.reason
+    assert expected in failed.reason
 
 
 @pytest.mark.parametrize("security", ["starttls", "tls"])
@@ -290,8 +290,8 @@ def test_the_default_port_is_named_in_a_failure(message: Message) -> None:
         "sender": "klarm@example.org",
         "recipients": Names(["ann@example.org"]),
     }
-    told = failure(settings, message).reason
-    assert told == "no-such-host.invalid:587: its name cannot be resolved; check host"
+    reason = failure(settings, message).reason
+    assert reason == "no-such-host.invalid:587: its name cannot be resolved; check host"
 
 
 @given(st.text(max_size=2000) | st.text("a\r\n:<>ä ", max_size=2000), st.text(max_size=300))
@@ -330,7 +330,7 @@ ENOUGH = {"host": "h", "sender": "a@b", "recipients": Names(["a@b"])}
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "expected"),
     [
         ({}, "channels.mail.host must be set"),
         ({"host": "h", "sender": "a@b"}, "channels.mail.recipients must be set"),
@@ -356,7 +356,7 @@ ENOUGH = {"host": "h", "sender": "a@b", "recipients": Names(["a@b"])}
         ),
     ],
 )
-def test_what_does_not_go_together_is_refused(settings: dict[str, Any], told: str) -> None:
+def test_what_does_not_go_together_is_refused(settings: dict[str, Any], expected: str) -> None:
     """Before training starts."""
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=expected):
         EmailChannel(name="mail", **settings)

@@ -110,10 +110,10 @@ def test_discord(service: Any, extreme: Message) -> None:
     assert post["allowed_mentions"] == line["allowed_mentions"] == {"parse": []}
     (embed,) = post["embeds"]
     assert "kl critical since step 148" in embed["title"]
-    told = [embed["title"], *(field["value"] for field in embed["fields"])]
+    sent_text = [embed["title"], *(field["value"] for field in embed["fields"])]
     described, *drawn = embed["description"].split("\n```\n")
     assert len(drawn) == 1
-    for text in (*told, described, line["content"]):
+    for text in (*sent_text, described, line["content"]):
         assert re.search(r"(?<!\\)[*_~`|<>#\[\]]", re.sub(r"\\\\", "", text)) is None
     assert width(line["content"]) <= discord.MAX_CONTENT
     assert width(embed["title"]) <= discord.MAX_TITLE
@@ -227,9 +227,9 @@ def test_apprise(service: Any, extreme: Message) -> None:
     """It passes names on to services that would ring them."""
     address = service.url.replace("http://", "json://")
     AppriseChannel(url=Secret(f"{address}/x")).send(extreme, {})
-    told = json.dumps(service.calls[0].json, ensure_ascii=False)
-    assert [name for name in ("@everyone", "@here", "<!", "<@", "<#") if name in told] == []
-    assert "evil@example.org" in told  # an address within a word rings nobody
+    sent_text = json.dumps(service.calls[0].json, ensure_ascii=False)
+    assert [name for name in ("@everyone", "@here", "<!", "<@", "<#") if name in sent_text] == []
+    assert "evil@example.org" in sent_text  # an address within a word rings nobody
 
 
 def test_the_curve_is_drawn(extreme: Message) -> None:

@@ -49,7 +49,7 @@ def failure(
 def test_the_status_says_whether_another_try_may_help(
     service: Any, message: Message, status: int, retry: bool
 ) -> None:
-    """Mistakes stay; a service that is busy or broken recovers. What it said is told."""
+    """Mistakes stay; a service that is busy or broken recovers. The reason quotes its answer."""
     service.always(status, b"invalid_payload")
     failed = failure(service, message)
     assert failed.retry is retry
@@ -90,7 +90,7 @@ def test_a_strange_wish_is_no_wish(value: str | None, seconds: float | None) -> 
 
 
 @pytest.mark.parametrize(
-    ("type_", "settings", "told"),
+    ("type_", "settings", "named"),
     [
         ("slack", {"webhook_url": "{url}/services/T0/B0/x"}, "webhook_url"),
         (
@@ -106,14 +106,14 @@ def test_a_strange_wish_is_no_wish(value: str | None, seconds: float | None) -> 
 )
 @pytest.mark.parametrize("status", [401, 403, 404, 410])
 def test_a_refused_login_names_the_setting_to_check(  # noqa: PLR0917
-    service: Any, message: Message, type_: str, settings: dict[str, str], told: str, status: int
+    service: Any, message: Message, type_: str, settings: dict[str, str], named: str, status: int
 ) -> None:
     """That which holds the address or the token, however much the service says."""
     given = {name: value.replace("{url}", service.url) for name, value in settings.items()}
     config = load(overrides={"channels": {"mine": {"type": type_, **given}}})
     (route,) = config.channels()
     service.always(status, b"no " * 1000)
-    with pytest.raises(NotDelivered, match=rf"check {told}\)") as failed:
+    with pytest.raises(NotDelivered, match=rf"check {named}\)") as failed:
         route.channel.send(message, {})
     assert failed.value.retry is False
     service.always(400, b"no")
@@ -208,7 +208,7 @@ def test_a_broken_answer_is_worth_a_retry(
 
 
 def test_of_a_huge_answer_only_the_beginning_is_read(service: Any, message: Message) -> None:
-    """And only a line of it is told."""
+    """And only one line of it is quoted."""
     service.always(500, b"x" * 5_000_000)
     failed = failure(service, message)
     assert len(failed.reason) <= 300
@@ -306,11 +306,11 @@ def test_a_login_in_an_address_is_refused_at_the_start(login: str) -> None:
     """With what to do instead, and without showing it."""
     with pytest.raises(ConfigError) as refusal:
         WebhookChannel(name="mine", url=Secret(f"https://{login}alerts.example.org/in"))
-    told = str(refusal.value)
-    assert told.startswith("channels.mine.url contains a login (name:password@host), which is not")
-    assert "bearer_token" in told
-    assert "very-secret-token" not in told
-    assert "example.org" not in told
+    shown = str(refusal.value)
+    assert shown.startswith("channels.mine.url contains a login (name:password@host), which is not")
+    assert "bearer_token" in shown
+    assert "very-secret-token" not in shown
+    assert "example.org" not in shown
 
 
 def test_a_message_is_sent_with_our_name_and_closes_after_it(

@@ -75,7 +75,7 @@ def test_a_resolution_says_how_long_it_was_and_asks_for_nothing() -> None:
 
 
 def test_what_a_rollback_undid_is_no_recovery_and_had_no_length() -> None:
-    """Also when it is told together with the opening."""
+    """Also in one message with the opening."""
     for reason in (
         "rolled_back",
         ROLLED_BACK,
@@ -131,8 +131,8 @@ def test_a_clock_that_was_set_back_costs_nothing() -> None:
 @pytest.mark.parametrize("peak", ["NaN", math.nan, math.inf])
 def test_a_peak_that_is_not_finite_is_shown(peak: float | str) -> None:
     """A journal spells it as text."""
-    told = message_of(msgspec.structs.replace(OPENED, peak=peak), CONTEXT).fields["Peak"]
-    assert told.lower() in ("kl nan", "kl infinity")
+    shown_peak = message_of(msgspec.structs.replace(OPENED, peak=peak), CONTEXT).fields["Peak"]
+    assert shown_peak.lower() in ("kl nan", "kl infinity")
 
 
 @given(st.text(), st.text(), st.text())

@@ -12,7 +12,7 @@ from klarm.settings.secret import Secret
 
 
 @pytest.mark.parametrize(
-    ("channel", "told"),
+    ("channel", "expected"),
     [
         (
             {"slack": {"webhook_url": {"env": "http://127.0.0.1:9101/services/xyzzy99"}}},
@@ -31,12 +31,14 @@ from klarm.settings.secret import Secret
         ({"pagerduty": {"routing_key": {"file": "0a1b2c3d4e5f6a7b8c9dxyzzy0f0a1b"}}}, "file names"),
     ],
 )
-def test_a_secret_where_its_name_belongs_is_not_shown(channel: dict[str, Any], told: str) -> None:
+def test_a_secret_where_its_name_belongs_is_not_shown(
+    channel: dict[str, Any], expected: str
+) -> None:
     """Neither when it is not found, nor in the record of a channel that is off."""
     config = load(overrides={"channels": channel})
     with pytest.raises(ConfigError) as refusal:
         config.channels()
-    assert told in str(refusal.value)
+    assert expected in str(refusal.value)
     seen = str(refusal.value) + str(config.as_dict()) + repr(config)
     assert "xyzzy" not in seen.lower()
 
@@ -61,7 +63,7 @@ def test_a_name_that_looks_like_one_is_shown(where: dict[str, str], seen: str) -
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ("$SLACK_WEBHOOK", "write {env: SLACK_WEBHOOK}"),
         ("${SLACK_WEBHOOK}", "write {env: SLACK_WEBHOOK}"),
@@ -74,12 +76,14 @@ def test_a_name_that_looks_like_one_is_shown(where: dict[str, str], seen: str) -
         ({"env": 7}, "must be {env: NAME}, {file: PATH} or text (what was given is not shown)"),
     ],
 )
-def test_a_misspelt_reference_is_answered_with_how_to_write_it(given: object, told: str) -> None:
+def test_a_misspelt_reference_is_answered_with_how_to_write_it(
+    given: object, expected: str
+) -> None:
     """What may be a password is not repeated."""
     with pytest.raises(ConfigError) as refusal:
         load(overrides={"channels": {"slack": {"webhook_url": given}}})
     assert str(refusal.value).startswith("klarm.init(): channels.slack.webhook_url ")
-    assert told in str(refusal.value)
+    assert expected in str(refusal.value)
     assert "xyzzy" not in str(refusal.value).lower()
 
 

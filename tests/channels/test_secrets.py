@@ -164,10 +164,10 @@ def test_plain_text_in_the_file_is_allowed_and_remarked_on_once(
         f"channels: {{slack: {{webhook_url: 'https://hooks.slack.com/{PLANTED['slack_path']}'}}}}"
     )
     klarm.init("a")
-    told = capfd.readouterr().err
-    assert told.count("klarm.yaml: channels.slack.webhook_url is a secret in plain text") == 1
-    assert "{env: NAME}" in told
-    assert found_in(told) == []
+    shown = capfd.readouterr().err
+    assert shown.count("klarm.yaml: channels.slack.webhook_url is a secret in plain text") == 1
+    assert "{env: NAME}" in shown
+    assert found_in(shown) == []
     Path("klarm.yaml").unlink()
     klarm.init("b", channels={"slack": {"webhook_url": "https://hooks.slack.com/x"}})
     assert "plain text" not in capfd.readouterr().err
@@ -313,8 +313,8 @@ def test_what_is_escaped_is_hidden_too(secret: str) -> None:
         quote_plus(secret).lower(),
         json.dumps(secret).replace("/", "\\/"),
     ):
-        told = echoed.strip('"')
-        assert told not in Secret(secret).hide_in(f"not {echoed} here")
+        plain = echoed.strip('"')
+        assert plain not in Secret(secret).hide_in(f"not {echoed} here")
 
 
 @pytest.mark.parametrize("secret", ["xyzzy\nX-Other: 1", "xyzzy\udcff", "xyzzy\x00"])
@@ -326,20 +326,20 @@ def test_a_secret_that_is_no_line_of_text_is_refused_at_the_start(secret: str) -
 
 
 @pytest.mark.parametrize(
-    ("kind", "settings", "told"),
+    ("kind", "settings", "setting"),
     [
         (WebhookChannel, {"url": Secret("https://a.org/x")}, "bearer_token"),
         (SlackChannel, {"channel": "C1"}, "bot_token"),
     ],
 )
 def test_a_token_that_no_header_takes_is_refused_at_the_start(
-    kind: type[Channel], settings: dict[str, Any], told: str
+    kind: type[Channel], settings: dict[str, Any], setting: str
 ) -> None:
     """A header is ASCII."""
     with pytest.raises(
-        ConfigError, match=f"channels.mine.{told} may contain only ASCII"
+        ConfigError, match=f"channels.mine.{setting} may contain only ASCII"
     ) as refusal:
-        kind(name="mine", **settings, **{told: Secret("xyzzy-ü")})
+        kind(name="mine", **settings, **{setting: Secret("xyzzy-ü")})
     assert "xyzzy" not in str(refusal.value)
 
 

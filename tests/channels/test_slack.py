@@ -183,7 +183,7 @@ def test_a_curve_that_cannot_be_uploaded_keeps_nothing_back(
 
 
 @pytest.mark.parametrize(
-    ("error", "retry", "told"),
+    ("error", "retry", "expected"),
     [
         ("invalid_auth", False, r"invalid_auth \(check bot_token\)"),
         ("not_in_channel", False, "invite the bot"),
@@ -193,11 +193,11 @@ def test_a_curve_that_cannot_be_uploaded_keeps_nothing_back(
     ],
 )
 def test_slack_says_no_with_200(
-    service: Any, message: Message, error: str, retry: bool, told: str
+    service: Any, message: Message, error: str, retry: bool, expected: str
 ) -> None:
     """What it says decides whether another try may help."""
     service.always(200, {"ok": False, "error": error})
-    with pytest.raises(NotDelivered, match=told) as failed:
+    with pytest.raises(NotDelivered, match=expected) as failed:
         bot(service).send(message, {})
     assert failed.value.retry is retry
 
@@ -269,7 +269,7 @@ def test_a_payload_keeps_within_the_limits(
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "expected"),
     [
         ({}, "channels.team needs webhook_url, or bot_token and channel"),
         (
@@ -280,9 +280,9 @@ def test_a_payload_keeps_within_the_limits(
         ({"webhook_url": Secret("hooks.slack.com/x")}, "channels.team.webhook_url must be a URL"),
     ],
 )
-def test_what_does_not_go_together_is_refused(settings: dict[str, Any], told: str) -> None:
+def test_what_does_not_go_together_is_refused(settings: dict[str, Any], expected: str) -> None:
     """Before training starts."""
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=expected):
         SlackChannel(name="team", **settings)
 
 

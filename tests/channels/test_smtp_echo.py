@@ -1,4 +1,4 @@
-"""A mail server that repeats what it was told: name and password, as they are and encoded."""
+"""A mail server that repeats what it was sent: name and password, as they are and encoded."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ ECHOES = {
 }
 # Whole, in every spelling of it, and the telling pieces.
 TELLING = {PASSWORD, quote(PASSWORD, safe=""), quote_plus(PASSWORD), "PASS", USER} | {
-    b64encode(told).decode().rstrip("=") for told in (PLAIN, PASSWORD.encode(), USER.encode())
+    b64encode(text).decode().rstrip("=") for text in (PLAIN, PASSWORD.encode(), USER.encode())
 }
 
 
 class Echo:
-    """Refuses where it is told to, with a text of the test's."""
+    """Refuses where the test says so, with a text of the test's."""
 
     def __init__(self, stage: str, text: str) -> None:
         self.stage, self.text = stage, text

@@ -38,7 +38,7 @@ def test_the_json_has_every_documented_field(service: Any, message: Message) -> 
 
 
 @pytest.mark.parametrize(
-    ("event", "recovered", "told"),
+    ("event", "recovered", "stated"),
     [
         ("opened", True, None),
         ("escalated", True, None),
@@ -47,12 +47,12 @@ def test_the_json_has_every_documented_field(service: Any, message: Message) -> 
     ],
 )
 def test_only_what_is_over_can_have_recovered(
-    service: Any, message: Message, event: str, recovered: bool, told: bool | None
+    service: Any, message: Message, event: str, recovered: bool, stated: bool | None
 ) -> None:
     """Null until then: whoever filters by it must not take an opening for a recovery."""
     said = msgspec.structs.replace(message, event=event, recovered=recovered)
     channel(service).send(said, {})
-    assert service.calls[0].json["recovered"] is told
+    assert service.calls[0].json["recovered"] is stated
 
 
 def test_numbers_that_json_has_not_are_text(service: Any, message: Message) -> None:
@@ -129,7 +129,7 @@ def test_a_template_is_filled_in(service: Any, message: Message) -> None:
 
 
 @pytest.mark.parametrize(
-    ("template", "told"),
+    ("template", "problem"),
     [
         ("{", "template is not valid JSON"),
         ('{"a": "$titel x"}', "template: .titel is unknown; did you mean title"),
@@ -145,9 +145,9 @@ def test_a_template_is_filled_in(service: Any, message: Message) -> None:
         ('{"a": "5 $ x"}', "is not a placeholder"),
     ],
 )
-def test_a_wrong_template_is_refused_at_the_start(template: str, told: str) -> None:
+def test_a_wrong_template_is_refused_at_the_start(template: str, problem: str) -> None:
     """With the nearest right name."""
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=problem):
         WebhookChannel(name="mine", url=Secret("http://127.0.0.1/in"), template=template)
 
 

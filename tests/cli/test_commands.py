@@ -80,6 +80,7 @@ def test_demo_on_a_terminal_draws_the_curve() -> None:
     """It shows the baseline band, the thresholds, the alert, and what to do at the end."""
     shown, returncode = on_terminal("demo")
     assert returncode == 0
+    assert "Spikes since then belong to this incident, which is still open." in shown
     for sign in ("●", "░", "─", "klarm incident 2 on kl opened", "What to type next"):
         assert sign in shown
 

@@ -492,7 +492,7 @@ def test_a_silence_can_be_ended(server: Server) -> None:
     assert done.stdout.startswith("run a: kl is no longer silenced; incidents that were held back")
     assert "silenced" not in run_klarm("incidents").stdout
     run_klarm("deliver", "klarm_runs", channels=channels)
-    assert server.told() == [(1, "opened", 100)]
+    assert server.received() == [(1, "opened", 100)]
     run_klarm("silence", "reward", "--for", "2h")
     done = run_klarm("silence", "kl", "--off")
     assert done.returncode == 1

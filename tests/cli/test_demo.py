@@ -102,10 +102,10 @@ def test_plain_lines_appear_while_it_plays_on_a_dumb_terminal() -> None:
 def test_no_word_is_broken_in_plain_lines() -> None:
     """Lines are wrapped between words, at the width of the terminal."""
     shown = on_terminal("--fast", TERM="dumb")
-    told, _, to_copy = shown.partition("What to type next:")
-    assert max(len(line) for line in told.splitlines()) <= 80
+    report, _, to_copy = shown.partition("What to type next:")
+    assert max(len(line) for line in report.splitlines()) <= 80
     whole = subprocess.run([*COMMAND, "--fast"], capture_output=True, text=True, check=True).stdout
-    assert told.split() == whole.partition("What to type next:")[0].split()
+    assert report.split() == whole.partition("What to type next:")[0].split()
     # Commands are to be copied, so they are not wrapped; what they do gives way.
     assert all(len(line) <= 80 or " replay " in line for line in to_copy.splitlines())
 
@@ -115,8 +115,8 @@ def test_the_closing_line_names_numbers_of_the_recording(arguments: list[str]) -
     """These are KL at the opening, the highest KL before, and the highest after."""
     done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=True)
     closing = re.search(
-        r"^The one on KL opened at step (\d+), at KL (\S+) \(highest before: (\S+)\); "
-        r"KL reached (\S+) at step (\d+)\.$",
+        r"^The one on KL opened at step (\d+), at KL (\S+) \(highest before: (\S+)\)"
+        r".* (?:reached|up to) (\S+) (?:at |\()step (\d+)",
         done.stdout,
         re.M,
     )
@@ -129,6 +129,33 @@ def test_the_closing_line_names_numbers_of_the_recording(arguments: list[str]) -
     assert closing[3] == f"{max(kl[step] for step in kl if step < started):.3g}"
     highest = max((kl[step], step) for step in kl if step >= opened)
     assert (closing[4], int(closing[5])) == (f"{highest[0]:.3g}", highest[1])
+
+
+def played(*arguments: str) -> str:
+    """Return what is printed where nothing can be drawn."""
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_the_demo_explains_the_spikes_after_kl_has_settled() -> None:
+    """They are in the recording, and nobody is notified of them: the incident is still open."""
+    shown = played()
+    settled = re.search(r"on kl settled at step (\d+)", shown)
+    assert settled is not None
+    later = {row["step"]: row["kl"] for row in read_recording("exploding")}
+    later = {step: kl for step, kl in later.items() if step > int(settled[1])}
+    highest = max(later, key=lambda step: later[step])
+    middle = sorted(later.values())[len(later) // 2]
+    assert (
+        f"KL then stays near {middle:.2g}, with spikes of up to {later[highest]:.3g} (step "
+        f"{highest}) that belong to this incident: it is still open." in shown
+    )
+    assert "belong to this" not in played("drifting")
+
+
+def test_the_demo_of_a_healthy_run_says_once_that_there_is_no_incident() -> None:
+    """It has no alarm to explain."""
+    assert "\n300 steps, no incident.\n" in played("healthy")
 
 
 def test_the_title_agrees_with_the_recording() -> None:

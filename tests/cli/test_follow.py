@@ -257,8 +257,10 @@ def test_fail_on_critical_sets_the_exit_code(
     for _ in range(2):
         done = run(str(LOG), "--once", *spelled)
         assert done.returncode == code
-    told = "incident 1 on kl is open (critical, since step 100)" if code else "no incident is open"
-    assert done.stderr == f"klarm: nothing new since step {len(values) - 1}; {told}\n"
+    standing = (
+        "incident 1 on kl is open (critical, since step 100)" if code else "no incident is open"
+    )
+    assert done.stderr == f"klarm: nothing new since step {len(values) - 1}; {standing}\n"
 
 
 def test_a_second_follow_of_the_same_run_exits() -> None:

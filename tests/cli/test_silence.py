@@ -59,7 +59,7 @@ def test_a_detector_or_a_metric_stands_for_its_signal(name: str, signal: str) ->
     klarm.finish()
     done = CliRunner().invoke(command, ["silence", name, "--for", "10steps"])
     assert done.exit_code == 0, done.output
-    assert [told.signal for _, told in read_commands(Path("klarm_runs/a"))] == [signal]
+    assert [given.signal for _, given in read_commands(Path("klarm_runs/a"))] == [signal]
 
 
 def test_a_silence_and_its_end_are_written_for_the_run() -> None:

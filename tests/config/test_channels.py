@@ -146,7 +146,7 @@ def test_a_wrong_section_is_refused_by_name(text: str, message: str) -> None:
     ],
 )
 def test_a_wrong_variable_is_refused(variable: str, message: str) -> None:
-    """By its name; its value is not told."""
+    """By its name; its value is not shown."""
     with pytest.raises(ConfigError) as refusal:
         load(environment={variable: "secret-x"})
     assert message in str(refusal.value)
@@ -185,7 +185,7 @@ def test_a_missing_secret_is_reported_at_the_start(source: str, message: str) ->
 
 
 @pytest.mark.parametrize(
-    ("environment", "overrides", "told"),
+    ("environment", "overrides", "expected"),
     [
         (
             {},
@@ -202,14 +202,14 @@ def test_a_missing_secret_is_reported_at_the_start(source: str, message: str) ->
     ],
 )
 def test_a_channel_that_cannot_be_made_is_reported_with_its_sources(
-    environment: dict[str, str], overrides: dict[str, Any], told: str
+    environment: dict[str, str], overrides: dict[str, Any], expected: str
 ) -> None:
     """All that named settings of it: the mistake may stand in any."""
     write("channels: {email: {host: mail.example.org, sender: a@b.org, recipients: a@b.org}}")
     config = load(environment=environment, overrides={"channels": overrides})
     with pytest.raises(ConfigError) as refusal:
         config.channels()
-    assert str(refusal.value).startswith(told)
+    assert str(refusal.value).startswith(expected)
 
 
 def test_a_secret_in_a_file_may_end_in_a_line_break() -> None:

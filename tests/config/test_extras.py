@@ -192,7 +192,7 @@ class Typeless(klarm.Channel):
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "expected"),
     [
         (Empty, r'Empty has no name; add one to the class, as in name: ClassVar\[str\] = "'),
         (Named, r"Named has no watches; add one to the class, as in watches: ClassVar\[tuple"),
@@ -201,18 +201,18 @@ class Typeless(klarm.Channel):
         (Typeless, r"Typeless has no type; add one to the class, as in type: ClassVar\[str\]"),
     ],
 )
-def test_a_class_without_a_name_or_a_metric_says_what_to_add(kind: type, told: str) -> None:
+def test_a_class_without_a_name_or_a_metric_says_what_to_add(kind: type, expected: str) -> None:
     """Whether the script makes the object or gives the class."""
-    with pytest.raises(klarm.ConfigError, match=told):
+    with pytest.raises(klarm.ConfigError, match=expected):
         kind()
     keyword = "channels" if issubclass(kind, klarm.Channel) else "detectors"
-    with pytest.raises(klarm.ConfigError, match=told):
+    with pytest.raises(klarm.ConfigError, match=expected):
         klarm.init("a", **{keyword: [kind]})  # type: ignore[arg-type]
     assert not Path("klarm_runs").exists()
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ([NoDecorator], r"NoDecorator has settings and lacks @dataclass\(kw_only=True, eq=False\)"),
         ([klarm.Detector], "Detector does not implement _observe, _start"),
@@ -224,9 +224,9 @@ def test_a_class_without_a_name_or_a_metric_says_what_to_add(kind: type, told: s
         ([lambda: 1], "function is not a subclass of klarm.Detector"),
     ],
 )
-def test_what_is_no_detector_is_refused_before_training(given: object, told: str) -> None:
+def test_what_is_no_detector_is_refused_before_training(given: object, expected: str) -> None:
     """With what to do about it."""
-    with pytest.raises(klarm.ConfigError, match=told):
+    with pytest.raises(klarm.ConfigError, match=expected):
         klarm.init("a", detectors=given)  # type: ignore[arg-type]
     assert not Path("klarm_runs").exists()
 

@@ -231,7 +231,7 @@ def test_a_wrong_file_is_refused_by_name_key_and_value(text: str, message: str) 
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("password: !xyzzy88 x", "an unknown tag (!...); text that begins with one of"),
         ("password: !xyzzy!88 x", "an unknown tag (!...)"),
@@ -247,14 +247,14 @@ def test_a_wrong_file_is_refused_by_name_key_and_value(text: str, message: str) 
         ("https://xyzzy.org/a: 1\nhttps://xyzzy.org/a: 2", "a key is given twice"),
     ],
 )
-def test_a_mistake_in_yaml_is_reported_without_the_text_there(text: str, told: str) -> None:
+def test_a_mistake_in_yaml_is_reported_without_the_text_there(text: str, expected: str) -> None:
     """It may be a password: where it is, of what kind, and what to do."""
     lines = text.replace("\n", "\n    ")
     write(f"channels:\n  email:\n    {lines}\n")
     with pytest.raises(ConfigError) as refusal:
         load(environment={})
     assert re.match(r"klarm\.yaml: line [34]: not valid YAML: ", str(refusal.value))
-    assert told in str(refusal.value)
+    assert expected in str(refusal.value)
     assert "xyzzy" not in str(refusal.value)
 
 

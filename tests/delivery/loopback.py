@@ -72,7 +72,7 @@ if "LOOPBACK" in os.environ:  # in the processes that tests start, not in that o
 
 
 class Server:
-    """Takes messages on loopback. Answers 200 unless told what to answer next; may hang."""
+    """Takes messages on loopback. Answers 200 unless a test sets what to answer next; may hang."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []  # in full
@@ -119,7 +119,7 @@ class Server:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
 
-    def told(self, path: str | None = None) -> list[tuple[int, str, int]]:
+    def received(self, path: str | None = None) -> list[tuple[int, str, int]]:
         """Return what was said: incident, event and step of every message."""
         return [
             (message["incident"], message["event"], message["step"])

@@ -28,7 +28,7 @@ from klarm.types import RINGING, Command, Event, EventKind, Severity
 
 @dataclass(kw_only=True, repr=False)
 class Service(Channel):
-    """Takes messages, or fails as it is told to."""
+    """Takes messages, or fails as the test asks for."""
 
     type: ClassVar[str] = "service"
     kind: Updates = "none"
@@ -164,7 +164,7 @@ def check(folder: Path, service: Service, events: list[Event]) -> None:
     assert all(steps == sorted(set(steps)) for steps in sent.values()), "in order, each once"
     for incident in {event.id for event in events}:
         own = [event for event in events if event.id == incident]
-        # An end after which the incident was open again is no news to whoever was not told of it.
+        # If an incident reopened, its earlier end is no news to those who were not notified of it.
         news = [e for e in own if e.event in ("opened", "escalated") or e is own[-1]]
         ringing = [event for event in news if event.event in RINGING]
         since = own[own.index(ringing[-1]) :]

@@ -1,4 +1,4 @@
-"""What breaks around delivery, in processes of their own: every event is told in the end."""
+"""What breaks around delivery, in processes of their own: every event is sent in the end."""
 
 from __future__ import annotations
 
@@ -105,19 +105,19 @@ def test_killed_at_random_moments_every_event_is_delivered_in_the_end(server: Se
         folder = Path("klarm_runs") / result["run"]
         assert result["status"] == 0
         assert sorted(sent(folder)) == sorted(events_of(folder))
-        told = [
+        received = [
             (message["pid"] == result["pid"], (m["id"], m["event"], m["step"], m["severity"]))
             for message in server.messages
             if (m := message)["path"] == f"/{result['run']}"
         ]
-        before = [key for killed, key in told if killed]
-        after = [key for killed, key in told if not killed]
+        before = [key for killed, key in received if killed]
+        after = [key for killed, key in received if not killed]
         assert len(before) == len(set(before))
         assert len(after) == len(set(after))
         in_between = set(before) - {tuple(key) for key in result["recorded"]}
         assert set(before) & set(after) <= in_between
         assert len(in_between) <= 1
-        assert {key[0] for key in events_of(folder)} == {key[0] for _, key in told}
+        assert {key[0] for key in events_of(folder)} == {key[0] for _, key in received}
         events += len(events_of(folder))
         unrecorded += len(in_between)
         twice += len(set(before) & set(after))
@@ -155,9 +155,9 @@ def test_a_nan_and_the_end_right_after_it_is_delivered_twenty_times_of_twenty(
         assert delivered.returncode == 0
     else:
         assert unrecorded == []
-    told = [message["run"] for message in server.messages if message["signal"] == "loss"]
-    assert set(told) == {f"r{number}" for number in range(20)}
-    twice = {run for run in told if told.count(run) > 1}
+    notified = [message["run"] for message in server.messages if message["signal"] == "loss"]
+    assert set(notified) == {f"r{number}" for number in range(20)}
+    twice = {run for run in notified if notified.count(run) > 1}
     assert twice <= set(unrecorded)  # it ended between sending and recording
     assert all(sent(run) == events_of(run) for run in runs)
 
@@ -202,7 +202,7 @@ def test_a_hanging_service_does_not_keep_another_from_being_notified(server: Ser
         f"first={server.url}/hangs,second={server.url}/works",
     )
     assert done.returncode == 0
-    assert server.told("/works") == [(1, "opened", 0)]
+    assert server.received("/works") == [(1, "opened", 0)]
     assert sent(RUN, "second") == events_of(RUN)
     assert sent(RUN, "first") == []
 
@@ -271,7 +271,7 @@ def test_a_run_without_a_network_is_delivered_from_elsewhere_while_it_lives(
             done = run_klarm("deliver", "klarm_runs", channels=f"hook={server.url}")
             assert (done.returncode, done.stdout) == (0, f"a: {expected}\n")
         process.kill()
-    assert server.told() == [(1, "opened", 0)]
+    assert server.received() == [(1, "opened", 0)]
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_the_messages_of_a_script_that_changes_its_directory_are_complete(
 
 
 def live_run(server: Server, **settings: str) -> subprocess.Popen[str]:
-    """Start a run that has told of an incident, and goes on."""
+    """Start a run that has notified people of an incident, and goes on."""
     code = f"""
 import loopback, klarm, time
 monitor = klarm.init("a", **{settings})
@@ -364,7 +364,7 @@ def test_two_klarm_deliver_at_once_send_everything_once(server: Server) -> None:
     ]
     assert [process.wait(60) for process in processes] == [0] * 4
     assert len(server.messages) == 100
-    assert len(set(server.told())) == 100
+    assert len(set(server.received())) == 100
     assert sorted(sent(RUN)) == sorted(events_of(RUN))
 
 
@@ -380,7 +380,7 @@ def test_people_are_notified_of_a_run_that_cannot_be_recorded(server: Server) ->
         f"hook={server.url}",
     )
     assert done.returncode == 0
-    assert server.told() == [(1, "opened", 0)]
+    assert server.received() == [(1, "opened", 0)]
 
 
 def test_a_full_disk_does_not_keep_people_from_being_notified(server: Server) -> None:
@@ -395,7 +395,7 @@ def test_a_full_disk_does_not_keep_people_from_being_notified(server: Server) ->
         f"hook={server.url}",
     )
     assert done.returncode == 0
-    assert server.told() == [(1, "opened", 0)]
+    assert server.received() == [(1, "opened", 0)]
 
 
 def test_a_second_process_of_the_same_run_tells_nobody(server: Server) -> None:
@@ -445,8 +445,8 @@ def test_an_incident_that_was_rolled_back_is_sent_as_over_and_then_again(
     """
     for first, last in ((0, 12), (5, 12), (5, 12)):
         run_python(code.format(first=first, last=last), f"hook={server.url}")
-    # The end of the run may be told together with the opening.
-    assert [told[:2] for told in server.told()] == [
+    # The end of the run may be in one message with the opening.
+    assert [received[:2] for received in server.received()] == [
         (1, "opened"),
         (1, "resolved"),
         (2, "opened"),

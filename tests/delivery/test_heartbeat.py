@@ -55,7 +55,7 @@ def test_a_call_that_fails_is_made_again_soon_and_said_once(pulse: Pulse) -> Non
 def test_a_run_calls_it_from_a_thread_of_its_own(
     pulse: Pulse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is told of no incident, and the journal does not hold its address."""
+    """It is not notified of incidents, and the journal does not hold its address."""
     called = threading.Event()
     beat = HeartbeatChannel.beat
 

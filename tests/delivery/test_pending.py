@@ -50,12 +50,12 @@ def test_a_burst_of_a_thousand_incidents_is_held_by_the_journal(run: Run, server
     run.now += pause or 0.0
     while run.settle() is not None:
         run.now += 2.0
-    told = [incident for incident, _, _ in server.told()[1:]]
-    assert sorted(told) == list(range(1, 1001))
-    assert [n for n in told if n != 1] == list(range(2, 1001))
+    sent = [incident for incident, _, _ in server.received()[1:]]
+    assert sorted(sent) == list(range(1, 1001))
+    assert [n for n in sent if n != 1] == list(range(2, 1001))
     run.tell("resolved", incident=1000, step=1001)
     assert run.settle() is None
-    assert server.told()[-1] == (1000, "resolved", 1001)
+    assert server.received()[-1] == (1000, "resolved", 1001)
 
 
 def test_an_event_that_is_not_on_disk_yet_is_waited_for(run: Run, server: Server) -> None:
@@ -69,12 +69,12 @@ def test_an_event_that_is_not_on_disk_yet_is_waited_for(run: Run, server: Server
     (FOLDER / FILE_NAME).write_bytes(whole)
     run.now += 2.0
     assert run.settle() is None
-    assert server.told() == [(event.incident, "opened", event.step)]
+    assert server.received() == [(event.incident, "opened", event.step)]
     assert not run.worker.pending
 
 
 def test_without_a_folder_events_are_sent_all_the_same(server: Server) -> None:
-    """A run that cannot be recorded is still told of."""
+    """People are notified of a run that cannot be recorded."""
     run = Run(server, folder=None)
     run.tell("opened")
     run.tell("opened", incident=2, step=11)
@@ -88,7 +88,7 @@ def test_without_a_folder_events_are_sent_all_the_same(server: Server) -> None:
 
 
 def test_the_next_process_sends_what_is_owed_and_nothing_else(run: Run, server: Server) -> None:
-    """Of three incidents, one was told, one half, one not at all."""
+    """Of three incidents, one was sent, one partly, one not at all."""
     run.tell("opened", incident=1, step=1)
     run.tell("opened", incident=2, step=2)
     run.settle()
@@ -97,7 +97,7 @@ def test_the_next_process_sends_what_is_owed_and_nothing_else(run: Run, server: 
     run.tell("opened", incident=3, step=4)
     run.worker._outbox.release()
     assert run.settle(run.new_worker(behind=True)) is None
-    assert server.told() == [(2, "resolved", 3), (3, "opened", 4)]
+    assert server.received() == [(2, "resolved", 3), (3, "opened", 4)]
 
 
 def test_two_processes_never_deliver_one_run_at_once(run: Run, server: Server) -> None:
@@ -111,7 +111,7 @@ def test_two_processes_never_deliver_one_run_at_once(run: Run, server: Server) -
     run.settle()
     run.worker._outbox.release()
     assert run.settle(other) is None
-    assert server.told() == [(1, "opened", 10), (1, "resolved", 30)]
+    assert server.received() == [(1, "opened", 10), (1, "resolved", 30)]
 
 
 def test_people_are_notified_of_a_new_run_of_the_same_name(run: Run, server: Server) -> None:
@@ -140,4 +140,4 @@ def test_a_journal_that_cannot_be_read_for_once_is_read_again(
             worker.turn()
     assert worker.pending
     run.settle(worker)
-    assert server.told() == [(1, "opened", 10)]
+    assert server.received() == [(1, "opened", 10)]

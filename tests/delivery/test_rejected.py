@@ -21,7 +21,7 @@ def test_a_rejection_that_passes_costs_no_incident(run: Run, server: Server, sta
         assert run.settle() == pause  # too early: nothing is sent
         run.now += pause
     assert pauses == [60.0, 240.0]
-    assert [event for _, event, _ in server.told()] == ["opened"] * 3
+    assert [event for _, event, _ in server.received()] == ["opened"] * 3
     assert outcomes() == [(1, "opened", "refused")] * 2 + [(1, "opened", "sent")]
 
 
@@ -56,7 +56,7 @@ def test_a_run_that_is_not_recorded_does_not_lose_it_either(server: Server) -> N
     assert pause is not None
     run.now += pause
     assert run.settle() is None
-    assert server.told() == [(1, "opened", 10)] * 2
+    assert server.received() == [(1, "opened", 10)] * 2
 
 
 def test_news_of_the_incident_does_not_wait_and_takes_along_what_was_rejected(
@@ -68,7 +68,7 @@ def test_news_of_the_incident_does_not_wait_and_takes_along_what_was_rejected(
     run.settle()
     run.tell("resolved", step=30)
     assert run.settle() is None
-    assert server.told()[1:] == [(1, "resolved", 30)]
+    assert server.received()[1:] == [(1, "resolved", 30)]
     assert "Opened at step 10" in server.messages[1]["body"]
     run.now += 10_000.0
     assert run.settle() is None
@@ -163,7 +163,7 @@ def test_a_channel_that_works_again_is_sent_at_once_what_it_rejected(
     assert run.settle() == 900.0
     run.now += 900.0
     assert run.settle() is None
-    assert sorted(incident for incident, _, _ in server.told()[3:]) == [1, 2, 3, 4]
+    assert sorted(incident for incident, _, _ in server.received()[3:]) == [1, 2, 3, 4]
 
 
 def test_somebody_who_acknowledged_it_knows_of_it(run: Run, server: Server) -> None:

@@ -55,7 +55,7 @@ def test_a_service_that_asks_for_patience_gets_it(run: Run, server: Server) -> N
     assert len(server.messages) == 1
     run.now += 0.1
     assert run.settle() is None
-    assert server.told()[1:] == [(2, "opened", 11), (1, "opened", 10)]
+    assert server.received()[1:] == [(2, "opened", 11), (1, "opened", 10)]
 
 
 def test_a_refusal_is_said_once_and_after_three_the_channel_has_time_to_be_mended(
@@ -66,7 +66,7 @@ def test_a_refusal_is_said_once_and_after_three_the_channel_has_time_to_be_mende
     for incident in range(1, 6):
         run.tell("opened", incident=incident, step=incident)
     assert run.settle() == 900.0
-    assert [incident for incident, _, _ in server.told()] == [1, 2, 3]
+    assert [incident for incident, _, _ in server.received()] == [1, 2, 3]
     assert outcomes() == [(n, "opened", "refused") for n in (1, 2, 3)]
     assert run.said == [
         "hook: message rejected (HTTP 401); retrying at most once an hour while its incident is "
@@ -93,7 +93,7 @@ def test_a_channel_that_is_mended_is_notified_of_all_that_came_since_the_third_r
     for _ in range(3):
         run.now += 900.0
         assert run.settle() == 900.0
-    assert server.told() == [(4, "opened", 4), (5, "opened", 5), (1, "opened", 1)]
+    assert server.received() == [(4, "opened", 4), (5, "opened", 5), (1, "opened", 1)]
     assert len(outcomes()) == 3
     run.tell("resolved", incident=4, step=40)
     run.now += 899.0
@@ -101,7 +101,7 @@ def test_a_channel_that_is_mended_is_notified_of_all_that_came_since_the_third_r
     run.now += 1.0
     assert run.settle() is None
     news = [(1, "opened", 1), (2, "opened", 2), (3, "opened", 3), (4, "resolved", 40)]
-    assert sorted(server.told()[3:]) == [*news, (5, "opened", 5)]
+    assert sorted(server.received()[3:]) == [*news, (5, "opened", 5)]
     assert not run.worker.pending
     assert run.said[-1] == "hook: delivery works again."
     server.answers = [(401, {})]
@@ -134,10 +134,10 @@ def test_what_was_refused_is_sent_again_only_when_asked_for(run: Run, server: Se
     run.worker._outbox.release()
     later = run.new_worker(behind=True)
     assert run.settle(later) is None
-    assert [incident for incident, _, _ in server.told()[3:]] == [4, 5]
+    assert [incident for incident, _, _ in server.received()[3:]] == [4, 5]
     later._outbox.release()
     assert run.settle(run.new_worker(behind=True, again="all")) is None
-    assert [incident for incident, _, _ in server.told()[5:]] == [1, 2, 3]
+    assert [incident for incident, _, _ in server.received()[5:]] == [1, 2, 3]
 
 
 def test_the_next_start_tries_once_more_what_was_refused_and_is_still_open(
@@ -154,7 +154,7 @@ def test_the_next_start_tries_once_more_what_was_refused_and_is_still_open(
     run.worker._outbox.release()
     later = run.new_worker(behind=True, again="open")
     assert run.settle(later) is None
-    assert server.told()[3:] == [(1, "opened", 1)]
+    assert server.received()[3:] == [(1, "opened", 1)]
     assert outcomes()[-1] == (1, "opened", "sent")
 
 
@@ -176,7 +176,7 @@ def test_what_is_refused_once_more_does_not_keep_new_incidents_from_being_sent(
     run.settle()
     run.tell("opened", incident=20, step=20)
     run.settle()
-    assert [incident for incident, _, _ in server.told()] == [1, 2, 3, 4, 20]
+    assert [incident for incident, _, _ in server.received()] == [1, 2, 3, 4, 20]
     run.settle()
     assert len(server.messages) == 5
 

@@ -23,7 +23,7 @@ def test_a_channel_that_cannot_edit_is_not_sent_them(run: Run, server: Server) -
     for kind, step in (("settled", 50), ("reopened", 60), ("ended", 70)):
         run.tell(kind, step=step)
         assert run.settle() is None
-    assert server.told() == [(1, "opened", 10)]
+    assert server.received() == [(1, "opened", 10)]
     assert outcomes() == [(1, "opened", "sent")]
     run.worker._outbox.release()
     assert run.settle(run.new_worker(behind=True)) is None
@@ -38,7 +38,12 @@ def test_a_channel_that_can_edit_is_sent_them(run: Run, server: Server) -> None:
     for kind, step in (("settled", 50), ("reopened", 60), ("ended", 70)):
         run.tell(kind, step=step)
         run.settle()
-    assert [event for _, event, _ in server.told()] == ["opened", "settled", "reopened", "ended"]
+    assert [event for _, event, _ in server.received()] == [
+        "opened",
+        "settled",
+        "reopened",
+        "ended",
+    ]
     assert all(message["earlier"] for message in server.messages[1:])
     run.worker._outbox.release()
     assert run.settle(run.new_worker(behind=True)) is None
@@ -57,7 +62,7 @@ def test_there_is_nothing_to_edit_where_nothing_was_sent(server: Server) -> None
     assert server.messages == []
     run.tell("escalated", step=60, severity="critical")
     run.settle()
-    assert server.told() == [(1, "escalated", 60)]
+    assert server.received() == [(1, "escalated", 60)]
 
 
 def test_a_channel_that_posts_gets_every_event(
@@ -68,7 +73,7 @@ def test_a_channel_that_posts_gets_every_event(
     for kind, step in (("opened", 10), ("settled", 50), ("ended", 70)):
         run.tell(kind, step=step)  # type: ignore[arg-type]
         run.settle()
-    assert [event for _, event, _ in server.told()] == ["opened", "settled", "ended"]
+    assert [event for _, event, _ in server.received()] == ["opened", "settled", "ended"]
 
 
 def test_what_is_sent_late_says_what_happened_meanwhile(run: Run, server: Server) -> None:
@@ -79,7 +84,7 @@ def test_what_is_sent_late_says_what_happened_meanwhile(run: Run, server: Server
     run.tell("settled", step=50)
     run.now += pause or 0.0
     assert run.settle() is None
-    assert server.told()[1:] == [(1, "opened", 10)]
+    assert server.received()[1:] == [(1, "opened", 10)]
     assert "Settled at step 50" in server.messages[1]["body"]
     assert outcomes() == [(1, "opened", "sent"), (1, "settled", "sent")]
 
@@ -95,7 +100,7 @@ def test_neither_an_acknowledgement_nor_a_silence_holds_back_an_edit(
     silence(until_time=6000.0)
     run.tell("settled", step=50)
     run.settle()
-    assert [event for _, event, _ in server.told()] == ["opened", "settled"]
+    assert [event for _, event, _ in server.received()] == ["opened", "settled"]
 
 
 @pytest.mark.usefixtures("edits")
@@ -112,7 +117,7 @@ def test_what_settles_in_a_silence_is_sent_after_it_with_the_opening(
     for _ in range(3):
         run.now += 15.0
         run.settle()
-    assert server.told() == [(1, "opened", 10)]
+    assert server.received() == [(1, "opened", 10)]
 
 
 @pytest.mark.usefixtures("edits")
@@ -125,11 +130,11 @@ def test_an_edit_waits_for_what_a_silence_holds_back(run: Run, server: Server) -
     run.settle()
     run.tell("settled", step=50)
     run.settle()
-    assert server.told() == [(1, "opened", 10)]
+    assert server.received() == [(1, "opened", 10)]
     for _ in range(3):
         run.now += 15.0
         run.settle()
-    assert server.told()[1:] == [(1, "escalated", 40)]
+    assert server.received()[1:] == [(1, "escalated", 40)]
 
 
 @pytest.mark.parametrize(

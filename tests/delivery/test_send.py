@@ -28,7 +28,7 @@ def test_a_channel_that_does_not_take_a_message_is_not_sent_it(run: Run, server:
     run.settle()
     run.tell("resolved", step=40, severity="critical")
     run.settle()
-    assert server.told() == [(1, "escalated", 12), (1, "resolved", 40)]
+    assert server.received() == [(1, "escalated", 12), (1, "resolved", 40)]
 
 
 def test_a_channel_that_was_notified_of_a_critical_incident_is_notified_of_its_end(
@@ -41,7 +41,7 @@ def test_a_channel_that_was_notified_of_a_critical_incident_is_notified_of_its_e
     run.settle()
     run.tell("resolved", step=40)
     run.settle()
-    assert server.told() == [(1, "opened", 10), (1, "resolved", 40)]
+    assert server.received() == [(1, "opened", 10), (1, "resolved", 40)]
 
 
 def test_a_message_has_the_same_id_whenever_it_is_tried(run: Run, server: Server) -> None:

@@ -20,7 +20,7 @@ def test_a_silenced_signal_notifies_nobody_but_the_others_do(run: Run, server: S
     run.settle()
     run.tell("resolved", step=40)
     run.settle()
-    assert server.told() == [(2, "opened", 11)]
+    assert server.received() == [(2, "opened", 11)]
     assert outcomes() == [(2, "opened", "sent"), (1, "resolved", "silenced")]
     run.now = 7000.0
     assert run.settle() is None
@@ -37,7 +37,7 @@ def test_what_is_still_open_when_a_silence_ends_is_sent_then(run: Run, server: S
     assert server.messages == []
     run.now += 15.0
     assert run.settle() is None
-    assert server.told() == [(1, "opened", 10)]
+    assert server.received() == [(1, "opened", 10)]
 
 
 def test_a_run_that_ends_right_after_a_silence_leaves_nothing_pending(server: Server) -> None:
@@ -87,7 +87,7 @@ def test_a_silence_that_is_in_force_at_the_end_of_a_run_is_respected(
         assert run.worker.pending
         run.settle()
         assert not run.worker.pending
-        assert server.told() == sent
+        assert server.received() == sent
 
 
 def test_a_silence_may_be_counted_in_steps(run: Run, server: Server) -> None:
@@ -103,7 +103,7 @@ def test_a_silence_may_be_counted_in_steps(run: Run, server: Server) -> None:
     run.journal.step(101, run.now, {"kl": 1.0})
     run.now += 15.0
     assert run.settle() is None
-    assert server.told() == [(1, "opened", 10), (2, "opened", 100)]
+    assert server.received() == [(1, "opened", 10), (2, "opened", 100)]
 
 
 def test_a_silence_does_not_hold_back_the_critical_unless_it_says_so(
@@ -116,7 +116,7 @@ def test_a_silence_does_not_hold_back_the_critical_unless_it_says_so(
     run.settle()
     run.tell("escalated", incident=2, step=12, severity="critical")
     run.settle()
-    assert server.told() == [(1, "opened", 10), (2, "escalated", 12)]
+    assert server.received() == [(1, "opened", 10), (2, "escalated", 12)]
     silence(until_time=6000.0, even_critical=True)
     run.tell("opened", incident=3, step=13, severity="critical")
     run.settle()
@@ -132,7 +132,7 @@ def test_many_silenced_incidents_do_not_hold_up_the_others(run: Run, server: Ser
     for _ in range(10):
         run.settle()
         run.now += 15.0
-    assert server.told() == [(251, "opened", 251)]
+    assert server.received() == [(251, "opened", 251)]
     run.now = 6000.0
     while run.settle() is not None:
         run.now += 15.0
@@ -148,7 +148,7 @@ def test_the_end_of_an_incident_that_was_sent_is_sent_in_a_silence_too(
     silence(until_time=6000.0, even_critical=True)
     run.tell("resolved", step=40)
     run.settle()
-    assert server.told() == [(1, "opened", 10), (1, "resolved", 40)]
+    assert server.received() == [(1, "opened", 10), (1, "resolved", 40)]
 
 
 def test_an_acknowledged_incident_is_sent_only_when_it_gets_worse_or_ends(
@@ -166,7 +166,7 @@ def test_an_acknowledged_incident_is_sent_only_when_it_gets_worse_or_ends(
     run.settle()
     run.tell("resolved", step=40, severity="critical")
     run.settle()
-    assert server.told()[1:] == [(1, "escalated", 12), (1, "resolved", 40)]
+    assert server.received()[1:] == [(1, "escalated", 12), (1, "resolved", 40)]
     assert outcomes()[0] == (1, "opened", "acknowledged")
 
 
@@ -177,7 +177,7 @@ def test_that_an_acknowledged_warning_became_far_worse_is_sent(run: Run, server:
     ack(1)
     run.tell("escalated", step=212)
     run.settle()
-    assert server.told() == [(1, "opened", 10), (1, "escalated", 212)]
+    assert server.received() == [(1, "opened", 10), (1, "escalated", 212)]
 
 
 def test_a_silence_that_is_over_is_heeded_though_a_message_keeps_failing(
@@ -191,13 +191,13 @@ def test_a_silence_that_is_over_is_heeded_though_a_message_keeps_failing(
     run.tell("opened", 2, step=20, signal="loss")
     for _ in range(8):
         run.now += run.settle() or 0.0
-    assert (1, "opened", 10) in server.told()
+    assert (1, "opened", 10) in server.received()
 
 
 def test_an_acknowledgement_keeps_no_critical_incident_from_being_sent(
     run: Run, server: Server
 ) -> None:
-    """One colleague knows of it; those on this channel do not. They are told who does."""
+    """One colleague knows of it; those on this channel do not. The message says who does."""
     server.answers = [(500, {})]
     run.tell("opened", severity="critical")
     pause = run.settle()
@@ -205,7 +205,7 @@ def test_an_acknowledgement_keeps_no_critical_incident_from_being_sent(
         ack(1, by=name)
     run.now += pause or 0.0
     assert run.settle() is None
-    assert server.told()[1:] == [(1, "opened", 10)]
+    assert server.received()[1:] == [(1, "opened", 10)]
     assert server.messages[1]["fields"]["Acknowledged by"] == "ada, bob"
     assert "Acknowledged by: ada, bob" in server.messages[1]["body"]
 
@@ -224,7 +224,7 @@ def test_a_critical_incident_that_was_acknowledged_and_is_over_is_still_sent(
     run.tell("resolved", incident=2, step=41)
     run.now += pause or 0.0
     run.settle()
-    assert server.told()[1:] == [(1, "resolved", 40)]
+    assert server.received()[1:] == [(1, "resolved", 40)]
     assert outcomes()[:2] == [(2, "opened", "acknowledged"), (2, "resolved", "acknowledged")]
 
 
@@ -239,7 +239,7 @@ def test_a_silence_that_is_ended_early_holds_nothing_back(run: Run, server: Serv
     command("silence_off", signal="kl")
     run.now += 15.0
     assert run.settle() == 15.0
-    assert server.told() == [(1, "opened", 10)]
+    assert server.received() == [(1, "opened", 10)]
 
 
 def test_what_a_silence_held_back_comes_before_what_kept_failing(run: Run, server: Server) -> None:
@@ -251,6 +251,6 @@ def test_what_a_silence_held_back_comes_before_what_kept_failing(run: Run, serve
     run.tell("escalated", step=12, severity="critical")
     while (pause := run.settle()) is not None:
         run.now += pause
-    assert server.told()[-1] == (1, "opened", 10)
+    assert server.received()[-1] == (1, "opened", 10)
     assert "Opened at step 10: it opened. Escalated at step 12" in server.messages[-1]["body"]
     assert outcomes() == [(1, "opened", "sent"), (1, "escalated", "sent")]

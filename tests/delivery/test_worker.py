@@ -18,7 +18,7 @@ def test_an_event_is_sent_once_and_recorded(run: Run, server: Server) -> None:
     assert run.settle() is None
     run.tell("resolved", step=30)
     assert run.settle() is None
-    assert server.told() == [(1, "opened", 10), (1, "resolved", 30)]
+    assert server.received() == [(1, "opened", 10), (1, "resolved", 30)]
     assert [message["earlier"] for message in server.messages] == [{}, {"thread": "t1"}]
     assert outcomes() == [(1, "opened", "sent"), (1, "resolved", "sent")]
     line = json.loads((FOLDER / "deliveries.jsonl").read_text().splitlines()[0])
@@ -35,7 +35,7 @@ def test_an_escalation_is_never_sent_before_the_opening(run: Run, server: Server
     assert pause is not None
     run.now += pause
     assert run.settle() is None
-    assert server.told()[1:] == [(1, "opened", 10)]
+    assert server.received()[1:] == [(1, "opened", 10)]
     assert server.messages[1]["severity"] == "critical"
     assert "Opened at step 10" in server.messages[1]["body"]
     assert outcomes() == [(1, "opened", "sent"), (1, "escalated", "sent")]
@@ -53,7 +53,7 @@ def test_an_incident_that_is_over_before_it_was_sent_is_one_message(
     assert pause is not None
     run.now += pause
     assert run.settle() is None
-    assert server.told()[1:] == [(1, "resolved", 40)]
+    assert server.received()[1:] == [(1, "resolved", 40)]
     assert "Opened at step 10" in server.messages[1]["body"]
     assert [event for _, event, _ in outcomes()] == ["opened", "escalated", "resolved"]
     entries = [e for _, e in deliveries.read(FOLDER) if isinstance(e, deliveries.Delivered)]
@@ -71,7 +71,7 @@ def test_a_message_that_always_fails_does_not_hold_up_others(run: Run, server: S
     for _ in range(3):
         pause = run.settle()
         run.now += pause or 0.0
-    assert [incident for incident, _, _ in server.told()] == [1, 2, 3, 1, 3]
+    assert [incident for incident, _, _ in server.received()] == [1, 2, 3, 1, 3]
 
 
 def test_a_torn_line_of_the_deliveries_is_passed_over(run: Run, server: Server) -> None:
@@ -101,7 +101,7 @@ def test_a_failure_of_our_own_waits_and_lets_others_first(run: Run, server: Serv
     assert run.worker.on_internal_error(failure.value) == 0.5
     run.now += 0.5
     assert run.worker.turn() == 0.0
-    assert server.told() == [(2, "opened", 11)]
+    assert server.received() == [(2, "opened", 11)]
     assert run.said[0].startswith("hook: delivery failed (KeyError inside klarm)")
 
 
@@ -120,7 +120,7 @@ def test_after_a_long_outage_everything_is_sent(run: Run, server: Server) -> Non
 def test_a_record_that_may_not_be_read_keeps_nobody_from_being_notified(
     run: Run, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody else's file: better told twice than not at all, and it is said."""
+    """Somebody else's file: better to notify twice than not at all, and klarm says so."""
 
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
@@ -128,5 +128,5 @@ def test_a_record_that_may_not_be_read_keeps_nobody_from_being_notified(
     monkeypatch.setattr(deliveries, "read", refuse)
     run.tell("opened")
     run.settle()
-    assert server.told() == [(1, "opened", 10)]
+    assert server.received() == [(1, "opened", 10)]
     assert "cannot read deliveries.jsonl (Permission denied)" in run.said[0]

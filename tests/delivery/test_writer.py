@@ -16,7 +16,7 @@ from klarm.journal.search import recorded_events, steps_back
 FOLDER = Path("klarm_runs/a")
 
 
-def told(kind: str, **settings: float) -> Message:
+def message_about(kind: str, **settings: float) -> Message:
     events = [event for _, _, event in recorded_events(FOLDER / FILE_NAME)]
     event = next(event for event in events if event.event == kind)
     return MessageWriter(**settings)(event, Run("a", FOLDER))  # type: ignore[arg-type]
@@ -37,7 +37,7 @@ def exploded() -> None:
 @pytest.mark.usefixtures("exploded")
 def test_a_message_shows_the_curve_and_the_last_checkpoint_before() -> None:
     """The one of step 79: that of 119 is of the broken policy."""
-    message = told("opened")
+    message = message_about("opened")
     assert message.metric == "kl"
     assert message.curve[0] == (0, 0.02)
     assert message.curve[-1][0] == message.step
@@ -50,7 +50,7 @@ def test_a_message_shows_the_curve_and_the_last_checkpoint_before() -> None:
 @pytest.mark.usefixtures("exploded")
 def test_the_message_of_the_end_says_what_it_was() -> None:
     """Its opening said what moved; its end says for how long."""
-    message = told("resolved", gpus=8, gpu_hour_price=2.0)
+    message = message_about("resolved", gpus=8, gpu_hour_price=2.0)
     assert "resolved" in message.title
     assert message.fields["Lasted"].startswith("steps 10")
     assert message.fields["Cost"].startswith("$0.0")
@@ -74,19 +74,19 @@ def test_steps_that_were_rolled_back_are_not_in_the_curve() -> None:
             monitor.log({"kl": level + 0.001 * (step % 3)}, step)
     monitor.log({"kl": float("nan")}, 60)
     klarm.finish()
-    assert [step for step, _ in told("opened").curve] == list(range(61))
+    assert [step for step, _ in message_about("opened").curve] == list(range(61))
 
 
 @pytest.mark.usefixtures("exploded")
 def test_an_event_long_past_is_sent_with_the_curve_of_then() -> None:
     """A service was down while the run went on for a megabyte of journal, and longer."""
-    before = told("opened")
+    before = message_about("opened")
     with (FOLDER / FILE_NAME).open("a") as journal:
         for step in range(160, 60_000):
             line = f'{{"type":"step","step":{step},"time":{step}.0,"metrics":{{"kl":0.02}}}}'
             journal.write(line + "\n")
-    assert told("opened").curve == before.curve
-    assert told("opened").fields == before.fields
+    assert message_about("opened").curve == before.curve
+    assert message_about("opened").fields == before.fields
 
 
 def test_a_journal_of_garbage_is_scanned_without_an_error() -> None:

@@ -44,7 +44,7 @@ def test_lines_are_on_disk_when_append_returns() -> None:
 
 
 class Disk:
-    """A clock by which writes take as long as they are told to, and steps a second."""
+    """A clock by which writes take as long as the test says, and steps a second."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -15,7 +15,7 @@ OPENED = event("opened", 1, 3, "confirmed", id="kaaaaaaa")
 OTHER = event("opened", 2, 3, "confirmed", id="kbbbbbbb", signal="loss")
 
 
-def told(kind: CommandKind, incident: str = "kaaaaaaa") -> Command:
+def person_gives(kind: CommandKind, incident: str = "kaaaaaaa") -> Command:
     return Command(command=kind, key="c1", time=1.5, by="ada", incident=incident)
 
 
@@ -30,7 +30,7 @@ def fold_of(*events: Event) -> Fold:
 def test_the_journal_gets_the_command_and_the_end(kind: CommandKind, reason: str) -> None:
     """At the last step, between the lines of a process that trained nothing."""
     fold_of(OPENED)
-    assert record_command(FOLDER, told(kind), print)
+    assert record_command(FOLDER, person_gives(kind), print)
     head, command, closed, finish = records()[-4:]
     assert isinstance(head, Started)
     assert isinstance(command, Command)
@@ -43,7 +43,7 @@ def test_the_journal_gets_the_command_and_the_end(kind: CommandKind, reason: str
 def test_what_else_was_open_ended_with_the_crash() -> None:
     """As `klarm deliver` would record it; an incident that is closed does not end twice."""
     fold_of(OPENED, OTHER)
-    record_command(FOLDER, told("close"), print)
+    record_command(FOLDER, person_gives("close"), print)
     ends = [(r.id, r.event, r.reason) for r in records() if isinstance(r, Event)][2:]
     assert ends == [("kaaaaaaa", "resolved", "closed"), ("kbbbbbbb", "ended", "crashed")]
 
@@ -53,7 +53,7 @@ def test_a_live_run_is_left_to_itself() -> None:
     fold_of(OPENED)
     before = JOURNAL.read_bytes()
     alive = FileJournal(FOLDER, print)
-    assert not record_command(FOLDER, told("close"), print)
+    assert not record_command(FOLDER, person_gives("close"), print)
     alive.close(1.0)
     assert JOURNAL.read_bytes() == before
 
@@ -61,18 +61,18 @@ def test_a_live_run_is_left_to_itself() -> None:
 def test_only_an_open_incident_is_closed() -> None:
     """And by nothing else than close or accept."""
     fold = fold_of(OPENED, event("resolved", 1, 3, "recovered", id="kaaaaaaa"), OTHER)
-    assert close_at_rest(fold, told("close")) == []
-    assert close_at_rest(fold, told("close", "kzzzzzzz")) == []
-    assert close_at_rest(fold, told("ack", "kbbbbbbb")) == []
-    (closed,) = close_at_rest(fold, told("close", "kbbbbbbb"))
+    assert close_at_rest(fold, person_gives("close")) == []
+    assert close_at_rest(fold, person_gives("close", "kzzzzzzz")) == []
+    assert close_at_rest(fold, person_gives("ack", "kbbbbbbb")) == []
+    (closed,) = close_at_rest(fold, person_gives("close", "kbbbbbbb"))
     assert fold.incidents["kbbbbbbb"].last == closed
-    assert close_at_rest(fold, told("close", "kbbbbbbb")) == []
+    assert close_at_rest(fold, person_gives("close", "kbbbbbbb")) == []
 
 
 def test_a_journal_without_a_run_line_can_be_closed_in() -> None:
     """It is damaged: the run has the name of its folder."""
     fold_of(OPENED)
     JOURNAL.write_bytes(b"?" + JOURNAL.read_bytes()[1:])
-    assert record_command(FOLDER, told("close"), print)
+    assert record_command(FOLDER, person_gives("close"), print)
     (head,) = [record for record in records() if isinstance(record, Started)]
     assert head.run == "a"

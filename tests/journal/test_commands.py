@@ -56,7 +56,7 @@ def test_reading_goes_on_where_it_stopped() -> None:
 
 
 def test_without_a_file_there_are_no_commands() -> None:
-    """Nobody has told the run anything."""
+    """Nobody has given the run a command."""
     assert names() == []
 
 

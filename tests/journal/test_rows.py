@@ -1,4 +1,4 @@
-"""Rows that still count, with what people told the run between them."""
+"""Rows that still count, with the commands of people between them."""
 
 from __future__ import annotations
 

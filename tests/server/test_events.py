@@ -43,7 +43,7 @@ def test_a_run_that_explodes_is_reported_while_it_trains() -> None:
 
 
 def test_a_cursor_takes_up_where_it_was() -> None:
-    """What came in between is told, and nothing twice."""
+    """Changes in between are sent, and none twice."""
     write_steps("a", {1: {"kl": 0.1}})
     write_steps("b", {1: {"kl": 0.1}})
     with served() as client:

@@ -1,6 +1,6 @@
 """The catalogue: every kind of channel klarm has. A new one is one file and one line here.
 
-Other packages bring theirs by entry points.
+Other packages add theirs through entry points.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["CHANNELS", "Channel", "channel_kind", "channel_problem", "known_chan
 
 
 def known_channels() -> list[str]:
-    """Return the types that klarm has, then those that other packages bring."""
+    """Return klarm's own types, then those that other packages add."""
     return list(dict.fromkeys([*CHANNELS, *plugins(GROUP)]))
 
 
@@ -43,7 +43,7 @@ def channel_kind(type_: str) -> type[Channel]:
 
 
 def channel_problem(kind: type[Channel]) -> str:
-    """Say why a class cannot be a channel; empty if it can."""
+    """Return why a class cannot be used as a channel; empty if it can."""
     wrong = not_a_kind_of(Channel, kind) or missing_attribute(kind, REQUIRED)
     if not wrong and not isinstance(kind.type, str):
         wrong = f"{kind.__name__}.type must be text, got {kind.type!r:.80}"

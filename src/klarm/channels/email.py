@@ -159,7 +159,7 @@ class _Conversation(smtplib.SMTP):
 
 
 def worst(refused: Mapping[str, tuple[int, bytes]]) -> tuple[int, bytes]:
-    """Return a refusal that a retry may change, if there is one, else any."""
+    """Return a refusal that a retry may overcome, if there is one; otherwise any."""
     return min(refused.values(), key=lambda refusal: refusal[0])
 
 

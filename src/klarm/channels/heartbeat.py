@@ -17,7 +17,7 @@ from klarm.settings import ConfigError, Secret, setting
 
 @dataclass(kw_only=True, repr=False)
 class HeartbeatChannel(Channel):
-    """Calls a URL. It gets no incidents; `delivery/heartbeat` uses it."""
+    """Calls a URL. It is not notified of incidents; `delivery/heartbeat` uses it."""
 
     type: ClassVar[str] = "heartbeat"
 

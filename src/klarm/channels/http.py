@@ -26,7 +26,7 @@ from klarm.version import __version__
 
 _MAX_ANSWER = 64 * 1024
 _MAX_SEARCHED, _MAX_SHOWN = 4_096, 200  # of an error answer
-# The service is busy; so it is worth a retry.
+# The service is busy, so a retry may succeed.
 _RETRY_STATUSES = {408, 425, 429}
 # Access is denied, or there is nothing at the URL.
 _ACCESS_STATUSES = {401, 403, 404, 410}
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
     body: bytes  # only the beginning, if it is very long
 
     def json(self, channel: Channel) -> dict[str, Any]:
-        """Return the JSON object in the body. Without one, something else than the API answered."""
+        """Return the JSON object in the body, or raise NotDelivered: the API did not answer."""
         try:
             found = msgspec.json.decode(self.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

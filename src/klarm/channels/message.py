@@ -192,7 +192,7 @@ def _fields(event: Event, context: Context) -> dict[str, str]:
         "Last checkpoint before": (event.checkpoint or opening.checkpoint) if to_do else "",
         worst: f"{metric} {number(event.peak, 4)}" if metric else "",
         "History": context.history,
-        # With the peak beside it, the value of an earlier alert would only puzzle.
+        # The value of an earlier alert would be confusing beside the peak.
         "Alert": event.message if not is_alarm(event) and not metric else "",
         "Also moved": also_moved(event) if is_alarm(event) else "",
         "Cost": _cost(context),

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from klarm.cli.options import config_option, run_option
-from klarm.cli.runs import known_routes, tell_run
+from klarm.cli.runs import known_routes, send_command
 from klarm.cli.which import find_incident
 from klarm.config import load
 from klarm.delivery import Outbox, Run, Verdict, prospects_of
@@ -47,10 +47,11 @@ def ack(
         if record.id not in outbox.acknowledged:
             raise click.ClickException(f"{named} is not acknowledged")
         back = Command(command="ack_off", key=new_key(), time=now, by=who, incident=record.id)
-        tell_run(folder, back)
-        echo(f"{named} is no longer acknowledged: what comes of it, and reminders, are sent again")
+        send_command(folder, back)
+        echo(f"{named} is no longer acknowledged: updates and reminders are sent again")
         return
-    tell_run(folder, Command(command="ack", key=new_key(), time=now, by=who, incident=record.id))
+    given = Command(command="ack", key=new_key(), time=now, by=who, incident=record.id)
+    send_command(folder, given)
     echo(f"{named} is acknowledged by {who}")
     routes, why_not = known_routes(settings)
     if why_not:

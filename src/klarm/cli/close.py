@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from klarm.cli.options import config_option, run_option
-from klarm.cli.runs import tell_run
+from klarm.cli.runs import send_command
 from klarm.cli.which import find_incident
 from klarm.config import load
 from klarm.incidents import subject_of
@@ -59,5 +59,5 @@ def close(
     if is_written:
         echo(f"{named} is {done}; `klarm deliver {found.folder}` notifies the channels")
         return
-    tell_run(found.folder, command)
+    send_command(found.folder, command)
     echo(f"{named} will be {done} with the run's next step")

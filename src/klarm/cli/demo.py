@@ -10,6 +10,7 @@ import sys
 import time
 from importlib import resources
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 # What each recording shows; recordings/tiny_grpo.py makes them.
 RECORDINGS = {
     "exploding": "GRPO, until the learning rate jumps ×100 after step 150",
-    "drifting": "GRPO with hardly any KL penalty creeps away",
+    "drifting": "GRPO drifts away with almost no KL penalty",
     "healthy": "GRPO that learns and settles",
 }
 _SECONDS = 12.0
@@ -38,13 +39,12 @@ _PAUSE_AT_INCIDENT = 2.5
 _FAST_FRAMES = 30  # of --fast
 _SMALLEST_KL, _LARGEST_KL = 1e-4, 1e2
 _DECADES = 7  # the minimal number of rows, so that each power of ten has its own
-_HIGHEST, _LOWEST, _BESIDE_CHART = (
-    19,
-    4,
-    6,
-)  # lines; the last are title, axis, legend, state, prompt
+_HIGHEST, _LOWEST = 19, 4  # lines of the curve
+_BESIDE_CHART = 6  # lines: title, axis, legend, state, prompt
 _WIDEST, _NARROWEST = 110, 40  # columns
 _PLAIN_EVERY = 25
+
+_SPIKES = "Spikes since then belong to this incident, which is still open."
 
 # Which recording to watch after which, and how.
 _AFTER = {"exploding": "drifting --frozen", "drifting": "healthy", "healthy": "exploding"}
@@ -61,7 +61,7 @@ In your training script:
 @click.option("--fast", is_flag=True, help="Do not wait between steps.")
 @click.option("--page", is_flag=True, help="Show it on a page in a browser, until Ctrl-C.")
 def demo(recording: str, *, frozen: bool, fast: bool, page: bool) -> None:
-    """Play a recorded GRPO run through the monitor and watch it alarm.
+    """Play a recorded GRPO run through the monitor and see what it reports.
 
     RECORDING is exploding (the default), drifting or healthy: real TRL runs of a tiny model.
     """
@@ -166,21 +166,38 @@ class _Player:
                 time.sleep(pause)
 
     def summary(self) -> str:
-        """Print what was caught at which step, with the values of the recording."""
+        """Return what was caught at which step, with the values of the recording."""
         incidents = incidents_in_sum(self._monitor.incidents)
         total = f"{counted(len(self.rows), 'step')}, {incidents}."
         on_kl = self._events_on_kl()
         if not on_kl:
-            return f"{total} No incident on KL."
+            return f"{total} No incident on KL." if self._monitor.incidents else total
         first = on_kl[0]
         kl = {row["step"]: row["kl"] for row in self.rows}
         before = [value for step, value in kl.items() if step < first.started]
         highest = f" (highest before: {max(before):.3g})" if before else ""
-        later = max((value, step) for step, value in kl.items() if step >= first.step)
-        return (
-            f"{total}\nThe one on KL opened at step {first.step}, at KL {kl[first.step]:.3g}"
-            f"{highest}; KL reached {later[0]:.3g} at step {later[1]}."
-        )
+        opened_at = f"step {first.step}, at KL {kl[first.step]:.3g}{highest}"
+        opened = f"{total}\nThe one on KL opened at {opened_at}"
+        if spikes := self._spikes_since_settled():
+            value, at = max(spikes)
+            level = median(value for step, value in kl.items() if step > on_kl[-1].step)
+            return (
+                f"{opened}. KL then stays near {level:.2g}, with spikes of up to {value:.3g} (step "
+                f"{at}) that belong to this incident: it is still open."
+            )
+        value, at = max((value, step) for step, value in kl.items() if step >= first.step)
+        return f"{opened}; KL reached {value:.3g} at step {at}."
+
+    def _spikes_since_settled(self) -> list[tuple[float, int]]:
+        """Return the KLs with an alert, and their steps, since the incident on KL has settled."""
+        events = self._events_on_kl()
+        if not events or events[-1].event != "settled":
+            return []
+        return [
+            (point.value, row["step"])
+            for row, point in zip(self.rows, self.points, strict=False)
+            if row["step"] > events[-1].step and point.severity
+        ]
 
     def _events_on_kl(self) -> list[Event]:
         return [event for event in self.events if event.signal == self._signal]
@@ -236,6 +253,9 @@ class _Player:
         if not alarms:
             return []
         later = [Text(event_text(events[-1]))] if events[-1] is not alarms[-1] else []
+        is_over = len(self.points) == len(self.rows)  # the summary is about the spikes, too
+        if self._spikes_since_settled() and not is_over:
+            later.append(Text(_SPIKES))
         whole: list[RenderableType] = [event_panel(alarms[-1]), *later]
         if self._room(console, whole) >= _DECADES:
             return whole

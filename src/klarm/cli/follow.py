@@ -175,8 +175,8 @@ class Watch:
     ) -> None:
         """Prepare to watch. `checked` yields the rows to log, or raises SourceError.
 
-        `on_waiting` is called if the log has no new row at the start. `once` is for a log of which
-        only what is there is read: training may go on.
+        `on_waiting` is called if the log has no new row at the start. With `once`,
+        only what the log already holds is read, and training may go on.
         """
         self._once = once
         self.follower = follower
@@ -195,7 +195,7 @@ class Watch:
         clock: Callable[[], float] = time.monotonic,
         ended: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Watch until asked to stop, or until nothing was added for a while; then sum up.
+        """Watch until asked to stop, or until nothing was added for a while; then print a summary.
 
         `ended` returns whether the log is complete.
         """

@@ -35,7 +35,7 @@ _PROGRESS_AFTER_SECONDS = 1.0
 def runs(directory: Path | None, form: str, config_file: Path | None) -> None:
     """List the runs in DIRECTORY, by default the folder where klarm records runs.
 
-    Runs with an open critical incident come first, then those with an open warning, then those of
+    Runs with an open critical incident come first, then those with an open warning, then those in
     which klarm knows no metric.
     """
     place = directory or Path(load(config_file, lenient=True).dir).expanduser()

@@ -46,11 +46,11 @@ class RecordedRun:
     latest: dict[str, Any] = field(default_factory=dict)  # the last value of each metric
     damaged: int = 0  # damaged lines, which are ignored
     problem: str = ""  # why the journal could not be read
-    not_watched: str = ""  # that no detector knows what it logs
+    not_watched: str = ""  # a sentence, if no detector knows any of its metrics
 
     @property
     def activity_text(self) -> str:
-        """What becomes of the run, in words."""
+        """Whether the run is training, or how it ended, in words."""
         return "not followed" if self.activity == "detached" else self.activity
 
     @property

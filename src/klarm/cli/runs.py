@@ -22,7 +22,7 @@ def runs_in(directory: Path) -> list[Path]:
 
 
 def find_run(run: str | None, settings: Config) -> Path:
-    """Return the folder of the run of a name or path, by default of the one last written to."""
+    """Return the folder of a run, given its name or path; by default, of the latest run."""
     if run is None:
         known = runs_in(Path(settings.dir).expanduser())
         if not known:
@@ -64,8 +64,8 @@ def known_routes(settings: Config) -> tuple[Sequence[Route], str]:
     return routes, "" if routes else "no channel is configured here"
 
 
-def tell_run(folder: Path, command: Command) -> None:
-    """Write a command for a run, and for the process that delivers it."""
+def send_command(folder: Path, command: Command) -> None:
+    """Send a command to a run, and to the process that delivers its notifications."""
     try:
         append_command(folder, command)
     except OSError as error:

@@ -107,7 +107,7 @@ def _before(events: list[Event]) -> str:
 
 
 def _alerts(journal: Path, incident: IncidentRecord) -> Counter[str]:
-    """Count the alerts of an incident by detector, judging by step and detector."""
+    """Count the alerts of an incident by detector, matched by step and detector."""
     found: Counter[str] = Counter()
     for record in read_journal(journal):
         if isinstance(record, Alert) and record.detector in incident.last.detectors:

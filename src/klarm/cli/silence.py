@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from klarm.cli.options import config_option, run_option
-from klarm.cli.runs import find_run, started, tell_run
+from klarm.cli.runs import find_run, send_command, started
 from klarm.config import load
 from klarm.delivery import Outbox, Silence, last_step, parse_span, silence_in_words
 from klarm.detectors import CATALOGUE, known_signals
@@ -65,7 +65,7 @@ def silence(
             others = f"; silenced are {', '.join(silent)}" if silent else ""
             raise click.ClickException(f"run {head.run}: {signal} is not silenced{others}")
         off_now = Command(command="silence_off", key=new_key(), time=now, by=who, signal=signal)
-        tell_run(folder, off_now)
+        send_command(folder, off_now)
         echo(
             f"run {head.run}: {signal} is no longer silenced; incidents that were held back and "
             "are still open are sent now, by the run or by klarm deliver"
@@ -75,7 +75,7 @@ def silence(
         until_step, until_time = parse_span(span, last_step(folder), now)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
-    tell_run(
+    send_command(
         folder,
         Command(
             command="silence",

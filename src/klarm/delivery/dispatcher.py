@@ -21,7 +21,7 @@ from klarm.delivery.worker import Worker
 from klarm.types import Event
 
 # Delivery competes with training for the GIL, and drawing a picture takes a while. After each turn,
-# a thread therefore rests for 10 times as long as it worked.
+# a thread therefore pauses for 10 times as long as it worked.
 _REST_FACTOR, _MAX_REST_SECONDS = 10.0, 3.0
 # Many services accept only about one message per second.
 _MIN_REST_AFTER_MESSAGE_SECONDS = 0.25

@@ -19,7 +19,7 @@ from klarm.types import Command, Event, EventKind, Severity
 FILE_NAME = "deliveries.jsonl"
 _MAX_WRITE_SECONDS = 5.0  # a line that is still incomplete after this was cut short by a crash
 
-# What became of an event on a channel. All are final except "refused", which is retried while the
+# The outcome of an event on a channel. All are final except "refused", which is retried while the
 # incident is open. People are shown the word "rejected"; the word in the file is an older one.
 Outcome = Literal["sent", "refused", "silenced", "acknowledged"]
 
@@ -35,7 +35,7 @@ def key_of(event: Event) -> Key:
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="delivery"):
-    """What became of one event on one channel."""
+    """The outcome of one event on one channel."""
 
     began: float  # `started` of the journal's first line
     incident: int  # the number within the run, for people
@@ -108,9 +108,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 def by_message(entries: Iterable[Delivered]) -> list[list[Delivered]]:
-    """Return entries in groups, each with what one message covered.
+    """Group entries by message: a message may cover several events.
 
-    Earlier versions wrote no id of the message; the time of its entries is the same, too.
+    Earlier versions did not record the id of a message, but its entries have the same time.
     """
     found: dict[object, list[Delivered]] = {}
     for entry in entries:

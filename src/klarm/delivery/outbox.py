@@ -239,7 +239,7 @@ class Outbox:
         rejection = self._rejected.get((channel, incident))
         if rejection is None or rejection.is_final(over=over):
             return None
-        return rejection.rests_for(self._clock())
+        return rejection.seconds_to_retry(self._clock())
 
     def retry(self, channel: str, events: Iterable[Event]) -> None:
         """Make rejected events pending again."""
@@ -311,7 +311,7 @@ class Outbox:
         return max(times, default=None)
 
     def record_health(self, channels: list[Standing]) -> None:
-        """Record the state of the channels. Errors are ignored: it is only informative."""
+        """Record the state of the channels. Errors are ignored, because nothing depends on it."""
         if self.folder is not None:
             with self._lock, contextlib.suppress(OSError):
                 deliveries.append(self.folder, Health(time=self._clock(), channels=channels))
@@ -337,8 +337,8 @@ class Outbox:
             elif self._again != "none":
                 over = incident in self._incidents_over()
                 at_once = self._again == "open" and not over
-                rests = rejection.is_final(over=over) or rejection.rests_for(self._clock())
-                if at_once or not rests:
+                pause = rejection.seconds_to_retry(self._clock())
+                if at_once or not (rejection.is_final(over=over) or pause):
                     self._retry(channel, rejection.keys)
 
     def _incidents_over(self) -> set[str]:

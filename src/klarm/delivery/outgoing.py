@@ -118,7 +118,7 @@ def routes_of(settings: Config) -> Sequence[Route]:
 
 
 def heartbeats_of(settings: Config) -> Sequence[HeartbeatChannel]:
-    """Return the heartbeat channels, which get no incidents but a sign that the run progresses."""
+    """Return the heartbeat channels: they are not notified of incidents, but show progress."""
     if not any(values[_TYPE] == _HEARTBEAT for values in settings.channel_settings.values()):
         return []
     return [

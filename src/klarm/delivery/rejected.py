@@ -44,7 +44,7 @@ class Rejection:
         """Return whether it is no longer retried automatically. Open incidents always are."""
         return over and self.times >= _MAX_TIMES_WHEN_OVER
 
-    def rests_for(self, now: float) -> float:
+    def seconds_to_retry(self, now: float) -> float:
         """Return the seconds until the next retry. The clock may have been set back meanwhile."""
         ends = self.last + pause_after(self.times)
         return ends - now if self.last <= now < ends else 0.0

@@ -32,7 +32,7 @@ def is_whole(line: bytes) -> bool:
 
 
 def count_whole(lines: Iterable[bytes], beginning: bytes) -> int:
-    """Return how many lines, up to the first other one, begin so and have the right checksum.
+    """Return how many lines at the start have this beginning and the right checksum.
 
     This is `is_whole` written out: a call per line would take longer than the checksum.
 

@@ -103,9 +103,9 @@ class Fold:
         self.rolled_back = 0  # how many steps were rolled back
         self.commands: set[str] = set()  # the keys of the commands that the run has applied
         self.finished = False  # whether the last process recorded that it finished
-        # How the last process did that logged a step, unless training ended by itself.
+        # How the last process that logged a step ended; empty if training ended by itself.
         self.outcome = ""
-        self.detectors: set[str] = set()  # the names of those that any process had switched on
+        self.detectors: set[str] = set()  # the names of detectors that any process had enabled
         self.read_to = 0  # the offset up to which the journal was read
         self._journal = journal
         self._verifier = Verifier(on_damage)
@@ -262,7 +262,7 @@ class Fold:
         elif isinstance(record, Started):
             self._begin(record)
         elif isinstance(record, Checkpoint):
-            # One that was written over holds the state of the later step only.
+            # A checkpoint that was overwritten holds only the state of the later step.
             earlier = [saved for saved in self.checkpoints if saved[1] != record.path]
             self.checkpoints = [*earlier, (record.step, record.path)]
         elif isinstance(record, Bound):
@@ -271,7 +271,7 @@ class Fold:
             self._add_command(record)
         elif isinstance(record, Finish):
             self.finished = True
-            if record.steps or record.outcome:  # else nobody trained: `klarm close` wrote it
+            if record.steps or record.outcome:  # otherwise `klarm close` wrote it, without training
                 self.outcome = record.outcome
 
     def _begin(self, record: Started) -> None:

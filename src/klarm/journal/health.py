@@ -1,4 +1,4 @@
-"""How a run is: its worst open incident, and whether a process still trains it."""
+"""The health of a run: its worst open incident, and whether a process is still training it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from klarm.types import SEVERITIES
 RunHealth = Literal["critical", "warning", "unreadable", "unwatched", "ok", "empty"]
 Activity = Literal["training", "finished", "stopped", "crashed", "interrupted", "detached"]
 
-# The worst first: of a run that cannot be read or is not watched, nobody knows how it is.
+# The worst first. A run that cannot be read, or is not watched, may be in any state.
 _ORDER: tuple[RunHealth, ...] = (
     "critical",
     "warning",
@@ -25,8 +25,8 @@ _ORDER: tuple[RunHealth, ...] = (
     "empty",
 )
 
-# By how the last process says that it ended; what a later version may say is a finish.
-# A run that is detached may still be trained: klarm no longer reads its log.
+# How the last process recorded its end. An outcome that only a later version knows is a finish.
+# A detached run may still be training: klarm no longer reads its log.
 _ENDED: dict[str, Activity] = {
     "crashed": "crashed",
     "interrupted": "interrupted",
@@ -36,7 +36,7 @@ _ENDED: dict[str, Activity] = {
 
 
 def rank_of(health: RunHealth) -> int:
-    """Return the place of a run in an overview: the worst first."""
+    """Return the rank of a run in an overview: the worst comes first."""
     return _ORDER.index(health)
 
 
@@ -47,7 +47,7 @@ def run_health(
     is_damaged: bool,
     is_watched: bool = True,
 ) -> RunHealth:
-    """Return how bad a run is: its worst open incident, if it can be read and was watched."""
+    """Return the severity of the worst open incident, or whether the run is known to be fine."""
     worst = worst_of(incidents)
     if worst is not None:
         return worst.severity
@@ -57,13 +57,13 @@ def run_health(
 
 
 def worst_of(incidents: Iterable[IncidentRecord]) -> IncidentRecord | None:
-    """Return the worst incident that is open; of equals, the first."""
+    """Return the worst open incident; if several are equally bad, the first of them."""
     still_open = [known for known in incidents if known.is_open]
     return max(still_open, key=lambda known: SEVERITIES.index(known.severity), default=None)
 
 
 def activity_of(fold: Fold, journal: Path) -> Activity:
-    """Return whether a run is trained; if nobody can tell, it is taken for a run that is."""
+    """Return whether a run is training, or how it ended; in doubt, it is training."""
     if fold.finished:
         return _ENDED.get(fold.outcome, "finished")
     return "stopped" if is_surely_free(journal) else "training"

@@ -39,8 +39,8 @@ class InUseError(Exception):
 class Claim:
     """The exclusive right of this process to record a run or to deliver its notifications.
 
-    Only a process of the same user, or of the owner of the folder, can hold the lock that refuses
-    the claim. A lock file that other users can open is not respected; `doubt` then says why klarm
+    The claim is refused only if a process of the same user, or of the folder's owner, holds the
+    lock. A lock file that other users can open is not respected; `doubt` then says why klarm
     cannot know whether another process has the same claim.
     """
 

@@ -16,12 +16,12 @@ _MAX_BYTES = 16 * 2**20  # beyond this, no rollback is possible until the next s
 
 
 class RecentJournal(Batches):
-    """The end of a journal that is only in memory: what came after the oldest snapshot there."""
+    """The end of a journal that is kept only in memory: everything since the oldest snapshot."""
 
     path = None
 
     def __init__(self, metrics: Set[str] = METRICS.keys()) -> None:
-        """Begin. `metrics` are those that detectors may read."""
+        """Prepare to record. `metrics` are those that detectors may read."""
         self._metrics = metrics
         self._say = lambda _: None
         self._kept: list[bytes] = []

@@ -24,7 +24,7 @@ class Started(msgspec.Struct, tag_field="type", tag="run"):
     config: dict[str, Any]
     framework: str = ""  # which framework logs, if known
     format: int = 1  # klarm 0.1 does not write this field
-    output_dir: str = ""  # where the trainer saves, if that is what tells its runs apart
+    output_dir: str = ""  # where the trainer saves, if that distinguishes its runs
 
 
 class Bound(msgspec.Struct, tag_field="type", tag="binding"):
@@ -83,7 +83,7 @@ DETACHED: Final = "detached"
 
 
 class Finish(msgspec.Struct, tag_field="type", tag="finish", omit_defaults=True):
-    """The process ended and could say so."""
+    """The process ended and was able to record it."""
 
     time: float
     steps: int

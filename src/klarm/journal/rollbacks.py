@@ -26,7 +26,7 @@ class Limit(NamedTuple):
         return step < self.step
 
     def keeps_checkpoint(self, step: int) -> bool:
-        """Return whether a checkpoint is still valid: training may resume from its very step."""
+        """Return whether a checkpoint is still valid: training may resume from that step."""
         return step <= self.step
 
 

@@ -43,7 +43,7 @@ def of_run(answer: Callable[[RunView, Arguments], object]) -> Handler:
 
 
 def acting(answer: Callable[[RunView, Arguments], object]) -> Handler:
-    """Return a handler after which the index reads at once what was written."""
+    """Return a handler after which the index immediately reads what was written."""
     answering = of_run(answer)
 
     def handler(index: Index, arguments: Arguments) -> object:
@@ -100,7 +100,7 @@ def alerts(run: RunView, arguments: Arguments) -> object:
 
 
 def any_incident(index: Index, arguments: Arguments) -> object:
-    """Answer with an incident of whichever run has it."""
+    """Answer with an incident, whichever run it belongs to."""
     id_ = arguments.text("incident")
     with index.reading() as database:
         found = database.execute(

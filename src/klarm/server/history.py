@@ -80,7 +80,7 @@ class AlertFilter(msgspec.Struct, frozen=True):
 
 
 def signal_of(detector: str) -> str:
-    """Return what a detector's incidents are about; of a foreign one, its own name."""
+    """Return the signal of a detector; if klarm does not have the detector, its name."""
     return _signals().get(detector, detector)
 
 

@@ -73,7 +73,7 @@ class DeliveredEvent(msgspec.Struct):
 
 
 class DeliveryOfIncident(msgspec.Struct):
-    """What became of a message on a channel; event and step are those of the last it is about."""
+    """The outcome of a message on a channel; `event` and `step` are those of its last event."""
 
     channel: str
     event: str

@@ -132,7 +132,7 @@ class ShownIncidents:
             if command.incident == incident.id and self._trains
         ]
         acknowledged = incident.acknowledged_by
-        for command in self._run.waiting_commands:  # they change notifications at once
+        for command in self._run.waiting_commands:  # they affect notifications immediately
             if command.incident == incident.id:
                 acknowledged = acknowledged_after(command, acknowledged)
         return IncidentInRun(

@@ -17,7 +17,7 @@ _INDEX = "/index.html"
 _MIN_COMPRESSED = 1024
 # Vite puts a hash of the content into these names.
 _ASSETS = "/assets/"
-# For whoever runs a checkout, has installed one, or has a package that was built without the page.
+# For a checkout, an installation from one, and a package that was built without the page.
 HOW_TO_GET_IT = (
     "In a checkout of klarm, run `make page`. If you installed klarm from it by `pip install .`, "
     "install it again afterwards: `pip install '.[server]'`. Released packages contain the page: "

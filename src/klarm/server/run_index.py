@@ -244,7 +244,7 @@ class RunIndex:
             self._keep("rollback", resume.step, line, time=resume.time)
 
     def _forget_checkpoint(self, path: str) -> None:
-        """Let a checkpoint no longer count: another one has overwritten it."""
+        """Mark a checkpoint as invalid: another one has overwritten it."""
         self._with_database(self._store_records)
         self._with_database(
             lambda database: database.execute(

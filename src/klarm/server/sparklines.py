@@ -24,7 +24,7 @@ def sparklines(
 ) -> dict[str, _Curve]:
     """Return the curves of the overview; None marks a part without any finite value.
 
-    `whole` are all rows of the run, where they are in memory: then none has to be read.
+    `whole` holds all rows of the run if they are in memory, so that nothing has to be read.
     """
     if whole is not None:
         steps = whole.steps
@@ -75,7 +75,7 @@ def _read(blocks: RunBlocks) -> dict[str, Points]:
 
 
 def from_extremes(blocks: RunBlocks, span: _Range) -> dict[str, _Curve]:
-    """Return the same of a long run, most of it from the stored extremes of its blocks."""
+    """Return the curves of a long run, mostly from the stored extremes of its blocks."""
     found = {}
     for name in SHOWN_METRICS:
         sampled = sample(blocks, name, *span, _PIXELS)

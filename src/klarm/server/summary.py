@@ -71,7 +71,7 @@ class RunSummary(msgspec.Struct, kw_only=True):
     klarm: str
     damaged_lines: int
     latest: dict[str, Number]
-    not_watched: str = ""  # that no detector knows what it logs, as a sentence
+    not_watched: str = ""  # a sentence, if no detector knows any of its metrics
 
 
 def spelt(value: float) -> Number:
@@ -102,7 +102,7 @@ def summary_of(
     head, worst = fold.head, worst_of(incidents)
     counted = [known for known in incidents if not known.was_rolled_back]
     still_open = [known for known in counted if known.is_open]
-    blind = not_watched(fold, logged, activity)
+    unwatched_because = not_watched(fold, logged, activity)
     return RunSummary(
         id=run_id,
         name=fold.run or folder,
@@ -111,7 +111,7 @@ def summary_of(
             fold,
             incidents,
             is_damaged=damaged_lines > 0 or is_cut_off,
-            is_watched=not blind,
+            is_watched=not unwatched_because,
         ),
         activity=activity,
         worst=None if worst is None else _shown(worst),
@@ -132,7 +132,7 @@ def summary_of(
         klarm=head.klarm if head else "",
         damaged_lines=damaged_lines,
         latest=latest,
-        not_watched=blind,
+        not_watched=unwatched_because,
     )
 
 
@@ -154,7 +154,7 @@ def _shown(incident: IncidentRecord) -> Worst:
 def latest_values(
     database: sqlite3.Connection, run: int, whole: Columns | None = None
 ) -> dict[str, Number]:
-    """Return the last value of each metric that the overview shows; `whole` spares reading it."""
+    """Return the last value of each metric of the overview, from `whole` if it is in memory."""
     latest: dict[str, Number] = {}
     for name in SHOWN_METRICS:
         values = _last_values(database, run, name) if whole is None else whole.of(name)

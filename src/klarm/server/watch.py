@@ -102,7 +102,7 @@ class Watch:
             self._recall()
             self._look_at = now + _RETRY_SECONDS
         except sqlite3.DatabaseError as error:
-            self.has_looked = False  # nobody may take the new, empty index for an empty folder
+            self.has_looked = False  # the new, empty index must not look like an empty folder
             self._database.rebuild(str(error))
             self._recall()
         self._changes.publish(found)

@@ -1,4 +1,4 @@
-"""One run in the watching thread: what was read of it, and what is new."""
+"""One run in the watching thread: what was read already, and what is new."""
 
 from __future__ import annotations
 

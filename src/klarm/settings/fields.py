@@ -183,12 +183,12 @@ def explicit_settings(made: Configurable) -> dict[str, object]:
 
 
 def keep_explicit(made: Configurable, of: Configurable) -> None:
-    """Let a copy have the explicit settings of its original: copying gives a value to each."""
+    """Remember in a copy which settings its original was given: copying passes every setting."""
     made._explicit = of._explicit
 
 
 def missing_attribute(kind: type, required: Mapping[str, str]) -> str:
-    """Say which attribute a class lacks and what to add; empty if it has all that are required."""
+    """Return which attribute a class lacks, and what to add; empty if it has all of them."""
     for name, example in required.items():
         if not hasattr(kind, name):
             return f"{kind.__name__} has no {name}; add one to the class, as in {example}"
@@ -196,7 +196,7 @@ def missing_attribute(kind: type, required: Mapping[str, str]) -> str:
 
 
 def lacks_decorator(owner: type) -> bool:
-    """Tell whether a class declares settings and is no dataclass, so that it does not have them."""
+    """Return whether a class declares settings but is not a dataclass, so they have no effect."""
     return any(
         isinstance(value, dataclasses.Field) and "setting" in value.metadata
         for base in owner.__mro__

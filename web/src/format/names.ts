@@ -23,7 +23,7 @@ export const healthText = (health: string) => HEALTH[health] ?? health;
 
 const ACTIVITY: Record<string, string> = { detached: "not followed" };
 
-/** What becomes of a run. One that is detached may still be trained, but klarm does not read its log. */
+/** Whether a run is training, in words. A detached run may be, but klarm no longer reads its log. */
 export const activityText = (activity: string) => ACTIVITY[activity] ?? activity;
 
 const HEALTH_ORDER = ["critical", "warning"];

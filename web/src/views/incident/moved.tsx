@@ -101,7 +101,7 @@ function Aligned({ name, series, info, incident, range, main, baseline }: Aligne
   const { out_of_range_from: early, moved } = incident;
   const under = [spans([[{ from: incident.started, to: incident.ended, severity, label: main ? "first alert" : "", shaded: true }]])];
   if (early !== null) under.push(beginning(early, main ? "out of range" : ""));
-  // What moved is told as of this step, which is drawn unless it is the opening.
+  // The text describes what had moved by this step, which is drawn unless it is the opening.
   if (moved && moved.step !== incident.opened) under.push(beginning(moved.step, main ? moved.event : ""));
   if (baseline) {
     const edge = (sign: number) => baseline.mean.map((mean, at) => (mean === null || baseline.std[at] == null ? null : mean + sign * baseline.std[at]));

@@ -1,4 +1,4 @@
-/** What a run would have told people with other settings. */
+/** The alerts and incidents that a run would have had with other settings. */
 import { useEffect, useMemo } from "preact/hooks";
 import { overviewAddress, runAddress } from "../../address";
 import { getConfig, getIncidents, getRun, getSeries, getSettings, tryWhatIf } from "../../api/client";
