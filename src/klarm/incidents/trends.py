@@ -7,13 +7,15 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from klarm.incidents.numbers import factor
-from klarm.incidents.onset import onset_of
+from klarm.incidents.onset import is_flat, onset_of
 from klarm.incidents.recent_rows import RecentRows
 from klarm.metrics import METRICS, is_reward_component
 from klarm.stats import median
 
 # The number of steps that a diagnosis looks back.
 LOOK_BACK = 100
+# How far it looks for the onset of an incident, if a metric had already begun to move before.
+_LOOK_FURTHER = (200, 300)
 # This first share of the values is the normal range.
 _NORMAL_SHARE = 0.5
 _MIN_VALUES = 20  # for a movement
@@ -100,6 +102,25 @@ def movements_of(recent: RecentRows) -> list[Movement]:
     moved = [movement for movement in found if movement.direction != "flat"]
     moved.sort(key=lambda movement: (movement.step, movement.metric != _RATE))
     return [*moved, *(movement for movement in found if movement.direction == "flat")]
+
+
+def earlier_onset(recent: RecentRows, metric: str, went: Direction) -> int | None:
+    """Return when a metric left its normal range, if that takes looking back further than usual.
+
+    An alert may come so late that the metric was already moving in the rows that count as normal.
+    None if it was not, or if it has a trend in all rows that are kept.
+    """
+    seen = 0
+    for rows in (LOOK_BACK, *_LOOK_FURTHER):
+        series = [(step, values[metric]) for step, values in recent.last(rows) if metric in values]
+        finite = [value for _, value in series if math.isfinite(value)]
+        if len(finite) == seen or len(finite) < _MIN_VALUES:
+            return None  # there are no earlier values, or too few
+        seen = len(finite)
+        if is_flat(finite[: int(seen * _NORMAL_SHARE)]):
+            movement = None if rows == LOOK_BACK else _movement(metric, series)
+            return movement.step if movement is not None and movement.direction == went else None
+    return None
 
 
 def component_movements(recent: RecentRows) -> list[Movement]:
