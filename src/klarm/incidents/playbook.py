@@ -73,9 +73,10 @@ class Pattern:
             if where not in directions or movement.factor < self.min_factor.get(metric, -inf):
                 return False
         if self.cause_metric:
+            raised = found[self.cause_metric].step
             others = [m for m in found.values() if m.metric != self.cause_metric]
-            followed = any(m.direction != "flat" for m in others)
-            if not followed or found[self.cause_metric].step > at.started:
+            followed = any(m.direction != "flat" and m.step >= raised for m in others)
+            if not followed or raised > at.started:
                 return False
         steps = [found[metric].step for metric in self.order if metric in found]
         # Metrics that moved at the same step have no order.

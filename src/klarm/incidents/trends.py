@@ -46,6 +46,9 @@ _MAY_BE_UNDEFINED = "explained_variance"
 # A learning rate that is this many times the previous one was raised, not scheduled.
 _RATE, _RAISED_FACTOR = "learning_rate", 3.0
 
+# Only of these does a reader want to know that they did not move.
+_TELLING_IF_FLAT = ("kl", "entropy", _REWARD)
+
 Direction = Literal["up", "down", "flat", "broken"]
 
 
@@ -154,7 +157,11 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     moved = [m for m in movements if m.direction != "flat" or m.risen]
     earlier = _in_order(m for m in moved if m.step < began)
     later = _in_order(m for m in moved if m.step >= began)
-    flat = ", ".join(m.metric for m in movements if m.direction == "flat" and not m.risen)
+    flat = ", ".join(
+        m.metric
+        for m in movements
+        if m.metric in _TELLING_IF_FLAT and m.direction == "flat" and not m.risen
+    )
     if earlier:
         said = f"{later}; before that, {earlier}" if later else f"{earlier}, before the incident"
     else:

@@ -108,8 +108,8 @@ def advice_on_episodes(
         patterns={
             "reward broken": Explanation(
                 "Go back to a checkpoint from before it: updates with such a reward are unsafe. "
-                "Then look in the environment for a division by 0, a logarithm of 0 or a simulation "
-                f"that diverged{found}.",
+                "Then look in the environment for a division by 0, a logarithm of 0 or a "
+                f"simulation that diverged{found}.",
                 "the environment returned a reward that is not finite",
             ),
             "learning rate raised": Explanation(
