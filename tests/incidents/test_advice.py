@@ -6,6 +6,7 @@ import math
 import random
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -118,3 +119,31 @@ def test_elsewhere_the_advice_is_for_language_models() -> None:
     for framework in ("", "trl", "verl"):
         (opened, *_) = run(framework, from_step(100, entropy=0.001))
         assert "samples of one prompt" in advice(opened)[0]
+
+
+ALL_REMEDIES = [
+    *((pattern.name, pattern.remedy) for pattern in PATTERNS),
+    *(
+        (f"{framework}: {name}", said.remedy)
+        for framework in OF_EPISODES
+        for name, said in advice_of(framework).patterns.items()
+    ),
+]
+
+
+@pytest.mark.parametrize("remedy", [text for _, text in ALL_REMEDIES], ids=dict(ALL_REMEDIES))
+def test_a_remedy_is_the_first_thing_to_do_and_at_most_one_more(remedy: str) -> None:
+    """Read at 3 a.m.: two short sentences, not a list of orders between semicolons."""
+    sentences = re.split(r"(?<=[.!?]) ", remedy)
+    assert len(sentences) <= 2
+    assert ";" not in remedy
+    assert len(sentences[0]) <= 120
+    assert not re.match(r"Clamp them|Compare their|Find the samples it", remedy)
+
+
+def test_the_docs_and_the_message_say_alike_why_a_single_alert_opens_an_incident() -> None:
+    """In the words of the message."""
+    docs = (Path(__file__).parents[2] / "docs" / "incidents.md").read_text()
+    rules = docs.partition("## From alert to incident")[2].partition("## While it is open")[0]
+    assert "by a single alert | which is enough by itself" in rules
+    assert "immediately" not in rules

@@ -63,7 +63,7 @@ def test_the_recorded_explosion_is_explained_by_its_learning_rate() -> None:
     """Which was multiplied by a hundred after step 150."""
     events = notified(read_recording("exploding"))
     assert [(event.signal, event.pattern) for event in events] == [
-        ("gradient", "learning rate raised"),
+        ("gradient", ""),  # nothing has followed yet: KL moved before
         ("kl", "learning rate raised"),
         ("kl", "learning rate raised"),  # critical a step later
         ("gradient", "learning rate raised"),  # critical: entropy has halved
@@ -234,7 +234,7 @@ def test_the_cause_does_not_deny_a_rise_of_the_reward_that_delayed_the_incident(
     for step, row in enumerate(risen_with_kl(seed=2, gain=0.2)):
         alerts += watched.log(row, step=step)
     (opened,) = [r for r in journal.records if isinstance(r, Event) and r.event == "opened"]
-    early = [a.step for a in alerts if a.detector == "kl_runaway" and a.step < opened.started]
+    early = [a.step for a in alerts if a.detector == "kl_runaway" and a.step < opened.step]
     assert len(early) > 20  # excused because the reward rose
     assert opened.moved.startswith("reward ×1.6 from 157")
     assert opened.pattern == "KL ahead of the reward"
@@ -336,3 +336,14 @@ def test_what_moved_before_an_incident_without_a_known_cause_is_said_to_be_earli
     (opened,) = [e for e in notified(run(change, 210)) if e.event == "opened"][-1:]
     assert (opened.subject, opened.pattern) == ("grad_norm", "")
     assert opened.moved.startswith("length ×0.3 from 170, before the incident; ")
+
+
+def test_only_what_is_telling_is_called_flat() -> None:
+    """A list of eight metrics that did nothing hides the one that did."""
+
+    def change(row: Row, step: int) -> None:
+        row["kl"] *= 1.3 ** max(0, step - 200)
+        row["length"] *= 3.0 if step >= 205 else 1.0
+
+    opened = next(event for event in notified(run(change, 215)) if event.signal == "kl")
+    assert opened.moved == "length ×3 from 205; entropy, reward flat"

@@ -42,7 +42,7 @@ def test_a_checkpoint_saved_during_excused_alerts_is_not_good() -> None:
         if step % 10 == 0:
             monitor.checkpoint(step, f"elsewhere/checkpoint-{step}")
     opened = next(event for event in events if event.signal == "kl")
-    assert opened.started > alerted[0] + 10  # the reward paid for it until then
+    assert opened.step > alerted[0] + 10  # the reward paid for it until then
     assert opened.onset is not None
     assert opened.onset <= alerted[0]
     assert opened.checkpoint == "elsewhere/checkpoint-150"

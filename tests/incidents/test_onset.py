@@ -8,19 +8,28 @@ from collections.abc import Callable
 
 import pytest
 
+from klarm.detectors import KLBudgetDetector
 from klarm.incidents.recent_rows import RecentRows
-from klarm.incidents.trends import Movement, movements_of
+from klarm.incidents.trends import Movement, earlier_onset, movements_of
+from klarm.monitor.monitor import Monitor
+from klarm.types import Event
 
 LEVEL, BEGAN = 0.02, 300
 Course = Callable[[int], float]
 
 
-def moved(course: Course, until: int, seed: int, **others: Course) -> dict[str, Movement]:
-    """Return how metrics moved, with a tenth of their value as noise."""
+def recorded(course: Course, until: int, seed: int, **others: Course) -> RecentRows:
+    """Return rows with the KL of a course, with a tenth of its value as noise."""
     rng, rows = random.Random(seed), RecentRows()
     for step in range(until + 1):
         values = {name: of(step) for name, of in others.items()}
         rows.add(step, {"kl": course(step) * rng.lognormvariate(0.0, 0.1), **values})
+    return rows
+
+
+def moved(course: Course, until: int, seed: int, **others: Course) -> dict[str, Movement]:
+    """Return how metrics moved."""
+    rows = recorded(course, until, seed, **others)
     return {movement.metric: movement for movement in movements_of(rows)}
 
 
@@ -75,3 +84,40 @@ def test_nothing_is_dated_just_before_the_learning_rate_was_raised() -> None:
     assert found["learning_rate"].step == BEGAN + 4
     assert [*found][:2] == ["learning_rate", "kl"]
     assert found["kl"].step >= BEGAN + 4
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("late", [75, 90, 120, 140])
+@pytest.mark.parametrize(
+    "course", [ramp(5.0), explosion(15.0), explosion(40.0)], ids=["ramp", "fast", "slow explosion"]
+)
+def test_an_onset_long_before_the_alert_is_found(course: Course, late: int, seed: int) -> None:
+    """A hundred rows are too few if the metric was moving in the first half of them."""
+    rows = recorded(course, BEGAN + late, seed)
+    assert earlier_onset(rows, "kl", "up") == pytest.approx(BEGAN, abs=20)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_early_alert_needs_no_look_further_back(seed: int) -> None:
+    """The hundred rows are enough, and nothing changes; nor does it for what has not moved."""
+    assert earlier_onset(recorded(explosion(15.0), BEGAN + 30, seed), "kl", "up") is None
+    assert earlier_onset(recorded(lambda _: LEVEL, BEGAN + 30, seed), "kl", "up") is None
+    assert earlier_onset(recorded(explosion(15.0), 10, seed), "kl", "up") is None
+    assert earlier_onset(RecentRows(), "kl", "up") is None
+
+
+def test_a_metric_that_has_always_grown_has_no_earlier_onset() -> None:
+    """There is no level that it could have left."""
+    rows = recorded(lambda step: LEVEL * math.exp(step / 40), BEGAN + 30, seed=0)
+    assert earlier_onset(rows, "kl", "up") is None
+
+
+def test_an_incident_that_opens_late_names_the_step_at_which_it_began() -> None:
+    """The budget is only exceeded when KL has grown for a hundred rows."""
+    rng, events = random.Random(0), list[Event]()
+    monitor = Monitor("a", [KLBudgetDetector()])
+    monitor.on_event.append(events.append)
+    for step in range(450):
+        monitor.log({"kl": explosion(30.0)(step) * rng.lognormvariate(0, 0.1)}, step)
+    assert events[0].started > BEGAN + 80
+    assert events[0].onset == pytest.approx(BEGAN, abs=15)

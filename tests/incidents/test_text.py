@@ -92,7 +92,7 @@ SENTENCES: list[tuple[Event, str]] = [
         changed(
             "escalated", "new_kind", severity="warning", alert_severity="critical", metric="slurs"
         ),
-        "New: kl_runaway on kl. It becomes critical if the critical alerts continue.",
+        "Also in alert now: kl (kl_runaway). It becomes critical if the critical alerts continue.",
     ),
     (changed("escalated", "graver", alert_severity="critical"), "Now critical."),
     (changed("escalated", "graver"), "Now critical."),
@@ -111,11 +111,11 @@ SENTENCES: list[tuple[Event, str]] = [
     (changed("escalated", "far_worse", peak=7.2217), "Far worse: peak 7.22."),
     (
         changed("escalated", "new_kind", detector="reward_collapse", signal="reward"),
-        "New: reward_collapse on reward.",
+        "Also in alert now: reward (reward_collapse).",
     ),
     (
         changed("escalated", "new_kind", detector="mine", signal="toxicity", metric="slurs"),
-        "New: mine on slurs.",
+        "Also in alert now: slurs (mine).",
     ),
     (
         changed("settled", "settled", level=0.5452, before=0.00737),

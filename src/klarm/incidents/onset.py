@@ -46,10 +46,10 @@ def onset_of(
     began = middle - 2 * (_passed(distances, most) - middle)
     within_noise = max((i for i in range(quarter) if distances[i] <= noise), default=-1)
     began = min(quarter, max(began, within_noise, 0) + 1)
-    return (began if _is_flat(values[:began]) else quarter), quarter
+    return (began if is_flat(values[:began]) else quarter), quarter
 
 
-def _is_flat(values: Sequence[float]) -> bool:
+def is_flat(values: Sequence[float]) -> bool:
     """Return whether values have no trend, judging by both halves of the latest ones."""
     latest = values[-_MAX_FLAT:]
     if len(latest) < 2 * _MIN_FLAT:

@@ -73,9 +73,10 @@ class Pattern:
             if where not in directions or movement.factor < self.min_factor.get(metric, -inf):
                 return False
         if self.cause_metric:
+            raised = found[self.cause_metric].step
             others = [m for m in found.values() if m.metric != self.cause_metric]
-            followed = any(m.direction != "flat" for m in others)
-            if not followed or found[self.cause_metric].step > at.started:
+            followed = any(m.direction != "flat" and m.step >= raised for m in others)
+            if not followed or raised > at.started:
                 return False
         steps = [found[metric].step for metric in self.order if metric in found]
         # Metrics that moved at the same step have no order.
@@ -100,9 +101,8 @@ PATTERNS: tuple[Pattern, ...] = (
         ("reward",),
         {"reward": _BROKEN},
         "the reward function returned something that is not finite",
-        "Find the samples it gave that to: a division by 0, a logarithm of 0, an answer that could "
-        "not be parsed. Go back to a checkpoint from before them: updates with such a reward are "
-        "unsafe.",
+        "Go back to a checkpoint from before it: updates with such a reward are unsafe. Then look "
+        "for a division by 0, a logarithm of 0 or an answer that could not be parsed.",
     ),
     Pattern(
         "learning rate raised",
@@ -117,15 +117,15 @@ PATTERNS: tuple[Pattern, ...] = (
         ("loss", "gradient", "kl"),
         {"loss": _BROKEN},
         "an overflow: the loss is not finite",
-        "Stop; go back to the last good checkpoint; look for logits, ratios or advantages that "
-        "overflow, and clamp log-ratios before they are exponentiated.",
+        "Stop, and go back to the last good checkpoint. Then clamp log-ratios before they are "
+        "exponentiated, and look for logits or advantages that overflow.",
     ),
     Pattern(
         "KL broken",
         ("kl",),
         {"kl": _BROKEN},
         "an overflow in the estimate of KL",
-        "Stop; go back to the last good checkpoint; clamp log-ratios before they are "
+        "Stop, and go back to the last good checkpoint. Then clamp log-ratios before they are "
         "exponentiated.",
     ),
     Pattern(
@@ -133,16 +133,16 @@ PATTERNS: tuple[Pattern, ...] = (
         ("gradient",),
         {"grad_norm": _BROKEN},
         "an overflow in the backward pass",
-        "Check whether the loss scaler skips these steps and recovers (float16); if not, go back, "
-        "use bfloat16, and look for the batch where it began.",
+        "With float16, check whether the loss scaler skips these steps and recovers. If not, go "
+        "back to a checkpoint from before them, and use bfloat16.",
     ),
     Pattern(
         "learning rate too high from the start",
         ("kl", "gradient", "entropy", "reward", "loss", "advantage"),
         {},
-        "the policy gave way within the first 30 rows",
-        "Start again with a learning rate ten times lower; if only KL gave way, a stronger KL "
-        "penalty may do.",
+        "the policy broke down within the first 30 rows",
+        "Start again with a learning rate ten times lower. If only KL rose, a stronger KL penalty "
+        "may be enough.",
         only="early",
     ),
     Pattern(
@@ -150,14 +150,15 @@ PATTERNS: tuple[Pattern, ...] = (
         ("kl", "reward", "entropy"),
         {"kl_rollout": _UP},
         "the sampler's policy is not the trainer's",
-        "Compare their log-probabilities, and check that weights are synchronised.",
+        "Check that the sampler gets the weights of the trainer. Then compare the "
+        "log-probabilities of both.",
     ),
     Pattern(
         "collapsed",
         ("reward", "entropy", "advantage"),
         {"reward_std": _DOWN, "grad_norm": _DOWN},
         "all samples get the same reward, so there is no gradient left",
-        "Go back to a checkpoint from before the collapse: nothing brings it back in place.",
+        "Go back to a checkpoint from before the collapse: without a gradient, no setting helps.",
     ),
     Pattern(
         "length hack",
@@ -172,7 +173,8 @@ PATTERNS: tuple[Pattern, ...] = (
         ("kl", "reward", "entropy"),
         {"reward": _UP, "entropy": _DOWN},
         "the policy has found what the reward pays for and writes little else",
-        "Stop and read some samples; then go back, and fix the reward or raise the KL penalty.",
+        "Stop, and read some samples. Then go back to a checkpoint from before the incident, and "
+        "fix the reward or raise the KL penalty.",
         only="far",
     ),
     Pattern(
@@ -181,14 +183,15 @@ PATTERNS: tuple[Pattern, ...] = (
         {"length": _UP, "reward": _STILL_OR_DOWN},
         "completions grow without a matching rise in reward: padding, repetition or a missing end "
         "token",
-        "Read some long samples; penalise truncated ones, and see how the loss weighs length.",
+        "Read some of the longest samples. If they repeat themselves or do not end, penalise "
+        "truncated ones.",
     ),
     Pattern(
         "loss bursts first",
         ("kl", "gradient"),
         {"loss": _UP, "kl": _UP},
         "ratios or log-probabilities that are not clamped",
-        "Clamp them, and check the log-probabilities for outliers.",
+        "Clamp ratios and log-probabilities, and check them for outliers.",
         order=("loss", "kl"),
     ),
     Pattern(
@@ -196,14 +199,15 @@ PATTERNS: tuple[Pattern, ...] = (
         ("kl", "reward", "entropy"),
         {"entropy": _UP, "kl": _UP, "reward": _DOWN},
         "the policy becomes noise: updates are too large, or samples come from another policy",
-        "Go back and lower the learning rate; check that the sampler has the trainer's weights.",
+        "Go back to a checkpoint from before the incident, and lower the learning rate. If it "
+        "happens again, check that the sampler has the trainer's weights.",
     ),
     Pattern(
         "gradients first",
         ("kl", "gradient", "reward"),
         {"grad_norm": _UP, "kl": _UP},
         "updates that are too large",
-        "Lower the learning rate or the gradient clip; look at the batch where it began.",
+        "Lower the learning rate, or clip gradients at a smaller norm.",
         order=("grad_norm", "kl"),
     ),
     Pattern(
@@ -211,8 +215,8 @@ PATTERNS: tuple[Pattern, ...] = (
         ("kl", "reward"),
         {"kl": _UP, "reward": _DOWN},
         "KL has risen and the reward is falling",
-        "Go back to a checkpoint from before the incident; keep it, or continue with a lower "
-        "learning rate.",
+        "Go back to a checkpoint from before the incident, and continue with a lower learning "
+        "rate.",
     ),
     Pattern(
         "KL far ahead of the reward",
@@ -228,14 +232,15 @@ PATTERNS: tuple[Pattern, ...] = (
         ("kl",),
         {"kl": _UP, "reward": ("flat",)},
         "KL has risen faster than the reward",
-        "Lower the learning rate or raise the KL penalty, unless the reward rises as well soon.",
+        "Watch the reward. If it does not rise soon, lower the learning rate or raise the KL "
+        "penalty.",
     ),
     Pattern(
         "take-off",
         ("kl",),
         {"kl": _UP, "reward": _UP},
         "the policy learns something new, or begins to game the reward",
-        "Read some samples; if they are good and KL levels off, accept the new level.",
+        "Read some samples. If they are good and KL levels off, accept the new level.",
         only="harmless",
     ),
     Pattern(
@@ -243,16 +248,16 @@ PATTERNS: tuple[Pattern, ...] = (
         ("kl", "gradient"),
         {"kl": _UP, "reward": _UP},
         "the reward rises, but KL runs ahead of it: the reward may be gamed",
-        "Read the samples with the highest rewards: if they are worse than their reward, go back "
-        "and fix it; if they are good, lower the learning rate or raise the KL penalty.",
+        "Read the samples with the highest rewards. If they are bad, go back and fix the reward, "
+        "otherwise lower the learning rate or raise the KL penalty.",
     ),
     Pattern(
         "narrowing",
         ("entropy",),
         {"entropy": _DOWN, "reward": _STILL_OR_DOWN},
         "the policy is losing its diversity without a matching rise in reward",
-        "Lower the learning rate, add an entropy bonus or sample at a higher temperature, if "
-        "samples of one prompt have become alike.",
+        "Compare samples of one prompt. If they have become alike, lower the learning rate, add "
+        "an entropy bonus or raise the sampling temperature.",
     ),
 )
 

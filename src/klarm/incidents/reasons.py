@@ -84,7 +84,8 @@ def _far_worse(event: Event, when: str = "when last reported") -> str:
 
 def _new_kind(event: Event) -> str:
     detector = _detector(event)
-    return f"New: {detector} on {measured_by(detector) or event.metric or event.signal}."
+    metric = measured_by(detector) or event.metric or event.signal
+    return f"Also in alert now: {metric} ({detector})."
 
 
 def _settled(event: Event) -> str:

@@ -17,6 +17,7 @@ from klarm.incidents.episode import Episode
 from klarm.incidents.evidence import Evidence
 from klarm.incidents.excuse import KL, PROBED, Excuse, kl_budgets
 from klarm.incidents.excused import ExcusedAlerts
+from klarm.incidents.in_alert import InAlert
 from klarm.incidents.measured import Measured
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.recovery import is_further, is_times_worse
@@ -69,6 +70,7 @@ class SignalTracker:
         self._confirmation = Confirmation(self._confirm)
         self._allowances = Allowances(self._rules.relapse_factor, self._rules.resolve_after)
         self._excused = ExcusedAlerts()
+        self._in_alert = InAlert()
 
     @property
     def busy(self) -> bool:
@@ -80,6 +82,7 @@ class SignalTracker:
             or self._closed
             or self._allowances
             or self._excused
+            or self._in_alert
         )
 
     def alarm(self, step: int, alerts: Sequence[Alert], *, same_batch: bool = False) -> list[Event]:
@@ -101,6 +104,10 @@ class SignalTracker:
         pending = self.pending = self.pending or Episode.begin(self.name, counting[0])
         for one in counting:
             pending.add(one, self._recent)
+        # Other signals decide which alerts count, but not when the trouble began.
+        began = self._in_alert.since(pending.courses)
+        if began is not None:
+            pending.incident.started = min(pending.incident.started, began)
         confirmed = self._confirmation.confirmed(counting)
         if confirmed is None:
             return []
@@ -112,6 +119,7 @@ class SignalTracker:
     def _is_allowed(self, measured: Measured, step: int) -> bool:
         if self._allowances.allows(measured):
             return True
+        self._in_alert.add(measured.kind, measured.alert.detector, step)
         excused = self._evidence.excuses(measured)
         if excused:
             self._excused.add(measured.kind, step)
@@ -135,6 +143,7 @@ class SignalTracker:
         quiet = not self._alarmed and not self._allowed
         self._allowances.end_row(quiet=quiet)
         self._excused.end_row()
+        self._in_alert.end_row(looked)
         if quiet and self._closed:
             self._note_back(step)
         self._alarmed = self._allowed = False
@@ -152,6 +161,7 @@ class SignalTracker:
         if episode is None:
             return []
         episode.incident.by = by
+        self._in_alert = InAlert()  # what follows is a new incident
         self._confirmation = Confirmation(self._confirm)
         if accept:
             self._allowances.accept(

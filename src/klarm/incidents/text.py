@@ -161,9 +161,7 @@ def _place(event: Event) -> str:
 
 
 def since(event: Event) -> str:
-    """Return the step of the first alert that counts; if it came late, also when the trouble began.
-
-    Alerts do not count while the reward rises along with KL, for example.
+    """Return the step of the first alert; if it came late, also when the trouble began.
 
     >>> since(Event("opened", 3, "kl", "critical", 223, 223, [], 0.8, "", "", "", onset=204))
     '223 (out of its normal range from step 204 on)'

@@ -22,7 +22,13 @@ from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.restated import restated
 from klarm.incidents.rules import IncidentRules
 from klarm.incidents.signal_tracker import Identity, SignalTracker
-from klarm.incidents.trends import Direction, component_movements, movements_of, summary
+from klarm.incidents.trends import (
+    Direction,
+    component_movements,
+    earlier_onset,
+    movements_of,
+    summary,
+)
 from klarm.journal import IncidentRecord, NewId, new_id
 from klarm.metrics import Advice
 from klarm.text import clean_line
@@ -407,7 +413,8 @@ class Tracker:
             own[event.metric] = went
         movements = movements_of(self.recent)
         left = [m.step for m in movements if m.metric in own and m.direction in (went, "broken")]
-        known = [] if incident.onset is None else [incident.onset]
+        earlier = [earlier_onset(self.recent, metric, went) for metric in own]
+        known = [step for step in (incident.onset, *earlier) if step is not None]
         incident.onset = min([event.started, *known, *left])
         if incident.worst.step == event.step:  # an earlier alert was restated when it was new
             detector = next(d for d in self._detectors if d.name == incident.worst.detector)

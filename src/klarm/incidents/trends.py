@@ -7,13 +7,15 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from klarm.incidents.numbers import factor
-from klarm.incidents.onset import onset_of
+from klarm.incidents.onset import is_flat, onset_of
 from klarm.incidents.recent_rows import RecentRows
 from klarm.metrics import METRICS, is_reward_component
 from klarm.stats import median
 
 # The number of steps that a diagnosis looks back.
 LOOK_BACK = 100
+# How far it looks for the onset of an incident, if a metric had already begun to move before.
+_LOOK_FURTHER = (200, 300)
 # This first share of the values is the normal range.
 _NORMAL_SHARE = 0.5
 _MIN_VALUES = 20  # for a movement
@@ -43,6 +45,9 @@ _MAY_BE_UNDEFINED = "explained_variance"
 
 # A learning rate that is this many times the previous one was raised, not scheduled.
 _RATE, _RAISED_FACTOR = "learning_rate", 3.0
+
+# Only of these does a reader want to know that they did not move.
+_TELLING_IF_FLAT = ("kl", "entropy", _REWARD)
 
 Direction = Literal["up", "down", "flat", "broken"]
 
@@ -102,6 +107,25 @@ def movements_of(recent: RecentRows) -> list[Movement]:
     return [*moved, *(movement for movement in found if movement.direction == "flat")]
 
 
+def earlier_onset(recent: RecentRows, metric: str, went: Direction) -> int | None:
+    """Return when a metric left its normal range, if that takes looking back further than usual.
+
+    An alert may come so late that the metric was already moving in the rows that count as normal.
+    None if it was not, or if it has a trend in all rows that are kept.
+    """
+    seen = 0
+    for rows in (LOOK_BACK, *_LOOK_FURTHER):
+        series = [(step, values[metric]) for step, values in recent.last(rows) if metric in values]
+        finite = [value for _, value in series if math.isfinite(value)]
+        if len(finite) == seen or len(finite) < _MIN_VALUES:
+            return None  # there are no earlier values, or too few
+        seen = len(finite)
+        if is_flat(finite[: int(seen * _NORMAL_SHARE)]):
+            movement = None if rows == LOOK_BACK else _movement(metric, series)
+            return movement.step if movement is not None and movement.direction == went else None
+    return None
+
+
 def component_movements(recent: RecentRows) -> list[Movement]:
     """Return which of several rewards moved, in their order, and only the first few."""
     rows = recent.last(LOOK_BACK)
@@ -133,7 +157,11 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     moved = [m for m in movements if m.direction != "flat" or m.risen]
     earlier = _in_order(m for m in moved if m.step < began)
     later = _in_order(m for m in moved if m.step >= began)
-    flat = ", ".join(m.metric for m in movements if m.direction == "flat" and not m.risen)
+    flat = ", ".join(
+        m.metric
+        for m in movements
+        if m.metric in _TELLING_IF_FLAT and m.direction == "flat" and not m.risen
+    )
     if earlier:
         said = f"{later}; before that, {earlier}" if later else f"{earlier}, before the incident"
     else:

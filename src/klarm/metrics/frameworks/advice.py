@@ -107,34 +107,34 @@ def advice_on_episodes(
         },
         patterns={
             "reward broken": Explanation(
-                "Find the step of the environment that it came from: a division by 0, a logarithm "
-                f"of 0, a simulation that diverged{found}. Go back to a checkpoint from before it: "
-                "updates with such a reward are unsafe.",
+                "Go back to a checkpoint from before it: updates with such a reward are unsafe. "
+                "Then look in the environment for a division by 0, a logarithm of 0 or a "
+                f"simulation that diverged{found}.",
                 "the environment returned a reward that is not finite",
             ),
             "learning rate raised": Explanation(
                 f"Go back to a checkpoint from before the change, and lower {learning_rate}."
             ),
             "numbers broken": Explanation(
-                "Stop; go back to the last good checkpoint; look for observations, rewards or "
-                f"advantages that overflow{found}, and lower {learning_rate}."
+                f"Stop, go back to the last good checkpoint, and lower {learning_rate}. Then look "
+                f"for observations, rewards or advantages that overflow{found}."
             ),
             "gradients broken": Explanation(
-                "Go back to the last good checkpoint; look for observations or rewards that are "
-                f"far too large, and lower {learning_rate} or {gradient_clip}."
+                f"Go back to the last good checkpoint, and lower {learning_rate} or "
+                f"{gradient_clip}. Then look for observations or rewards that are far too large."
             ),
             "learning rate too high from the start": Explanation(
-                f"Start again with {learning_rate} ten times lower. If only the KL of updates gave "
-                f"way, a smaller change may be enough: {update_limit}."
+                f"Start again with {learning_rate} ten times lower. If only the KL of updates "
+                f"rose, it may be enough to {update_limit}."
             ),
             "collapsed": Explanation(
                 "Go back to a checkpoint from before the collapse, and raise "
-                f"{entropy_bonus} or lower {learning_rate}: nothing brings it back in place.",
+                f"{entropy_bonus} or lower {learning_rate}.",
                 "all episodes get the same reward, so there is no gradient left",
             ),
             "narrowing": Explanation(
-                f"Raise {entropy_bonus} or lower {learning_rate}, if the policy always does the "
-                "same."
+                "Watch some episodes. If the policy always does the same, raise "
+                f"{entropy_bonus} or lower {learning_rate}."
             ),
         },
         not_finite={
