@@ -163,8 +163,8 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     detector: str = ""  # whose message it is
     # The severity of the alert with this message. An incident is less severe until it is confirmed.
     alert_severity: Severity | None = None
-    # What the incident is named by, the same in all its events: the metric of its first alert, or
-    # its signal if its detector watches every metric. Empty in earlier journals.
+    # What the incident is named by, the same in all its events: the metric of its first alert, its
+    # signal if its detector watches every metric, or "crash". Empty in earlier journals.
     subject: str = ""
 
 

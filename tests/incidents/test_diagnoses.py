@@ -1,4 +1,7 @@
-"""The diagnosis that people read, on recorded runs and on failures made for it."""
+"""The diagnosis that people read, on recorded runs and on failures made for it.
+
+Covers diagnosis.py.
+"""
 
 from __future__ import annotations
 

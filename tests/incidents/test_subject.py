@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import pytest
 from click.testing import CliRunner
@@ -71,3 +72,17 @@ def test_the_incident_of_an_earlier_version_is_named_by_its_metric() -> None:
         assert title(event) == "learning_rate warning since step 300 (opened)"
     lost = (1, "liveness", "warning", 300, 300, ["metric_lost"], 12, "", "", "")
     assert title(Event("opened", *lost)) == "liveness warning since step 300 (opened)"
+
+
+def test_a_crash_is_called_a_crash() -> None:
+    """Not by its signal, which nobody has heard of; also when the run has been resumed."""
+    with suppress(ZeroDivisionError), klarm.init("a", console=False) as monitor:
+        monitor.log({"kl": 0.02}, 7)
+        raise ZeroDivisionError
+    for words, shown in (("incidents a", " crash "), ("show a", "crashed after step 7")):
+        done = CliRunner().invoke(command, words.split(), env={"COLUMNS": "200"})
+        assert shown in done.output
+    with klarm.init("a", console=False) as monitor:
+        monitor.log({"kl": 0.02}, 8)
+    done = CliRunner().invoke(command, ["show", "a"], env={"COLUMNS": "200"})
+    assert "crash resolved (resumed), critical from step 7 to 8" in done.output

@@ -17,7 +17,7 @@ _RECOMMENDATION = (
 
 
 def crash_event(step: int, error: str, id_: str, number: int, checkpoint: str) -> Event:
-    """Return the event that opens the incident of a run that an exception ended."""
+    """Return the event that opens the incident of a run that an exception ended: the crash."""
     cause = f": {error}" if error else ""
     return Event(
         event="opened",
@@ -34,7 +34,7 @@ def crash_event(step: int, error: str, id_: str, number: int, checkpoint: str) -
         checkpoint=checkpoint,
         id=id_,
         detector=DETECTOR,
-        subject=SIGNAL,
+        subject=DETECTOR,
     )
 
 

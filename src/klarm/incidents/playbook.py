@@ -11,11 +11,8 @@ from itertools import pairwise
 from math import inf
 from typing import Literal, NamedTuple
 
-import msgspec
-
-from klarm.incidents.trends import Direction, Movement, summary
-from klarm.metrics import PROBE, Advice
-from klarm.types import Event
+from klarm.incidents.trends import Direction, Movement
+from klarm.metrics import PROBE
 
 # KL is far from the reference above this share of its budget.
 FAR = 0.5
@@ -81,6 +78,14 @@ class Pattern:
         steps = [found[metric].step for metric in self.order if metric in found]
         # Metrics that moved at the same step have no order.
         return all(earlier < later for earlier, later in pairwise(steps))
+
+    def steps_in(self, movements: Iterable[Movement]) -> list[int]:
+        """Return the steps at which the metrics moved that the pattern names."""
+        stand_ins = {_PROBED: _KL, **dict.fromkeys(_PARTS, _LOSS)}
+        moved = [movement for movement in movements if movement.direction != "flat"]
+        return [
+            m.step for m in moved if m.metric in self.moved or stand_ins.get(m.metric) in self.moved
+        ]
 
     def _rose_with_others(self, found: Mapping[str, Movement]) -> bool:
         """Return whether enough of the rise of the reward came after the other metrics moved."""
@@ -296,59 +301,3 @@ def _with_whole_loss(movements: Iterable[Movement]) -> list[Movement]:
     if broken is not None and _LOSS not in found:
         found[_LOSS] = broken._replace(metric=_LOSS)
     return list(found.values())
-
-
-def diagnosed(
-    event: Event,
-    movements: Iterable[Movement],
-    own: Mapping[str, Direction],
-    budget: float = inf,
-    *,
-    probe_budget: float = inf,
-    early: bool = False,
-    advice: Advice = Advice(),  # noqa: B008  # it cannot be changed
-) -> Event:
-    """Return the event with what else moved, and with the pattern that fits.
-
-    `own` maps the metrics in alert to their direction. If such a metric looks flat in these steps,
-    the alert is trusted, because its detector looks further back or more closely. If no metric at
-    all has moved there is no diagnosis, unless the run has just begun (`early`). `advice` has
-    the framework's own words for some patterns.
-    """
-    seen, trusted = [], []
-    for movement in movements:
-        if movement.direction == "flat" and movement.metric in own:
-            direction = own[movement.metric]
-            trusted.append(movement._replace(direction=direction, step=event.started))
-        else:
-            seen.append(movement)
-    critical = event.severity == "critical"
-    early = early and critical
-    if not early and all(movement.direction == "flat" for movement in seen):
-        return event
-    at = Circumstances(event.started, critical=critical, early=early)
-    pattern = diagnose(
-        [*seen, *trusted], event.signal, at, budget=budget, probe_budget=probe_budget
-    )
-    began = _beginning(event, pattern, seen)
-    event = msgspec.structs.replace(
-        event,
-        moved=summary((movement for movement in seen if movement.metric not in own), began),
-        pattern=pattern.name if pattern else "",
-        cause=pattern.cause if pattern else "",
-        remedy=pattern.remedy if pattern else "",
-    )
-    said = advice.patterns.get(event.pattern)
-    if said is None:
-        return event
-    return msgspec.structs.replace(event, cause=said.cause or event.cause, remedy=said.remedy)
-
-
-def _beginning(event: Event, pattern: Pattern | None, movements: Iterable[Movement]) -> int:
-    """Return when an incident began, or what the pattern names, if that moved earlier."""
-    onset = event.started if event.onset is None else event.onset
-    named = {} if pattern is None else pattern.moved
-    stand_ins = {_PROBED: _KL, **dict.fromkeys(_PARTS, _LOSS)}
-    moved = [movement for movement in movements if movement.direction != "flat"]
-    steps = [m.step for m in moved if m.metric in named or stand_ins.get(m.metric) in named]
-    return min([onset, *steps])

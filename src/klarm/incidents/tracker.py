@@ -14,21 +14,13 @@ from msgspec.structs import replace
 from klarm.detectors import Detector
 from klarm.incidents.checkpoints import Checkpoints, Saved, Span
 from klarm.incidents.crash import SIGNAL, crash_event, is_crash
+from klarm.incidents.diagnosis import diagnosis_of
 from klarm.incidents.episode import Episode
 from klarm.incidents.evidence import Evidence
 from klarm.incidents.excuse import KL, PROBED, kl_budgets
-from klarm.incidents.playbook import diagnosed
 from klarm.incidents.recent_rows import RecentRows
-from klarm.incidents.restated import restated
 from klarm.incidents.rules import IncidentRules
 from klarm.incidents.signal_tracker import Identity, SignalTracker
-from klarm.incidents.trends import (
-    Direction,
-    component_movements,
-    earlier_onset,
-    movements_of,
-    summary,
-)
 from klarm.journal import IncidentRecord, NewId, new_id
 from klarm.metrics import Advice
 from klarm.text import clean_line
@@ -36,12 +28,6 @@ from klarm.types import SEVERITIES, Alert, Blip, Command, Event, Incident, Reaso
 
 # How many past incidents are kept in memory; the journal has all of them.
 _MAX_PAST = 1_000
-_REWARD = "reward"  # the signal
-# A failure within this many rows was there from the start.
-_EARLY_ROWS = 30
-# The policy has broken down if the median of this many latest entropies differs from the first one
-# by this factor.
-_EARLY_MEDIAN, _ENTROPY_FACTOR = 3, 2.0
 
 Change = Event | Blip
 _Place = tuple[str, int, int]  # signal, first step and step of the opening of an incident
@@ -70,10 +56,8 @@ class Tracker:
         self._known: dict[_Place, Identity] = {}
         self.recent = RecentRows(name for detector in self._detectors for name in detector.watches)
         self.checkpoints = Checkpoints()
-        self._budgets = kl_budgets(self._detectors)
-        self._evidence = Evidence(
-            self.recent, self._budgets[KL], self._has_any, self._budgets[PROBED]
-        )
+        budgets = kl_budgets(self._detectors)
+        self._evidence = Evidence(self.recent, budgets[KL], self._has_any, budgets[PROBED])
         self._signals = {
             signal: SignalTracker(
                 signal,
@@ -402,53 +386,9 @@ class Tracker:
         episode = self._signals[event.signal].episode
         if episode is None or episode.incident.id != event.id:
             return event
-        event = self._diagnosed(event, episode.incident)
+        event = diagnosis_of(event, episode.incident, self._detectors, self.recent, self._advice)
         good = self.last_good_checkpoint(event)
         return event if good is None else replace(event, checkpoint=clean_line(good[1]))
-
-    def _diagnosed(self, event: Event, incident: Incident) -> Event:
-        went: Direction = "up" if event.worse == "higher" else "down"
-        own = {d.measures: went for d in self._detectors if d.name in event.detectors}
-        if event.metric:
-            own[event.metric] = went
-        movements = movements_of(self.recent)
-        left = [m.step for m in movements if m.metric in own and m.direction in (went, "broken")]
-        earlier = [earlier_onset(self.recent, metric, went) for metric in own]
-        known = [step for step in (incident.onset, *earlier) if step is not None]
-        incident.onset = min([event.started, *known, *left])
-        if incident.worst.step == event.step:  # an earlier alert was restated when it was new
-            detector = next(d for d in self._detectors if d.name == incident.worst.detector)
-            incident.worst = restated(incident.worst, detector, self.recent, incident.onset)
-        event = replace(event, onset=incident.onset, message=incident.worst.message)
-        event = diagnosed(
-            event,
-            movements,
-            own,
-            self._budgets[KL],
-            probe_budget=self._budgets[PROBED],
-            early=self._is_early(event),
-            advice=self._advice,
-        )
-        return self._with_components(event)
-
-    def _with_components(self, event: Event) -> Event:
-        """Return an event on reward that also says which of several rewards moved."""
-        found = component_movements(self.recent) if event.signal == _REWARD else []
-        if not found:
-            return event
-        others = f"; {event.moved}" if event.moved else ""
-        return replace(event, moved=f"{clean_line(summary(found))}{others}")
-
-    def _is_early(self, event: Event) -> bool:
-        """Return whether the policy broke down when the run had just begun.
-
-        Equal rewards in a group may be due to the task, so entropy must confirm it in that case.
-        """
-        if self.recent.rows_until(event.started) > _EARLY_ROWS:
-            return False
-        first, latest = self.recent.first_and_latest("entropy", _EARLY_MEDIAN)
-        broke_down = latest < first / _ENTROPY_FACTOR or latest > first * _ENTROPY_FACTOR
-        return event.signal != "advantage" or broke_down
 
 
 def _resolved(event: Event, step: int, reason: Reason) -> Event:
