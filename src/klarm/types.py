@@ -94,7 +94,7 @@ Reason = Literal[
     "decisive",  # its detector needs no further confirmation
     "not_finite",  # a value that is NaN or infinite
     # why it escalates
-    "graver",  # the severity rose
+    "severity_raised",  # the severity rose
     "far_worse",  # the peak is many times that of the last notification
     "new_kind",  # another detector, metric or direction on the same signal
     # why it settles: it is quiet at a broken level
@@ -119,6 +119,20 @@ Reason = Literal[
 # The reasons in journals of format 1: for an escalation, and for an incident that was undone.
 SEVERITY_RAISED = "the severity rose"
 ROLLED_BACK = "rolled back"
+_EARLIER_REASONS: dict[str, Reason] = {
+    SEVERITY_RAISED: "severity_raised",
+    "graver": "severity_raised",  # in the first journals of format 2
+    ROLLED_BACK: "rolled_back",
+}
+
+
+def reason_of(recorded: str) -> str:
+    """Return the reason of an event in the words of this version.
+
+    >>> reason_of("graver"), reason_of("rolled back"), reason_of("recovered")
+    ('severity_raised', 'rolled_back', 'recovered')
+    """
+    return _EARLIER_REASONS.get(recorded, recorded)
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):

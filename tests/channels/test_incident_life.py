@@ -30,7 +30,7 @@ LIFE = [
     OPENED,
     replace(OPENED, event="settled", step=60, reason="settled"),
     replace(OPENED, event="reopened", step=80, reason="alert_while_settled"),
-    replace(OPENED, event="escalated", step=90, severity="critical", reason="graver"),
+    replace(OPENED, event="escalated", step=90, severity="critical", reason="severity_raised"),
     replace(OPENED, event="ended", step=95, severity="critical", reason="crashed"),
     replace(OPENED, event="reopened", step=96, severity="critical", reason="resumed"),
     replace(OPENED, event="resolved", step=120, severity="critical", reason="recovered"),

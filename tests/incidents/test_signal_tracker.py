@@ -129,7 +129,7 @@ def test_the_severity_is_the_highest_that_is_confirmed() -> None:
     run.log(HIGH, "c", times=3)
     assert run.take() == []
     run.log(HIGH, "c")
-    assert run.take() == [("escalated", "graver", 8)]
+    assert run.take() == [("escalated", "severity_raised", 8)]
 
 
 def test_a_decisive_critical_needs_no_confirmation() -> None:
@@ -137,7 +137,7 @@ def test_a_decisive_critical_needs_no_confirmation() -> None:
     run = Run()
     run.log(HIGH, "w", times=5)
     run.log(HIGH, "C")
-    assert run.take() == [("opened", "confirmed", 4), ("escalated", "graver", 5)]
+    assert run.take() == [("opened", "confirmed", 4), ("escalated", "severity_raised", 5)]
 
 
 def test_it_recovers_when_the_metric_is_back_at_its_level() -> None:
@@ -278,7 +278,7 @@ def test_long_after_its_recovery_a_new_incident_opens() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "word", "reason"), [(3 * HIGH, "W", "far_worse"), (HIGH, "C", "graver")]
+    ("value", "word", "reason"), [(3 * HIGH, "W", "far_worse"), (HIGH, "C", "severity_raised")]
 )
 def test_a_reopening_that_is_far_worse_or_more_severe_notifies_people(
     value: float, word: str, reason: str
@@ -390,7 +390,7 @@ def test_a_closed_incident_stays_closed_while_nothing_is_new() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "word"), [(math.nan, "C"), (1.5 * HIGH, "W"), (HIGH, "C")], ids=["nan", "x", "graver"]
+    ("value", "word"), [(math.nan, "C"), (1.5 * HIGH, "W"), (HIGH, "C")], ids=["nan", "x", "raised"]
 )
 def test_a_closed_incident_does_not_hide_a_new_problem(value: float, word: str) -> None:
     """A NaN, a higher severity, or 1.5 times worse."""
@@ -547,7 +547,7 @@ def test_an_incident_that_became_critical_on_another_metric_recovers_with_it() -
     for _ in range(5):
         run.say({"kl": HIGH, "kl_old": 0.9}, run.alert("w", HIGH), updates)
     escalated = run.events()[-1]
-    assert (escalated.event, escalated.reason) == ("escalated", "graver")
+    assert (escalated.event, escalated.reason) == ("escalated", "severity_raised")
     assert (escalated.metric, escalated.peak) == ("kl_old", 0.9)
     for _ in range(30):
         run.say({"kl": NORMAL, "kl_old": 0.9})

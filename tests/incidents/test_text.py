@@ -94,8 +94,8 @@ SENTENCES: list[tuple[Event, str]] = [
         ),
         "Also in alert now: kl (kl_runaway). It becomes critical if the critical alerts continue.",
     ),
-    (changed("escalated", "graver", alert_severity="critical"), "Now critical."),
-    (changed("escalated", "graver"), "Now critical."),
+    (changed("escalated", "severity_raised", alert_severity="critical"), "Now critical."),
+    (changed("escalated", "severity_raised"), "Now critical."),
     (
         changed("escalated", "far_worse", peak=7.2217, notified=0.12404),
         "Peak 7.22, up from 0.124 when last reported.",
@@ -241,7 +241,7 @@ def test_every_reason_of_the_enumeration_has_a_sentence() -> None:
     ("event", "line"),
     [
         (DIAGNOSED, "kl critical since step 153 (opened), pattern: learning rate raised"),
-        (changed("escalated", "graver"), "kl critical since step 153 (escalated)"),
+        (changed("escalated", "severity_raised"), "kl critical since step 153 (escalated)"),
         (changed("settled", "settled", step=200), "kl critical since step 153 (settled)"),
         (changed("reopened", "returned"), "kl critical since step 153 (open again)"),
         (changed("ended", "crashed"), "kl critical since step 153 (ended with the run)"),
@@ -332,7 +332,8 @@ def test_the_line_of_other_metrics_is_left_out_if_none_moved() -> None:
 
 def test_later_events_are_rendered_in_short() -> None:
     """That it got worse, with what to do; what became of it, in a line."""
-    assert event_text(msgspec.structs.replace(DIAGNOSED, event="escalated", reason="graver")) == (
+    escalated = msgspec.structs.replace(DIAGNOSED, event="escalated", reason="severity_raised")
+    assert event_text(escalated) == (
         "klarm INCIDENT 1 on kl escalated, critical, step 157: "
         "KL 0.418 is 6.86σ above its rolling baseline.\n"
         "  Since step 153. Now critical.\n"
@@ -361,7 +362,7 @@ def test_later_events_are_rendered_in_short() -> None:
 def test_the_headline_has_the_numbers_of_an_alarm_and_later_the_reason() -> None:
     """What a phone shows of a notification."""
     assert headline(OPENED) == OPENED.message
-    assert headline(changed("escalated", "graver")) == OPENED.message
+    assert headline(changed("escalated", "severity_raised")) == OPENED.message
     assert headline(changed("resolved", "closed", by="ada")) == "Closed by ada."
 
 
@@ -370,7 +371,7 @@ def test_the_remedy_of_the_playbook_takes_precedence() -> None:
     remedy, general = DIAGNOSED.remedy, DIAGNOSED.recommendation
     assert advice(DIAGNOSED) == [remedy]
     assert advice(OPENED) == [general]
-    assert advice(changed("escalated", "graver"), DIAGNOSED) == [remedy]
+    assert advice(changed("escalated", "severity_raised"), DIAGNOSED) == [remedy]
     assert advice(changed("settled", "settled"), DIAGNOSED) == [remedy]
     assert advice(changed("ended", "finished"), DIAGNOSED) == [remedy]
 
@@ -404,7 +405,7 @@ def test_every_short_title_fits_into_a_trackers_alert() -> None:
     """W&B takes less than 64 characters, even for the 999th incident of the longest signal."""
     assert short_title(OPENED) == "klarm: critical on kl (opened, incident 1)"
     for signal in [kind.signal for kind in CATALOGUE] + ["a_custom_signal_with_a_long_name" * 2]:
-        event = changed("escalated", "graver", incident=999, signal=signal)
+        event = changed("escalated", "severity_raised", incident=999, signal=signal)
         assert len(short_title(event)) < 64
 
 

@@ -17,6 +17,7 @@ from batches import ALERT, BATCHES, FOLDER, JOURNAL, RUN, Batch, event, written
 from hypothesis import given
 from hypothesis import strategies as st
 
+from klarm.incidents import why
 from klarm.journal.checksum import sealed
 from klarm.journal.file import FileJournal, MemoryJournal
 from klarm.journal.fold import Fold, Rollback, SavedFold
@@ -76,10 +77,22 @@ def test_an_incident_is_what_its_events_say() -> None:
     }
 
 
+@pytest.mark.parametrize("reason", ["graver", "the severity rose"])
+def test_an_escalation_in_an_earlier_journal_is_read(reason: str) -> None:
+    """It has another word for the reason there, and the same sentence."""
+    escalated = event("escalated", 1, 2, reason, id="ka")
+    journal = folded(step(1, event("opened", 1, 1, id="ka")), step(2, escalated))
+    (incident,) = journal.incidents.values()
+    assert (incident.state, incident.reason) == ("open", "severity_raised")
+    assert incident.as_dict()["reason"] == "severity_raised"
+    assert why(incident.last) == why(msgspec.structs.replace(escalated, reason="severity_raised"))
+    assert why(incident.last).startswith("Now ")
+
+
 @pytest.mark.parametrize(
     ("kind", "reason", "state", "is_open", "recovered"),
     [
-        ("escalated", "graver", "open", True, False),
+        ("escalated", "severity_raised", "open", True, False),
         ("settled", "settled", "settled", True, False),
         ("reopened", "returned", "open", True, False),
         ("ended", "crashed", "ended", True, False),

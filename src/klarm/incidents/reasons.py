@@ -12,7 +12,7 @@ from collections.abc import Callable
 from klarm.incidents.numbers import counted, number, share, times
 from klarm.incidents.recovery import BETTER_HIGH, is_worse, stays_away
 from klarm.incidents.subject import measured_by, metric_of
-from klarm.types import ROLLED_BACK, SEVERITY_RAISED, Event
+from klarm.types import ROLLED_BACK, Event, reason_of
 
 _NAMES = {"kl": "KL"}
 
@@ -37,7 +37,7 @@ def why(event: Event, *, notified: bool = False, after_state: bool = False) -> s
 
 
 def _reason(event: Event, notified: bool) -> str:
-    reason = {SEVERITY_RAISED: "graver", ROLLED_BACK: "rolled_back"}.get(event.reason, event.reason)
+    reason = reason_of(event.reason)
     if reason == "far_worse":
         return _far_worse(event, "at the last notification" if notified else "when last reported")
     sentence = SENTENCES.get(reason)
@@ -180,7 +180,7 @@ SENTENCES: dict[str, Callable[[Event], str]] = {
     "confirmed": _confirmed,
     "decisive": _decisive,
     "not_finite": _not_finite,
-    "graver": _severity_raised,
+    "severity_raised": _severity_raised,
     "far_worse": _far_worse,
     "new_kind": _new_kind,
     "settled": _settled,

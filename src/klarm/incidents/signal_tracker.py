@@ -197,7 +197,7 @@ class SignalTracker:
         assert episode is not None
         if reason in ("confirmed", "rolled_back"):
             return episode.event("opened", step, reason, self._recent)
-        if reason == "graver":
+        if reason == "severity_raised":
             return episode.event("escalated", step, reason, self._recent)
         if episode.incident.state == "settled":
             return episode.event("settled", step, "settled", self._recent)
@@ -282,7 +282,7 @@ class SignalTracker:
         changes = [episode.event("reopened", step, "returned", self._recent, rows=rows)]
         if is_more_severe(confirmed.severity, incident.severity):
             incident.severity, incident.worst = confirmed.severity, confirmed.by.alert
-            changes.append(episode.event("escalated", step, "graver", self._recent))
+            changes.append(episode.event("escalated", step, "severity_raised", self._recent))
         elif far_worse:
             incident.worst = confirmed.by.alert
             changes.append(episode.event("escalated", step, "far_worse", self._recent))
@@ -321,7 +321,7 @@ class SignalTracker:
             episode.notified_kinds.add(confirmed.by.kind)
             incident.severity, incident.worst = confirmed.severity, confirmed.by.alert
             news = confirmed.by if confirmed.by.kind != episode.kind else None
-            return [episode.event("escalated", step, "graver", self._recent, news=news)]
+            return [episode.event("escalated", step, "severity_raised", self._recent, news=news)]
         late = episode.rows_since_notified >= rules.escalate_later_after
         factor = rules.escalate_later_factor if late else rules.escalate_factor
         is_known = math.isfinite(episode.finite_peak)  # a NaN after a NaN is not worse

@@ -351,7 +351,7 @@ class Tracker:
         assert signal.episode is not None
         incident = signal.episode.incident
         if SEVERITIES.index(incident.severity) > SEVERITIES.index(record.severity):
-            return [signal.restate(step, "graver")]
+            return [signal.restate(step, "severity_raised")]
         if record.state == "ended":
             return [signal.restate(step, "resumed")]
         if record.state != incident.state:

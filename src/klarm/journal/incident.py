@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from klarm.types import ROLLED_BACK, SEVERITIES, Command, Event, EventKind, Reason, Severity
+from klarm.types import SEVERITIES, Command, Event, EventKind, Reason, Severity, reason_of
 
 RecordedState = Literal["open", "settled", "resolved", "ended"]
 
@@ -88,7 +88,7 @@ class IncidentRecord:
     @property
     def reason(self) -> str:
         """Why the incident is in this state: a Reason, or a sentence in journals of format 1."""
-        return "rolled_back" if self.last.reason == ROLLED_BACK else self.last.reason
+        return reason_of(self.last.reason)
 
     @property
     def is_open(self) -> bool:
