@@ -227,6 +227,15 @@ def test_the_alert_says_what_happened_and_what_to_do() -> None:
         assert words in critical.recommendation
 
 
+def test_thousands_of_sigma_are_a_plain_number() -> None:
+    """People read it on a phone."""
+    detector = KLExplosionDetector()
+    feed(detector, wave(100))
+    alert = detector.update(100, {"kl": 375.5})
+    assert alert is not None
+    assert alert.message.startswith("KL 375.5 is 3750σ above its rolling baseline")
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

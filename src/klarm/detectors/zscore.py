@@ -175,8 +175,9 @@ class ZScoreDetector(Detector):
         severity: Severity = "critical" if z > self._threshold("critical") else "warning"
         # A frozen baseline is rolling until its window is full.
         mode = self.baseline_mode if self._seen >= self.rolling_window else "rolling"
+        sigmas = f"{z:.0f}" if 1e3 <= z < 1e6 else f"{z:.3g}"  # 3750, not 3.75e+03
         message = (
-            f"{self.label} {value:.4g} is {z:.3g}σ above its {mode} baseline of {self.mean:.4g} ± "
+            f"{self.label} {value:.4g} is {sigmas}σ above its {mode} baseline of {self.mean:.4g} ± "
             f"{self.spread:.2g} ({severity} above {self._threshold(severity):g}σ)."
         )
         return self._alert(severity, step, value, message)

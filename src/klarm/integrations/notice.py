@@ -9,7 +9,7 @@ from klarm.types import Event
 def worth_an_alert(event: Event) -> bool:
     """Return whether an event is an alert for the tracker: only openings and escalations are.
 
-    The run of the tracker may have ended when a crash is told.
+    The run of the tracker may have ended when klarm reports a crash.
     """
     return is_alarm(event) and not is_crash(event)
 
