@@ -1,4 +1,4 @@
-"""Replay equals live whatever people told the run, and whenever: replay.py."""
+"""Replay equals live whatever commands the run got, and whenever: replay.py."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def test_a_run_that_is_closed_while_nobody_trains_it(flags: list[str], end: obje
 def test_a_crash_between_a_command_and_the_next_row() -> None:
     """The command and its event are in the journal, and count."""
     monitor = train(0, 130)
-    told = Command(command="close", key="1", time=0.0, by="ada", incident=monitor.incidents[0].id)
-    monitor.apply(msgspec.structs.replace(told, step=130))
+    given = Command(command="close", key="1", time=0.0, by="ada", incident=monitor.incidents[0].id)
+    monitor.apply(msgspec.structs.replace(given, step=130))
     crash()
     assert replayed().events == recorded()
     train(130, 160)
@@ -85,8 +85,8 @@ def test_a_process_that_ends_without_a_step_applies_its_commands() -> None:
     """It never learnt where the run goes on; the incident ends all the same."""
     monitor = train(0, 130)
     crash()
-    told = Command(command="close", key="1", time=0.0, by="ada", incident=monitor.incidents[0].id)
-    append_command(JOURNAL.parent, told)
+    given = Command(command="close", key="1", time=0.0, by="ada", incident=monitor.incidents[0].id)
+    append_command(JOURNAL.parent, given)
     klarm.init("a", console=False)
     klarm.finish()
     assert [(event.event, event.reason) for event in recorded()][1:] == [("resolved", "closed")]

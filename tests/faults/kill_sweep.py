@@ -132,10 +132,12 @@ def main() -> None:
 def report(directory: Path, crash: int, part: float, how: str) -> None:
     fold = Fold(directory / "run" / FILE_NAME)
     events = fold.update()
-    told = [(e.id, e.event, e.step, e.reason, e.signal, e.severity) for e in events]
+    reported = [(e.id, e.event, e.step, e.reason, e.signal, e.severity) for e in events]
     undone = [record.id for record in fold.incidents.values() if record.was_rolled_back]
     print(
-        json.dumps({"how": how, "crash": crash, "part": part, "events": told, "undone": undone}),
+        json.dumps(
+            {"how": how, "crash": crash, "part": part, "events": reported, "undone": undone}
+        ),
         flush=True,
     )
 

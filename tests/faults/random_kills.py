@@ -118,8 +118,8 @@ def main() -> None:
             calls.append(child(later))
             time.sleep(0.1)
         events = [event for _, _, event in Outbox(Path("klarm_runs/a")).recorded()]
-        told = [(e.id, e.event, e.step) for e in events if e.event in RINGING]
-        report = {"run": f"r{number}", "by": later.__name__, "calls": calls[1:], "events": told}
+        reported = [(e.id, e.event, e.step) for e in events if e.event in RINGING]
+        report = {"run": f"r{number}", "by": later.__name__, "calls": calls[1:], "events": reported}
         print(json.dumps(report), flush=True)
         number += 1
 

@@ -25,7 +25,7 @@ class Sweep:
     """What was recorded after every crash, the undisturbed run first, and what was sent."""
 
     reports: list[Report]
-    told: set[Told]
+    notified: set[Told]
 
     def of(self, how: str) -> list[Report]:
         """Return the reports of what was done after a crash."""
@@ -41,7 +41,7 @@ class Sweep:
             if kind in NOTIFIED:
                 last[id_] = (id_, kind, step)
         return all(
-            any(k[0] == id_ and (k[1] == kind or k[2] >= step) for k in self.told)
+            any(k[0] == id_ and (k[1] == kind or k[2] >= step) for k in self.notified)
             for id_, kind, step in last.values()
         )
 

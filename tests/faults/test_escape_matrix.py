@@ -58,8 +58,8 @@ class Hostile(KLExplosionDetector):
             raise RuntimeError(HOSTILE)
         if step < 5:
             return None
-        told = {"kl": math.nan, "mood": HOSTILE}
-        return Alert(self.name, "critical", step, HOSTILE, told, HOSTILE, decisive=True)
+        details = {"kl": math.nan, "mood": HOSTILE}
+        return Alert(self.name, "critical", step, HOSTILE, details, HOSTILE, decisive=True)
 
 
 def hostile_run(monitor: Monitor) -> None:

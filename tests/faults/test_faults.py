@@ -122,7 +122,7 @@ def test_a_directory_that_cannot_be_written_is_said_once_and_training_goes_on() 
 
 
 def test_a_directory_that_cannot_be_looked_into_is_said_once_and_training_goes_on() -> None:
-    """Not even whether there is a journal can be told."""
+    """Not even whether there is a journal is known."""
     Path().chmod(0o755)
     Path("closed").mkdir(mode=0o700)
     done = run_python("""

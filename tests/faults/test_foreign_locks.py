@@ -36,7 +36,7 @@ held = [os.open(path, os.O_RDONLY) for path in sys.argv[1:]]
 print("held", flush=True)
 sys.stdin.read()
 """
-# A critical incident, told to a webhook; what klarm says comes on stderr.
+# A critical incident, sent to a webhook; what klarm says comes on stderr.
 RUN = """
 import sys, klarm
 monitor = klarm.init("a", channels={"ops": {"type": "webhook", "url": sys.argv[1]}})

@@ -34,16 +34,16 @@ def lines(kind: str) -> list[dict[str, Any]]:
 def test_a_checkpoint_whose_path_is_not_utf8_costs_no_alarm(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The incident names it, is recorded, shown and told to listeners."""
+    """The incident names it, is recorded, shown and passed to listeners."""
     monitor = klarm.init("a")
-    told: list[Event] = []
-    monitor.on_event.append(told.append)
+    received: list[Event] = []
+    monitor.on_event.append(received.append)
     monitor.log({"loss": 0.5}, 48)
     monitor.checkpoint(49, NOT_UTF8)
     monitor.log({"loss": math.nan}, 50)
     klarm.finish()
-    assert [event.event for event in told] == ["opened", "ended"]
-    assert told[0].checkpoint == r"/ckpt-\udcff"
+    assert [event.event for event in received] == ["opened", "ended"]
+    assert received[0].checkpoint == r"/ckpt-\udcff"
     assert [line["path"] for line in lines("checkpoint")] == [r"/ckpt-\udcff"]
     assert [line["event"] for line in lines("event")] == ["opened", "ended"]
     shown = capsys.readouterr().err
@@ -61,14 +61,14 @@ def test_a_console_that_fails_keeps_no_event_from_the_others(
         def event(self, event: Event) -> None:
             raise UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed")
 
-    told: list[str] = []
+    received: list[str] = []
     journal = FileJournal(Path("klarm_runs/a"), print)
     monitor = Monitor("a", [LossNanDetector()], journal, Broken(enabled=False))
     monitor.on_event.append(lambda _: 1 / 0)
-    monitor.on_event.append(lambda event: told.append(event.event))
+    monitor.on_event.append(lambda event: received.append(event.event))
     monitor.log({"loss": math.nan})
     monitor.finish()
-    assert told == ["opened", "ended"]
+    assert received == ["opened", "ended"]
     assert [line["event"] for line in lines("event")] == ["opened", "ended"]
 
 

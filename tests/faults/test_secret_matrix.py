@@ -158,10 +158,10 @@ def test_no_answer_brings_a_secret_into_a_receipt_or_a_reason(  # noqa: PLR0917
         for channel in channels:
             tried += 1
             try:
-                told = json.dumps(channel.send(plain, {}))
+                output = json.dumps(channel.send(plain, {}))
             except NotDelivered as failed:
-                told = "".join(traceback.format_exception(failed)) + str(failed.__dict__)
-            assert visible(told) == []
+                output = "".join(traceback.format_exception(failed)) + str(failed.__dict__)
+            assert visible(output) == []
     assert tried > 100
     streams = capfd.readouterr()
     assert visible(streams.out + streams.err + caplog.text) == []

@@ -1,4 +1,4 @@
-"""A training that fails in a framework is told as what it was."""
+"""A training that fails in a framework is reported as what it was."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ model.learn(200, callback=[KlarmCallback("a"), Failing()])
 
 
 @pytest.mark.parametrize(
-    ("what", "code", "told"),
+    ("what", "code", "expected"),
     [
         ("raise RuntimeError('no simulator')", 1, ("crashed", "RuntimeError: no simulator")),
         ("sys.exit(3)", 3, ("stopped", "SystemExit: 3")),
@@ -35,7 +35,7 @@ model.learn(200, callback=[KlarmCallback("a"), Failing()])
     ],
 )
 def test_a_model_of_stable_baselines3_that_stops_learning(
-    what: str, code: int, told: tuple[str, str]
+    what: str, code: int, expected: tuple[str, str]
 ) -> None:
     """The process ends as it would without klarm."""
     done = subprocess.run(
@@ -44,4 +44,4 @@ def test_a_model_of_stable_baselines3_that_stops_learning(
     assert done.returncode == code
     lines = map(json.loads, Path("klarm_runs/a/journal.jsonl").read_text().splitlines())
     (finish,) = [line for line in lines if line["type"] == "finish"]
-    assert (finish.get("outcome", ""), finish.get("error", "")) == told
+    assert (finish.get("outcome", ""), finish.get("error", "")) == expected

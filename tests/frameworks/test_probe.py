@@ -414,10 +414,10 @@ def test_a_learning_rate_that_jumps_is_reported_without_a_kl_of_the_trainer(
         reference, tmp_path, jump + 15, Probe(max_share=None), tiny_trl.Learning(jump_at=jump)
     ).train()
     lines = map(json.loads, (tmp_path / "k" / "run" / "journal.jsonl").read_text().splitlines())
-    told = [e for e in lines if e["type"] == "event" and e["signal"] == "kl"]
-    assert jump < told[0]["step"] <= jump + 10
-    assert told[0]["pattern"] == "learning rate raised"
-    assert "critical" in [event["severity"] for event in told]
+    incidents = [e for e in lines if e["type"] == "event" and e["signal"] == "kl"]
+    assert jump < incidents[0]["step"] <= jump + 10
+    assert incidents[0]["pattern"] == "learning rate raised"
+    assert "critical" in [event["severity"] for event in incidents]
 
 
 def test_with_adapters_the_start_is_the_model_without_them(reference: Path, tmp_path: Path) -> None:

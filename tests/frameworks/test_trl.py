@@ -419,7 +419,7 @@ def test_a_run_whose_training_raises_is_finished_at_exit(reference: Path, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("fails_with", "code", "told"),
+    ("fails_with", "code", "expected"),
     [
         ("RuntimeError", 1, ("crashed", "RuntimeError: at step 2")),
         ("KeyboardInterrupt", -signal.SIGINT, ("interrupted", "KeyboardInterrupt: at step 2")),
@@ -427,7 +427,7 @@ def test_a_run_whose_training_raises_is_finished_at_exit(reference: Path, tmp_pa
     ],
 )
 def test_a_training_that_fails_is_reported_as_what_it_was(
-    reference: Path, tmp_path: Path, fails_with: str, code: int, told: tuple[str, str]
+    reference: Path, tmp_path: Path, fails_with: str, code: int, expected: tuple[str, str]
 ) -> None:
     """The process ends as it would without klarm."""
     klarm = {"run": "run", "dir": str(tmp_path / "klarm_runs")}
@@ -436,7 +436,7 @@ def test_a_training_that_fails_is_reported_as_what_it_was(
     )
     assert done.returncode == code
     (finish,) = records(tmp_path / "klarm_runs" / "run", "finish")
-    assert (finish["outcome"], finish.get("error", "")) == told
+    assert (finish["outcome"], finish.get("error", "")) == expected
 
 
 @pytest.mark.parametrize(
@@ -490,11 +490,11 @@ def test_a_run_that_was_killed_goes_on_from_its_checkpoint(reference: Path, tmp_
     assert "run run continues at step 6; steps 6 to 8 are rolled back" in resumed.stderr
     assert "internal error" not in killed.stderr + resumed.stderr
     lines = records(tmp_path / "klarm_runs" / "run", "step", "resume", "checkpoint")
-    told = [(line["type"], line["step"]) for line in lines]
+    recorded = [(line["type"], line["step"]) for line in lines]
     before = [("step", step) for step in (1, 2, 3, 4, 5, 6, 7, 8)]
     before.insert(5, ("checkpoint", 5))
     after = [("step", step) for step in (6, 7, 8, 9, 10)]
-    assert told == [*before, ("resume", 6), *after, ("checkpoint", 10), ("step", 10)]
+    assert recorded == [*before, ("resume", 6), *after, ("checkpoint", 10), ("step", 10)]
 
 
 def run_two_ranks(reference: Path, folder: Path, **options: Any) -> tuple[str, list[Any]]:

@@ -149,14 +149,14 @@ def test_a_trainer_that_brings_its_own_record_forgets_no_command() -> None:
     for step, row in enumerate(rows[90:100], 90):
         monitor.log(row, step)
     klarm.finish()
-    told = events()
+    so_far = events()
     again = klarm.init("a", console=False, kl_budget={"enabled": True})
     again.resume(100, list(enumerate(rows[:100])))
     for step, row in enumerate(rows[100:], 100):
         again.log(row, step)
     klarm.finish()
-    assert [event.event for event in told] == ["opened", "resolved"]
-    assert events() == told
+    assert [event.event for event in so_far] == ["opened", "resolved"]
+    assert events() == so_far
 
 
 def test_a_damaged_line_is_said_once_and_read_once(

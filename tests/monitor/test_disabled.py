@@ -35,9 +35,9 @@ def test_the_variable_switches_everything_off(
     klarm.log({"kl": 1.0})
     assert threading.active_count() == threads
     assert not Path("klarm_runs").exists()
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert told.startswith(OFF)
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert printed.startswith(OFF)
 
 
 def test_no_secret_and_no_channel_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:

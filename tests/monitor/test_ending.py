@@ -1,4 +1,4 @@
-"""How a training ended: recorded and told as what it was, whatever the program does about it."""
+"""How a training ended: recorded and reported as what it was, whatever the program does."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_script_that_ends_has_ended_well(script: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "code", "told"),
+    ("script", "code", "expected"),
     [
         ("sys.exit(1)", 1, ("stopped", "SystemExit: 1")),
         ("sys.exit('no data')", 1, ("stopped", "SystemExit: no data")),
@@ -88,11 +88,13 @@ def test_a_script_that_ends_has_ended_well(script: str) -> None:
          ("interrupted", "KeyboardInterrupt")),
     ],
 )  # fmt: skip
-def test_an_exit_with_an_error_is_recorded(script: str, code: int, told: tuple[str, str]) -> None:
+def test_an_exit_with_an_error_is_recorded(
+    script: str, code: int, expected: tuple[str, str]
+) -> None:
     """In a plain loop: Python itself keeps nothing of it until the run ends."""
     done = run(script)
     assert done.returncode == code
-    assert ending() == told
+    assert ending() == expected
     assert "Traceback" not in done.stderr
 
 

@@ -79,7 +79,7 @@ def test_a_kind_is_worth_recording_whatever_the_key() -> None:
 
 
 def test_taken_back_it_is_where_it_was() -> None:
-    """It says the same of the steps to come, and takes back what it told of those undone."""
+    """It says the same of the steps to come, and takes back what it said of those undone."""
     rng = random.Random(1)
     rows = [(step, {"kl": rng.lognormvariate(-3, 0.4)}) for step in range(300)]
     straight, undone = watch(), watch()
@@ -88,8 +88,8 @@ def test_taken_back_it_is_where_it_was() -> None:
     _, (opened,) = undone.look(200, {"kl": math.nan})
     assert [incident.state for incident in undone.tracker.critical] == ["open"]
     assert isinstance(opened, Event)
-    told = [IncidentRecord.of(opened)]
-    (resolved,) = undone.rebuild([*rows[:200], (200, {"kl": math.nan})], told, 200)
+    recorded = [IncidentRecord.of(opened)]
+    (resolved,) = undone.rebuild([*rows[:200], (200, {"kl": math.nan})], recorded, 200)
     assert isinstance(resolved, Event)
     assert (resolved.event, resolved.incident, resolved.reason) == ("resolved", 1, "rolled_back")
     assert undone.tracker.incidents == []

@@ -132,5 +132,5 @@ def test_a_rollback_begins_a_new_episode(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_healthy_run_shows_few_lines(capsys: pytest.CaptureFixture[str]) -> None:
     """The recorded one: several alerts, and at most one line for twenty rows."""
     with klarm.init("a") as monitor:
-        told = [monitor.log(row, row["step"]) for row in read_recording("healthy")]
-    assert 0 < len(unconfirmed(capsys.readouterr().err)) < sum(map(len, told))
+        alerts = [monitor.log(row, row["step"]) for row in read_recording("healthy")]
+    assert 0 < len(unconfirmed(capsys.readouterr().err)) < sum(map(len, alerts))

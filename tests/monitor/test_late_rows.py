@@ -50,7 +50,7 @@ def test_an_evaluator_that_lags_is_no_rollback() -> None:
 
 @pytest.mark.parametrize("distance", [1, 7, 400])
 def test_a_late_row_is_judged_whatever_its_distance(distance: int) -> None:
-    """Within the step under way, at which its alerts and its incident are told."""
+    """Within the step under way, at which its alerts and its incident are reported."""
     klarm.init("a", console=False)
     for step in range(500):
         klarm.log({"kl": 0.1 + step % 3 / 100}, step)

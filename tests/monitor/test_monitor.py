@@ -144,10 +144,10 @@ def test_several_dicts_for_one_step_are_one_step() -> None:
     one, many = monitor(), monitor()
     for step, value in enumerate([*SIGMA, 5.0]):
         expected = one.log({"kl": value, "reward": 1.0}, step)
-        told = many.log({"reward": 1.0}, step)
-        told += many.log({"kl": value}, step)
-        told += many.log({"kl": 99.0, "train_runtime": 3.0}, step)
-        assert told == expected
+        alerts = many.log({"reward": 1.0}, step)
+        alerts += many.log({"kl": value}, step)
+        alerts += many.log({"kl": 99.0, "train_runtime": 3.0}, step)
+        assert alerts == expected
 
 
 def test_two_monitors_in_one_process_do_not_meet() -> None:
@@ -174,8 +174,8 @@ def test_a_rollback_rebuilds_the_baseline_from_the_record() -> None:
     for step in range(600, 1000):
         undone.log({"kl": 40.0 + values[step]}, step)
     for step in range(600, 1000):
-        told = undone.log({"kl": values[step]}, step)
-        assert told == straight.log({"kl": values[step]}, step)
+        alerts = undone.log({"kl": values[step]}, step)
+        assert alerts == straight.log({"kl": values[step]}, step)
         assert undone.detectors[0].score == straight.detectors[0].score
 
 
@@ -285,9 +285,9 @@ def test_a_monitor_without_a_record_is_rebuilt_from_the_trainers() -> None:
     for watched in (recording, silent):
         watched.resume(80, rows)
     after = [0.4, 0.9, 0.6, 2.0]
-    told = [[watched.log({"train/kl": kl}) for kl in after] for watched in (recording, silent)]
-    assert told[0] == told[1]
-    assert [len(alerts) for alerts in told[0]] == [0, 1, 0, 1]
+    one, other = ([run.log({"train/kl": kl}) for kl in after] for run in (recording, silent))
+    assert one == other
+    assert [len(alerts) for alerts in one] == [0, 1, 0, 1]
 
 
 def test_a_new_journal_takes_in_the_trainers_record() -> None:
@@ -521,16 +521,16 @@ def test_listeners_are_called_with_events_that_the_journal_has() -> None:
     """Whoever passes an event on passes on something that is on record, opening and end alike."""
     journal = MemoryJournal()
     watched = monitor(journal)
-    told: list[tuple[str, bool]] = []
+    received: list[tuple[str, bool]] = []
 
     def look(event: Event) -> None:
         on_record = [(r.event, r.message) for r in journal.records if isinstance(r, Event)]
-        told.append((event.event, on_record[-1:] == [(event.event, event.message)]))
+        received.append((event.event, on_record[-1:] == [(event.event, event.message)]))
 
     watched.on_event.append(look)
     for step, value in enumerate([*SIGMA, math.nan, *SIGMA]):
         watched.log({"kl": value}, step)
-    assert told == [("opened", True), ("resolved", True)]
+    assert received == [("opened", True), ("resolved", True)]
 
 
 def test_a_detector_that_raises_does_not_cost_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -547,14 +547,14 @@ def test_people_are_notified_of_what_cannot_be_recorded(monkeypatch: pytest.Monk
     """Whatever keeps the journal from taking a step."""
     monkeypatch.setattr(boundary, "raise_failures", False)
     journal = MemoryJournal()
-    watched, told = monitor(journal), []
-    watched.on_event.append(told.append)
+    watched, received = monitor(journal), []
+    watched.on_event.append(received.append)
     monkeypatch.setattr(journal, "step", lambda *_: 1 / 0)
     monkeypatch.setattr(journal, "record", lambda *_: 1 / 0)
     (alert,) = [a for s, kl in enumerate([*SIGMA, math.nan]) for a in watched.log({"kl": kl}, s)]
     assert alert.severity == "critical"
     watched.finish()
-    assert [event.event for event in told] == ["opened", "ended"]
+    assert [event.event for event in received] == ["opened", "ended"]
 
 
 def test_a_listener_that_raises_stops_neither_another_nor_the_run(
@@ -563,14 +563,14 @@ def test_a_listener_that_raises_stops_neither_another_nor_the_run(
     """Each is guarded on its own, and the failure is said once."""
     monkeypatch.setattr(boundary, "raise_failures", False)
     watched = klarm.init("a")
-    told: list[Event] = []
+    received: list[Event] = []
 
     def broken(event: Event) -> None:
         raise OSError("nobody there")
 
-    watched.on_event += [broken, told.append, broken]
+    watched.on_event += [broken, received.append, broken]
     for step, value in enumerate([*SIGMA, math.nan, *SIGMA]):
         watched.log({"kl": value}, step)
-    assert [event.event for event in told] == ["opened", "resolved"]
+    assert [event.event for event in received] == ["opened", "resolved"]
     assert watched.alert_counts["critical"] == 1
     assert capsys.readouterr().err.count("nobody there") == 1

@@ -25,7 +25,7 @@ def die() -> None:
     api._replace_current(None)
 
 
-def told() -> list[tuple[str, str, int]]:
+def recorded_events() -> list[tuple[str, str, int]]:
     records = read_journal("klarm_runs/a/journal.jsonl")
     return [(r.event, r.reason, r.step) for r in records if isinstance(r, Event)]
 
@@ -38,21 +38,21 @@ def test_an_incident_that_a_rollback_opened_again_survives_restarts() -> None:
     monitor.resume(140)
     for step in range(140, 150):
         monitor.log(explosion(step), step)
-    before = told()
+    before = recorded_events()
     assert before[-1] == ("opened", "rolled_back", 140)
     for step in (150, 151, 152):
         die()
         monitor = klarm.init("a", console=False)
         monitor.log(explosion(step), step)
-    assert told() == before
+    assert recorded_events() == before
     (incident,) = monitor.critical
     monitor.hand_over(Command(command="close", key="1", time=0.0, by="ada", incident=incident.id))
     monitor.log(explosion(153), 153)
-    assert told()[-1] == ("resolved", "closed", 153)
+    assert recorded_events()[-1] == ("resolved", "closed", 153)
     die()
     monitor = klarm.init("a", console=False)
     monitor.log(explosion(154), 154)
-    assert told()[-1] == ("resolved", "closed", 153)
+    assert recorded_events()[-1] == ("resolved", "closed", 153)
     assert monitor.critical == []
 
 
@@ -65,7 +65,7 @@ def test_what_can_no_longer_be_followed_was_not_rolled_back() -> None:
     off = {name: {"enabled": False} for name in ("kl_explosion", "kl_runaway", "kl_budget")}
     monitor = klarm.init("a", console=False, **off)
     monitor.log(explosion(130), 130)
-    assert told()[-1] == ("resolved", "lost", 130)
+    assert recorded_events()[-1] == ("resolved", "lost", 130)
 
 
 def test_an_incident_keeps_its_id_though_its_rows_are_damaged() -> None:
@@ -74,7 +74,7 @@ def test_an_incident_keeps_its_id_though_its_rows_are_damaged() -> None:
     for step in range(130):
         monitor.log(explosion(step), step)
     (incident,) = monitor.critical
-    before = told()
+    before = recorded_events()
     die()
     path = Path("klarm_runs/a/journal.jsonl")
     lines = path.read_bytes().splitlines(keepends=True)
@@ -84,4 +84,4 @@ def test_an_incident_keeps_its_id_though_its_rows_are_damaged() -> None:
     monitor = klarm.init("a", console=False)
     monitor.log(explosion(130), 130)
     assert [known.id for known in monitor.critical] == [incident.id]
-    assert told() == before
+    assert recorded_events() == before

@@ -80,8 +80,8 @@ def test_a_resumed_run_knows_how_its_rewards_were_spread() -> None:
             rewards = one_group(rng) if step < 300 else two_groups(rng)
             klarm.log({"rewards": rewards}, step)
         klarm.finish()
-    told = [(event.event, event.step) for event in events("a")]
-    assert told == [("opened", 304), ("ended", 309)]
+    recorded = [(event.event, event.step) for event in events("a")]
+    assert recorded == [("opened", 304), ("ended", 309)]
     assert replayed("a") == events("a")
 
 

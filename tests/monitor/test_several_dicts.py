@@ -41,15 +41,15 @@ def outcome(
         for part in range(dicts):
             monitor.log({key: row[key] for key in keys[part::dicts]}, step)
     monitor.finish()
-    told: list[tuple[object, ...]] = []
+    found: list[tuple[object, ...]] = []
     for record in journal.records:
         if isinstance(record, Alert):
-            told.append((record.step, record.detector, record.severity))
+            found.append((record.step, record.detector, record.severity))
         elif isinstance(record, Event | Blip):
-            told.append((record.step, type(record).__name__, record.signal, record.severity))
+            found.append((record.step, type(record).__name__, record.signal, record.severity))
         if isinstance(record, Event):
-            told[-1] += (record.event, sorted(record.detectors), record.reason)
-    return sorted(told, key=repr)
+            found[-1] += (record.event, sorted(record.detectors), record.reason)
+    return sorted(found, key=repr)
 
 
 @pytest.mark.parametrize(("dicts", "backwards"), [(2, False), (3, True), (20, False)])

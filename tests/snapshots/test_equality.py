@@ -114,7 +114,7 @@ def test_a_replay_goes_back_by_snapshots_too(seed: int) -> None:
 def test_a_run_that_is_not_recorded_goes_back_as_one_that_is(seed: int) -> None:
     """On ranks other than 0, as far back as three snapshots reach."""
     acts = RandomRun(seed, commands=False).acts(500)
-    told = []
+    results = []
     for journal in (MemoryJournal(), None):
         config, ids = load(), count()
         watched = Monitor(
@@ -130,5 +130,5 @@ def test_a_run_that_is_not_recorded_goes_back_as_one_that_is(seed: int) -> None:
         alerts = [act.do(watched) for act in acts]
         # A journal spells a peak that is not finite.
         same = [(e.event, e.id, e.incident, e.step, e.severity, e.reason) for e in events]
-        told.append((repr(alerts), same))
-    assert told[0] == told[1]
+        results.append((repr(alerts), same))
+    assert results[0] == results[1]

@@ -190,14 +190,14 @@ def test_what_was_in_the_middle_of_a_write_is_written_over() -> None:
 def test_an_incident_that_was_over_and_came_back_is_reported_as_recovered() -> None:
     """That it was over is in the snapshot; that it came back is undone."""
     monitor = start()
-    told: list[Event] = []
-    monitor.on_event.append(told.append)
+    received: list[Event] = []
+    monitor.on_event.append(received.append)
     for step in range(260):
         high = 60 <= step < 75 or step >= 150
         monitor.log({"kl": 3.0 if high else 0.02 + step * 7 % 5 / 1000}, step)
-    assert [event.event for event in told if event.event in ("resolved", "reopened")]
+    assert [event.event for event in received if event.event in ("resolved", "reopened")]
     monitor.resume(148)
-    assert (told[-1].event, told[-1].reason) == ("resolved", "recovered")
+    assert (received[-1].event, received[-1].reason) == ("resolved", "recovered")
     ended(monitor)
 
 

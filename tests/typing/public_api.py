@@ -57,8 +57,8 @@ def train() -> None:
     assert_type(monitor, klarm.Monitor)
     assert_type(klarm.log({"kl": 0.1}, step=3), list[klarm.Alert])
     assert_type(monitor.incidents, list[klarm.Incident])
-    told: list[klarm.Event] = []
-    monitor.on_event.append(told.append)
+    received: list[klarm.Event] = []
+    monitor.on_event.append(received.append)
     klarm.finish()
     klarm.init(channels={"slack": {"webhook_url": {"env": "HOOK"}}}, detectors=[FloorDetector])
     with contextlib.suppress(klarm.ConfigError):
