@@ -138,8 +138,8 @@ PATTERNS: tuple[Pattern, ...] = (
         ("gradient",),
         {"grad_norm": _BROKEN},
         "an overflow in the backward pass",
-        "With float16, check whether the loss scaler skips these steps and recovers. If not, go "
-        "back to a checkpoint from before them, and use bfloat16.",
+        "Check whether the loss scaler of float16 skips these steps and recovers. If not, go back "
+        "to a checkpoint from before them, and use bfloat16.",
     ),
     Pattern(
         "learning rate too high from the start",
