@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,10 +42,10 @@ def test_it_shows_what_happened_why_and_what_to_do(incident: tuple[Page, Recorde
 @pytest.mark.parametrize("confirmed", [True, False])
 def test_since_when_has_one_answer(runs: Path, serve: Serve, confirmed: bool) -> None:
     only = {"kl_runaway": {"enabled": False}, "kl_budget": {"enabled": False}}
-    slow = {**only, "kl_explosion": {"confirm_steps": 3}}
-    run = RecordedRun(runs, "burning", **(slow if confirmed else {}))
-    run.log(healthy(120))
-    run.log(explosion(after=120))
+    run = RecordedRun(runs, "burning", **only, kl_explosion={"confirm_steps": 3})
+    *rows, last = healthy(121)
+    run.log(rows)
+    run.log(explosion(after=120) if confirmed else [{**last, "kl": math.nan}])
     (known,) = [one for one in run.monitor.incidents if one.signal == "kl"]
     page = serve().open()
     expect(page.locator(".run-row .trouble")).to_contain_text(f"since step {known.started}")
