@@ -13,6 +13,7 @@ import os
 import select
 import stat
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from klarm.text import clean, spell_unsafe
@@ -29,7 +30,7 @@ _PIECE = 4_096
 
 def write_stderr(text: str, end: str = "\n", *, bell: bool = False) -> bool:
     """Write to stderr as much as it takes without waiting; return whether that was everything."""
-    return _write_at_once(f"{_BELL * bell}{clean(text)}{end}")
+    return _write_at_once(f"{_BELL * bell}{_wrapped(clean(text))}{end}")
 
 
 def show_on_stderr(panel: RenderableType) -> None:
@@ -99,6 +100,36 @@ def rich_console(*, stderr: bool = False) -> Console:
                 yield segment._replace(text=clean(segment.text)) if is_text else segment
 
     return CleanConsole(stderr=stderr)
+
+
+def _wrapped(text: str) -> str:
+    """Return a text with its lines broken at spaces, if stderr is a terminal of known width.
+
+    A terminal itself breaks lines within words, such as the names of metrics.
+    """
+    width = _columns_of_stderr()
+    if not width:
+        return text
+    lines: list[str] = []
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip())]
+        broken = textwrap.wrap(
+            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        lines.extend(broken or [line])
+    return "\n".join(lines)
+
+
+def _columns_of_stderr() -> int:
+    """Return the width of the terminal on stderr; 0 if it is none, or of unknown width."""
+    if not stderr_is_terminal():
+        return 0
+    with contextlib.suppress(ValueError):
+        if (given := int(os.environ.get("COLUMNS", ""))) > 0:
+            return given
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        return os.get_terminal_size(sys.stderr.fileno()).columns
+    return 0
 
 
 def _write_at_once(text: str) -> bool:
