@@ -196,3 +196,11 @@ def test_a_run_without_a_step_is_not_called_free_of_incidents() -> None:
     assert shown.startswith("run none: finished, empty folder")
     assert shown.endswith("No step is recorded yet.")
     assert "incident" not in shown
+
+
+def test_without_a_run_it_says_how_to_name_one() -> None:
+    """By the argument: this command has no option --run."""
+    done = show()
+    assert done.exit_code == 1
+    said = "there is no run in klarm_runs; name one, or its folder, as in klarm show FOLDER"
+    assert said in done.output
