@@ -90,6 +90,12 @@ def test_the_hint_for_steps_names_a_column_that_counts() -> None:
     assert "name it with --step-column it\n" in run("replay", "log.csv").stderr
 
 
+def test_the_hint_for_steps_can_be_pasted_into_a_shell() -> None:
+    """Whatever is in the name of the column."""
+    Path("log.csv").write_text(table("Iter #", "kl"))
+    assert "name it with --step-column 'Iter #'\n" in run("replay", "log.csv").stderr
+
+
 def test_a_missing_step_column_is_an_error() -> None:
     """The message names the columns of the log."""
     Path("log.csv").write_text(table("step", "kl"))
