@@ -204,3 +204,14 @@ def test_without_a_run_it_says_how_to_name_one() -> None:
     assert done.exit_code == 1
     said = "there is no run in klarm_runs; name one, or its folder, as in klarm show FOLDER"
     assert said in done.output
+
+
+@pytest.mark.usefixtures("exploding")
+def test_an_acknowledgement_is_shown_before_a_process_has_recorded_it() -> None:
+    """And no longer after it was taken back."""
+    acknowledge = ["ack", "2", "--by", "ann"]
+    assert CliRunner().invoke(command, acknowledge).exit_code == 0
+    assert "acknowledged by ann" in one_line(show("grpo", "2"))
+    assert "acknowledged" not in one_line(show("grpo", "1"))
+    assert CliRunner().invoke(command, [*acknowledge, "--undo"]).exit_code == 0
+    assert "acknowledged" not in one_line(show("grpo", "2"))
