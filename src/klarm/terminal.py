@@ -26,6 +26,8 @@ _CLEAR_LINE = "\r\x1b[K"
 _BELL = "\a"
 # A pipe that is ready for a write takes at least this much at once (PIPE_BUF on Linux).
 _PIECE = 4_096
+# What curves and tables are drawn with, one character for one, so that columns stay aligned.
+_IN_ASCII = str.maketrans("●×│└─━═░≤–→←…▁▂▃▄▅▆▇█", "*x|+-==.<-><~_.,-=+*#")
 
 
 def write_stderr(text: str, end: str = "\n", *, bell: bool = False) -> bool:
@@ -90,14 +92,32 @@ def echo_progress(text: str = "") -> None:
 
 
 def rich_console(*, stderr: bool = False) -> Console:
-    """Return a console of rich that cleans every text. The styles are klarm's own."""
+    """Return a console of rich that cleans every text. The styles are klarm's own.
+
+    Where the encoding has no characters to draw with, ASCII ones take their place. Lines that go to
+    a file or a pipe have no trailing spaces.
+    """
     from rich.console import Console
+    from rich.text import Text
 
     class CleanConsole(Console):
+        def print(self, *args: Any, **kwargs: Any) -> None:
+            if self.is_terminal or self.is_jupyter:
+                super().print(*args, **kwargs)
+                return
+            with self.capture() as captured:
+                super().print(*args, **kwargs)
+            stripped = "\n".join(line.rstrip(" ") for line in captured.get().split("\n"))
+            super().print(Text(stripped), end="", soft_wrap=True)
+
         def render(self, *args: Any, **kwargs: Any) -> Any:
+            ascii_only = self.options.ascii_only
             for segment in super().render(*args, **kwargs):
-                is_text = segment.control is None
-                yield segment._replace(text=clean(segment.text)) if is_text else segment
+                if segment.control is not None:
+                    yield segment
+                    continue
+                text = clean(segment.text)
+                yield segment._replace(text=text.translate(_IN_ASCII) if ascii_only else text)
 
     return CleanConsole(stderr=stderr)
 

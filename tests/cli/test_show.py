@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -215,3 +218,19 @@ def test_an_acknowledgement_is_shown_before_a_process_has_recorded_it() -> None:
     assert "acknowledged" not in one_line(show("grpo", "1"))
     assert CliRunner().invoke(command, [*acknowledge, "--undo"]).exit_code == 0
     assert "acknowledged" not in one_line(show("grpo", "2"))
+
+
+@pytest.mark.usefixtures("exploding")
+@pytest.mark.parametrize("arguments", [["show"], ["show", "grpo", "2"], ["runs"]], ids=" ".join)
+def test_a_curve_is_drawn_in_ascii_where_nothing_else_can_be_printed(arguments: list[str]) -> None:
+    """It would be rows of question marks. What is piped has no trailing spaces."""
+    done = subprocess.run(
+        [sys.executable, "-m", "klarm", *arguments],
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "100"},
+        capture_output=True,
+        check=True,
+    )
+    shown = done.stdout.decode("ascii")
+    assert "?" not in shown
+    assert "***" in shown or "_" in shown.splitlines()[1]
+    assert [line for line in shown.splitlines() if line != line.rstrip()] == []
