@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import pty
+import re
+import shutil
+import struct
 import subprocess
 import sys
+import termios
 
 import msgspec
 import pytest
@@ -87,10 +92,31 @@ def test_on_a_terminal_an_incident_is_a_panel() -> None:
     assert "kl is NaN" in text
 
 
-def shown_on_a_terminal(code: str) -> str:
+@pytest.mark.parametrize("known_by", ["COLUMNS", "the terminal"])
+def test_on_a_terminal_lines_break_between_words(known_by: str) -> None:
+    """A terminal of 80 columns would break them within the names of metrics."""
+    code = (
+        "import klarm; m = klarm.init('a')\n"
+        "row = {'reward_std': 1, 'entropy': 2, 'grad_norm': 1, 'kl_rollout': 0.1, 'loss': 1}\n"
+        "for step in range(40): m.log({'kl': 0.02 + 0.001 * (step % 3), **row})\n"
+        "m.log({'kl': 0.9, **row}); klarm.finish()"
+    )
+    text = shown_on_a_terminal(code, 80, set_variable=known_by == "COLUMNS")
+    plain = re.sub(r"\x1b\[[0-9;]*[mK]", "", text).replace("\r", "")
+    assert max(map(len, plain.splitlines())) <= 80
+    shutil.rmtree("klarm_runs")
+    piped = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert max(map(len, piped.stderr.splitlines())) > 80
+    assert plain.split() == piped.stderr.split()
+
+
+def shown_on_a_terminal(code: str, columns: int = 200, *, set_variable: bool = True) -> str:
     """Run Python code on a pseudo-terminal; return what it shows there."""
     master, slave = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200"}
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns)}
+    if not set_variable:
+        del environment["COLUMNS"]
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, stderr=slave, stdout=slave, env=environment) as process:
         os.close(slave)

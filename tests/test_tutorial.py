@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from test_console import shown_on_a_terminal
+
 TUTORIAL = Path(__file__).parents[1] / "docs" / "tutorial.md"
 PORT = "8765"
 NOT_RUN, FILE = "<!-- not run by the test -->", re.compile(r"<!-- file: (\S+) -->")
@@ -65,6 +67,15 @@ def test_the_tutorial_leads_to_a_caught_explosion_and_a_message(tmp_path: Path) 
     assert "run tutorial: finished, critical" in done.stdout
     assert re.search(r"^  hook +notified at ", done.stdout, re.M)
     assert "acknowledged" in done.stdout
+
+
+def test_a_terminal_shows_the_box_of_the_page() -> None:
+    """Most readers train in a terminal."""
+    (script,) = (text for remark, _, text in blocks() if "train.py" in remark)
+    box = re.findall(r"^[╭│].*[╮│]$", TUTORIAL.read_text(), re.M)
+    assert len(box) > 1
+    shown = re.sub(r"\x1b\[[0-9;]*[mK]|\r", "", shown_on_a_terminal(script, 80))
+    assert "\n".join(box) in shown
 
 
 def test_every_block_is_run_or_says_that_it_is_not() -> None:

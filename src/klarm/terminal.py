@@ -13,6 +13,7 @@ import os
 import select
 import stat
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from klarm.text import clean, spell_unsafe
@@ -25,11 +26,13 @@ _CLEAR_LINE = "\r\x1b[K"
 _BELL = "\a"
 # A pipe that is ready for a write takes at least this much at once (PIPE_BUF on Linux).
 _PIECE = 4_096
+# What curves and tables are drawn with, one character for one, so that columns stay aligned.
+_IN_ASCII = str.maketrans("●×│└─━═░≤–→←…▁▂▃▄▅▆▇█", "*x|+-==.<-><~_.,-=+*#")
 
 
 def write_stderr(text: str, end: str = "\n", *, bell: bool = False) -> bool:
     """Write to stderr as much as it takes without waiting; return whether that was everything."""
-    return _write_at_once(f"{_BELL * bell}{clean(text)}{end}")
+    return _write_at_once(f"{_BELL * bell}{_wrapped(clean(text))}{end}")
 
 
 def show_on_stderr(panel: RenderableType) -> None:
@@ -89,16 +92,64 @@ def echo_progress(text: str = "") -> None:
 
 
 def rich_console(*, stderr: bool = False) -> Console:
-    """Return a console of rich that cleans every text. The styles are klarm's own."""
+    """Return a console of rich that cleans every text. The styles are klarm's own.
+
+    Where the encoding has no characters to draw with, ASCII ones take their place. Lines that go to
+    a file or a pipe have no trailing spaces.
+    """
     from rich.console import Console
+    from rich.text import Text
 
     class CleanConsole(Console):
+        def print(self, *args: Any, **kwargs: Any) -> None:
+            if self.is_terminal or self.is_jupyter:
+                super().print(*args, **kwargs)
+                return
+            with self.capture() as captured:
+                super().print(*args, **kwargs)
+            stripped = "\n".join(line.rstrip(" ") for line in captured.get().split("\n"))
+            super().print(Text(stripped), end="", soft_wrap=True)
+
         def render(self, *args: Any, **kwargs: Any) -> Any:
+            ascii_only = self.options.ascii_only
             for segment in super().render(*args, **kwargs):
-                is_text = segment.control is None
-                yield segment._replace(text=clean(segment.text)) if is_text else segment
+                if segment.control is not None:
+                    yield segment
+                    continue
+                text = clean(segment.text)
+                yield segment._replace(text=text.translate(_IN_ASCII) if ascii_only else text)
 
     return CleanConsole(stderr=stderr)
+
+
+def _wrapped(text: str) -> str:
+    """Return a text with its lines broken at spaces, if stderr is a terminal of known width.
+
+    A terminal itself breaks lines within words, such as the names of metrics.
+    """
+    width = _columns_of_stderr()
+    if not width:
+        return text
+    lines: list[str] = []
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip())]
+        broken = textwrap.wrap(
+            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        lines.extend(broken or [line])
+    return "\n".join(lines)
+
+
+def _columns_of_stderr() -> int:
+    """Return the width of the terminal on stderr; 0 if it is none, or of unknown width."""
+    if not stderr_is_terminal():
+        return 0
+    with contextlib.suppress(ValueError):
+        if (given := int(os.environ.get("COLUMNS", ""))) > 0:
+            return given
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        return os.get_terminal_size(sys.stderr.fileno()).columns
+    return 0
 
 
 def _write_at_once(text: str) -> bool:

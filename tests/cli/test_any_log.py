@@ -90,6 +90,12 @@ def test_the_hint_for_steps_names_a_column_that_counts() -> None:
     assert "name it with --step-column it\n" in run("replay", "log.csv").stderr
 
 
+def test_the_hint_for_steps_can_be_pasted_into_a_shell() -> None:
+    """Whatever is in the name of the column."""
+    Path("log.csv").write_text(table("Iter #", "kl"))
+    assert "name it with --step-column 'Iter #'\n" in run("replay", "log.csv").stderr
+
+
 def test_a_missing_step_column_is_an_error() -> None:
     """The message names the columns of the log."""
     Path("log.csv").write_text(table("step", "kl"))
@@ -306,6 +312,10 @@ def test_no_incident_says_so_where_that_means_little() -> None:
     write = Path("log.csv").write_text
     write("step,reward\n" + "".join(f"{n},{n % 7}\n" for n in range(60)))
     assert "60 steps replayed: no incident; no KL was watched." in run("replay", "log.csv").stdout
+    followed = run("follow", "log.csv", "--once").stderr
+    assert "run log as of step 59 (60 new steps): no incident; no KL was watched\n" in followed
+    again = run("follow", "log.csv", "--once").stderr
+    assert "nothing new since step 59; no incident is open; no KL was watched\n" in again
     write("step,kl\n" + "".join(f"{n},{0.01 + n % 7 / 1000}\n" for n in range(10)))
     shown = run("replay", "log.csv").stdout
     assert "10 steps replayed: no incident; most detectors need more steps than these" in shown

@@ -46,3 +46,10 @@ def test_values_beyond_the_limits_are_drawn_at_the_edge() -> None:
 def test_the_last_line_counts_the_steps() -> None:
     """It shows the first and the last step."""
     assert rows([], 250)[-1].split() == ["step", "1", "250"]
+
+
+def test_a_label_stands_only_on_the_row_of_its_value() -> None:
+    """With too few rows for all decades, some are not labelled."""
+    drawn = draw([point(0.3)], 20, (29, 7), LIMITS).plain.split("\n")
+    labels = [row.partition("│")[0].strip() for row in drawn[:7]]
+    assert labels == ["100", "", "", "1", "", "", "0.01"]

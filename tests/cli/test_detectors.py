@@ -49,3 +49,10 @@ def test_the_error_for_a_wrong_name_suggests_the_nearest() -> None:
     done = CliRunner().invoke(command, ["detectors", "kl_explosoin"])
     assert done.exit_code == 1
     assert "there is no detector kl_explosoin; did you mean kl_explosion?" in done.output
+
+
+def test_no_detector_is_explained_in_klarms_own_terms(listing: str) -> None:
+    """Nobody outside knows what a decisive alert is."""
+    whole = [CliRunner().invoke(command, ["detectors", kind.name]).output for kind in CATALOGUE]
+    assert "decisive" not in " ".join([listing, *whole]).lower()
+    assert "One alert opens an incident." in listing

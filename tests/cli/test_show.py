@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -196,3 +199,38 @@ def test_a_run_without_a_step_is_not_called_free_of_incidents() -> None:
     assert shown.startswith("run none: finished, empty folder")
     assert shown.endswith("No step is recorded yet.")
     assert "incident" not in shown
+
+
+def test_without_a_run_it_says_how_to_name_one() -> None:
+    """By the argument: this command has no option --run."""
+    done = show()
+    assert done.exit_code == 1
+    said = "there is no run in klarm_runs; name one, or its folder, as in klarm show FOLDER"
+    assert said in done.output
+
+
+@pytest.mark.usefixtures("exploding")
+def test_an_acknowledgement_is_shown_before_a_process_has_recorded_it() -> None:
+    """And no longer after it was taken back."""
+    acknowledge = ["ack", "2", "--by", "ann"]
+    assert CliRunner().invoke(command, acknowledge).exit_code == 0
+    assert "acknowledged by ann" in one_line(show("grpo", "2"))
+    assert "acknowledged" not in one_line(show("grpo", "1"))
+    assert CliRunner().invoke(command, [*acknowledge, "--undo"]).exit_code == 0
+    assert "acknowledged" not in one_line(show("grpo", "2"))
+
+
+@pytest.mark.usefixtures("exploding")
+@pytest.mark.parametrize("arguments", [["show"], ["show", "grpo", "2"], ["runs"]], ids=" ".join)
+def test_a_curve_is_drawn_in_ascii_where_nothing_else_can_be_printed(arguments: list[str]) -> None:
+    """It would be rows of question marks. What is piped has no trailing spaces."""
+    done = subprocess.run(
+        [sys.executable, "-m", "klarm", *arguments],
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "100"},
+        capture_output=True,
+        check=True,
+    )
+    shown = done.stdout.decode("ascii")
+    assert "?" not in shown
+    assert "***" in shown or "_" in shown.splitlines()[1]
+    assert [line for line in shown.splitlines() if line != line.rstrip()] == []

@@ -81,3 +81,22 @@ def test_the_error_for_an_unknown_signal_suggests_the_nearest() -> None:
     done = CliRunner().invoke(command, ["silence", "rewrad", "--for", "2h"])
     assert done.exit_code == 2
     assert "there is no signal rewrad; did you mean reward?" in done.output
+
+
+def test_naming_a_metric_says_what_else_is_silenced() -> None:
+    """A silence is for all of a signal."""
+    klarm.init("a", console=False).log({"kl": math.nan}, 3)
+    klarm.finish()
+    done = CliRunner().invoke(command, ["silence", "learning_rate", "--for", "10steps"])
+    said, then = done.output.splitlines()
+    everything = "all of gradient, also grad_norm and clip_fraction, is silenced"
+    assert said == f"learning_rate belongs to gradient: {everything}"
+    assert then.startswith("run a: gradient is silenced until step 13;")
+    done = CliRunner().invoke(command, ["silence", "kl", "--for", "10steps"])
+    assert "belongs" not in done.output
+
+
+def test_a_signal_in_capitals_is_suggested() -> None:
+    """People write KL."""
+    done = CliRunner().invoke(command, ["silence", "KL", "--for", "2h"])
+    assert "there is no signal KL; did you mean kl?" in done.output

@@ -11,6 +11,7 @@ from rich.text import Text
 _LABEL_WIDTH = 8
 _POINT, _BAND, _WARNING, _CRITICAL = "●", "░", "─", "═"
 _COLOURS = {"": "bright_cyan", "warning": "yellow", "critical": "bold red"}
+_EXACT = 1e-6  # of a row
 _WORST = ("", "warning", "critical")
 
 
@@ -77,12 +78,15 @@ class _Scale:
         self._low, self._high, self._height = math.log10(low), math.log10(high), height
 
     def row(self, value: float) -> int:
-        share = (math.log10(max(value, 1e-300)) - self._low) / (self._high - self._low)
-        return min(max(round((1.0 - share) * (self._height - 1)), 0), self._height - 1)
+        return min(max(round(self._place(math.log10(max(value, 1e-300)))), 0), self._height - 1)
 
     def label(self, row: int) -> str:
-        """Return the power of ten of a row, if it has one."""
+        """Return the power of ten that a row stands for exactly, if there is one."""
         for power in range(math.ceil(self._low), math.floor(self._high) + 1):
-            if self.row(10.0**power) == row:
+            if abs(self._place(power) - row) < _EXACT:
                 return f"{10.0**power:g} "
         return ""
+
+    def _place(self, power: float) -> float:
+        """Return how many rows below the top a power of ten is."""
+        return (self._high - power) / (self._high - self._low) * (self._height - 1)

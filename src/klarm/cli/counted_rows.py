@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -71,7 +72,7 @@ class CountedRows:
         likely = next(iter([*named, *rising]), "NAME")
         self._say(
             f"{log}: no step column found, so rows are counted from 0; if there is one, name it "
-            f"with --step-column {likely}"
+            f"with --step-column {shlex.quote(likely)}"
         )
 
 

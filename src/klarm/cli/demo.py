@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # What each recording shows; recordings/tiny_grpo.py makes them.
 RECORDINGS = {
-    "exploding": "GRPO, until the learning rate jumps ×100 after step 150",
+    "exploding": "GRPO, until the learning rate jumps ×100 at step 152",
     "drifting": "GRPO drifts away with almost no KL penalty",
     "healthy": "GRPO that learns and settles",
 }
@@ -38,8 +38,9 @@ _SECONDS = 12.0
 _PAUSE_AT_INCIDENT = 2.5
 _FAST_FRAMES = 30  # of --fast
 _SMALLEST_KL, _LARGEST_KL = 1e-4, 1e2
-_DECADES = 7  # the minimal number of rows, so that each power of ten has its own
+_DECADES = 7  # the minimal number of rows: one per power of ten
 _HIGHEST, _LOWEST = 19, 4  # lines of the curve
+_ROWS_PER_LABEL = 3  # every other of the six decades then has a row of its own, or each has
 _BESIDE_CHART = 6  # lines: title, axis, legend, state, prompt
 _WIDEST, _NARROWEST = 110, 40  # columns
 _PLAIN_EVERY = 25
@@ -175,7 +176,7 @@ class _Player:
         first = on_kl[0]
         kl = {row["step"]: row["kl"] for row in self.rows}
         before = [value for step, value in kl.items() if step < first.started]
-        highest = f" (highest before: {max(before):.3g})" if before else ""
+        highest = f" (highest before step {first.started}: {max(before):.3g})" if before else ""
         opened_at = f"step {first.step}, at KL {kl[first.step]:.3g}{highest}"
         opened = f"{total}\nThe one on KL opened at {opened_at}"
         if spikes := self._spikes_since_settled():
@@ -222,6 +223,7 @@ class _Player:
         below = self._below(console)
         width = min(max(console.width, _NARROWEST), _WIDEST)
         height = min(max(self._room(console, below), _LOWEST), _HIGHEST)
+        height -= (height - 1) % _ROWS_PER_LABEL
         chart = draw(self.points, len(self.rows), (width, height), (_SMALLEST_KL, _LARGEST_KL))
         legend = Text.assemble(
             ("        ● KL to the reference", "bright_cyan"),

@@ -19,7 +19,7 @@ from klarm.delivery import Outbox, Run, is_all_delivered, outgoing
 from klarm.incidents import subject_of
 from klarm.journal import DETACHED, FILE_NAME, Source, run_folder
 from klarm.metrics import Binding
-from klarm.monitor import Ending, Monitor, unknown_columns, watched
+from klarm.monitor import Ending, Monitor, unknown_columns, watched, without_kl
 from klarm.notices import Notices
 from klarm.settings import ConfigError
 from klarm.sources import STDIN, LogRow, SourceError, plain_log
@@ -292,5 +292,5 @@ def _nothing_new(run: RecordedRun) -> str:
         for known in run.fold.incidents.values()
         if known.is_open
     ]
-    rest = in_a_line(run.unknown_because) or "no incident is open"
+    rest = in_a_line(run.unknown_because) or f"no incident is open{without_kl(run.latest)}"
     return "; ".join([f"nothing new{since}", *(incidents or [rest])])

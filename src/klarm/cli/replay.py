@@ -25,7 +25,8 @@ from klarm.cli.progress import Progress, size_of
 from klarm.config import Config, load
 from klarm.incidents import COLOURS, counted, event_text, is_alarm
 from klarm.journal import encode
-from klarm.metrics import KLS, PROBE, SECTION, STEP
+from klarm.metrics import SECTION, STEP
+from klarm.monitor import without_kl
 from klarm.settings import did_you_mean
 from klarm.sources import STDIN, SourceError, plain_log, read_log
 from klarm.terminal import echo, echo_json, styled
@@ -148,9 +149,7 @@ def _caveat(found: Replay) -> str:
             "; most detectors need more steps than these "
             '(klarm docs without-kl: "How few rows are too few")'
         )
-    if found.keys.keys().isdisjoint((*KLS, *PROBE)):
-        return "; no KL was watched"
-    return ""
+    return without_kl(found.keys)
 
 
 def _counted_alerts(found: Replay, *, listed: bool) -> str:

@@ -21,13 +21,16 @@ def runs_in(directory: Path) -> list[Path]:
     return sorted(journal.parent for journal in directory.glob(f"*/{FILE_NAME}"))
 
 
-def find_run(run: str | None, settings: Config) -> Path:
-    """Return the folder of a run, given its name or path; by default, of the latest run."""
+def find_run(run: str | None, settings: Config, *, named_by: str = "with --run") -> Path:
+    """Return the folder of a run, given its name or path; by default, of the latest run.
+
+    `named_by` says how the command is told which run.
+    """
     if run is None:
         known = runs_in(Path(settings.dir).expanduser())
         if not known:
             raise click.ClickException(
-                f"there is no run in {settings.dir}; name one, or its folder, with --run"
+                f"there is no run in {settings.dir}; name one, or its folder, {named_by}"
             )
         latest_first = sorted(
             known, key=lambda folder: (folder / FILE_NAME).stat().st_mtime, reverse=True

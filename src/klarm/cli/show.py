@@ -40,7 +40,7 @@ def show(run: str | None, incident: str | None, config_file: Path | None) -> Non
     INCIDENT is a number within the run or an id, as `klarm incidents` lists them.
     """
     settings = load(config_file, lenient=True)
-    folder = find_run(run, settings)
+    folder = find_run(run, settings, named_by="as in klarm show FOLDER")
     started(folder)  # raises if the file is not a journal
     if incident is None:
         _show_run(rich_console(), read_run(folder, _DRAWN))

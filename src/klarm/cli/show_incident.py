@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from klarm.cli.curve import draw_curve
 from klarm.cli.recorded import read_run
 from klarm.cli.show import chart_size, clock, heading, labelled
-from klarm.delivery import Delivered, deliveries
+from klarm.delivery import Delivered, Outbox, deliveries
 from klarm.incidents import COLOURS, advice, counted, is_alarm, metric_of, number, title, why
 from klarm.journal import FILE_NAME, IncidentRecord, read_journal, recorded_events
 from klarm.text import clean
@@ -97,8 +97,10 @@ def _show_known(
     counts = ", ".join(f"{name} {count}" for name, count in by_detector.items())
     total = f"{sum(by_detector.values())} ({counts})" if counts else "none"
     console.print(labelled("alerts", total))
-    if incident.acknowledged_by:
-        console.print(labelled("acknowledged", f"by {', '.join(incident.acknowledged_by)}"))
+    outbox = Outbox(journal.parent)  # it knows commands that no process has recorded yet
+    outbox.refresh()
+    if names := outbox.acknowledged.get(incident.id):
+        console.print(labelled("acknowledged", f"by {', '.join(names)}"))
 
 
 def _before(events: list[Event]) -> str:

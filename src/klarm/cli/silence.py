@@ -46,7 +46,7 @@ def silence(
     Incidents are still recorded and shown. Critical ones are still sent, unless --even-critical is
     given. Incidents that are open when the silence ends, or is ended by --off, are sent then.
     """
-    signal = _signal_meant(signal) or _signal_of_run(signal, run, config_file)
+    name, signal = signal, _signal_meant(signal) or _signal_of_run(signal, run, config_file)
     if off and (span is not None or even_critical):
         raise click.UsageError(
             "--off ends all silences of a signal and takes neither --for nor --even-critical"
@@ -89,6 +89,8 @@ def silence(
         ),
     )
     silence = Silence(signal, who, until_step, until_time, even_critical)
+    if name != signal:
+        echo(_belongs_to(name, signal))
     echo(f"run {head.run}: {silence_in_words(silence)}")
 
 
@@ -98,6 +100,20 @@ def _signal_meant(name: str) -> str | None:
     meant |= {kind.name: kind.signal for kind in CATALOGUE}
     meant |= {signal: signal for signal in known_signals()}
     return meant.get(name)
+
+
+def _belongs_to(name: str, signal: str) -> str:
+    """Say that the whole signal is silenced, of which a detector or a metric was named.
+
+    >>> _belongs_to("loss_nan", "loss")
+    'loss_nan belongs to loss: all of loss is silenced'
+    """
+    kinds = [kind for kind in CATALOGUE if kind.signal == signal and not kind.watches_all]
+    metrics = dict.fromkeys(kind.watches[0] for kind in kinds if kind.name != name)
+    others = [metric for metric in metrics if metric not in (name, signal)]
+    listed = " and ".join(filter(None, [", ".join(others[:-1]), *others[-1:]]))
+    also = f", also {listed}," if others else ""
+    return f"{name} belongs to {signal}: all of {signal}{also} is silenced"
 
 
 def _signal_of_run(signal: str, run: str | None, config_file: Path | None) -> str:
@@ -114,6 +130,6 @@ def _signal_of_run(signal: str, run: str | None, config_file: Path | None) -> st
     if signal not in of_run:
         signals = sorted({*known_signals(), *of_run})
         names = [*signals, *(kind.name for kind in CATALOGUE)]
-        hint = did_you_mean(signal, names) or f"; there are {', '.join(signals)}"
+        hint = did_you_mean(signal.lower(), names) or f"; there are {', '.join(signals)}"
         raise click.UsageError(f"there is no signal {signal}{hint}")
     return of_run[signal]

@@ -19,8 +19,8 @@ _CRITICAL_FACTOR = 2.0
 class ClipSaturationDetector(LazyScoreDetector):
     """Warns when the clipped share has been above `share` for `consecutive_steps` values.
 
-    Critical if it has been above twice that for as long. Alerts are decisive, because they already
-    take many steps.
+    Critical if it has been above twice that for as long. One alert opens an incident, because it
+    already takes many steps.
     """
 
     name: ClassVar[str] = "clip_saturation"

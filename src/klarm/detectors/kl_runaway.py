@@ -77,7 +77,7 @@ class KLRunawayDetector(Detector):
 
     When KL recovers from a runaway, the forecast from before it is restored, so that a second
     runaway is detected as early as the first. The score is 1 at a warning and 1.5 at a critical
-    alert. Both tests look at many steps, so an alert is decisive.
+    alert. Both tests look at many steps, so one alert opens an incident.
 
     >>> detector = KLRunawayDetector()
     >>> for step in range(200):

@@ -29,7 +29,7 @@ _Row = tuple[float | None, float | None]  # entropy and reward
 
 @dataclass(kw_only=True, eq=False)
 class LearningRateJumpDetector(Detector):
-    """Warns when the learning rate is `factor` times its highest earlier value. Decisive.
+    """Warns if the learning rate is `factor` times its earlier peak. One alert opens an incident.
 
     No schedule does that: a warm-up grows by less per row, and a restart returns to an earlier
     value. Critical if entropy halves or reward falls within `watch_steps` of the jump, which also

@@ -38,7 +38,8 @@ class RewardCollapseDetector(Detector):
     It compares the median of the last `collapse_steps` values (fewer in a short run) with that of
     the `before_steps` values before them. The fall must also exceed `noise_units` times their
     scatter. Critical if reward is at its lowest level so far. A gradual loss of `slow_share` of
-    what was learnt is a warning, too. Alerts are decisive, because a fall has lasted by then.
+    what was learnt is a warning, too. One alert opens an incident, because
+    a fall has lasted by then.
 
     >>> detector = RewardCollapseDetector()
     >>> rewards = [min(0.02 * step, 1.0) + 0.02 * (step % 2) for step in range(100)] + [0.2] * 50

@@ -44,7 +44,8 @@ class RewardDriftDetector(Detector):
     entropy collapses. The last `drift_steps` values are divided into four blocks. A metric has
     moved if the medians of the oldest and the newest block are the extremes, and differ by more
     than `noise_units` times the scatter within a block. There is one check per block, whose result
-    holds until the next one. Alerts are decisive, because a drift has lasted by then.
+    holds until the next one. One alert opens an incident, because a drift has
+    lasted by then.
 
     >>> detector = RewardDriftDetector()
     >>> alerts = [

@@ -21,9 +21,9 @@ _DECISIVE_FACTOR = 10.0
 class TrustRegionDetector(Detector):
     """Warns when an update moved the policy by more than `max_step_nats`.
 
-    Critical and decisive if the median of the last three updates does, or a single one exceeds ten
-    times the limit, because a short run may have no second one. A signed estimate is judged by its
-    absolute value.
+    Critical if the median of the last three updates does, or a single one exceeds ten times the
+    limit; then one alert opens an incident, because a short run may have no second one. A signed
+    estimate is judged by its absolute value.
 
     >>> detector = TrustRegionDetector()
     >>> [detector.update(step, {"kl_old": 0.3}).severity for step in range(3)]

@@ -16,8 +16,8 @@ class ZeroSignalDetector(Detector):
     """Warns when more than `share` of the groups have had equal rewards for a number of steps.
 
     An advantage is the reward minus the mean of its group. In such a group it is zero, and so is
-    the gradient. Critical above `critical_share` for as long. Alerts are decisive, because they
-    already take many steps.
+    the gradient. Critical above `critical_share` for as long. One alert opens an incident,
+    because it already takes many steps.
 
     >>> detector = ZeroSignalDetector()
     >>> alerts = [detector.update(step, {"zero_std_fraction": 0.9}) for step in range(21)]

@@ -10,7 +10,7 @@ from klarm.monitor.missing import hints, unknown_columns
 from klarm.monitor.monitor import Monitor
 from klarm.monitor.steps import whole_step
 from klarm.monitor.summary import not_confirmed
-from klarm.monitor.unwatched import not_watched
+from klarm.monitor.unwatched import not_watched, without_kl
 
 __all__ = [
     "CommandWatch",
@@ -26,4 +26,5 @@ __all__ = [
     "watched",
     "watched_in_short",
     "whole_step",
+    "without_kl",
 ]

@@ -23,6 +23,7 @@ from klarm.monitor.summary import (
     left_open,
     not_confirmed,
 )
+from klarm.monitor.unwatched import without_kl
 from klarm.types import Alert, Event, Incident
 
 
@@ -66,7 +67,8 @@ class RunSummary:
         steps, last = self.timeline.steps_logged, self.timeline.step
         nothing = self._nothing_was_watched()
         if ending.outcome == DETACHED and not ending.once and not nothing:
-            yield left_open(self.run, last, self._known(), self.folder)
+            caveat = "" if any(known.is_open for known in self._known()) else self._caveat
+            yield f"{left_open(self.run, last, self._known(), self.folder)}{caveat}"
             return
         if ending.once and last is not None:
             ended = as_of(self.run, last, steps)
@@ -74,10 +76,17 @@ class RunSummary:
             after = f"{counted(steps, 'step')}{self.since}{self.rolled_back}"
             ended = ending.in_words(self.run, after)
         summary = nothing or incidents_and_where(self.tracker.incidents, self.folder)
+        if not nothing and not any(known.opened for known in self.tracker.incidents):
+            summary += self._caveat
         for crash in changes:
             if isinstance(crash, Event) and is_crash(crash):
                 summary = f"the crash is incident {crash.incident}; apart from it, {summary}"
         yield f"{ended}: {summary}"
+
+    @property
+    def _caveat(self) -> str:
+        """What to add to "no incident"."""
+        return without_kl(self.binding.keys) if self.timeline.steps_logged else ""
 
     def _known(self) -> Iterable[Incident | IncidentRecord]:
         """Return the incidents of the run, also if this process has not logged a step."""

@@ -1,4 +1,4 @@
-"""Whether a recorded run was watched at all: no incident means nothing if no detector could see."""
+"""Whether a run was watched at all, and its KL: "no incident" means little if nothing was."""
 
 from __future__ import annotations
 
@@ -6,12 +6,22 @@ from collections.abc import Iterable
 
 from klarm.detectors import CATALOGUE
 from klarm.journal import Activity, Fold
+from klarm.metrics import KLS, PROBE
 
 _READS = {kind.name: () if kind.watches_all else kind.reads for kind in CATALOGUE}
 # The first step of a run may be logged in several calls, and some trainers have made no update by
 # then.
 _MIN_STEPS = 2
 _MAX_NAMED = 5
+
+
+def without_kl(metrics: Iterable[str]) -> str:
+    """Return what to add to "no incident" if none of the metrics of a run is a KL.
+
+    >>> without_kl(["reward", "kl_old"]), without_kl(["reward"])
+    ('', '; no KL was watched')
+    """
+    return "; no KL was watched" if {*KLS, *PROBE}.isdisjoint(metrics) else ""
 
 
 def not_watched(fold: Fold, logged: Iterable[str], activity: Activity) -> str:
