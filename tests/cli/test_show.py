@@ -75,7 +75,7 @@ def test_an_incident_is_shown_in_detail() -> None:
         "step 159 escalated, critical: Now critical.",
         "cause learning rate raised: ",
         "moved learning_rate ×100 from 152",
-        "peak 16.2 (0.0074 before the incident)",
+        "peak 16.2 (0.024 before the incident)",
         "go back to step-150",
         "(kl_explosion 17, kl_runaway 27, kl_budget 15)",
         "nobody was notified",

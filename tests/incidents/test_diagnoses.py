@@ -385,3 +385,17 @@ def test_a_movement_is_never_dated_later_while_incidents_are_open() -> None:
     said = _dates_said(notified(run(_far_too_large_updates), without), "length")
     assert len(said) >= 3
     assert said == sorted(said, reverse=True)
+
+
+def test_the_level_before_an_incident_is_that_of_the_last_rows_before_its_onset() -> None:
+    """KL has risen for long, so that its median over all rows is far below."""
+
+    def climb_and_explode(row: Row, step: int) -> None:
+        row["kl"] *= 1.01 ** min(step, 200) * 1.5 ** max(min(step - 200, 15), 0)
+
+    rows = run(climb_and_explode)
+    opened, *later = [event for event in notified(rows) if event.signal == "kl"]
+    assert opened.onset is not None
+    just_before = sorted(row["kl"] for row in rows[opened.onset - 5 : opened.onset])
+    assert opened.before == just_before[2]
+    assert {event.before for event in later} == {opened.before}

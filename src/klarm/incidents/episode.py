@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from klarm.incidents.confirmation import is_more_severe
 from klarm.incidents.excuse import Excuse
 from klarm.incidents.measured import Measured
@@ -151,6 +153,14 @@ class Episode:
         level = recent.worst(*kind, LEVEL_ROWS, sizes=course.by_size)
         return level if math.isfinite(level) else course.worst
 
+    def with_level_before(self, event: Event, recent: RecentRows) -> Event:
+        """Return its event with the level just before its onset, now that the onset is known."""
+        course, onset = self.courses.get(self.kind), self.incident.onset
+        if course is None or onset is None:
+            return event
+        course.measure_before(recent, onset)
+        return replace(event, before=_known(course.before))
+
     def event(
         self,
         kind: EventKind,
@@ -173,9 +183,9 @@ class Episode:
         if news is not None:
             (metric, worse), peak = news.kind, news.value or 0.0
         course = self.courses.get(self.kind)
-        level = normal = math.nan
+        level = before = math.nan
         if course is not None:
-            normal = course.normal
+            before = course.normal if math.isnan(course.before) else course.before
             level = course.level(recent) if kind in ("settled", "resolved") else math.nan
         notified = self.notified_peak
         if kind in ("opened", "escalated"):
@@ -200,7 +210,7 @@ class Episode:
             worse=worse,
             rows=rows,
             level=_known(level),
-            before=_known(normal),
+            before=_known(before),
             notified=_known(notified) if reason == "far_worse" else None,
             follows=incident.follows,
             by=by,

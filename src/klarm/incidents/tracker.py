@@ -401,6 +401,7 @@ class Tracker:
             advice=self._advice,
             dates=Dates.of(others, said),
         )
+        event = episode.with_level_before(event, self.recent)
         good = self.last_good_checkpoint(event)
         return event if good is None else replace(event, checkpoint=clean_line(good[1]))
 
