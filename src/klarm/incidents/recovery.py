@@ -17,8 +17,8 @@ LEVEL_ROWS = 10
 # A metric that has fallen may have risen for a long time before. It is back when it is back at its
 # median over this many rows before the fall, which may be far above its median over all rows kept.
 _JUST_BEFORE_ROWS = 50
-# What people read as the level before an incident is the median of this many values before its onset:
-# a metric may have risen slowly for a long time.
+# What people read as the level before an incident is the median of this many values before its
+# onset: a metric may have risen slowly for a long time.
 _SHOWN_ROWS = 5
 # A value is far from normal if it is this many times as high or as low.
 _FAR_FACTOR = 3.0
