@@ -399,3 +399,16 @@ def test_the_level_before_an_incident_is_that_of_the_last_rows_before_its_onset(
     just_before = sorted(row["kl"] for row in rows[opened.onset - 5 : opened.onset])
     assert opened.before == just_before[2]
     assert {event.before for event in later} == {opened.before}
+
+
+def test_the_advice_stays_when_an_incident_settles_and_when_the_run_ends() -> None:
+    """The incident on the learning rate opens without a cause and escalates with one."""
+    journal = MemoryJournal()
+    watched = Monitor("a", [kind() for kind in CATALOGUE], journal)
+    for row in read_recording("exploding"):
+        watched.log(row, step=row["step"])
+    watched.finish()
+    events = [r for r in journal.records if isinstance(r, Event) and r.incident == 1]
+    assert [event.event for event in events] == ["opened", "escalated", "settled", "ended"]
+    assert len({(event.cause, event.remedy) for event in events[1:]}) == 1
+    assert events[-1].remedy.startswith("Go back to a checkpoint from before the change")

@@ -33,6 +33,7 @@ class Episode:
     rows_since_notified: int = 0
     reopenings: int = 0
     excuse: Excuse | None = None
+    diagnosed: Event | None = None  # the last event with a likely cause
     end: Event | None = None  # the event of its end, if it has ended
 
     @classmethod
@@ -209,7 +210,7 @@ class Episode:
             self.rows_since_notified = 0
             self.notified_detectors = set(incident.detectors)
             self.notified_names |= self.names
-        return Event(
+        event = Event(
             event=kind,
             incident=incident.number,
             signal=incident.signal,
@@ -234,6 +235,16 @@ class Episode:
             detector=incident.worst.detector,
             alert_severity=incident.worst.severity,
             subject=incident.subject,
+        )
+        said = self.diagnosed
+        if said is None or kind not in ("settled", "reopened", "ended"):
+            return event
+        return replace(
+            event,
+            pattern=said.pattern,
+            cause=said.cause,
+            remedy=said.remedy,
+            checkpoint=said.checkpoint,
         )
 
 

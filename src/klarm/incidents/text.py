@@ -53,7 +53,7 @@ def title(event: Event) -> str:
     if event.event == "resolved":
         lasted = f"{event.severity} from step {event.started} to {event.step}"
         return f"{subject_of(event)} {state(event)}, {lasted}"
-    pattern = f", pattern: {event.pattern}" if event.pattern else ""
+    pattern = f", pattern: {event.pattern}" if event.pattern and is_alarm(event) else ""
     what = f"{subject_of(event)} {event.severity} since step {event.started}"
     return f"{what} ({state(event)}){pattern}"
 

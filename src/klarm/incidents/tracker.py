@@ -403,7 +403,9 @@ class Tracker:
         )
         event = episode.with_level_before(event, self.recent)
         good = self.last_good_checkpoint(event)
-        return event if good is None else replace(event, checkpoint=clean_line(good[1]))
+        event = event if good is None else replace(event, checkpoint=clean_line(good[1]))
+        episode.diagnosed = event if event.pattern else episode.diagnosed
+        return event
 
 
 def _resolved(event: Event, step: int, reason: Reason) -> Event:
