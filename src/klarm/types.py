@@ -152,13 +152,14 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     reason: str
     message: str
     recommendation: str
-    # If it opened or escalated: what else had moved, and the matching pattern of the playbook.
+    # If it opened or escalated: what else had moved, and the matching pattern of the playbook. The
+    # pattern is repeated when it settles and when the run ends.
     moved: str = ""
     pattern: str = ""
     cause: str = ""
     remedy: str = ""
     # If it opened or escalated: the step at which its metric left its normal range, in hindsight,
-    # and the last checkpoint before that step.
+    # and the last checkpoint before that step, which is repeated like the pattern.
     onset: int | None = None
     checkpoint: str = ""
     # If it is resolved: false if it only went quiet and its metric is as bad as before.

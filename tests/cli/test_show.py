@@ -78,11 +78,20 @@ def test_an_incident_is_shown_in_detail() -> None:
         "step 159 escalated, critical: Now critical.",
         "cause learning rate raised: ",
         "moved learning_rate ×100 from 152",
-        "peak 16.2 (0.0074 before the incident)",
+        "peak 16.2 (0.024 before the incident)",
         "go back to step-150",
         "(kl_explosion 17, kl_runaway 27, kl_budget 15)",
         "nobody was notified",
     )
+
+
+@pytest.mark.usefixtures("exploding")
+def test_the_lowest_value_of_a_fall_is_the_same_in_messages() -> None:
+    """Its detector judges medians, but people compare what they read with the curve."""
+    lowest = min(row["entropy"] for row in read_recording("exploding") if row["step"] >= 164)
+    ended = list(read_run(Path("klarm_runs/grpo")).fold.incidents.values())[2].last
+    assert (ended.metric, ended.peak) == ("entropy", lowest)
+    assert f"lowest {lowest:.3g} (" in one_line(show("grpo", "3"))
 
 
 def sent(*events: tuple[str, int], outcome: str = "sent", **more: object) -> None:

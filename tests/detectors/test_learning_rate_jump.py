@@ -49,6 +49,27 @@ def test_it_is_critical_when_entropy_falls() -> None:
     assert "and since then entropy has fallen from 0.8 to" in last.message
 
 
+def test_it_gives_the_latest_entropy_not_the_median_of_a_fall() -> None:
+    """A median of few rows in free fall is a value that entropy never had."""
+    entropy = [3.67] * 53 + [0.3 * 0.3**row for row in range(57)]
+    alerts = feed(JUMP, entropy=entropy)
+    critical = [step for step, severity in severities(alerts).items() if severity == "critical"]
+    last = alerts[critical[0]]
+    assert last is not None
+    assert f"entropy has fallen from 3.67 to {entropy[critical[0]]:.3g}." in last.message
+
+
+def test_it_gives_the_median_where_the_latest_entropy_has_not_fallen() -> None:
+    """Entropy is back for one row."""
+    entropy = [3.67] * 53 + [0.3, 0.2, 0.4, 3.6, *[0.3] * 53]
+    alerts = feed(JUMP, entropy=entropy)
+    critical = [step for step, severity in severities(alerts).items() if severity == "critical"]
+    last = alerts[critical[0]]
+    assert (critical[0], last is not None) == (56, True)
+    assert last is not None
+    assert "entropy has fallen from 3.67 to 0.4 (median of the last 5 rows)." in last.message
+
+
 def test_it_is_critical_when_reward_falls() -> None:
     """By more than its noise."""
     rng = random.Random(1)

@@ -61,5 +61,7 @@ def test_any_loss_is_watched_whatever_it_is_called() -> None:
         assert monitor.log({key: 1.0, "reward": 0.5}) == []
         (alert,) = monitor.log({key: math.inf, "reward": 0.5})
         assert (alert.severity, alert.decisive) == ("critical", True)
-        assert alert.message == f"{said} is infinite: this run is numerically broken."
+        assert (
+            alert.message == f"{said} is infinite at this step; if it stays so, the run is broken."
+        )
         assert [incident.signal for incident in monitor.critical] == ["loss"]

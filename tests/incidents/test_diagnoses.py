@@ -1,19 +1,20 @@
 """The diagnosis that people read, on recorded runs and on failures made for it.
 
-Covers diagnosis.py.
+Covers diagnosis.py and dates.py.
 """
 
 from __future__ import annotations
 
 import math
 import random
+import re
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pytest
 
 from klarm.cli.demo import read_recording
-from klarm.detectors import CATALOGUE
+from klarm.detectors import CATALOGUE, Detector
 from klarm.incidents import event_text
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
@@ -22,10 +23,12 @@ from klarm.types import Event
 Row = dict[str, float]
 
 
-def notified(rows: Iterable[Mapping[str, float]]) -> list[Event]:
+def notified(
+    rows: Iterable[Mapping[str, float]], detectors: Sequence[Detector] = ()
+) -> list[Event]:
     """Run all detectors over these rows; return the events that open or escalate incidents."""
     journal = MemoryJournal()
-    watched = Monitor("a", [kind() for kind in CATALOGUE], journal)
+    watched = Monitor("a", detectors or [kind() for kind in CATALOGUE], journal)
     for step, row in enumerate(rows):
         watched.log(row, step=row.get("step", step))
     return [
@@ -77,7 +80,7 @@ def test_the_recorded_explosion_is_explained_by_its_learning_rate() -> None:
     assert events[1].moved.startswith(
         "learning_rate ×100 from 152, then loss ×4 from 153, then entropy "
     )
-    assert "grad_norm ×5.2 from 166, now ×0.56" in events[4].moved
+    assert "grad_norm ×5.2 from 158, now ×0.56" in events[4].moved
 
 
 def test_the_recorded_drift_is_never_called_healthy() -> None:
@@ -350,3 +353,62 @@ def test_only_what_is_telling_is_called_flat() -> None:
 
     opened = next(event for event in notified(run(change, 215)) if event.signal == "kl")
     assert opened.moved == "length ×3 from 205; entropy, reward flat"
+
+
+def _far_too_large_updates(row: Row, step: int) -> None:
+    """The learning rate is raised at step 200; KL grows for long, entropy and length follow."""
+    since = max(step - 200, 0)
+    row["learning_rate"] = 1e-4 if since else 1e-6
+    row["kl"] *= min(1.5**since, 1e4) ** 0.5 if since < 10 else (1.5**5) * 1.2 ** (since - 10)
+    row["kl"] = min(row["kl"], 50.0)
+    row["entropy"] *= 0.93 ** max(since - 5, 0)
+    row["length"] *= 1.04 ** max(since - 5, 0)
+
+
+def _dates_said(events: Iterable[Event], metric: str) -> list[int]:
+    found = [re.search(rf"\b{metric} [^,;]*from (\d+)", event.moved) for event in events]
+    return [int(match[1]) for match in found if match]
+
+
+def test_a_metric_with_an_incident_is_dated_by_it_in_all_messages() -> None:
+    """KL moves on for long, and a later diagnosis alone would date it ever later."""
+    events = notified(run(_far_too_large_updates))
+    kl = [event for event in events if event.signal == "kl"]
+    said = _dates_said([event for event in events if event.step > kl[0].step], "kl")
+    assert len(said) >= 2
+    assert set(said) == {kl[0].onset}
+
+
+def test_a_movement_is_never_dated_later_while_incidents_are_open() -> None:
+    """Not even that of a metric without an incident, such as length without its detector."""
+    without = [kind() for kind in CATALOGUE if kind.name != "length_blowup"]
+    said = _dates_said(notified(run(_far_too_large_updates), without), "length")
+    assert len(said) >= 3
+    assert said == sorted(said, reverse=True)
+
+
+def test_the_level_before_an_incident_is_that_of_the_last_rows_before_its_onset() -> None:
+    """KL has risen for long, so that its median over all rows is far below."""
+
+    def climb_and_explode(row: Row, step: int) -> None:
+        row["kl"] *= 1.01 ** min(step, 200) * 1.5 ** max(min(step - 200, 15), 0)
+
+    rows = run(climb_and_explode)
+    opened, *later = [event for event in notified(rows) if event.signal == "kl"]
+    assert opened.onset is not None
+    just_before = sorted(row["kl"] for row in rows[opened.onset - 5 : opened.onset])
+    assert opened.before == just_before[2]
+    assert {event.before for event in later} == {opened.before}
+
+
+def test_the_advice_stays_when_an_incident_settles_and_when_the_run_ends() -> None:
+    """The incident on the learning rate opens without a cause and escalates with one."""
+    journal = MemoryJournal()
+    watched = Monitor("a", [kind() for kind in CATALOGUE], journal)
+    for row in read_recording("exploding"):
+        watched.log(row, step=row["step"])
+    watched.finish()
+    events = [r for r in journal.records if isinstance(r, Event) and r.incident == 1]
+    assert [event.event for event in events] == ["opened", "escalated", "settled", "ended"]
+    assert len({(event.cause, event.remedy) for event in events[1:]}) == 1
+    assert events[-1].remedy.startswith("Go back to a checkpoint from before the change")

@@ -118,35 +118,35 @@ SENTENCES: list[tuple[Event, str]] = [
         "Also in alert now: slurs (mine).",
     ),
     (
-        changed("settled", "settled", level=0.5452, before=0.00737),
-        "KL has settled at 0.545, 74 times its earlier level (0.00737): quiet, but not recovered.",
+        changed("settled", "settled", level=0.5452, before=0.024),
+        "No new alerts, but KL stays at 0.545, 23 times its earlier level (0.024); still open.",
     ),
     (
         changed("settled", "settled", metric="grad_norm", level=42.0, before=1.5),
-        "grad_norm has settled at 42, 28 times its earlier level (1.5): quiet, but not recovered.",
+        "No new alerts, but grad_norm stays at 42, 28 times its earlier level (1.5); still open.",
     ),
     (
         changed("settled", "settled", metric="entropy", worse="lower", level=0.05, before=1.0),
-        "Entropy has settled at 0.05, a 20th of its earlier level (1): quiet, but not recovered.",
+        "No new alerts, but entropy stays at 0.05, a 20th of its earlier level (1); still open.",
     ),
     (
         changed("settled", "settled", metric="entropy", worse="lower", level=0.5, before=1.0),
-        "Entropy has settled at 0.5, half its earlier level (1): quiet, but not recovered.",
+        "No new alerts, but entropy stays at 0.5, half its earlier level (1); still open.",
     ),
     (
         changed("settled", "settled", metric="reward", worse="lower", level=-0.3, before=0.5),
-        "Reward has settled at -0.3, compared with 0.5 before: quiet, but not recovered.",
+        "No new alerts, but reward stays at -0.3, compared with 0.5 before; still open.",
     ),
     (
         changed("settled", "settled", level=0.5, before=0.0),
-        "KL has settled at 0.5, compared with 0 before: quiet, but not recovered.",
+        "No new alerts, but KL stays at 0.5, compared with 0 before; still open.",
     ),
     (
         changed("settled", "settled", level=0.502, before=0.5),
-        "KL has settled at 0.502, compared with 0.5 before: quiet, but not recovered.",
+        "No new alerts, but KL stays at 0.502, compared with 0.5 before; still open.",
     ),
-    (changed("settled", "settled", level=0.5), "KL has settled at 0.5: quiet, but not recovered."),
-    (changed("settled", "settled"), "KL is quiet, but has not recovered."),
+    (changed("settled", "settled", level=0.5), "No new alerts, but KL stays at 0.5; still open."),
+    (changed("settled", "settled"), "No new alerts, but KL has not recovered; still open."),
     (changed("reopened", "returned", rows=12), "Back 12 rows after it recovered."),
     (changed("reopened", "returned", rows=None), "Back shortly after it recovered."),
     (
@@ -346,7 +346,7 @@ def test_later_events_are_rendered_in_short() -> None:
     for event, line in (
         (
             changed("settled", "settled", level=0.5),
-            f"settled {place} KL has settled at 0.5: quiet, but not recovered.",
+            f"settled {place} No new alerts, but KL stays at 0.5; still open.",
         ),
         (changed("reopened", "returned", rows=9), f"open again {place} Back 9 rows after it"),
         (changed("resolved", "closed", by="ada"), f"resolved {place} Closed by ada."),
@@ -463,7 +463,7 @@ def test_the_summary_of_a_run_lists_its_latest_incidents() -> None:
         "1 incident (kl, critical, open since step 7)"
     )
     assert incidents_in_sum([incident(7, state="settled", level=0.5)]) == (
-        "1 incident (kl, warning, open since step 7, quiet but not recovered)"
+        "1 incident (kl, warning, open since step 7, no new alerts, but not recovered)"
     )
     assert incidents_in_sum([incident(7, state="ended")]) == (
         "1 incident (kl, warning, since step 7, unresolved when the run ended)"
@@ -488,3 +488,11 @@ def test_the_docs_quote_the_sentences() -> None:
     assert {reason for reason, _ in rows} == set(get_args(Reason))
     said = {(event.reason, sentence) for event, sentence in SENTENCES}
     assert [row for row in rows if row not in said] == []
+
+
+def test_a_title_claims_no_recovery_of_a_reward_that_stays_up() -> None:
+    """It is over because there are no more alerts."""
+    over = changed("resolved", "recovered", metric="reward", rows=20, level=1.74, before=-0.06)
+    assert "resolved (no more alerts)" in title(over)
+    back = changed("resolved", "recovered", rows=20, level=0.021, before=0.02)
+    assert "resolved (recovered)" in title(back)

@@ -326,7 +326,7 @@ def test_an_escalation_has_the_message_of_its_step() -> None:
     for step in range(150):
         peak = 0.3 if step < 149 else 30.0
         said = Alert("kl_explosion", "critical", step, f"KL {peak}", {"kl": peak}, "look", True)
-        changes = incidents.update(step, KL, [said])
+        changes = incidents.update(step, {"kl": peak}, [said])
     (event,) = changes
     assert isinstance(event, Event)
     assert (event.reason, event.peak, event.notified) == ("far_worse", 30.0, 0.3)
@@ -425,3 +425,15 @@ def test_an_incident_that_ended_with_the_last_step_does_not_open_again() -> None
     lines = run_once([0.4, 0.6] * 50 + [math.nan] + [0.5] * 3)
     assert any('"event":"resolved"' in line for line in lines)
     assert recorded(lines) == []
+
+
+def test_the_peak_in_an_event_is_the_worst_row_with_or_without_an_alert() -> None:
+    """People compare it with the curve."""
+    incidents = Tracker([KLExplosionDetector(confirm_steps=0)], IncidentRules())
+    said = Alert("kl_explosion", "critical", 50, "KL 0.3", {"kl": 0.3}, "look", True)
+    for step in range(53):
+        peak = {50: 0.3, 51: 0.9}.get(step, 0.02)
+        incidents.update(step, {"kl": peak}, [said] if step == 50 else [])
+    (ended,) = incidents.finish()
+    assert isinstance(ended, Event)
+    assert ended.peak == 0.9

@@ -90,7 +90,8 @@ def _show_known(
         console.print(labelled("cause", f"{diagnosis.pattern}: {diagnosis.cause}"))
     if moved:
         console.print(labelled("moved", moved))
-    console.print(labelled("peak", f"{number(peak)}{_before(events)}"))
+    worst = "peak" if incident.last.worse == "higher" else "lowest"
+    console.print(labelled(worst, f"{number(peak)}{_before(events)}"))
     if checkpoint:
         console.print(labelled("go back to", checkpoint))
     by_detector = _alerts(journal, incident)

@@ -306,7 +306,7 @@ class Detector(Configurable, ABC):
             detector=self.name,
             severity="critical",
             step=step,
-            message=f"{name} is {spelt}: this run is numerically broken.",
+            message=f"{name} is {spelt} at this step; if it stays so, the run is broken.",
             metrics={metric: value} if metric else self._details(value, value, "critical"),
             recommendation=when_not_finite(name),
             decisive=self.not_finite_is_decisive,

@@ -125,13 +125,20 @@ class LearningRateJumpDetector(Detector):
             if len(latest) < _MIN_VALUES or len(before) < _MIN_VALUES:
                 continue
             was, now = median(before), median(latest)
+            last = _finite([*self._rows, self._row], place)[-1]
+            # The median of a fall may be a value long past. The last one may also be back for once.
+            to = (
+                f"{last:.3g}"
+                if last <= now
+                else f"{now:.3g} (median of the last {len(latest)} rows)"
+            )
             if name == _ENTROPY and 0.0 < now <= _ENTROPY_SHARE * was:
-                return f"entropy has fallen from {was:.3g} to {now:.3g}"
+                return f"entropy has fallen from {was:.3g} to {to}"
             scatter = median([abs(value - was) for value in before])
             if name == _REWARD and was - now > max(
                 _REWARD_SHARE * abs(was), _REWARD_SCATTERS * scatter
             ):
-                return f"reward has fallen from {was:.3g} to {now:.3g}"
+                return f"reward has fallen from {was:.3g} to {to}"
         return ""
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:

@@ -22,7 +22,7 @@ class LossNanDetector(Detector):
     Finite losses are ignored, because size and sign of a policy gradient loss mean little.
 
     >>> LossNanDetector().update(0, {"loss": float("nan")}).message
-    'loss is NaN: this run is numerically broken.'
+    'loss is NaN at this step; if it stays so, the run is broken.'
     """
 
     name: ClassVar[str] = "loss_nan"

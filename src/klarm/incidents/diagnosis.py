@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from klarm.detectors import Detector
+from klarm.incidents.dates import Dates
 from klarm.incidents.excuse import KL, PROBED, kl_budgets
 from klarm.incidents.playbook import Circumstances, diagnose
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.restated import restated
 from klarm.incidents.trends import (
+    LOOK_BACK,
     Direction,
     Movement,
     component_movements,
@@ -36,12 +38,14 @@ def diagnosis_of(
     incident: Incident,
     detectors: Sequence[Detector],
     recent: RecentRows,
+    *,
     advice: Advice,
+    dates: Dates,
 ) -> Event:
     """Return an event that opens or escalates an incident with its diagnosis.
 
     It also sets the onset of the incident, and restates the alert that the event is about. `advice`
-    has the framework's own words for some patterns.
+    has the framework's own words for some patterns, `dates` what is known of other movements.
     """
     went: Direction = "up" if event.worse == "higher" else "down"
     own = {d.measures: went for d in detectors if d.name in event.detectors}
@@ -58,11 +62,15 @@ def diagnosis_of(
                 incident.worst = restated(incident.worst, detector, recent, incident.onset)
     event = replace(event, onset=incident.onset, message=incident.worst.message)
     early = event.severity == "critical" and _is_early(event, recent)
+    steps = [step for step, _ in recent.last(LOOK_BACK)]
+    movements = dates.applied_to(movements, steps)
     event = _explained(event, movements, own, kl_budgets(detectors), early=early)
     said = advice.patterns.get(event.pattern)
     if said is not None:
         event = replace(event, cause=said.cause or event.cause, remedy=said.remedy)
-    return _with_components(event, recent)
+    if event.signal != _REWARD:
+        return event
+    return _with_components(event, dates.applied_to(component_movements(recent), steps))
 
 
 def _explained(
@@ -105,9 +113,8 @@ def _explained(
     )
 
 
-def _with_components(event: Event, recent: RecentRows) -> Event:
+def _with_components(event: Event, found: Sequence[Movement]) -> Event:
     """Return an event on reward that also says which of several rewards moved."""
-    found = component_movements(recent) if event.signal == _REWARD else []
     if not found:
         return event
     others = f"; {event.moved}" if event.moved else ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from klarm.incidents.confirmation import is_more_severe
 from klarm.incidents.excuse import Excuse
 from klarm.incidents.measured import Measured
@@ -26,10 +28,12 @@ class Episode:
     notified_names: set[str] = field(default_factory=set)  # lost metrics
     names: set[str] = field(default_factory=set)
     notified_peak: float = math.nan  # finite: nothing can be compared with NaN
+    notified_worst: float = math.nan  # the same over all rows, which is what they read
     finite_peak: float = math.nan
     rows_since_notified: int = 0
     reopenings: int = 0
     excuse: Excuse | None = None
+    diagnosed: Event | None = None  # the last event with a likely cause
     end: Event | None = None  # the event of its end, if it has ended
 
     @classmethod
@@ -104,6 +108,7 @@ class Episode:
         if metric == self.incident.metric and worse != self.incident.worse:
             self.incident.worse, self.incident.peak = worse, measured.value or 0.0
             self.finite_peak = measured.value if measured.value is not None else math.nan
+            self.notified_worst = math.nan
 
     def merge(self, other: Episode, recent: RecentRows) -> None:
         """Merge another episode of the same problem, which has not been opened itself."""
@@ -139,6 +144,19 @@ class Episode:
         if value - value == 0.0 and (peak != peak or is_worse(value, peak, self.incident.worse)):  # noqa: PLR0124
             self.finite_peak = value
 
+    def _worst(self, recent: RecentRows) -> float:
+        """Return the worst finite value of its metric that people can see in the curve.
+
+        The rules use the peak of the alerts, whose value may be a median, or come rows later.
+        """
+        metric, worse = self.kind
+        course = self.courses.get(self.kind)
+        if self.counts_steps or course is None or course.by_size:
+            return self.finite_peak
+        found = recent.finite_values(metric, self.incident.started, math.inf)
+        known = [value for value in (self.finite_peak, self.notified_worst) if value == value]  # noqa: PLR0124
+        return (max if worse == "higher" else min)([*known, *found], default=math.nan)
+
     def is_back(self, recent: RecentRows) -> bool:
         """Return whether all its metrics have recovered, given that there are no alerts."""
         return all(course.is_back(recent) for course in self.courses.values())
@@ -150,6 +168,14 @@ class Episode:
         course = self.courses[kind]
         level = recent.worst(*kind, LEVEL_ROWS, sizes=course.by_size)
         return level if math.isfinite(level) else course.worst
+
+    def with_level_before(self, event: Event, recent: RecentRows) -> Event:
+        """Return its event with the level just before its onset, now that the onset is known."""
+        course, onset = self.courses.get(self.kind), self.incident.onset
+        if course is None or onset is None:
+            return event
+        course.measure_before(recent, onset)
+        return replace(event, before=_known(course.before))
 
     def event(
         self,
@@ -168,21 +194,23 @@ class Episode:
         """
         incident = self.incident
         (metric, worse), peak = self.kind, incident.peak
-        if reason == "far_worse":
-            peak = self.finite_peak
+        worst = self._worst(recent)
+        if reason == "far_worse" or (math.isfinite(peak) and math.isfinite(worst)):
+            peak = worst
         if news is not None:
             (metric, worse), peak = news.kind, news.value or 0.0
         course = self.courses.get(self.kind)
-        level = normal = math.nan
+        level = before = math.nan
         if course is not None:
-            normal = course.normal
+            before = course.normal if math.isnan(course.before) else course.before
             level = course.level(recent) if kind in ("settled", "resolved") else math.nan
-        notified = self.notified_peak
+        notified = self.notified_worst if math.isfinite(self.notified_peak) else math.nan
         if kind in ("opened", "escalated"):
-            self.notified_peak, self.rows_since_notified = self.finite_peak, 0
+            self.notified_peak, self.notified_worst = self.finite_peak, worst
+            self.rows_since_notified = 0
             self.notified_detectors = set(incident.detectors)
             self.notified_names |= self.names
-        return Event(
+        event = Event(
             event=kind,
             incident=incident.number,
             signal=incident.signal,
@@ -200,13 +228,23 @@ class Episode:
             worse=worse,
             rows=rows,
             level=_known(level),
-            before=_known(normal),
+            before=_known(before),
             notified=_known(notified) if reason == "far_worse" else None,
             follows=incident.follows,
             by=by,
             detector=incident.worst.detector,
             alert_severity=incident.worst.severity,
             subject=incident.subject,
+        )
+        said = self.diagnosed
+        if said is None or kind not in ("settled", "reopened", "ended"):
+            return event
+        return replace(
+            event,
+            pattern=said.pattern,
+            cause=said.cause,
+            remedy=said.remedy,
+            checkpoint=said.checkpoint,
         )
 
 

@@ -89,10 +89,12 @@ def _new_kind(event: Event) -> str:
 
 
 def _settled(event: Event) -> str:
+    name = metric_of(event) or event.signal
+    name = _NAMES.get(name, name)
     if event.level is None:
-        return f"{_subject(event)} is quiet, but has not recovered."
+        return f"No new alerts, but {name} has not recovered; still open."
     level = f"{number(event.level)}{_against_before(event)}"
-    return f"{_subject(event)} has settled at {level}: quiet, but not recovered."
+    return f"No new alerts, but {name} stays at {level}; still open."
 
 
 def _returned(event: Event) -> str:
@@ -105,11 +107,17 @@ def _recovered(event: Event) -> str:
         quiet = "" if event.rows is None else f": no alert for {counted(event.rows, 'row')}"
         return f"Recovered{quiet}."
     before = "" if event.before is None else f" ({number(event.before)} before the incident)"
-    if event.before is not None and abs(event.level - event.before) > abs(event.before) / 2:
+    if not is_back(event):
         quiet = "" if event.rows is None else f" for {counted(event.rows, 'row')}"
         level = f"{_subject(event)} is at {number(event.level)}{before}"
         return f"Over: no alert{quiet}. {level}{_why_over(event)}."
     return f"Recovered: {_subject(event)} is back at {number(event.level)}{before}."
+
+
+def is_back(event: Event) -> bool:
+    """Return whether a metric is near its earlier level; true if a level is unknown."""
+    now, before = event.level, event.before
+    return now is None or before is None or abs(now - before) <= abs(before) / 2
 
 
 def _why_over(event: Event) -> str:

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 from klarm.incidents.recent_rows import RecentRows
+from klarm.stats import median
 from klarm.types import Worse
 
 # The current level of a metric is the median of this many latest values.
@@ -16,6 +17,9 @@ LEVEL_ROWS = 10
 # A metric that has fallen may have risen for a long time before. It is back when it is back at its
 # median over this many rows before the fall, which may be far above its median over all rows kept.
 _JUST_BEFORE_ROWS = 50
+# What people read as the level before an incident is the median of this many values before its
+# onset: a metric may have risen slowly for a long time.
+_SHOWN_ROWS = 5
 # A value is far from normal if it is this many times as high or as low.
 _FAR_FACTOR = 3.0
 # A rise of this metric may be worth an alert, but nobody wants it to fall again.
@@ -33,7 +37,8 @@ class Course:
     worst: float
     by_level: bool  # whether it ends when the level is back, or as soon as it is quiet
     by_size: bool = False  # whether absolute values count: a loss may explode to either side
-    normal: float = math.nan
+    normal: float = math.nan  # decides whether it has recovered
+    before: float = math.nan  # the level just before the onset, which people read
     fell_from: float = math.nan  # the level it must return to: at least the normal one
     # Where the incident before this one settled: a return to that level is not a recovery.
     settled: float = math.nan
@@ -41,6 +46,7 @@ class Course:
     def follow(self, earlier: Course, level: float) -> None:
         """Continue the course of a settled incident, with the normal level from before it."""
         self.normal, self.fell_from = earlier.normal, earlier.fell_from
+        self.before = earlier.before
         self.settled = level if math.isnan(earlier.settled) else earlier.settled
 
     def measure_normal(self, recent: RecentRows) -> None:
@@ -51,6 +57,13 @@ class Course:
             if worse == "lower":
                 just_before = recent.level(metric, self.first - 1, _JUST_BEFORE_ROWS)
                 self.fell_from = max(self.fell_from, just_before)
+
+    def measure_before(self, recent: RecentRows, onset: int) -> None:
+        """Set the level just before the onset, once; if too few rows are known, the normal one."""
+        if math.isnan(self.before):
+            found = recent.finite_values(self.kind[0], -math.inf, min(onset, self.first))
+            latest = [abs(value) if self.by_size else value for value in found[-_SHOWN_ROWS:]]
+            self.before = median(latest) if len(latest) == _SHOWN_ROWS else self.normal
 
     def is_back(self, recent: RecentRows) -> bool:
         """Return whether the metric has recovered, given that there are no alerts."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from klarm.incidents.crash import is_crash
 from klarm.incidents.numbers import counted
-from klarm.incidents.reasons import SENTENCES, is_undone, why
+from klarm.incidents.reasons import SENTENCES, is_back, is_undone, why
 from klarm.incidents.subject import subject_of
 from klarm.types import Event, EventKind, Incident, Severity
 
@@ -35,6 +35,8 @@ def state(event: Event) -> str:
         return _STATES.get(event.event, event.event)
     if is_undone(event):
         return "undone"
+    if event.reason == "recovered" and not is_back(event):
+        return "resolved (no more alerts)"
     if event.reason in SENTENCES:
         return f"resolved ({event.reason})"
     return "resolved" if event.recovered else "quiet but not recovered"
@@ -53,7 +55,7 @@ def title(event: Event) -> str:
     if event.event == "resolved":
         lasted = f"{event.severity} from step {event.started} to {event.step}"
         return f"{subject_of(event)} {state(event)}, {lasted}"
-    pattern = f", pattern: {event.pattern}" if event.pattern else ""
+    pattern = f", pattern: {event.pattern}" if event.pattern and is_alarm(event) else ""
     what = f"{subject_of(event)} {event.severity} since step {event.started}"
     return f"{what} ({state(event)}){pattern}"
 
@@ -195,7 +197,7 @@ def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
 
 def _in_short(incident: Incident) -> str:
     is_quiet = incident.level is not None
-    settled = ", quiet but not recovered" if is_quiet else ""
+    settled = ", no new alerts, but not recovered" if is_quiet else ""
     when = f"open since step {incident.started}{settled}"
     if incident.state == "ended":
         still = "quiet but unresolved" if is_quiet else "unresolved"

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from klarm.detectors import Detector
 from klarm.incidents.checkpoints import Checkpoints, Saved, Span
 from klarm.incidents.crash import SIGNAL, crash_event, is_crash
+from klarm.incidents.dates import Dates, Said
 from klarm.incidents.diagnosis import diagnosis_of
 from klarm.incidents.episode import Episode
 from klarm.incidents.evidence import Evidence
@@ -76,6 +77,7 @@ class Tracker:
         """Forget everything except which numbers have been used."""
         self._past: deque[Episode] = deque(maxlen=_MAX_PAST)
         self._step: int | None = None  # the current step, which may come in several dicts
+        self._said: Said = {}  # since when metrics have moved, as said while incidents were open
         self._busy: list[SignalTracker] = []  # those whose rows without an alert must be counted
         self.recent.clear()
         self._evidence.reset()
@@ -267,7 +269,8 @@ class Tracker:
             else:
                 news.append(_resolved(record.last, step, "rolled_back" if undone else "lost"))
         news += [signal.restate(step, "confirmed") for signal in current.values()]
-        return [self._complete(event) for event in news]
+        # A replay does not get here, so these events leave no trace in what is said later.
+        return [self._complete(event, dict(self._said)) for event in news]
 
     def last_good_checkpoint(
         self, incident: Incident | Event, is_good: Callable[[str], bool] = lambda _: True
@@ -377,18 +380,32 @@ class Tracker:
         return spans
 
     def _completed(self, change: Change) -> Change:
-        return self._complete(change) if isinstance(change, Event) else change
+        return self._complete(change, self._said) if isinstance(change, Event) else change
 
-    def _complete(self, event: Event) -> Event:
+    def _complete(self, event: Event, said: Said) -> Event:
         """Add to an opened or escalated incident what else moved, and the last good checkpoint."""
         if event.event not in ("opened", "escalated"):
             return event
         episode = self._signals[event.signal].episode
         if episode is None or episode.incident.id != event.id:
             return event
-        event = diagnosis_of(event, episode.incident, self._detectors, self.recent, self._advice)
+        current = [i for i in self.incidents if i.is_open and i.opened is not None]
+        others = [incident for incident in current if incident is not episode.incident]
+        if event.event == "opened" and not others:
+            said.clear()  # what was said was said of an earlier episode
+        event = diagnosis_of(
+            event,
+            episode.incident,
+            self._detectors,
+            self.recent,
+            advice=self._advice,
+            dates=Dates.of(others, said),
+        )
+        event = episode.with_level_before(event, self.recent)
         good = self.last_good_checkpoint(event)
-        return event if good is None else replace(event, checkpoint=clean_line(good[1]))
+        event = event if good is None else replace(event, checkpoint=clean_line(good[1]))
+        episode.diagnosed = event if event.pattern else episode.diagnosed
+        return event
 
 
 def _resolved(event: Event, step: int, reason: Reason) -> Event:

@@ -44,7 +44,7 @@ _MAX_COMPONENTS = 3  # reward functions that are named
 _MAY_BE_UNDEFINED = "explained_variance"
 
 # A learning rate that is this many times the previous one was raised, not scheduled.
-_RATE, _RAISED_FACTOR = "learning_rate", 3.0
+RATE, _RAISED_FACTOR = "learning_rate", 3.0
 
 # Only of these does a reader want to know that they did not move.
 _TELLING_IF_FLAT = ("kl", "entropy", _REWARD)
@@ -101,9 +101,9 @@ def movements_of(recent: RecentRows) -> list[Movement]:
         movement = _movement(metric, series)
         if movement is not None:
             found.append(movement)
-    found = _not_before_a_raised_rate(found, [step for step, _ in rows])
+    found = not_before_a_raised_rate(found, [step for step, _ in rows])
     moved = [movement for movement in found if movement.direction != "flat"]
-    moved.sort(key=lambda movement: (movement.step, movement.metric != _RATE))
+    moved.sort(key=lambda movement: (movement.step, movement.metric != RATE))
     return [*moved, *(movement for movement in found if movement.direction == "flat")]
 
 
@@ -183,16 +183,16 @@ def _raised_rate(series: list[tuple[int, float]]) -> Movement | None:
     for number in range(len(series) - 1, _MIN_BEFORE_RAISE - 1, -1):
         (_, before), (step, after) = series[number - 1], series[number]
         if 0.0 < _RAISED_FACTOR * before <= after < math.inf:
-            return Movement(_RATE, "up", step, after / before, level=series[-1][1])
+            return Movement(RATE, "up", step, after / before, level=series[-1][1])
         if before == 0.0 < after < math.inf and highest_since < _RAISED_FACTOR * after:
-            return Movement(_RATE, "up", step, math.inf, level=series[-1][1])
+            return Movement(RATE, "up", step, math.inf, level=series[-1][1])
         highest_since = max(highest_since, after)
     return None
 
 
-def _not_before_a_raised_rate(movements: list[Movement], steps: list[int]) -> list[Movement]:
+def not_before_a_raised_rate(movements: list[Movement], steps: list[int]) -> list[Movement]:
     """Date no movement a few rows before the learning rate was raised, whose step is exact."""
-    raised = next((m.step for m in movements if m.metric == _RATE and m.direction == "up"), None)
+    raised = next((m.step for m in movements if m.metric == RATE and m.direction == "up"), None)
     if raised is None:
         return movements
     just_before = set(steps[: steps.index(raised)][-_TRACED_EARLY:])
@@ -200,7 +200,7 @@ def _not_before_a_raised_rate(movements: list[Movement], steps: list[int]) -> li
 
 
 def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
-    if metric == _RATE and (raised := _raised_rate(series)) is not None:
+    if metric == RATE and (raised := _raised_rate(series)) is not None:
         return raised
     if metric == _MAY_BE_UNDEFINED:
         series = [(step, value) for step, value in series if math.isfinite(value)]

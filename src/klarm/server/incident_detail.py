@@ -106,8 +106,9 @@ def incident_detail(run: RunView, id_: str) -> IncidentDetail:
     known = run.incident(id_)
     shown = ShownIncidents(run).of(known)
     events = [event for _, event in run.events(known.id)] or [known.opened]
-    alarm = next((event for event in reversed(events) if is_alarm(event)), known.opened)
-    diagnosed = next((event for event in reversed(events) if event.pattern), alarm)
+    alarms = [event for event in reversed(events) if is_alarm(event)]  # later events repeat them
+    alarm = next(iter(alarms), known.opened)
+    diagnosed = next((event for event in alarms if event.pattern), alarm)
     alerts = _alerts_of(run, known)
     arithmetic = arithmetic_of(alarm, alerts)
     return IncidentDetail(
@@ -129,7 +130,7 @@ def incident_detail(run: RunView, id_: str) -> IncidentDetail:
             else None
         ),
         advice=advice(known.last, diagnosed),
-        checkpoint=_checkpoint(run, next((e for e in reversed(events) if e.checkpoint), alarm)),
+        checkpoint=_checkpoint(run, next((e for e in alarms if e.checkpoint), alarm)),
         deliveries=_deliveries(run, known),
     )
 
