@@ -122,7 +122,7 @@ def test_a_reckless_run_is_stopped_early_and_saved(capsys: pytest.CaptureFixture
     (saved,) = journal("reckless", "checkpoint")
     path = Path("klarm_runs/reckless/checkpoints").absolute() / f"critical-{opened['step']}.zip"
     assert saved["path"] == str(path)
-    said = f"klarm: kl is critical: training stops, with a checkpoint at {path}, at step "
+    said = f"klarm: kl_old is critical: training stops, with a checkpoint at {path}, at step "
     assert f"{said}{opened['step']}\n" in capsys.readouterr().err
     loaded = PPO.load(path)
     assert all(torch.equal(a, b) for a, b in zip(weights(loaded), weights(model), strict=True))
