@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from klarm.channels.message import ENDINGS
 from klarm.detectors import CATALOGUE
 from klarm.incidents import (
     advice,
@@ -376,9 +377,7 @@ def test_the_remedy_of_the_playbook_takes_precedence() -> None:
     assert advice(changed("ended", "finished"), DIAGNOSED) == [remedy]
 
 
-@pytest.mark.parametrize(
-    "reason", ["recovered", "accepted", "closed", "superseded", "rolled_back", "resumed"]
-)
+@pytest.mark.parametrize("reason", ENDINGS)
 def test_nothing_is_left_to_do_once_it_is_resolved(reason: str) -> None:
     """Whether or not its metric is back: a person or a newer incident has taken over."""
     assert advice(changed("resolved", reason, recovered=False), DIAGNOSED) == []

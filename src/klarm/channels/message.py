@@ -27,7 +27,7 @@ _MAX_LINE = 1000  # characters of text from elsewhere: the name of a run, a path
 _MAX_NAME = 80  # characters of the run's name in a title, which must leave room for the rest
 MAX_POINTS = 200  # of a curve
 
-# The reasons for which incidents are resolved since journal format 2.
+# The reasons for which incidents are over, since journal format 2. One that is lost may not be.
 ENDINGS: tuple[Reason, ...] = (
     "recovered", "accepted", "closed", "superseded", "rolled_back", "resumed",
 )  # fmt: skip

@@ -91,6 +91,14 @@ def _line(declared: Setting, indent: str) -> str:
 
 
 def _spell(value: object) -> str:
+    """Return a value as YAML has it.
+
+    >>> _spell(True), _spell(1e-06), _spell(0.5), _spell("")
+    ('true', '1.0e-06', '0.5', '""')
+    """
     if isinstance(value, bool):
         return str(value).lower()
-    return '""' if value == "" else str(value)
+    text = str(value)
+    if isinstance(value, float) and "e" in text and "." not in text:
+        return text.replace("e", ".0e")  # PyYAML takes 1e-06 for text
+    return '""' if value == "" else text
