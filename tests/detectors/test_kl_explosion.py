@@ -145,7 +145,7 @@ def test_a_value_that_is_not_finite_is_critical_immediately(
     alert = detector.update(before, {"kl": value})
     assert alert is not None
     assert alert.severity == "critical"
-    assert f"kl is {word}:" in alert.message
+    assert f"kl is {word} at this step" in alert.message
     assert "checkpoint" in alert.recommendation
     assert alert.metrics.keys() == {
         "kl",

@@ -462,7 +462,7 @@ def test_the_summary_of_a_run_lists_its_latest_incidents() -> None:
         "1 incident (kl, critical, open since step 7)"
     )
     assert incidents_in_sum([incident(7, state="settled", level=0.5)]) == (
-        "1 incident (kl, warning, open since step 7, no new alerts, but not recovered)"
+        "1 incident (kl, warning, open since step 7, not recovered)"
     )
     assert incidents_in_sum([incident(7, state="ended")]) == (
         "1 incident (kl, warning, since step 7, unresolved when the run ended)"

@@ -197,7 +197,7 @@ def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
 
 def _in_short(incident: Incident) -> str:
     is_quiet = incident.level is not None
-    settled = ", no new alerts, but not recovered" if is_quiet else ""
+    settled = ", not recovered" if is_quiet else ""
     when = f"open since step {incident.started}{settled}"
     if incident.state == "ended":
         still = "quiet but unresolved" if is_quiet else "unresolved"
