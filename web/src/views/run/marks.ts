@@ -1,7 +1,7 @@
 /** Which marks a metric's chart has: its incidents, alerts, NaN, checkpoints and rollbacks. */
 import type { Alert, Baseline, Checkpoint, Incident, MetricInfo, Rollback, Series } from "../../api/types";
 import { band, curve, dots, flags, limit, returns, spans, ticks, type Dot, type Layer, type Span } from "../../charts/layers";
-import { shown } from "../../format/names";
+import { subject } from "../../format/names";
 import { finite } from "../../format/number";
 import { nearest } from "../../series/tail";
 
@@ -38,7 +38,7 @@ export function incidentSpans(marked: Marked, metric: MetricInfo, axis: Axis, la
       (incident.signal === metric.signal && about.some(({ step }) => step >= incident.started && step <= end));
     if (!own && !large) return [];
     const to = incident.ended === null ? null : place(axis, incident.ended, incident.ended_time);
-    const label = large ? `${incident.number} ${shown(incident.signal)}` : `${incident.number}`;
+    const label = large ? `${incident.number} ${subject(incident)}` : `${incident.number}`;
     return [{ from, to, severity: incident.severity, label, shaded: own, faint: incident.reason === "rolled_back" }];
   });
 }
