@@ -185,8 +185,8 @@ def _begin(
     journal: FileJournal, run: str, settings: Config, notices: Notices, output_dir: str
 ) -> None:
     """Write how the run, or its continuation, begins."""
-    if journal.mended:
-        notices.warn(journal.mended)
+    if journal.repaired:
+        notices.warn(journal.repaired)
     journal.record(
         Started(
             run=run,

@@ -114,11 +114,11 @@ def test_what_a_killed_process_left_incomplete_is_removed_by_the_next() -> None:
         resumed = FileJournal(Path("runs/a"), silence)
         resumed.close(1.0)
         assert journal.path.read_bytes() == complete
-        assert f"was incomplete ({length} bytes)" in resumed.mended
+        assert f"was incomplete ({length} bytes)" in resumed.repaired
     journal.path.write_bytes(complete + batch)
     whole = FileJournal(Path("runs/a"), silence)
     whole.close(1.0)
-    assert whole.mended == ""
+    assert whole.repaired == ""
     assert journal.path.read_bytes() == complete + batch
 
 

@@ -289,8 +289,7 @@ def _nothing_new(run: RecordedRun) -> str:
     incidents = [
         f"incident {known.number} on {subject_of(known)} is open ({known.severity}, since step "
         f"{known.last.started})"
-        for known in run.fold.incidents.values()
-        if known.is_open
+        for known in run.open_incidents
     ]
     rest = in_a_line(run.unknown_because) or f"no incident is open{without_kl(run.latest)}"
     return "; ".join([f"nothing new{since}", *(incidents or [rest])])

@@ -93,7 +93,10 @@ class ZScoreDetector(Detector):
         return not self._is_fixed
 
     def baseline_of(self, values: Iterable[float]) -> tuple[float, float]:
-        """Return the mean and the spread that it would compare with after these values."""
+        """Return the mean and the spread that it would compare with after these values.
+
+        Unlike `baselines`, it does without numpy, which a training process need not have loaded.
+        """
         moments = SlidingMoments(self.rolling_window)
         for value in values:
             moments.update(value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from klarm.incidents.trends import RATE, Direction, Movement, not_before_a_raised_rate
+from klarm.incidents.trends import RATE, Direction, Movement, in_order, not_before_a_raised_rate
 from klarm.types import Incident
 
 Said = dict[str, tuple[Direction, int]]  # by metric, its direction and the earliest step
@@ -41,10 +41,7 @@ class Dates(NamedTuple):
         # A factor compares with the level at the start of these rows, so no earlier date fits it.
         first = steps[0] if steps else 0
         dated = [self._dated(movement, first, raised) for movement in movements]
-        dated = not_before_a_raised_rate(dated, steps)
-        moved = [m for m in dated if m.direction != "flat"]
-        moved.sort(key=lambda m: (m.step, m.metric != RATE))
-        return [*moved, *(m for m in dated if m.direction == "flat")]
+        return in_order(not_before_a_raised_rate(dated, steps))
 
     def _dated(self, movement: Movement, first: int, raised: int) -> Movement:
         metric, went, step = movement.metric, movement.direction, movement.step

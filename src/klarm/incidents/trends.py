@@ -101,10 +101,15 @@ def movements_of(recent: RecentRows) -> list[Movement]:
         movement = _movement(metric, series)
         if movement is not None:
             found.append(movement)
-    found = not_before_a_raised_rate(found, [step for step, _ in rows])
-    moved = [movement for movement in found if movement.direction != "flat"]
+    return in_order(not_before_a_raised_rate(found, [step for step, _ in rows]))
+
+
+def in_order(movements: Iterable[Movement]) -> list[Movement]:
+    """Return movements by their steps, the learning rate first of equals, and then what is flat."""
+    movements = list(movements)
+    moved = [movement for movement in movements if movement.direction != "flat"]
     moved.sort(key=lambda movement: (movement.step, movement.metric != RATE))
-    return [*moved, *(movement for movement in found if movement.direction == "flat")]
+    return [*moved, *(movement for movement in movements if movement.direction == "flat")]
 
 
 def earlier_onset(recent: RecentRows, metric: str, went: Direction) -> int | None:
@@ -155,8 +160,8 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     """
     movements = list(movements)
     moved = [m for m in movements if m.direction != "flat" or m.risen]
-    earlier = _in_order(m for m in moved if m.step < began)
-    later = _in_order(m for m in moved if m.step >= began)
+    earlier = _listed(m for m in moved if m.step < began)
+    later = _listed(m for m in moved if m.step >= began)
     flat = ", ".join(
         m.metric
         for m in movements
@@ -169,7 +174,7 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     return f"{said}; {flat} flat" if said and flat else said
 
 
-def _in_order(movements: Iterable[Movement]) -> str:
+def _listed(movements: Iterable[Movement]) -> str:
     return ", then ".join(map(str, movements))
 
 

@@ -67,7 +67,7 @@ class Reaction:
             self.pass_over(monitor, monitor, patience)
 
     def pass_over(self, monitor: Monitor, voice: Monitor | None, patience: int) -> None:
-        """Ignore incidents that are already critical: whoever resumed the run knows of them.
+        """Ignore incidents that are already critical: the person who resumed the run knows of them.
 
         An incident that still has alerts after `patience` steps is handled after all.
         """

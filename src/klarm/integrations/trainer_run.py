@@ -44,7 +44,7 @@ class TrainerRuns:
         return start_run(settings, rank=0, output_dir=str(output))
 
     def _as_trial(self, settings: Config, args: Any, state: Any) -> Config:
-        """Return the settings with a name of its own for a trial, whoever named them all."""
+        """Return the settings with a name of its own for each trial of a search."""
         directory = str(self._directory / Path(settings.dir).expanduser())
         name = f"{settings.run or _name(args)}-{self._trial(state)}"
         run = folder_name(name) if state.global_step else unused_run(directory, name)

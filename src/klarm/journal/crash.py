@@ -38,7 +38,7 @@ def record_crash(
 ) -> list[Event]:
     """Record that a run's last process died, if it did and left incidents open; or raise OSError.
 
-    The journal then reads as if a process had resumed the run and finished at once. Returns the
+    The journal then reads as if a process had resumed the run and finished immediately. Returns the
     events that ended incidents. `on_damage` is called for each line that is ignored.
     """
     fold = Fold(folder / FILE_NAME, on_damage)
@@ -50,8 +50,8 @@ def record_crash(
         journal = FileJournal(folder, say)
     except InUseError:
         return []
-    if journal.mended:
-        say(journal.mended)
+    if journal.repaired:
+        say(journal.repaired)
     now = time.time()
     journal.record(run_line_without_training(fold, now))
     journal.record(Finish(now, 0, outcome="crashed"), ended)

@@ -131,7 +131,7 @@ class FileJournal(Batches):
         self._appender = Appender(self.path, say, open_file=open_own)
         self._append = self._appender.append
         self._claim = self._claimed()
-        self.mended = ""  # a message about what was wrong with the end of the file
+        self.repaired = ""  # a message about what was wrong with the end of the file
         self._mend()
 
     def stored(self, *, complete: bool = True) -> Stored | None:
@@ -178,7 +178,7 @@ class FileJournal(Batches):
         end, size = whole_end(self._absolute), self._absolute.stat().st_size
         if end == size:
             return
-        self.mended = (
+        self.repaired = (
             f"the end of {self.path} was incomplete ({size - end} bytes) and is ignored: the last "
             "process was killed while writing, or the file is damaged"
         )
