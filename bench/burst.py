@@ -31,7 +31,7 @@ INCIDENTS, STEPS_AN_INCIDENT = 1_000, 10
 ROUNDS, MEMORY_ROUNDS = 18, 3
 # The limit is what the control reaches by chance (the end of its interval): at least 5 %, which
 # nobody notices, and at most 10 %, so that a busy machine is no excuse.
-LEAST_LIMIT, MOST_LIMIT = 1.05, 1.1
+MIN_LIMIT, MAX_LIMIT = 1.05, 1.1
 # The server runs in another process, because it must not share the GIL with what is measured.
 ANSWERING = """
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -75,8 +75,8 @@ def p99_rows(turns: dict[str, list[list[dict[str, float]]]]) -> Iterator[Row]:
     alone = median(burst["p99"] for around in turns["no channel"] for burst in around)
     yield Row("log p99, 1,000 incidents, no channel", "µs", alone)
     chance, interval = median_ratio(turns["no channel"], "p99")
-    limit = min(max(LEAST_LIMIT, interval[1]), MOST_LIMIT)
-    what = f"  again: its end is the limit, {LEAST_LIMIT} to {MOST_LIMIT}"
+    limit = min(max(MIN_LIMIT, interval[1]), MAX_LIMIT)
+    what = f"  again: its end is the limit, {MIN_LIMIT} to {MAX_LIMIT}"
     yield Row(what, "µs", alone * chance, None, chance, interval=interval)
     for name in ("hangs", "answers"):
         ratio, interval = median_ratio(turns[name], "p99")

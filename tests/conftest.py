@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from hypothesis import settings
+from loopback import Server
 
 import klarm
 from example_events import DIAGNOSED, WATCHED_RUN
@@ -80,3 +81,11 @@ def context() -> Context:
 def message() -> Message:
     """That a critical incident on KL has opened."""
     return message_of(EVENT, WATCHED_RUN)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A service on this machine that takes messages."""
+    server = Server()
+    yield server
+    server.close()

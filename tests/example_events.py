@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from klarm.channels.message import Context
+from klarm.channels.message import Context, Message
 from klarm.types import Event, EventKind
 
 _OPENED = Event(
@@ -59,3 +59,9 @@ def example_event(kind: EventKind = "opened", **fields: Any) -> Event:
     """Return an event of incident 1 on KL, with other fields where they are given."""
     given = {name: getattr(_OPENED, name) for name in Event.__struct_fields__}
     return Event(**{**given, "event": kind, **fields})
+
+
+def example_message(**texts: Any) -> Message:
+    """Return the message that incident 1 on KL has opened, with these texts."""
+    about: dict[str, Any] = {"run": "r", "incident": 1, "event": "opened", "signal": "kl"}
+    return Message(**{**about, "severity": "warning", "step": 1, **texts})

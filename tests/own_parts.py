@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import textwrap
 from collections.abc import Mapping
@@ -52,15 +51,6 @@ class ListChannel(klarm.Channel):
     def send(self, message: klarm.Message, earlier: Mapping[str, str]) -> Receipt:
         SENT.append(message)
         return {"prefix": self.prefix, "name": self.name}
-
-
-def journal(run: str = "a") -> list[dict[str, object]]:
-    path = Path("klarm_runs") / run / "journal.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def of_type(kind: str, run: str = "a") -> list[dict[str, object]]:
-    return [row for row in journal(run) if row["type"] == kind]
 
 
 PACKAGE = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
@@ -15,13 +14,9 @@ from klarm import api
 from klarm.journal.file import read_journal
 from klarm.notices import Notices
 from klarm.types import Alert
+from recorded_lines import lines_of
 
 pytestmark = pytest.mark.usefixtures("one_detector")
-
-
-def records(run: str, kind: str) -> list[dict[str, object]]:
-    lines = Path(f"klarm_runs/{run}/journal.jsonl").read_text().splitlines()
-    return [record for record in map(json.loads, lines) if record["type"] == kind]
 
 
 def series(count: int, seed: int = 0) -> list[float]:
@@ -59,7 +54,7 @@ def test_rank_0_records(rank: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", rank)
     klarm.init("a", console=False)
     klarm.log({"kl": 0.1})
-    assert len(records("a", "step")) == 1
+    assert len(lines_of("a", "step")) == 1
 
 
 def test_the_environment_names_run_and_directory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +68,7 @@ def test_the_environment_names_run_and_directory(monkeypatch: pytest.MonkeyPatch
 def test_the_header_holds_the_settings_of_the_run() -> None:
     """So that it can be replayed as it was watched."""
     klarm.init("a", kl_explosion={"sigma_multiplier": 5})
-    (header,) = records("a", "run")
+    (header,) = lines_of("a", "run")
     assert header["klarm"] == klarm.__version__
     assert header["config"]["kl_explosion"]["sigma_multiplier"] == 5.0  # type: ignore[index]
 
@@ -96,8 +91,8 @@ def test_a_second_init_ends_the_first_run() -> None:
     first = klarm.init("first")
     klarm.init("second")
     klarm.log({"kl": 0.1})
-    assert records("first", "finish")
-    assert len(records("second", "step")) == 1
+    assert lines_of("first", "finish")
+    assert len(lines_of("second", "step")) == 1
     assert first.log({"kl": 0.1}) == []
 
 
@@ -129,8 +124,8 @@ def test_a_resumed_run_goes_on_as_if_nothing_had_been_between(resumed_at: int) -
     straight = [klarm.log({"kl": value}, resumed_at + i) for i, value in enumerate(after)]
     assert resumed == straight
     assert any(straight) or resumed_at == 1
-    assert [record["step"] for record in records("a", "resume")] == [resumed_at]
-    assert len(records("a", "run")) == 2
+    assert [record["step"] for record in lines_of("a", "resume")] == [resumed_at]
+    assert len(lines_of("a", "run")) == 2
 
 
 def test_a_resumed_run_without_steps_counts_on() -> None:
@@ -140,7 +135,7 @@ def test_a_resumed_run_without_steps_counts_on() -> None:
         klarm.log({"kl": 0.1})
     klarm.init("a")
     klarm.log({"kl": 0.1})
-    assert [record["step"] for record in records("a", "step")] == [0, 1, 2, 3, 4, 5]
+    assert [record["step"] for record in lines_of("a", "step")] == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_run_can_be_resumed_many_times() -> None:
@@ -168,7 +163,7 @@ def test_settings_are_recorded_whenever_a_run_is_taken_up() -> None:
         klarm.log({"kl": value})
     klarm.init("a", console=False, kl_explosion={"baseline_mode": "frozen", "rolling_window": 50})
     klarm.log({"kl": 0.1})
-    modes = [start["config"]["kl_explosion"]["baseline_mode"] for start in records("a", "run")]  # type: ignore[index]
+    modes = [start["config"]["kl_explosion"]["baseline_mode"] for start in lines_of("a", "run")]
     assert modes == ["rolling", "frozen"]
 
 
@@ -196,10 +191,10 @@ def test_the_framework_is_recorded_and_its_signs_are_turned_once() -> None:
     values = [0.6] * 100 + [0.01] * 60
     live = [a for v in values for a in klarm.log({"train/entropy_loss": -v, "train/approx_kl": v})]
     klarm.finish()
-    assert records("a", "run")[0]["framework"] == "sb3"
+    assert lines_of("a", "run")[0]["framework"] == "sb3"
     keys = {"entropy": "train/entropy_loss", "kl_old": "train/approx_kl"}
-    assert records("a", "binding")[0]["keys"] == keys
-    assert records("a", "step")[0]["metrics"] == {"entropy": 0.6, "kl_old": 0.6}
+    assert lines_of("a", "binding")[0]["keys"] == keys
+    assert lines_of("a", "step")[0]["metrics"] == {"entropy": 0.6, "kl_old": 0.6}
     assert any(alert.detector == "entropy_collapse" for alert in live)
     found = replay(read_log(Path("klarm_runs/a"), print), lambda recorded: load(recorded=recorded))
     assert found.alerts == live
@@ -212,7 +207,7 @@ def test_a_resumed_run_says_its_kinds_once_and_again_when_they_change() -> None:
         klarm.init("a", console=False, framework=framework)
         klarm.log({"kl": 0.1}, step)
         klarm.finish()
-        return [record["kinds"] for record in records("a", "binding")]
+        return [record["kinds"] for record in lines_of("a", "binding")]
 
     k3 = {"kl": {"target": "reference", "estimator": "k3"}}
     k1 = {"kl": {"target": "reference", "estimator": "k1"}}

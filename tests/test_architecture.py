@@ -83,6 +83,14 @@ def test_every_part_has_its_place() -> None:
     assert {part_of(path) for path in files()} == set(LAYERS)
 
 
+def test_the_map_for_developers_has_every_part_in_its_order() -> None:
+    """The first column of its table is the order that these tests hold."""
+    text = (TESTS.parent / "docs" / "architecture.md").read_text()
+    table = text.partition("## What lives where")[2].partition("\n## ")[0]
+    rows = re.findall(r"(?m)^\| (`[^|]*) \|", table)
+    assert [part for row in rows for part in re.findall(r"`(\w+)`", row)] == LAYERS
+
+
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_point_downward(path: Path) -> None:
     """No part knows of one above it."""

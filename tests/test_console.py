@@ -110,6 +110,17 @@ def test_on_a_terminal_lines_break_between_words(known_by: str) -> None:
     assert plain.split() == piped.stderr.split()
 
 
+@pytest.mark.parametrize("word", ["实验名称", "🚀🚀🚀🚀", "e\u0301" * 8, "word.of8"])
+def test_lines_are_broken_by_the_columns_that_they_take(word: str) -> None:
+    """Not by their characters: names of runs are in any script. Each word takes eight columns."""
+    text = f"  {' '.join([word] * 9)}"
+    code = f"from klarm.terminal import write_stderr; write_stderr({text!r})"
+    shown = shown_on_a_terminal(code, 38)
+    lines = re.sub(r"\x1b\[[0-9;]*[mK]", "", shown).replace("\r", "").splitlines()
+    assert [line.count(word) for line in lines] == [4, 4, 1]
+    assert all(line.startswith(f"  {word}") for line in lines)
+
+
 def shown_on_a_terminal(code: str, columns: int = 200, *, set_variable: bool = True) -> str:
     """Run Python code on a pseudo-terminal; return what it shows there."""
     master, slave = pty.openpty()

@@ -7,19 +7,26 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 
+import klarm
 from klarm import detectors
 from klarm.channels import CHANNELS, Channel, channel_kind
+from klarm.cli.demo import read_recording
 from klarm.cli.group import klarm as command
 from klarm.config.layers import SECTIONS, TOP_LEVEL
 from klarm.config.routes import Route
 from klarm.delivery.log import Entry
 from klarm.detectors import CATALOGUE, Detector
+from klarm.incidents import event_text
+from klarm.journal.file import MemoryJournal
 from klarm.journal.records import Record
 from klarm.metrics.catalogue import METRICS
 from klarm.metrics.frameworks import FRAMEWORKS
+from klarm.monitor.monitor import Monitor
 from klarm.settings.fields import Names, Setting, settings_of
 from klarm.settings.secret import Secret
+from klarm.types import Event
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -91,10 +98,17 @@ def test_every_general_setting_is_documented() -> None:
         assert setting.name in rows
         assert rows[setting.name][1] == spelt(setting)
         assert f"KLARM_{setting.name.upper()}" in page.read_text()
-    for section in SECTIONS.keys() - {"incidents"}:
-        assert f"detectors/{section}.md" in page.read_text()
     for setting in SECTIONS["incidents"].values():
+        assert setting.name in rows, f"{page} lacks a row for {setting.name}"
         assert rows[setting.name][1] == spelt(setting)
+
+
+def test_every_detector_is_linked_from_the_page_on_configuration() -> None:
+    """Its section of klarm.yaml is explained on its own page."""
+    text = (DOCS / "configuration.md").read_text()
+    sections = SECTIONS.keys() - {"incidents"}
+    missing = [name for name in sections if f"detectors/{name}.md" not in text]
+    assert missing == [], f"docs/configuration.md lacks a link to the page of {missing}"
 
 
 def test_every_command_is_documented() -> None:
@@ -118,6 +132,7 @@ def test_every_metric_is_documented_with_its_keys() -> None:
     rows = table_rows(DOCS / "metrics.md")
     for metric in METRICS.values():
         keys = ", ".join(f"`{key}`" for key in metric.keys) or "–"
+        assert metric.name in rows, f"docs/metrics.md lacks a row for {metric.name}"
         assert rows[metric.name] == [metric.name, metric.meaning, keys.strip("`")]
 
 
@@ -142,8 +157,50 @@ def test_links_between_pages_lead_somewhere() -> None:
 def test_every_page_is_on_the_site() -> None:
     """In its navigation, which names no other; `make docs` is strict about links."""
     named = re.findall(r"^ +- (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
-    pages = sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
-    assert sorted(named) == pages
+    pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
+    assert pages - set(named) == set(), "mkdocs.yml lacks a line for these pages"
+    assert set(named) - pages == set(), "mkdocs.yml names pages that do not exist"
+    assert len(named) == len(pages)
+
+
+class SiteLoader(yaml.SafeLoader):
+    """Reads mkdocs.yml, in which some values are names of Python functions."""
+
+
+SiteLoader.add_multi_constructor("tag:yaml.org,2002:python/name:", lambda _, name, __: name)
+
+
+def test_the_site_is_strict_and_has_search_and_the_api() -> None:
+    """Made by MkDocs Material; a broken link or anchor is an error."""
+    site = yaml.load((ROOT / "mkdocs.yml").read_text(), SiteLoader)
+    assert site["strict"] is True
+    assert site["theme"]["name"] == "material"
+    plugins = [
+        name
+        for plugin in site["plugins"]
+        for name in ([plugin] if isinstance(plugin, str) else plugin)
+    ]
+    assert {"search", "mkdocstrings"} <= {*plugins}
+    assert {"omitted_files", "unrecognized_links", "anchors"} <= site["validation"].keys()
+    assert {*site["validation"].values()} == {"warn"}  # which is an error where it is strict
+    reference = (DOCS / "reference.md").read_text()
+    for name in {*klarm.__all__} - {"Severity", "__version__"}:
+        assert re.search(rf"^::: klarm\.[\w.]*\b{name}$", reference, re.M), name
+    assert "\n::: klarm.testing" in reference
+
+
+def test_make_builds_the_site_and_tries_the_wheel_in_an_empty_environment() -> None:
+    """And prints a page there, which messages point to."""
+    _, _, docs = (ROOT / "Makefile").read_text().partition("\ndocs: ")
+    _, _, dist = docs.partition("\ndist: ")
+    assert "mkdocs build" in docs.partition("\n\n")[0]
+    recipe = dist.partition("\n\n")[0]
+    for call in (
+        *("-m build --outdir dist .", "-m venv build/try", "pip install"),
+        *("dist/*.whl", "bin/klarm demo --fast", "bin/klarm docs tutorial"),
+    ):
+        assert call in recipe
+        recipe = recipe.partition(call)[2]  # in this order
 
 
 def test_every_page_is_linked_from_the_first() -> None:
@@ -163,7 +220,37 @@ def test_the_readme_says_what_the_tests_leave_out() -> None:
     assert {"test-frameworks", "test-browser", "docs", "dist"} <= set(targets)
     for target in ("test", *targets):
         assert f"`make {target}`" in readme
-    assert "what `make test` leaves out" in readme
+    assert "`make test` leaves out" in readme
+
+
+def test_the_notes_for_contributors_have_a_recipe_for_every_part() -> None:
+    """Every file that a recipe names is there, except those that the reader creates."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for part in (
+        *("detector", "metric", "channel", "framework"),
+        *("name for a metric", "rule for incidents", "record in the journal"),
+    ):
+        assert f"\n## A new {part}\n" in text
+    named = set(re.findall(r"`((?:src|docs|tests|bench)/[\w./-]+\.\w+)`", text))
+    assert len(named) > 30
+    created = re.compile(r"reward_floor|my[_-](?:channel|framework)")
+    missing = [name for name in named if not created.search(name) and not (ROOT / name).is_file()]
+    assert missing == []
+
+
+def test_the_incident_of_the_readme_is_what_klarm_says_of_the_recorded_explosion() -> None:
+    """Word for word, except for the checkpoint, which the recording does not have."""
+    box = re.search(r"╭─.*?╯", (ROOT / "README.md").read_text(), re.S)
+    assert box is not None
+    shown = " ".join(re.findall(r"^│ (.*?) *│$", box[0], re.M))
+    journal = MemoryJournal()
+    watched = Monitor("a", [kind() for kind in CATALOGUE], journal)
+    for row in read_recording("exploding"):
+        watched.log(row, step=row["step"])
+    events = [record for record in journal.records if isinstance(record, Event)]
+    first, *lines = event_text(next(e for e in events if e.signal == "kl")).splitlines()
+    for line in (first.partition(": ")[2], *lines):
+        assert line.strip().replace("->", "→") in shown
 
 
 def test_the_metadata_lead_to_the_project() -> None:

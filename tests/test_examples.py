@@ -5,12 +5,16 @@ The others need frameworks: tests/frameworks/test_examples.py.
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from klarm.testing import check_detector
+from recorded_lines import lines_of
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -22,8 +26,7 @@ def run(example: str) -> list[dict[str, object]]:
         capture_output=True,
         timeout=120,
     )
-    path = Path("klarm_runs") / example.replace("_", "-") / "journal.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return lines_of(example.replace("_", "-"))
 
 
 def test_the_custom_detector_opens_an_incident_of_its_own() -> None:
@@ -42,6 +45,18 @@ def test_the_custom_channel_is_notified() -> None:
     assert lines[0]["title"].startswith("custom-channel: kl ")
     assert lines[0]["follows"] == ""
     assert all(line["follows"] for line in lines[1:])
+
+
+@pytest.mark.parametrize("example", ["custom_detector", "custom_channel"])
+def test_the_examples_need_numpy_only(example: str) -> None:
+    """Whoever has klarm can run them."""
+    needed = set()
+    for node in ast.walk(ast.parse((EXAMPLES / f"{example}.py").read_text())):
+        if isinstance(node, ast.Import):
+            needed |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            needed.add((node.module or "").split(".")[0])
+    assert needed - sys.stdlib_module_names == {"klarm", "numpy"}
 
 
 def test_the_custom_detector_keeps_the_contract() -> None:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from klarm.detectors import CATALOGUE
-from klarm.detectors.base import when_not_finite
+from klarm.detectors import CATALOGUE, when_not_finite
 from klarm.incidents.playbook import PATTERNS
 from klarm.metrics import FRAMEWORKS, METRICS, advice_of
 

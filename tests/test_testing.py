@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -66,6 +68,18 @@ class Closing(PassRateDetector):
         return None
 
 
+class Forgetting(PassRateDetector):
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "lowest": math.inf}
+
+
+class Demanding(PassRateDetector):
+    def update(self, step: int, metrics: Mapping[str, float]) -> klarm.Alert | None:
+        if self.watches[0] not in metrics:
+            return self._alert("critical", step, 0.0, "It is missing.")
+        return super().update(step, metrics)
+
+
 class Nameless(PassRateDetector):
     name: ClassVar[str] = "Pass Rate"
 
@@ -77,6 +91,8 @@ class Nameless(PassRateDetector):
         (Growing, "its state grows with every step"),
         (Overflowing, "is NaN"),
         (Nervous, "a constant value of 0.07 causes an alert: Something"),
+        (Forgetting, "a copy does not behave like its original"),
+        (Demanding, "it raises an alert at a step without any metric"),
         (Nameless, "must be in lower case with single underscores"),
     ],
 )

@@ -32,7 +32,7 @@ SEEDS = {
 HEALTHY = "healthy"
 FAMILIES = {"plain": 0.70, "s_shaped": 0.15, "spiky": 0.05, "zero_inflated": 0.05, "signed": 0.05}
 
-_HIGHEST_HEALTHY = 0.3
+_MAX_HEALTHY = 0.3
 _EXPLODES_TO_DOUBLINGS = 10
 
 
@@ -160,7 +160,7 @@ def _growth(rng: Generator, rows: int) -> Floats:
     if shape == "wandering":
         memory = log_uniform(rng, 200, 1_000)
         wander = _noise(rng, rows, rng.uniform(0.1, 0.25), 1 - 1 / memory, inf)
-        curve = np.minimum(curve * np.exp(wander), _HIGHEST_HEALTHY)
+        curve = np.minimum(curve * np.exp(wander), _MAX_HEALTHY)
     return curve
 
 
@@ -178,7 +178,7 @@ def _s_shaped(rng: Generator, rows: int, onset: int | None) -> Floats:
 
 
 def _plateau(rng: Generator) -> float:
-    return float(np.clip(np.exp(rng.normal(log(0.04), 1.3)), 5e-4, _HIGHEST_HEALTHY))
+    return float(np.clip(np.exp(rng.normal(log(0.04), 1.3)), 5e-4, _MAX_HEALTHY))
 
 
 def _noise(rng: Generator, rows: int, sd: float, phi: float, df: float) -> Floats:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import select
 import stat
 import sys
-import textwrap
 from typing import TYPE_CHECKING, Any
 
 from klarm.text import clean, spell_unsafe
@@ -130,14 +130,32 @@ def _wrapped(text: str) -> str:
     width = _columns_of_stderr()
     if not width:
         return text
+    return "\n".join(broken for line in text.split("\n") for broken in _broken(line, width))
+
+
+def _broken(line: str, width: int) -> list[str]:
+    """Return a line as lines of at most `width` columns, indented alike. Words stay whole."""
+    indent = line[: len(line) - len(line.lstrip(" "))]
     lines: list[str] = []
-    for line in text.split("\n"):
-        indent = line[: len(line) - len(line.lstrip())]
-        broken = textwrap.wrap(
-            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-        )
-        lines.extend(broken or [line])
-    return "\n".join(lines)
+    current, columns = indent, len(indent)
+    for spaces, word in re.findall(r"( *)([^ ]+)", line[len(indent) :]):
+        needed = _columns_of(word)
+        if current != indent and columns + len(spaces) + needed > width:
+            lines.append(current)
+            current, columns = indent + word, len(indent) + needed
+        else:
+            current += spaces + word
+            columns += len(spaces) + needed
+    return [*lines, current]
+
+
+def _columns_of(text: str) -> int:
+    """Return how many columns a terminal needs for a text: two for 验 or an emoji, for example."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
 
 
 def _columns_of_stderr() -> int:

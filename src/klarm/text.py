@@ -20,7 +20,7 @@ _UNSAFE = re.compile(
 )
 _UNSAFE_IN_LINE = re.compile(f"[\t\n]|{_UNSAFE.pattern}")
 _MAX_VALUE = 80
-_LARGEST_WRITTEN = 10**_MAX_VALUE
+_MAX_WRITTEN = 10**_MAX_VALUE
 
 
 def clean(text: str) -> str:
@@ -58,7 +58,7 @@ def described(value: object) -> str:
     if type(value) is str:
         return clean_line(repr(value[: _MAX_VALUE + 1]), _MAX_VALUE)
     if type(value) is int:
-        is_short = -_LARGEST_WRITTEN < value < _LARGEST_WRITTEN
+        is_short = -_MAX_WRITTEN < value < _MAX_WRITTEN
         return repr(value) if is_short else "a very large number"
     if type(value) in (float, bool, type(None)):
         return repr(value)

@@ -41,7 +41,8 @@ class Incident(msgspec.Struct):
 
     signal: str
     metric: str  # the metric of its first alert
-    started: int  # the step of its first alert
+    # The step of its first alert; of a lost metric, since when it is missing or stuck.
+    started: int
     state: State
     severity: Severity  # the highest confirmed or decisive one; while pending, the highest of all
     detectors: list[str]  # in the order of their first alerts
@@ -61,7 +62,9 @@ class Incident(msgspec.Struct):
     by: str = ""  # who closed or accepted it
     # If somebody closed it: the step at which its metric had recovered, which may be later.
     back: int | None = None
-    # What it is named by: its metric, or its signal if its detector watches every metric.
+    # If it is resolved as recovered: whether its metric is far from its earlier level.
+    at_new_level: bool = False
+    # What it is named by: its metric; "missing kl" or "stuck kl" if a metric is lost.
     subject: str = ""
 
     @property
@@ -71,8 +74,9 @@ class Incident(msgspec.Struct):
 
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows."""
+        how = "at a new level" if self.at_new_level else self.reason.replace("_", " ")
         rows = [
-            ("state", self.state if not self.reason else f"{self.state} ({self.reason})"),
+            ("state", f"{self.state} ({how})" if how else self.state),
             ("severity", self.severity),
             ("steps", f"{self.started} to {'now' if self.ended is None else self.ended}"),
             ("peak", f"{self.metric} {self.peak:.4g}"),
@@ -178,8 +182,8 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     detector: str = ""  # whose message it is
     # The severity of the alert with this message. An incident is less severe until it is confirmed.
     alert_severity: Severity | None = None
-    # What the incident is named by, the same in all its events: the metric of its first alert, its
-    # signal if its detector watches every metric, or "crash". Empty in earlier journals.
+    # What the incident is named by, the same in all its events: the metric of its first alert,
+    # "missing kl" or "stuck kl" if a metric is lost, or "crash". Empty in earlier journals.
     subject: str = ""
 
 

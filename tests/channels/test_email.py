@@ -20,6 +20,7 @@ from aiosmtpd.smtp import AuthResult
 from hypothesis import given
 from hypothesis import strategies as st
 
+from example_events import example_message
 from klarm.channels.base import NotDelivered
 from klarm.channels.email import EmailChannel, compose
 from klarm.channels.message import Message
@@ -297,13 +298,7 @@ def test_the_default_port_is_named_in_a_failure(message: Message) -> None:
 @given(st.text(max_size=2000) | st.text("a\r\n:<>ä ", max_size=2000), st.text(max_size=300))
 def test_no_text_becomes_a_header(title: str, value: str) -> None:
     """Nor a part of the page; and every line is short enough for mail servers."""
-    message = Message(
-        run="r",
-        incident=1,
-        event="opened",
-        signal="kl",
-        severity="warning",
-        step=1,
+    message = example_message(
         title=title + "\r\nBcc: everybody@example.org",
         body=value,
         fields={"Peak": "<script>"},

@@ -101,7 +101,7 @@ def test_an_end_without_recovery_does_not_sound_like_one() -> None:
         PLAIN, event="resolved", step=360, reason="but kl stays at 0.07", recovered=False
     )
     message = message_of(quiet, CONTEXT)
-    assert message.title == ("grpo-7b: kl quiet but not recovered, critical from step 148 to 360")
+    assert message.title == ("grpo-7b: kl not recovered, critical from step 148 to 360")
     assert message.summary == "but kl stays at 0.07."
     assert message.fields["To do"] == "Lower the learning rate or the gradient clip."
     assert message.fields["Last checkpoint before"]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from example_events import example_message
 from klarm.channels import pagerduty
 from klarm.channels.base import NotDelivered
 from klarm.channels.message import Message
@@ -171,13 +172,8 @@ def test_a_wrong_key_is_reported_and_not_tried_again(service: Any, message: Mess
 @given(st.text(max_size=3000), st.text(max_size=3000), st.dictionaries(st.text(), st.text()))
 def test_an_event_keeps_within_the_limits(run: str, summary: str, fields: dict[str, str]) -> None:
     """Of PagerDuty's documentation, whatever the texts are."""
-    message = Message(
+    message = example_message(
         run=run,
-        incident=1,
-        event="opened",
-        signal="kl",
-        severity="warning",
-        step=1,
         title=run,
         body="",
         summary=summary,

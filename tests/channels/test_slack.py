@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from example_events import example_message
 from klarm.channels import slack
 from klarm.channels.base import NotDelivered
 from klarm.channels.message import Message
@@ -240,13 +241,7 @@ def test_a_payload_keeps_within_the_limits(
 ) -> None:
     """Of Slack's documentation, whatever the texts are."""
     payload = slack_payload(
-        Message(
-            run="r",
-            incident=1,
-            event="opened",
-            signal="kl",
-            severity="warning",
-            step=1,
+        example_message(
             title=title,
             body=summary,
             summary=summary,

@@ -190,10 +190,13 @@ def test_a_compressed_log_is_replayed(name: str) -> None:
 def test_a_compressed_journal_is_a_journal() -> None:
     """It is replayed with its own settings."""
     Path("log.csv").write_text(table("step", "kl"))
-    run("follow", "log.csv", "--once", "--set", "kl_explosion.sigma_multiplier=77")
+    run("follow", "log.csv", "--once", "--set", "kl_explosion.enabled=false")
     journal = Path("klarm_runs/log/journal.jsonl")
     Path("journal.jsonl.gz").write_bytes(gzip.compress(journal.read_bytes()))
     assert incident_steps("journal.jsonl.gz") == [1000]
+    for log, expected in (("journal.jsonl.gz", False), ("log.csv", True)):
+        alerts = json.loads(run("replay", log, "--format", "json").stdout)["alerts"]
+        assert ("kl_explosion" in {alert["detector"] for alert in alerts}) is expected
 
 
 def test_the_intact_part_of_a_damaged_compressed_log_is_read() -> None:

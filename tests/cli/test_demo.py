@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import pty
 import re
@@ -11,11 +12,14 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from itertools import pairwise
 
 import pytest
+from rich.console import Console
 
-from klarm.cli.demo import RECORDINGS, read_recording
+from klarm.cli.demo import RECORDINGS, _Player, read_recording
+from klarm.config import load
 
 COMMAND = [sys.executable, "-m", "klarm", "demo"]
 DECADES = ["100", "10", "1", "0.1", "0.01", "0.001", "0.0001"]
@@ -73,6 +77,7 @@ def test_the_box_is_on_the_screen_at_the_end_and_labels_stand_on_their_rows(
     assert "klarm incident" in top
     assert any(line.startswith("╰") for line in in_sight)
     assert any("→ " in line for line in in_sight)
+    assert any("Likely cause: " in line for line in in_sight)
     assert in_sight[-1].startswith("  klarm.log(")
     labels = [line.partition("│")[0].strip() for line in end if "│" in line[:10]]
     assert [label for label in labels if label] in (DECADES, DECADES[::2])
@@ -81,16 +86,19 @@ def test_the_box_is_on_the_screen_at_the_end_and_labels_stand_on_their_rows(
     assert len({below - above for above, below in pairwise(at)}) == 1
 
 
+@pytest.mark.parametrize("lines", [20, 24])
 @pytest.mark.parametrize("recording", RECORDINGS)
-def test_every_frame_fits_the_terminal(recording: str) -> None:
-    """Nothing is cut off at the bottom or at the right."""
-    shown = on_terminal(recording, "--fast")
+def test_every_frame_fits_the_terminal(recording: str, lines: int) -> None:
+    """Nothing is cut off at the bottom or at the right, and on 24 lines each decade has a row."""
+    shown = on_terminal(recording, "--fast", lines=lines)
     frames = re.split(r"(?:\x1b\[1A\x1b\[2K|\r\x1b\[2K)+", shown)[:-1]
-    assert len(frames) > 20
+    assert 20 < len(frames) < 60  # without --fast, every step has one
     for frame in frames:
         rows = _STYLE.sub("", frame).rstrip("\n").splitlines()
-        assert len(rows) <= 24
+        assert len(rows) <= lines
         assert max(map(len, rows)) <= 80
+        curve = rows[1 : next(at for at, row in enumerate(rows) if "└" in row)]
+        assert len(curve) >= (len(DECADES) if lines >= 24 else 4)  # whatever is below it
         assert not any(row.strip() == "..." for row in rows)
 
 
@@ -101,6 +109,17 @@ def test_plain_lines_appear_while_it_plays_on_a_dumb_terminal() -> None:
     shown = on_terminal("--fast", TERM="dumb")
     assert "\x1b" not in shown
     assert "klarm INCIDENT 2 on kl opened, warning" in shown
+
+
+def test_plain_lines_are_printed_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not all of them at once: at every step that it waits for, its line is there."""
+    printed, out = list[str](), io.StringIO()
+    monkeypatch.setattr(time, "sleep", lambda _: printed.append(out.getvalue()))
+    screen = Console(file=out, force_terminal=True, width=80)
+    _Player("exploding", load(recorded={})).play_plain(screen, fast=False)
+    assert len(printed) == len(read_recording("exploding"))
+    assert ["step  25  kl " in text for text in printed[23:26]] == [False, True, True]
+    assert "step  50  kl " not in printed[25]
 
 
 def test_no_word_is_broken_in_plain_lines() -> None:
@@ -152,8 +171,8 @@ def test_the_demo_explains_the_spikes_after_kl_has_settled() -> None:
     highest = max(later, key=lambda step: later[step])
     middle = sorted(later.values())[len(later) // 2]
     assert (
-        f"KL then stays near {middle:.2g}, with spikes of up to {later[highest]:.3g} (step "
-        f"{highest}) that belong to this incident: it is still open." in shown
+        f"Since step {settled[1]}, KL has stayed near {middle:.2g}, with spikes of up to "
+        f"{later[highest]:.3g} (step {highest}), which belong to this incident" in shown
     )
     assert "belong to this" not in played("drifting")
 
@@ -170,6 +189,18 @@ def test_the_title_agrees_with_the_recording() -> None:
     jumps = [step for step in list(rate)[1:] if rate[step] > 50 * rate[step - 1] > 0]
     assert jumps == [152]
     assert 90 < rate[jumps[0]] / rate[jumps[0] - 1] < 110
+
+
+def test_fast_never_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither where it draws nor in plain lines."""
+    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits"))
+    screen = Console(file=io.StringIO(), force_terminal=True, width=80, height=24)
+    player = _Player("exploding", load(recorded={}))
+    player.play_live(screen, fast=True)
+    assert len(player.points) == len(player.rows)
+    player = _Player("exploding", load(recorded={}))
+    player.play_plain(screen, fast=True)
+    assert len(player.points) == len(player.rows)
 
 
 def test_fast_cannot_be_combined_with_the_page() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,7 @@ def test_the_worst_run_comes_first_with_its_kl_and_open_incidents() -> None:
     assert [row.split()[0] for row in rows] == ["broken", "late", "early"]
     assert rows[0].split()[1:3] == ["finished", "41"]
     assert "NaN" in rows[0]
+    assert re.search(r" (just now|\d+ \w+ ago) ", rows[0])
     assert rows[0].rstrip().endswith("critical: kl")
     assert rows[1].split()[1:3] == ["training", "21"]
     assert "0.25 ▁▁▁▁▁▁▁▁▁█" in rows[1]

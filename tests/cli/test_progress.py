@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from itertools import count
+from pathlib import Path
 
 from klarm.cli.progress import Progress
+from test_console import shown_on_a_terminal
 
 
 def test_a_bar_appears_after_two_seconds_and_disappears() -> None:
@@ -45,3 +47,18 @@ def test_it_is_cleared_when_the_replay_fails() -> None:
     next(rows)
     rows.close()
     assert shown == ["1 rows", ""]
+
+
+def test_a_slow_replay_shows_it_on_a_terminal() -> None:
+    """Here two seconds pass immediately. Nothing is left of it at the end."""
+    rows = "".join(f"{step},0.0{step % 3 + 1}\n" for step in range(60))
+    Path("log.csv").write_text(f"step,kl\n{rows}")
+    code = """
+from klarm.cli import group, progress
+progress._AFTER_SECONDS = progress._EVERY_SECONDS = 0.0
+group.klarm(["replay", "log.csv"])
+"""
+    shown = shown_on_a_terminal(code)
+    assert "100%  60 rows" in shown
+    assert "█ 100%" not in shown.rpartition("\x1b[K")[2]
+    assert "60 steps replayed" in shown

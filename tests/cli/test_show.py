@@ -52,6 +52,9 @@ def assert_all_in(shown: str, *expected: str) -> None:
 @pytest.mark.usefixtures("exploding")
 def test_a_run_is_shown_with_its_curve_and_incidents() -> None:
     """It shows the folder, the steps, the metrics and the incidents."""
+    curve = show().stdout.partition("KL over the run\n")[2].partition("\n\n")[0]
+    assert curve.startswith("     16.2 │")
+    assert curve.count("●") > 60
     shown = one_line(show())
     assert shown.startswith("run grpo: finished, critical folder klarm_runs/grpo started 20")
     assert_all_in(
@@ -60,7 +63,7 @@ def test_a_run_is_shown_with_its_curve_and_incidents() -> None:
         "checkpoint step 300: step-300 (the last of 6)",
         "length 9.75 ← completions/mean_length",
         "KL over the run",
-        "kl critical since step 153 (ended with the run)",
+        "kl critical since step 153 (unresolved when the run ended)",
         "Details of an incident: klarm show grpo 1",
     )
 
@@ -70,13 +73,13 @@ def test_an_incident_is_shown_in_detail() -> None:
     """It shows events, advice, curve, cause, the last good checkpoint and notifications."""
     assert_all_in(
         one_line(show("grpo", "2")),
-        "kl critical since step 153 (ended with the run)",
-        "→ Go back to a checkpoint from before the change, and lower the learning rate.",
+        "kl critical since step 153 (unresolved when the run ended)",
+        "→ Do not use checkpoints that were saved since step 15",
         "kl, steps of the incident marked",
         "━",
         "step 157 opened, warning:",
-        "step 159 escalated, critical: Now critical.",
-        "cause learning rate raised: ",
+        "step 159 escalated, critical: Raised from warning to critical at step 159.",
+        "cause the learning rate was raised",
         "moved learning_rate ×100 from 152",
         "peak 16.2 (0.024 before the incident)",
         "go back to step-150",
@@ -241,5 +244,8 @@ def test_a_curve_is_drawn_in_ascii_where_nothing_else_can_be_printed(arguments: 
     )
     shown = done.stdout.decode("ascii")
     assert "?" not in shown
-    assert "***" in shown or "_" in shown.splitlines()[1]
+    if arguments[0] == "show":
+        assert shown.count("*") > 60
+    else:
+        assert "_" in shown.splitlines()[1]
     assert [line for line in shown.splitlines() if line != line.rstrip()] == []

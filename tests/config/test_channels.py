@@ -92,7 +92,7 @@ def test_the_environment_alone_is_enough() -> None:
         ),
         (
             "channels: {team: {severity: critical}}",
-            "klarm.yaml: channels.team needs a type; known are slack, discord, email,",
+            "klarm.yaml: channels.team needs a type; known: slack, discord, email,",
         ),
         (
             "channels: {slack: {webhok_url: x}}",
@@ -110,7 +110,7 @@ def test_the_environment_alone_is_enough() -> None:
             "channels: {slack: {runs: 7}}",
             "klarm.yaml: channels.slack.runs must be text or a list of text, got 7",
         ),
-        ("channels: {team: }", "klarm.yaml: channels.team needs a type; known are slack,"),
+        ("channels: {team: }", "klarm.yaml: channels.team needs a type; known: slack,"),
         ("channels: {slack: secret-x}", "klarm.yaml: channels.slack must be a section, as in"),
         ("channels: secret-x", "klarm.yaml: channels must be a section"),
         ("channels: {7: {type: slack}}", "klarm.yaml: channels: 7 cannot be the name of a channel"),

@@ -16,7 +16,8 @@ from click.testing import CliRunner
 import klarm
 from klarm.cli.group import klarm as command
 from klarm.detectors import KLExplosionDetector
-from own_parts import SENT, ListChannel, PassRateDetector, of_type
+from own_parts import SENT, ListChannel, PassRateDetector
+from recorded_lines import lines_of
 
 
 @pytest.fixture(autouse=True)
@@ -39,8 +40,8 @@ def test_a_detector_of_a_script_is_like_klarms_own() -> None:
     assert [alert.step for alert in alerts] == list(range(20, 40))
     (incident,) = monitor.incidents
     assert (incident.signal, incident.metric, incident.opened) == ("pass_rate", "pass_rate", 24)
-    assert len(of_type("alert")) == 20
-    assert [row["event"] for row in of_type("event")] == ["opened", "ended"]
+    assert len(lines_of("a", "alert")) == 20
+    assert [row["event"] for row in lines_of("a", "event")] == ["opened", "ended"]
     assert SENT[0].title == "a: pass_rate critical since step 20 (opened)"
     assert SENT[0].metric == "pass_rate"
     assert len(SENT[0].curve) > 20
@@ -59,7 +60,7 @@ def test_its_section_is_in_the_file_and_the_environment(monkeypatch: pytest.Monk
 
     assert (watching().floor, watching().warmup_steps) == (0.2, 4)
     assert (watching(floor=0.3).floor, watching(floor=0.3).warmup_steps) == (0.3, 4)
-    assert of_type("run")[-1]["config"]["pass_rate_floor"]["floor"] == 0.3  # type: ignore[index]
+    assert lines_of("a", "run")[-1]["config"]["pass_rate_floor"]["floor"] == 0.3
     with pytest.raises(klarm.ConfigError, match=r"floorr is unknown; did you mean floor\?"):
         klarm.init("a", detectors=[PassRateDetector], pass_rate_floor={"floorr": 1})
     with pytest.raises(klarm.ConfigError, match="pass_rate_floor is unknown"):
@@ -259,7 +260,7 @@ def test_init_takes_a_config_and_keywords_over_it(monkeypatch: pytest.MonkeyPatc
     config = klarm.Config.load(detectors=own, channels=[ListChannel()], console=False)
     monkeypatch.setenv("KLARM_KL_BUDGET__BUDGET_NATS", "4")
     monitor = klarm.init("a", config, kl_explosion={"sigma_multiplier": 5.0})
-    settings = of_type("run")[0]["config"]
+    settings = lines_of("a", "run")[0]["config"]
     assert settings["kl_budget"]["budget_nats"] == 3.0  # type: ignore[index]
     assert settings["kl_explosion"]["sigma_multiplier"] == 5.0  # type: ignore[index]
     assert list(settings["channels"]) == ["list"]  # type: ignore[index]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import yaml
@@ -14,6 +15,7 @@ from klarm.detectors import CATALOGUE
 from klarm.metrics.kl_kind import Kind
 from klarm.metrics.user_keys import UserKey
 from klarm.settings.fields import ConfigError
+from own_parts import PassRateDetector
 
 
 def write(text: str, name: str = "klarm.yaml") -> Path:
@@ -116,7 +118,7 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
         ),
         (
             "colour: red",
-            "klarm.yaml: colour is unknown; known are run, dir, console, console_alerts, "
+            "klarm.yaml: colour is unknown; known: run, dir, console, console_alerts, "
             "framework, url, gpus, gpu_hour_price, deliver, disabled, metrics, channels, "
             "incidents and the names of detectors (`klarm detectors` lists them)",
         ),
@@ -333,9 +335,16 @@ def test_a_wrong_variable_is_refused_by_name_and_value(
     assert message in str(refusal.value)
 
 
+class PassportRateDetector(PassRateDetector):
+    name: ClassVar[str] = "passport_rate"
+
+
 def test_variables_of_other_programs_are_left_alone() -> None:
     """Kubernetes sets these for a service called klarm."""
-    load(environment={"KLARM_PORT": "tcp://10.0.0.1:80", "KLARM_SERVICE_HOST": "10.0.0.1"})
+    foreign = {"KLARM_PORT": "tcp://10.0.0.1:80", "KLARM_SERVICE_HOST": "10.0.0.1"}
+    load(environment=foreign)
+    # Also if one of them is a part of a word in the name of a detector.
+    load(environment=foreign, overrides={"detectors": [PassportRateDetector()]})
 
 
 @pytest.mark.parametrize(

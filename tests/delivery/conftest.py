@@ -1,4 +1,4 @@
-"""A server to tell things to."""
+"""A run that tells things to the server, and a pulse."""
 
 from __future__ import annotations
 
@@ -9,13 +9,6 @@ from loopback import Server
 from one_channel import Run
 
 from pulse import Pulse
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    server = Server()
-    yield server
-    server.close()
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from loopback import LoopbackChannel, LoopbackRoute, Server
 from example_events import example_event
 from klarm.delivery import log as deliveries
 from klarm.delivery import routes
-from klarm.delivery.outbox import Again, Outbox
+from klarm.delivery.outbox import Outbox
+from klarm.delivery.outcomes import Again
 from klarm.delivery.worker import Worker
 from klarm.delivery.writer import MessageWriter
 from klarm.journal import append_command, derived_id, new_key

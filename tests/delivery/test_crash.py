@@ -9,10 +9,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+from recorded_lines import lines_of
 
 # What Python 3.12 and later do once the script has ended.
 NO_THREADS = """
@@ -77,9 +78,8 @@ def steps(first: int, last: int) -> str:
 
 
 def events() -> list[tuple[str, str, str]]:
-    lines = Path("klarm_runs/night/journal.jsonl").read_text().splitlines()
-    records = [record for record in map(json.loads, lines) if record["type"] == "event"]
-    return [(record["signal"], record["event"], record["reason"]) for record in records]
+    lines = lines_of("night", "event")
+    return [(line["signal"], line["event"], line["reason"]) for line in lines]
 
 
 @pytest.mark.parametrize("threads", ["", NO_THREADS], ids=["threads", "no threads at the end"])

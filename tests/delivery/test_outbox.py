@@ -99,18 +99,10 @@ def test_what_was_overtaken_is_not_sent(run: Run) -> None:
     resolved = run.outbox.identified(run.tell("resolved", step=5))  # training went back
     run.outbox.settle("hook", [escalated], "sent")
     everything = [opened, escalated, resolved]
-    assert run.outbox.unsettled("hook", everything) == [resolved]
+    assert run.outbox.outcomes.unsettled("hook", everything) == [resolved]
     assert [event.event for event in pending(FOLDER, "hook")] == ["resolved"]
     run.outbox.settle("hook", [resolved], "silenced")
     assert pending(FOLDER, "hook") == []
-
-
-def test_an_edit_overtakes_nothing(run: Run) -> None:
-    """What a silence holds back is still news after it."""
-    escalated = run.outbox.identified(run.tell("escalated", step=12))
-    settled = run.outbox.identified(run.tell("settled", step=40))
-    run.outbox.settle("hook", [settled], "sent")
-    assert run.outbox.unsettled("hook", [escalated, settled]) == [escalated]
 
 
 def test_a_critical_is_sent_where_a_warning_of_the_same_step_was(run: Run, server: Server) -> None:

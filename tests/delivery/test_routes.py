@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from loopback import LoopbackChannel, Server
 from one_channel import Run, ack, outcomes, silence
 
 from example_events import example_event
-from klarm.delivery.routes import history_of, merge_events
+from klarm.delivery.routes import became_of, history_of, merge_events
 from klarm.types import EventKind
 
 
@@ -162,13 +163,49 @@ def test_merged_events_say_how_it_stands(
     assert (merge_events(events).step, merge_events(events).reason) == (named, f"it {merged}")
 
 
+def test_a_late_message_says_until_when_it_was_seen_what_else_moved() -> None:
+    """The run may have ended since, with another level of everything."""
+    opened = example_event(step=155, moved="entropy down 23%; reward flat")
+    ended = example_event("ended", step=249)
+    assert merge_events([opened, ended]).moved == "entropy down 23%; reward flat (by step 155)"
+    assert merge_events([opened]).moved == opened.moved
+
+
 def test_a_history_says_once_that_an_incident_opened() -> None:
     """The sentence alone would be "Opened by ..."."""
     opened = example_event(step=282, reason="decisive", detector="kl_runaway")
     broken = example_event(step=290, reason="not_finite")
     assert history_of([opened, broken]) == (
-        "Opened at step 282: a single alert of kl_runaway, which is enough by itself. "
+        "Opened at step 282: an alert of kl_runaway that needs no confirmation. "
         "Opened at step 290: a value that is not finite."
+    )
+
+
+@pytest.mark.parametrize(
+    ("kinds", "became"),
+    [
+        (["opened"], ""),
+        (["opened", "escalated"], "opened and escalated"),
+        (["opened", "escalated", "settled"], "opened, now settled"),
+        (["opened", "ended"], "unresolved when the run ended"),
+        (["escalated", "escalated"], ""),
+        (["opened", "resolved"], ""),
+    ],
+)
+def test_the_title_of_merged_events_says_what_became_of_the_incident(
+    kinds: list[EventKind], became: str
+) -> None:
+    """An incident that has escalated since is not only opened."""
+    assert became_of([example_event(event=kind) for kind in kinds]) == became
+
+
+def test_merged_events_give_the_latest_advice_of_their_pattern() -> None:
+    """A single NaN has become many."""
+    opened = example_event(pattern="KL broken", remedy="Check the next rows.")
+    ended = example_event(event="ended", pattern="KL broken", remedy="Stop.")
+    assert merge_events([opened, ended]).remedy == "Stop."
+    assert (
+        merge_events([opened, msgspec.structs.replace(ended, pattern="")]).remedy == opened.remedy
     )
 
 
@@ -183,6 +220,7 @@ def test_a_late_message_tells_one_story(run: Run, server: Server) -> None:
     run.settle()
     message = server.messages[-1]
     assert (message["event"], message["step"], message["severity"]) == ("opened", 10, "critical")
+    assert message["title"].endswith("(opened and escalated)")
     fields = message["fields"]
     assert fields["History"].startswith("Opened at step 10: it opened. Escalated at step 40: ")
     assert fields["Sent late"] == "10 min after it happened"

@@ -6,12 +6,8 @@ import random
 
 import pytest
 
+from fed_detectors import feed
 from klarm.detectors import AdvantageVarianceDetector
-from klarm.types import Alert
-
-
-def feed(detector: AdvantageVarianceDetector, values: list[float]) -> list[Alert | None]:
-    return [detector.update(step, {"advantage_std": value}) for step, value in enumerate(values)]
 
 
 def healthy(count: int) -> list[float]:

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from fed_detectors import severities
 from klarm.cli.demo import read_recording
 from klarm.detectors import ClipSaturationDetector
 from klarm.types import Alert
@@ -14,10 +15,6 @@ from klarm.types import Alert
 def feed(values: list[float], **settings: float) -> list[Alert | None]:
     detector = ClipSaturationDetector(**settings)  # type: ignore[arg-type]
     return [detector.update(step, {"clip_fraction": value}) for step, value in enumerate(values)]
-
-
-def severities(alerts: list[Alert | None]) -> dict[int, str]:
-    return {step: alert.severity for step, alert in enumerate(alerts) if alert}
 
 
 def test_the_twentieth_value_above_a_fifth_raises_a_warning() -> None:

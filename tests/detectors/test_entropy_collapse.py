@@ -6,14 +6,11 @@ import random
 
 import pytest
 
+from fed_detectors import feed
 from klarm.cli.demo import read_recording
 from klarm.detectors import EntropyCollapseDetector
 from klarm.metrics.binding import Binding
 from klarm.types import Alert
-
-
-def feed(detector: EntropyCollapseDetector, values: list[float]) -> list[Alert | None]:
-    return [detector.update(step, {"entropy": value}) for step, value in enumerate(values)]
 
 
 def play(recording: str) -> list[Alert]:

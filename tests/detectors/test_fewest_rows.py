@@ -66,4 +66,5 @@ def test_the_fewest_rows_are_as_documented(kind: type[Detector]) -> None:
     said = {row[0].split("]")[0].strip(" ["): row for row in cells}
     assert kind.name in said, f"{PAGE} lacks a row for {kind.name}"
     assert said[kind.name][1].strip(" `") == kind.reads[0] or kind.watches_all
-    assert said[kind.name][2].strip() == str(fewest)
+    rows = said[kind.name][2].strip()
+    assert rows == str(fewest), f"{kind.name} can alert at row {fewest}; {PAGE} says {rows}"

@@ -67,7 +67,6 @@ def test_a_single_spike_raises_an_alert_but_opens_no_incident() -> None:
     (alert,) = feed(GradientNormSpikeDetector(), values)
     assert (alert.step, alert.severity, alert.decisive) == (200, "critical", False)
     assert "Gradient norm 9 is 85σ above its frozen baseline" in alert.message
-    assert "harmless" in alert.recommendation
     assert opened(values) == []
 
 

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 import klarm
 from klarm.cli.group import klarm as command
 from klarm.config import load
-from own_parts import GOOD, PACKAGE, install, of_type
+from own_parts import GOOD, PACKAGE, install
+from recorded_lines import lines_of
 
 
 def test_a_package_adds_a_detector_and_a_channel(site: None) -> None:
@@ -21,7 +22,7 @@ def test_a_package_adds_a_detector_and_a_channel(site: None) -> None:
     with klarm.init("a", console=False) as monitor:
         alerts = [one for step in range(10) for one in monitor.log({"seconds_per_step": 6.0}, step)]
     assert [alert.detector for alert in alerts] == ["lateness"] * 10
-    assert next(row["signal"] for row in of_type("event")) == "lateness"
+    assert next(row["signal"] for row in lines_of("a", "event")) == "lateness"
     replayed = CliRunner().invoke(command, ["replay", "klarm_runs/a", "--format", "json"])
     assert len(json.loads(replayed.output)["alerts"]) == 10
     listed = CliRunner().invoke(command, ["detectors"]).output

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 import klarm
+from fed_detectors import severities
 from klarm.analysis.replay import replay
 from klarm.cli.demo import read_recording
 from klarm.config.layers import Config, load
@@ -27,6 +27,7 @@ from klarm.monitor.missing import hints
 from klarm.monitor.monitor import Monitor
 from klarm.sources import read_log
 from klarm.types import Alert
+from recorded_lines import lines_of
 
 SUM = "objective/kl"
 JOURNAL = Path("klarm_runs/a/journal.jsonl")
@@ -39,10 +40,6 @@ def feed(values: list[float], **settings: float) -> list[Alert | None]:
 
 def as_recorded(recorded: Mapping[str, object] | None) -> Config:
     return load(recorded=recorded or {})
-
-
-def severities(alerts: list[Alert | None]) -> dict[int, str]:
-    return {step: alert.severity for step, alert in enumerate(alerts) if alert}
 
 
 def test_an_exponential_rise_raises_alerts_when_its_median_exceeds_one_nat_and_two() -> None:
@@ -136,7 +133,7 @@ def test_the_journal_records_the_key_so_a_replay_is_idle_too() -> None:
     klarm.init("a", console=False)
     live = [alert for step in range(30) for alert in klarm.log({SUM: 12.0 + step % 2}, step)]
     klarm.finish()
-    lines = [json.loads(line) for line in JOURNAL.read_text().splitlines()]
+    lines = lines_of("a")
     assert [line["type"] for line in lines[:3]] == ["run", "binding", "step"]
     assert lines[1]["keys"] == {"kl": SUM}
     found = replay(read_log(JOURNAL, print), as_recorded)
@@ -186,7 +183,7 @@ def test_a_sum_declared_by_the_user_makes_it_idle_live_and_in_a_replay() -> None
     klarm.init("a", console=False, metrics=said)
     assert not any(klarm.log({"my/kl": 12.0 + step % 2}, step) for step in range(30))
     klarm.finish()
-    lines = [json.loads(line) for line in JOURNAL.read_text().splitlines()]
+    lines = lines_of("a")
     assert lines[0]["config"]["metrics"] == said
     assert lines[1] == {
         "type": "binding",

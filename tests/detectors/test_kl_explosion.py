@@ -14,15 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fed_detectors import feed
 from klarm.detectors import KLExplosionDetector
 from klarm.settings.fields import ConfigError
-from klarm.types import Alert
 
 kl_values = st.floats(allow_nan=True, allow_infinity=True)
-
-
-def feed(detector: KLExplosionDetector, values: list[float]) -> list[Alert | None]:
-    return [detector.update(step, {"kl": value}) for step, value in enumerate(values)]
 
 
 def wave(count: int) -> list[float]:

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from fed_detectors import severities
 from klarm.detectors import LearningRateJumpDetector
 from klarm.types import Alert
 
@@ -18,10 +19,6 @@ def feed(rates: list[float], **others: list[float]) -> list[Alert | None]:
         detector.update(step, {"learning_rate": rate, **(rows[step] if rows else {})})
         for step, rate in enumerate(rates)
     ]
-
-
-def severities(alerts: list[Alert | None]) -> dict[int, str]:
-    return {step: alert.severity for step, alert in enumerate(alerts) if alert}
 
 
 JUMP = [5e-5] * 50 + [5e-3] * 60

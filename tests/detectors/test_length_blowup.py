@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from fed_detectors import severities
 from klarm.cli.demo import read_recording
 from klarm.detectors import LengthBlowupDetector
 from klarm.types import Alert
@@ -24,10 +25,6 @@ def feed(
             metrics["truncated_fraction"] = cut[step]
         alerts.append(detector.update(step, metrics))
     return alerts
-
-
-def severities(alerts: list[Alert | None]) -> dict[int, str]:
-    return {step: alert.severity for step, alert in enumerate(alerts) if alert}
 
 
 def noisy(seed: int, level: float, spread: float, count: int) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from fed_detectors import severities
 from klarm.detectors import LossExplosionDetector
 from klarm.types import Alert
 
@@ -11,10 +12,6 @@ from klarm.types import Alert
 def feed(values: list[float], metric: str = "loss") -> list[Alert | None]:
     detector = LossExplosionDetector()
     return [detector.update(step, {metric: value}) for step, value in enumerate(values)]
-
-
-def severities(alerts: list[Alert | None]) -> dict[int, str]:
-    return {step: alert.severity for step, alert in enumerate(alerts) if alert}
 
 
 def noise(count: int, size: float = 0.3) -> list[float]:

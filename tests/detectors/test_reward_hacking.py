@@ -7,14 +7,11 @@ import random
 
 import pytest
 
+from fed_detectors import feed
 from klarm.cli.demo import read_recording
 from klarm.detectors import RewardHackingDetector
 from klarm.metrics.binding import Binding
 from klarm.types import Alert
-
-
-def feed(detector: RewardHackingDetector, values: list[float]) -> list[Alert | None]:
-    return [detector.update(step, {"reward_std": value}) for step, value in enumerate(values)]
 
 
 def healthy(count: int) -> list[float]:

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from fed_detectors import severities
 from klarm.detectors import RolloutMismatchDetector
 from klarm.types import Alert
 
@@ -13,10 +14,6 @@ from klarm.types import Alert
 def feed(values: list[float], **settings: float) -> list[Alert | None]:
     detector = RolloutMismatchDetector(**settings)  # type: ignore[arg-type]
     return [detector.update(step, {"kl_rollout": value}) for step, value in enumerate(values)]
-
-
-def severities(alerts: list[Alert | None]) -> dict[int, str]:
-    return {step: alert.severity for step, alert in enumerate(alerts) if alert}
 
 
 def test_unsynchronised_weights_raise_an_alert_within_five_steps() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -17,6 +16,7 @@ import pytest
 import klarm
 from full_disk import FILL_UP
 from klarm.journal.file import read_journal
+from recorded_lines import lines_of
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 
@@ -34,8 +34,7 @@ def run_python(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def recorded_steps() -> list[int]:
-    lines = JOURNAL.read_text().splitlines()
-    return [record["step"] for record in map(json.loads, lines) if record["type"] == "step"]
+    return [line["step"] for line in lines_of("a", "step")]
 
 
 @pytest.mark.parametrize("seed", range(5))

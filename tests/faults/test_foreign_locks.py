@@ -59,13 +59,6 @@ def shared_place(clean_place: None, monkeypatch: pytest.MonkeyPatch) -> Iterator
     os.umask(before)
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
-    server = Server()
-    yield server
-    server.close()
-
-
 @contextmanager
 def held(*paths: Path, as_nobody: bool = True) -> Iterator[None]:
     """Have another process hold locks on files, by default one of another user."""

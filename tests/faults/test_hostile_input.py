@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import sys
@@ -21,14 +20,10 @@ from klarm.journal.file import FileJournal
 from klarm.monitor.monitor import Monitor
 from klarm.settings import ConfigError
 from klarm.types import Alert, Command, Event
+from recorded_lines import lines_of
 
 NOT_UTF8 = os.fsdecode(b"/ckpt-\xff")
 JOURNAL = Path("klarm_runs/a/journal.jsonl")
-
-
-def lines(kind: str) -> list[dict[str, Any]]:
-    found = map(json.loads, JOURNAL.read_text().splitlines())
-    return [line for line in found if line["type"] == kind]
 
 
 def test_a_checkpoint_whose_path_is_not_utf8_costs_no_alarm(
@@ -44,8 +39,8 @@ def test_a_checkpoint_whose_path_is_not_utf8_costs_no_alarm(
     klarm.finish()
     assert [event.event for event in received] == ["opened", "ended"]
     assert received[0].checkpoint == r"/ckpt-\udcff"
-    assert [line["path"] for line in lines("checkpoint")] == [r"/ckpt-\udcff"]
-    assert [line["event"] for line in lines("event")] == ["opened", "ended"]
+    assert [line["path"] for line in lines_of("a", "checkpoint")] == [r"/ckpt-\udcff"]
+    assert [line["event"] for line in lines_of("a", "event")] == ["opened", "ended"]
     shown = capsys.readouterr().err
     assert "INCIDENT 1 on loss opened" in shown
     assert "JSON cannot hold" not in shown
@@ -69,7 +64,7 @@ def test_a_console_that_fails_keeps_no_event_from_the_others(
     monitor.log({"loss": math.nan})
     monitor.finish()
     assert received == ["opened", "ended"]
-    assert [line["event"] for line in lines("event")] == ["opened", "ended"]
+    assert [line["event"] for line in lines_of("a", "event")] == ["opened", "ended"]
 
 
 def test_a_detector_that_fails_keeps_no_alert_of_the_others_back(
@@ -103,7 +98,7 @@ def test_bytes_that_are_not_utf8_in_the_environment_start_no_trouble(
     assert klarm.log({"loss": math.nan})
     klarm.finish()
     folder = os.fsdecode(b"here-\xff") if name == "KLARM_DIR" else "klarm_runs"
-    head = json.loads((Path(folder) / "a" / "journal.jsonl").read_text().splitlines()[0])
+    head = lines_of(Path(folder) / "a")[0]
     assert head["config"][name.removeprefix("KLARM_").lower()] == r"here-\udcff"
 
 
@@ -193,7 +188,7 @@ def test_a_bad_value_costs_only_itself(make: Any) -> None:
     alerts = monitor.log({"rewards": make(), "loss": math.nan}, 2)
     assert {alert.severity for alert in alerts} == {"critical"}
     klarm.finish()
-    metrics = [line["metrics"] for line in lines("step")]
+    metrics = [line["metrics"] for line in lines_of("a", "step")]
     assert metrics[1]["loss"] == metrics[2]["loss"] == "NaN"
     assert metrics[1]["reward"] == 0.1
     assert len(metrics[1]) < 11_000
@@ -208,7 +203,7 @@ def test_a_bad_step_is_the_one_after_the_previous(
     monitor.log({"loss": 0.5}, 0)
     assert monitor.log({"loss": math.nan}, make())
     klarm.finish()
-    assert [line["step"] for line in lines("step")] == [0, 1]
+    assert [line["step"] for line in lines_of("a", "step")] == [0, 1]
     shown = capsys.readouterr().err
     assert "is not a whole number" in shown
     assert len(shown) < 20_000
@@ -225,7 +220,7 @@ def test_a_bad_key_costs_only_its_value(number: int) -> None:
     for step, row in enumerate(({key: 1.0}, {"deeper": {key: 1.0}}, {key: {"deeper": 1.0}})):
         assert monitor.log({**row, "loss": math.nan}, step)  # type: ignore[dict-item]
     klarm.finish()
-    assert [line["metrics"]["loss"] for line in lines("step")] == ["NaN"] * 3
+    assert [line["metrics"]["loss"] for line in lines_of("a", "step")] == ["NaN"] * 3
 
 
 def test_a_mapping_that_fails_is_read_as_far_as_it_goes() -> None:
@@ -239,7 +234,7 @@ def test_a_mapping_that_fails_is_read_as_far_as_it_goes() -> None:
     klarm.init("a", console=False)
     assert klarm.log(Failing(loss=1.0), 0)
     klarm.finish()
-    assert lines("step")[0]["metrics"] == {"loss": "NaN"}
+    assert lines_of("a", "step")[0]["metrics"] == {"loss": "NaN"}
 
 
 def test_bad_arguments_of_the_other_calls_are_survived() -> None:
@@ -253,7 +248,7 @@ def test_bad_arguments_of_the_other_calls_are_survived() -> None:
         monitor.checkpoint(1, path)  # type: ignore[arg-type]
     assert monitor.log({"loss": math.nan}, 2)
     klarm.finish()
-    assert all(len(line["path"]) <= 5000 for line in lines("checkpoint"))
+    assert all(len(line["path"]) <= 5000 for line in lines_of("a", "checkpoint"))
 
 
 def test_incidents_can_be_asked_for_while_another_thread_logs() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from klarm import boundary
+from klarm.detectors import KLExplosionDetector
 
 # Before any framework is imported, and for the processes that tests start.
 os.environ.update(
@@ -31,3 +33,22 @@ def failures_raise_in_shared_runs() -> Iterator[None]:
     boundary.raise_failures = True
     yield
     boundary.raise_failures = False
+
+
+@pytest.fixture(scope="session")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny model with which all runs in TRL begin."""
+    import tiny_trl
+
+    return tiny_trl.make_reference(tmp_path_factory.mktemp("model") / "reference")
+
+
+@pytest.fixture
+def broken_detector(failures_raise: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a detector raise, with the guard as it is in production."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken detector")
+
+    monkeypatch.setattr(boundary, "raise_failures", False)
+    monkeypatch.setattr(KLExplosionDetector, "_observe", broken)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import subprocess
 import sys
@@ -15,8 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import klarm
 import klarm.integrations.openrlhf
-from klarm import boundary
-from klarm.detectors import Detector, KLExplosionDetector
+from recorded_lines import lines_of
 
 # What OpenRLHF's PPO trainer logs at a step.
 STEP = {
@@ -45,11 +43,6 @@ def arguments(name: str = "ppo-7b") -> SimpleNamespace:
     return SimpleNamespace(logger=SimpleNamespace(tensorboard_dir=folder, wandb=wandb))
 
 
-def journal(run: str, kind: str) -> list[dict[str, object]]:
-    lines = Path(f"klarm_runs/{run}/journal.jsonl").read_text().splitlines()
-    return [record for record in map(json.loads, lines) if record["type"] == kind]
-
-
 def scalars(tag: str, run: str = "ppo-7b") -> list[tuple[int, float]]:
     """Return what the TensorBoard directory holds."""
     events = EventAccumulator(f"tensorboard/{run}")
@@ -64,7 +57,7 @@ def test_what_openrlhf_logs_is_watched_under_klarms_names() -> None:
     for step in (1, 2):
         logger.log_train(step, dict(STEP))
     logger.close()
-    steps = journal("ppo-7b", "step")
+    steps = lines_of("ppo-7b", "step")
     assert [step["step"] for step in steps] == [1, 2]
     assert steps[0]["metrics"] == {
         "kl": 0.02,
@@ -81,13 +74,13 @@ def test_what_openrlhf_logs_is_watched_under_klarms_names() -> None:
         "truncated_fraction": 0.02,
         "timing/generation": 3.0,
     }
-    assert journal("ppo-7b", "run")[0]["framework"] == "openrlhf"
-    assert journal("ppo-7b", "binding")[0]["kinds"] == {
+    assert lines_of("ppo-7b", "run")[0]["framework"] == "openrlhf"
+    assert lines_of("ppo-7b", "binding")[0]["kinds"] == {
         "kl": {"target": "reference", "clamped": True},
         "kl_old": {"target": "old", "estimator": "k1"},
         "kl_rollout": {"target": "rollout", "estimator": "k1"},
     }
-    assert journal("ppo-7b", "finish")[0]["steps"] == 2
+    assert lines_of("ppo-7b", "finish")[0]["steps"] == 2
     assert scalars("train/kl") == [(1, 0.02), (2, 0.02)]
 
 
@@ -99,10 +92,10 @@ def test_a_late_evaluation_is_no_going_back() -> None:
     logger.log_eval(2, {"eval_math_pass1": 0.4})
     logger.log_train(6, dict(STEP))
     logger.close()
-    steps = journal("mine", "step")
+    steps = lines_of("mine", "step")
     assert [step["step"] for step in steps] == [5, 5, 6]
     assert steps[1]["metrics"] == {"eval/eval_math_pass1": 0.4}
-    assert journal("mine", "resume") == []
+    assert lines_of("mine", "resume") == []
     assert scalars("eval/eval_math_pass1") == [(2, 0.4)]
 
 
@@ -118,14 +111,14 @@ def test_two_loggers_are_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
             logger.log_train(step, logs)
     for logger in loggers:
         logger.close()
-    assert [step["step"] for step in journal("ppo-7b", "step")] == [1, 2]
+    assert [step["step"] for step in lines_of("ppo-7b", "step")] == [1, 2]
 
 
 def test_a_nan_opens_an_incident() -> None:
     """All the way from OpenRLHF's call."""
     klarm.integrations.openrlhf.watch()
     TensorboardLogger(arguments()).log_train(1, {**STEP, "kl": math.nan})
-    assert [event["signal"] for event in journal("ppo-7b", "event")] == ["kl"]
+    assert [event["signal"] for event in lines_of("ppo-7b", "event")] == ["kl"]
 
 
 def test_a_wrong_setting_is_said_before_training() -> None:
@@ -135,16 +128,9 @@ def test_a_wrong_setting_is_said_before_training() -> None:
         TensorboardLogger(arguments())
 
 
-def test_a_failure_of_ours_leaves_openrlhfs_log_alone(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("broken_detector")
+def test_a_failure_of_ours_leaves_openrlhfs_log_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """It is said once."""
-    monkeypatch.setattr(boundary, "raise_failures", False)
-
-    def broken(self: Detector, step: int, value: float) -> None:
-        raise RuntimeError("broken detector")
-
-    monkeypatch.setattr(KLExplosionDetector, "_observe", broken)
     klarm.integrations.openrlhf.watch()
     logger = TensorboardLogger(arguments())
     for step in (1, 2, 3):
@@ -162,7 +148,7 @@ def test_openrlhfs_own_mistakes_are_raised_as_before() -> None:
     logger = TensorboardLogger(arguments())
     with pytest.raises(NotImplementedError):
         logger.log_train(1, {"kl": object()})
-    assert journal("ppo-7b", "step") == []
+    assert lines_of("ppo-7b", "step") == []
 
 
 def test_watch_can_come_before_the_import_and_loads_nothing() -> None:
@@ -177,7 +163,7 @@ logger = TensorboardLogger(N(logger=N(tensorboard_dir="tb", wandb=N(run_name="a"
 logger.log_train(1, {"kl": 0.1})
 """
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-    assert [step["metrics"] for step in journal("early", "step")] == [{"kl": 0.1}]
+    assert [step["metrics"] for step in lines_of("early", "step")] == [{"kl": 0.1}]
 
 
 def test_a_ray_actor_is_watched_by_a_setup_hook() -> None:
@@ -207,7 +193,7 @@ import sys
 ray.get(Trainer.remote().fit.remote(sys.argv[1]))
 """
     subprocess.run([sys.executable, "-c", code, Path.cwd()], check=True, capture_output=True)
-    assert [step["metrics"] for step in journal("actor", "step")] == [{"kl": 0.1}]
+    assert [step["metrics"] for step in lines_of("actor", "step")] == [{"kl": 0.1}]
 
 
 def test_our_file_is_not_taken_for_the_package() -> None:

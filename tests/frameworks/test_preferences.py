@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
-import tiny_trl
 import torch
 from datasets import Dataset
 from tiny_grpo import make_tokenizer, sentence
@@ -16,19 +13,9 @@ from transformers import PrinterCallback, Qwen2ForCausalLM
 from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer
 
 from klarm.integrations.trl import KlarmCallback
+from recorded_lines import lines_of
 
 STEPS = 60
-
-
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The model all runs begin with."""
-    return tiny_trl.make_reference(tmp_path_factory.mktemp("model") / "reference")
-
-
-def journal(*kinds: str) -> list[dict[str, Any]]:
-    lines = Path("klarm_runs/run/journal.jsonl").read_text().splitlines()
-    return [record for record in map(json.loads, lines) if record["type"] in kinds]
 
 
 def answers(count: int) -> list[tuple[str, str, str]]:
@@ -85,13 +72,13 @@ def test_the_kl_of_kto_is_a_sum_that_no_limit_per_token_judges(
 ) -> None:
     """A healthy run opens no incident, and klarm says what the KL is."""
     train("kto", reference, tmp_path)
-    kinds = [line["kinds"]["kl"] for line in journal("binding") if "kl" in line["kinds"]]
+    kinds = [line["kinds"]["kl"] for line in lines_of("run", "binding") if "kl" in line["kinds"]]
     assert kinds[0] == {"target": "reference", "per": "sequence", "floored": True}
     said = capfd.readouterr().err
     assert "kl_budget is idle: kl is summed over the sequence" in said
     assert "as if KL were not measured" not in said
-    assert [event for event in journal("event") if event["event"] == "opened"] == []
-    assert any("reward_margin" in row["metrics"] for row in journal("step"))
+    assert [event for event in lines_of("run", "event") if event["event"] == "opened"] == []
+    assert any("reward_margin" in row["metrics"] for row in lines_of("run", "step"))
 
 
 def test_margins_and_accuracies_of_dpo_are_shown_and_disturb_nobody(
@@ -99,7 +86,7 @@ def test_margins_and_accuracies_of_dpo_are_shown_and_disturb_nobody(
 ) -> None:
     """Whatever they do in a healthy run."""
     train("dpo", reference, tmp_path)
-    rows = [row["metrics"] for row in journal("step") if "loss" in row["metrics"]]
+    rows = [row["metrics"] for row in lines_of("run", "step") if "loss" in row["metrics"]]
     assert len(rows) == STEPS
     assert all({"reward_margin", "reward_accuracy"} <= row.keys() for row in rows)
-    assert [event for event in journal("event") if event["event"] == "opened"] == []
+    assert [event for event in lines_of("run", "event") if event["event"] == "opened"] == []

@@ -374,11 +374,6 @@ def test_two_ranks_have_the_same_curve_as_one(tmp_path: Path) -> None:
         assert one == pytest.approx(other, rel=1e-6)
 
 
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_trl.make_reference(tmp_path_factory.mktemp("model") / "reference")
-
-
 def grpo(reference: Path, folder: Path, steps: int, probe: Probe | None, *others: Any, **settings):
     watching = KlarmCallback("run", dir=str(folder / "k"), console=False, probe=probe or False)
     return tiny_trl.make_trainer(

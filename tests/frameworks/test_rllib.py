@@ -21,6 +21,7 @@ from ray.rllib.algorithms.sac import SACConfig
 import klarm
 from klarm import boundary
 from klarm.integrations.rllib import KlarmCallback
+from recorded_lines import lines_of
 
 SANE = {"lr": 3e-4, "minibatch_size": 128, "num_epochs": 4}
 RECKLESS = {"lr": 0.1, "minibatch_size": 32, "num_epochs": 8}
@@ -63,11 +64,6 @@ def train(config: Any, iterations: int) -> tuple[Algorithm, list[dict[str, Any]]
     return algorithm, results
 
 
-def journal(run: str, kind: str) -> list[dict[str, Any]]:
-    lines = Path(f"klarm_runs/{run}/journal.jsonl").read_text().splitlines()
-    return [record for line in lines if (record := json.loads(line))["type"] == kind]
-
-
 def weights(algorithm: Algorithm) -> dict[str, np.ndarray]:
     state = algorithm.get_module().get_state()
     return {name: np.asarray(value) for name, value in state.items()}
@@ -82,7 +78,7 @@ def test_a_sane_run_is_watched_and_learns_as_it_would_alone(
     ours, theirs = weights(watched), weights(alone)
     assert ours.keys() == theirs.keys()
     assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
-    rows = journal("sane", "step")
+    rows = lines_of("sane", "step")
     assert [row["step"] for row in rows] == [1, 2, 3]
     for row, result in zip(rows, results, strict=True):
         learner = result["learners"]["default_policy"]
@@ -91,7 +87,7 @@ def test_a_sane_run_is_watched_and_learns_as_it_would_alone(
         assert row["metrics"]["reward"] == result["env_runners"]["episode_return_mean"]
         assert row["metrics"]["critic_loss"] == pytest.approx(learner["vf_loss"])
         assert row["metrics"]["explained_variance"] == pytest.approx(learner["vf_explained_var"])
-    assert journal("sane", "event") == []
+    assert lines_of("sane", "event") == []
     klarm.finish()
     source = "kl_old ← learners/default_policy/mean_kl_loss (old policy, exact, per action)"
     assert source in capsys.readouterr().err
@@ -104,10 +100,10 @@ def test_a_reckless_run_is_stopped_and_saved(capsys: pytest.CaptureFixture[str])
     """
     callback = KlarmCallback.with_settings("reckless", on_critical="stop")
     algorithm, results = train(ppo(callback, RECKLESS), 15)
-    (opened,) = journal("reckless", "event")
+    (opened,) = lines_of("reckless", "event")
     assert (opened["signal"], opened["severity"]) == ("kl", "critical")
     assert len(results) == opened["step"] < 15
-    (saved,) = journal("reckless", "checkpoint")
+    (saved,) = lines_of("reckless", "checkpoint")
     path = Path("klarm_runs/reckless/checkpoints").absolute() / f"critical-{len(results)}"
     assert saved["path"] == str(path)
     klarm.finish()
@@ -115,7 +111,7 @@ def test_a_reckless_run_is_stopped_and_saved(capsys: pytest.CaptureFixture[str])
     ours, theirs = weights(again), weights(algorithm)
     assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
     assert not again.train()["done"]
-    assert len(journal("reckless", "checkpoint")) == 1
+    assert len(lines_of("reckless", "checkpoint")) == 1
     said = capsys.readouterr().err
     assert f"training stops, with a checkpoint at {path}, at step {opened['step']}\n" in said
     assert "is still open and is not acted upon again for 20 steps" in said
@@ -129,7 +125,7 @@ def test_a_checkpoint_is_noticed_however_it_is_saved(tmp_path: Path) -> None:
     algorithm.save_to_path(tmp_path / "second")
     other, _ = train(ppo(), 1)
     other.save_to_path(tmp_path / "of-another")
-    noticed = [(saved["step"], saved["path"]) for saved in journal("saved", "checkpoint")]
+    noticed = [(saved["step"], saved["path"]) for saved in lines_of("saved", "checkpoint")]
     assert noticed == [
         (1, str(tmp_path / "first")),
         (2, str(tmp_path / "second")),
@@ -144,12 +140,12 @@ def test_an_iteration_without_an_update_is_no_news_of_the_learner() -> None:
     result["learners"]["default_policy"] = idle
     for result["training_iteration"] in range(2, 5):
         algorithm.callbacks[0].on_train_result(algorithm=algorithm, result=result)
-    rows = journal("idle", "step")
+    rows = lines_of("idle", "step")
     assert [row["step"] for row in rows] == [1, 2, 3, 4]
     assert "entropy" in rows[0]["metrics"]
     assert "reward" in rows[3]["metrics"]
     assert not any("learners" in name or name == "entropy" for name in rows[3]["metrics"])
-    assert journal("idle", "alert") == []
+    assert lines_of("idle", "alert") == []
 
 
 def test_sac_and_appo_are_watched_by_the_losses_they_have() -> None:
@@ -162,16 +158,16 @@ def test_sac_and_appo_are_watched_by_the_losses_they_have() -> None:
         algorithm, _ = train(config.callbacks(KlarmCallback.with_settings(name)), 3)
         algorithm.stop()
         klarm.finish()
-        logged = {metric for row in journal(name, "step") for metric in row["metrics"]}
+        logged = {metric for row in lines_of(name, "step") for metric in row["metrics"]}
         assert {"loss", "actor_loss", "critic_loss"} <= logged
         assert "explained_variance" not in logged
-        assert journal(name, "alert") == []
+        assert lines_of(name, "alert") == []
 
 
 def test_a_kl_that_is_not_measured_is_not_watched() -> None:
     """Without the KL loss RLlib logs 0, which would look like the safest run there is."""
     train(ppo(KlarmCallback.with_settings("no-kl"), {**SANE, "use_kl_loss": False}), 1)
-    (row,) = journal("no-kl", "step")
+    (row,) = lines_of("no-kl", "step")
     assert "kl_old" not in row["metrics"]
     assert "entropy" in row["metrics"]
 
@@ -269,10 +265,10 @@ def test_tune_ends_a_reckless_trial(tmp_path: Path) -> None:
     (run,) = [path.name for path in Path("klarm_runs").iterdir()]  # none from the env runner
     assert run.startswith("tuned-PPO_CartPole-v1_")
     assert result.metrics["trial_id"] in run
-    rows = [row["step"] for row in journal(run, "step")]
+    rows = [row["step"] for row in lines_of(run, "step")]
     assert rows == list(range(1, result.metrics["training_iteration"] + 1))
-    assert [event["signal"] for event in journal(run, "event")] == ["kl"]
-    saved = [Path(record["path"]).name for record in journal(run, "checkpoint")]
+    assert [event["signal"] for event in lines_of(run, "event")] == ["kl"]
+    saved = [Path(record["path"]).name for record in lines_of(run, "checkpoint")]
     last = result.metrics["training_iteration"]
     assert saved == [f"critical-{last}", "checkpoint_000000"]  # Tune saves a trial that ends
 
@@ -292,6 +288,6 @@ def test_what_tune_saves_of_a_trial_is_noticed_where_it_is_kept(tmp_path: Path) 
     ).fit()
     (result,) = list(results)
     (run,) = [path.name for path in Path("klarm_runs").iterdir()]
-    noticed = [(saved["step"], saved["path"]) for saved in journal(run, "checkpoint")]
+    noticed = [(saved["step"], saved["path"]) for saved in lines_of(run, "checkpoint")]
     kept = sorted(Path(result.path).glob("checkpoint_*"))
     assert noticed == list(zip((2, 4), map(str, kept), strict=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path
 
 import gymnasium as gym
@@ -25,6 +24,7 @@ import klarm
 from klarm import boundary
 from klarm.detectors import EntropyCollapseDetector, TrustRegionDetector
 from klarm.integrations.sb3 import KlarmCallback
+from recorded_lines import lines_of
 
 SANE, RECKLESS = 3e-4, 0.05
 ROLLOUT = 128  # timesteps: two environments, 64 steps each
@@ -49,17 +49,12 @@ def ppo(learning_rate: float = SANE, seed: int = 0) -> PPO:
     )
 
 
-def journal(run: str, kind: str) -> list[dict[str, object]]:
-    lines = Path(f"klarm_runs/{run}/journal.jsonl").read_text().splitlines()
-    return [record for line in lines if (record := json.loads(line))["type"] == kind]
-
-
 def steps(run: str) -> list[object]:
-    return [row["step"] for row in journal(run, "step")]
+    return [row["step"] for row in lines_of(run, "step")]
 
 
 def metrics(run: str) -> list[dict[str, float]]:
-    return [row["metrics"] for row in journal(run, "step")]  # type: ignore[misc]
+    return [row["metrics"] for row in lines_of(run, "step")]  # type: ignore[misc]
 
 
 def weights(model: BaseAlgorithm) -> list[torch.Tensor]:
@@ -70,7 +65,7 @@ def test_a_sane_run_opens_no_incident() -> None:
     """Neither on KL nor on anything else, while the policy learns."""
     model = ppo()
     model.learn(40 * ROLLOUT, callback=KlarmCallback("sane"))
-    assert journal("sane", "event") == []
+    assert lines_of("sane", "event") == []
     rewards = [row["reward"] for row in metrics("sane") if "reward" in row]
     assert rewards[-1] > 1.3 * rewards[0]
 
@@ -115,11 +110,11 @@ def test_a_reckless_run_is_stopped_early_and_saved(capsys: pytest.CaptureFixture
     """The checkpoint lies beside the journal, is noted in it, can be loaded, and klarm says so."""
     model = ppo(RECKLESS)
     model.learn(60 * ROLLOUT, callback=KlarmCallback("reckless", on_critical="stop"))
-    (opened,) = journal("reckless", "event")
+    (opened,) = lines_of("reckless", "event")
     assert (opened["event"], opened["signal"], opened["severity"]) == ("opened", "kl", "critical")
     assert steps("reckless")[-1] == opened["step"]  # no update after it
     assert model.num_timesteps < 20 * ROLLOUT
-    (saved,) = journal("reckless", "checkpoint")
+    (saved,) = lines_of("reckless", "checkpoint")
     path = Path("klarm_runs/reckless/checkpoints").absolute() / f"critical-{opened['step']}.zip"
     assert saved["path"] == str(path)
     said = f"klarm: kl_old is critical: training stops, with a checkpoint at {path}, at step "
@@ -150,13 +145,13 @@ def test_a_model_that_was_stopped_learns_on_when_it_is_loaded(
     """What stopped it is still open: klarm says so, and does not stop it again at once."""
     model = ppo(RECKLESS)
     model.learn(60 * ROLLOUT, callback=KlarmCallback("loaded", on_critical="stop"))
-    (saved,) = journal("loaded", "checkpoint")
+    (saved,) = lines_of("loaded", "checkpoint")
     klarm.finish()
     loaded = PPO.load(str(saved["path"]), env=model.get_env())
     callback = KlarmCallback("loaded", on_critical="stop")
     loaded.learn(5 * ROLLOUT, callback=callback, reset_num_timesteps=False)
     assert loaded.num_timesteps == saved["step"] + 5 * ROLLOUT
-    assert len(journal("loaded", "checkpoint")) == 1
+    assert len(lines_of("loaded", "checkpoint")) == 1
     assert "is still open and is not acted upon again for 20 steps" in capsys.readouterr().err
 
 
@@ -166,13 +161,13 @@ def test_a_checkpoint_alone_does_not_stop(tmp_path: Path) -> None:
     callback = KlarmCallback("saved", on_critical="checkpoint", checkpoint_dir=tmp_path / "mine")
     model.learn(20 * ROLLOUT, callback=callback)
     assert model.num_timesteps == 20 * ROLLOUT
-    critical = [e for e in journal("saved", "event") if e["severity"] == "critical"]
-    assert len({event["incident"] for event in critical}) == len(journal("saved", "checkpoint"))
+    critical = [e for e in lines_of("saved", "event") if e["severity"] == "critical"]
+    assert len({event["incident"] for event in critical}) == len(lines_of("saved", "checkpoint"))
     assert len(list((tmp_path / "mine").glob("critical-*.zip"))) == len(critical) == 1
 
 
 def checkpoints(run: str) -> list[tuple[object, object]]:
-    return [(saved["step"], saved["path"]) for saved in journal(run, "checkpoint")]
+    return [(saved["step"], saved["path"]) for saved in lines_of(run, "checkpoint")]
 
 
 @pytest.mark.parametrize("klarm_first", [True, False])
@@ -190,7 +185,7 @@ def test_what_checkpoint_callback_saves_is_where_to_go_back_to(klarm_first: bool
     every = [5 * ROLLOUT * (i + 1) for i in range(8)]
     paths = {step: str(Path(f"models/ours_{step}_steps.zip").absolute()) for step in every}
     assert checkpoints("noticed") == list(paths.items())
-    opened = next(event for event in journal("noticed", "event") if event["signal"] == "kl")
+    opened = next(event for event in lines_of("noticed", "event") if event["signal"] == "kl")
     before = [step for step in every if step < opened["onset"]]  # type: ignore[operator]
     assert opened["checkpoint"] == paths[before[-1]]
     PPO.load(str(opened["checkpoint"]))
@@ -242,7 +237,7 @@ def test_watching_changes_nothing() -> None:
     alone = ppo(RECKLESS).learn(20 * ROLLOUT)
     callback = KlarmCallback("same", on_critical="checkpoint")
     watched = ppo(RECKLESS).learn(20 * ROLLOUT, callback=callback)
-    assert journal("same", "checkpoint")
+    assert lines_of("same", "checkpoint")
     assert all(torch.equal(a, b) for a, b in zip(weights(alone), weights(watched), strict=True))
 
 
@@ -253,7 +248,7 @@ def test_learning_on_is_the_same_run() -> None:
     model.learn(3 * ROLLOUT, callback=callback, reset_num_timesteps=False)
     model.learn(3 * ROLLOUT, callback=callback)
     assert steps("on") == [ROLLOUT * (i + 1) for i in range(9)]
-    assert journal("on", "resume") == []
+    assert lines_of("on", "resume") == []
 
 
 def test_a_model_loaded_in_another_process_goes_on_in_its_run() -> None:
@@ -266,7 +261,7 @@ def test_a_model_loaded_in_another_process_goes_on_in_its_run() -> None:
     loaded = PPO.load("half", env=model.get_env())
     loaded.learn(ROLLOUT, callback=KlarmCallback("again"), reset_num_timesteps=False)
     assert steps("again")[-2:] == [6 * ROLLOUT, 5 * ROLLOUT]
-    assert [row["step"] for row in journal("again", "resume")] == [5 * ROLLOUT, 5 * ROLLOUT]
+    assert [row["step"] for row in lines_of("again", "resume")] == [5 * ROLLOUT, 5 * ROLLOUT]
 
 
 def test_one_callback_for_two_models_makes_two_runs() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,14 +19,9 @@ from trl import GRPOTrainer
 from klarm.integrations.trackio import watch as watch_trackio
 from klarm.integrations.trl import KlarmCallback
 from klarm.integrations.wandb import watch as watch_wandb
+from recorded_lines import lines_of
 
 STEPS = 6
-
-
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The model all runs begin with."""
-    return tiny_trl.make_reference(tmp_path_factory.mktemp("model") / "reference")
 
 
 @pytest.fixture(autouse=True)
@@ -45,13 +39,8 @@ def local(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         wandb.finish()
 
 
-def journal(run: str, *kinds: str) -> list[dict[str, Any]]:
-    lines = Path(f"klarm_runs/{run}/journal.jsonl").read_text().splitlines()
-    return [record for record in map(json.loads, lines) if record["type"] in kinds]
-
-
 def steps_with(run: str, metric: str) -> list[int]:
-    return [row["step"] for row in journal(run, "step") if metric in row["metrics"]]
+    return [row["step"] for row in lines_of(run, "step") if metric in row["metrics"]]
 
 
 def test_a_row_logged_to_trackio_belongs_to_the_trainers_step(
@@ -65,7 +54,7 @@ def test_a_row_logged_to_trackio_belongs_to_the_trainers_step(
     ).train()
     assert steps_with("a", "kl") == [1, 2, 3, 4, 5, 6]
     assert steps_with("a", "eval/reward") == [2, 4, 6]
-    assert journal("a", "resume") == []
+    assert lines_of("a", "resume") == []
     monitor.finish()
 
 
@@ -80,7 +69,7 @@ def test_a_trackio_run_that_is_continued_by_name_keeps_the_trainers_steps(
         ).train()
         monitor.finish()
         assert steps_with(run, "kl") == [1, 2, 3, 4, 5, 6]
-        assert journal(run, "resume") == []
+        assert lines_of(run, "resume") == []
 
 
 class LosesItsKL(GRPOTrainer):
@@ -143,7 +132,7 @@ def test_alerts_in_trackers_can_be_switched_off(reference: Path, tmp_path: Path)
     """Alerts of W&B may page people."""
     off = {"tracker_alerts": False}
     train_into_an_incident(reference, tmp_path / "out", report_to="wandb", klarm=off)
-    assert journal("a", "event")
+    assert lines_of("a", "event")
     assert TITLE.encode() not in offline_wandb.read_finished()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sqlite3
 from collections.abc import Iterator
@@ -16,9 +15,8 @@ import trackio
 from trackio import context_vars
 
 import klarm.integrations.trackio
-from klarm import boundary
-from klarm.detectors import Detector, KLExplosionDetector
 from klarm.integrations.trackio import watch
+from recorded_lines import lines_of
 
 
 @pytest.fixture(autouse=True)
@@ -34,13 +32,8 @@ def start(name: str = "run") -> Any:
     return trackio.init(project="p", name=name, embed=False)
 
 
-def journal(kind: str, run: str = "a") -> list[dict[str, Any]]:
-    lines = Path(f"klarm_runs/{run}/journal.jsonl").read_text().splitlines()
-    return [record for record in map(json.loads, lines) if record["type"] == kind]
-
-
 def rows(run: str = "a") -> list[tuple[int, dict[str, float]]]:
-    return [(step["step"], step["metrics"]) for step in journal("step", run)]
+    return [(step["step"], step["metrics"]) for step in lines_of(run, "step")]
 
 
 def recorded(query: str) -> list[Any]:
@@ -107,7 +100,7 @@ def test_an_incident_is_an_alert_in_trackio() -> None:
     trackio.log({"kl": math.nan}, step=7)
     for step in range(8, 40):
         trackio.log({"kl": 0.1}, step=step)
-    (opened, resolved) = journal("event")
+    (opened, resolved) = lines_of("a", "event")
     assert (opened["event"], resolved["event"]) == ("opened", "resolved")
     ((title, text, level, step),) = recorded("select title, text, level, step from alerts")
     assert title == "klarm: critical on kl (opened, incident 1)"
@@ -131,16 +124,9 @@ def test_another_run_is_not_mixed_in(capsys: pytest.CaptureFixture[str]) -> None
     assert rows("b") == [(2, {"kl": 0.4})]
 
 
-def test_a_failure_of_ours_leaves_trackio_alone(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("broken_detector")
+def test_a_failure_of_ours_leaves_trackio_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """A detector that breaks is said once, and Trackio has every step."""
-    monkeypatch.setattr(boundary, "raise_failures", False)
-
-    def broken(self: Detector, step: int, value: float) -> None:
-        raise RuntimeError("broken detector")
-
-    monkeypatch.setattr(KLExplosionDetector, "_observe", broken)
     watch("a", alert=True)
     start()
     for _ in range(3):

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import pytest
 import tiny_trl
 from transformers.trainer_utils import HPSearchBackend
 
 from klarm.integrations.trl import KlarmCallback
-
-
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The model all runs begin with."""
-    return tiny_trl.make_reference(tmp_path_factory.mktemp("model") / "reference")
-
-
-def journal(run: str, *kinds: str) -> list[dict[str, Any]]:
-    lines = Path(f"klarm_runs/{run}/journal.jsonl").read_text().splitlines()
-    return [record for record in map(json.loads, lines) if record["type"] in kinds]
+from recorded_lines import lines_of
 
 
 def steps(run: str) -> list[int]:
-    return [record["step"] for record in journal(run, "step") if "loss" in record["metrics"]]
+    return [record["step"] for record in lines_of(run, "step") if "loss" in record["metrics"]]
 
 
 def test_output_folders_with_the_same_last_part_do_not_share_a_run(reference: Path) -> None:
@@ -55,8 +42,8 @@ def test_trials_of_one_trainer_do_not_share_a_run(reference: Path) -> None:
     runs = sorted(path.name for path in Path("klarm_runs").iterdir())
     assert runs == ["out-run-0", "out-run-1", "out-run-1-2"]
     assert [steps(run) for run in runs] == [[1, 2], [1, 2], [1, 2]]
-    assert [journal(run, "resume") for run in runs] == [[], [], []]
-    (saved,) = journal("out-run-0", "checkpoint")
+    assert [lines_of(run, "resume") for run in runs] == [[], [], []]
+    (saved,) = lines_of("out-run-0", "checkpoint")
     assert Path(saved["path"]) == Path("out/run-0/checkpoint-2").absolute()
 
 

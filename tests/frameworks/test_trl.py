@@ -22,6 +22,7 @@ from full_disk import FILL_UP
 from klarm import boundary
 from klarm.detectors.kl_explosion import KLExplosionDetector
 from klarm.integrations.trl import KlarmCallback
+from recorded_lines import lines_of
 
 ROOT = Path(__file__).parents[2]
 JUMP = 40
@@ -36,23 +37,12 @@ class Run(NamedTuple):
 
     def records(self, *kinds: str) -> list[dict[str, Any]]:
         """Return the journal's records of these types."""
-        return records(self.folder / "klarm_runs" / "run", *kinds)
+        return lines_of(self.folder / "klarm_runs" / "run", *kinds)
 
     def incidents(self, signal_: str) -> list[dict[str, Any]]:
         """Return the events of incidents that opened on a signal."""
         opened = [event for event in self.records("event") if event["event"] == "opened"]
         return [event for event in opened if event["signal"] == signal_]
-
-
-def records(folder: Path, *kinds: str) -> list[dict[str, Any]]:
-    lines = map(json.loads, (folder / "journal.jsonl").read_text().splitlines())
-    return [line for line in lines if line["type"] in kinds]
-
-
-@pytest.fixture(scope="session")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The model all runs begin with."""
-    return tiny_trl.make_reference(tmp_path_factory.mktemp("model") / "reference")
 
 
 def train(
@@ -361,7 +351,7 @@ def test_a_trainer_that_does_not_stop_is_said_to_go_on(
     run = train(reference, tmp_path, FEW, Deaf(), trainer_class=StrangeLogs, klarm=stop)
     assert run.trainer.state.global_step == FEW
     said = capfd.readouterr().err
-    assert said.count(f"training goes on though it was to stop at step {FEW - 2}") == 1
+    assert said.count(f"although klarm asked it to stop at step {FEW - 2}") == 1
 
 
 def test_rewards_in_every_fourth_row_and_evaluations_alarm_nobody(
@@ -399,7 +389,7 @@ def test_report_to_klarm_needs_no_callback(reference: Path, tmp_path: Path) -> N
     """The run is called as its output directory is."""
     trainer = tiny_trl.make_trainer(reference, tmp_path / "grpo", 2, [], report_to="klarm")
     trainer.train()
-    steps = [record["step"] for record in records(Path("klarm_runs/grpo"), "step")]
+    steps = [record["step"] for record in lines_of(Path("klarm_runs/grpo"), "step")]
     assert sorted(set(steps)) == [1, 2]
 
 
@@ -414,7 +404,7 @@ def test_a_run_whose_training_raises_is_finished_at_exit(reference: Path, tmp_pa
     with pytest.raises(RuntimeError, match="out of memory"):
         train(reference, tmp_path, FEW, Failing())
     klarm.finish()  # what the end of the process does
-    (finish,) = records(tmp_path / "klarm_runs" / "run", "finish")
+    (finish,) = lines_of(tmp_path / "klarm_runs" / "run", "finish")
     assert (finish["steps"], finish["outcome"]) == (2, "stopped")
 
 
@@ -435,7 +425,7 @@ def test_a_training_that_fails_is_reported_as_what_it_was(
         reference=str(reference), folder=str(tmp_path), steps=4, klarm=klarm, fails_with=fails_with
     )
     assert done.returncode == code
-    (finish,) = records(tmp_path / "klarm_runs" / "run", "finish")
+    (finish,) = lines_of(tmp_path / "klarm_runs" / "run", "finish")
     assert (finish["outcome"], finish.get("error", "")) == expected
 
 
@@ -489,7 +479,7 @@ def test_a_run_that_was_killed_goes_on_from_its_checkpoint(reference: Path, tmp_
     assert resumed.returncode == 0, resumed.stderr
     assert "run run continues at step 6; steps 6 to 8 are rolled back" in resumed.stderr
     assert "internal error" not in killed.stderr + resumed.stderr
-    lines = records(tmp_path / "klarm_runs" / "run", "step", "resume", "checkpoint")
+    lines = lines_of(tmp_path / "klarm_runs" / "run", "step", "resume", "checkpoint")
     recorded = [(line["type"], line["step"]) for line in lines]
     before = [("step", step) for step in (1, 2, 3, 4, 5, 6, 7, 8)]
     before.insert(5, ("checkpoint", 5))
@@ -525,7 +515,7 @@ def test_two_ranks_stop_together_and_one_of_them_records(reference: Path, tmp_pa
     said, ranks = run_two_ranks(reference, tmp_path)
     assert ranks[0] == ranks[1]
     assert JUMP < ranks[0]["step"] < JUMP + 40
-    assert len(records(tmp_path / "klarm_runs" / "run", "run")) == 1
+    assert len(lines_of(tmp_path / "klarm_runs" / "run", "run")) == 1
     assert said.count("is recorded in") == 1
 
 

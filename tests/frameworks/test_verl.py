@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from verl.utils.tracking import Tracking
 
 import klarm
 from klarm import boundary
-from klarm.detectors import Detector, KLExplosionDetector
+from recorded_lines import lines_of
 
 # What verl's PPO trainer logs at a step, with a KL loss and a reward penalty.
 STEP = {
@@ -35,11 +34,6 @@ STEP = {
 }
 
 
-def journal(run: str, kind: str) -> list[dict[str, object]]:
-    lines = Path(f"klarm_runs/{run}/journal.jsonl").read_text().splitlines()
-    return [record for record in map(json.loads, lines) if record["type"] == kind]
-
-
 def test_installing_klarm_is_enough() -> None:
     """Importing verl alone adds the backend."""
     code = (
@@ -57,7 +51,7 @@ def test_what_verl_logs_is_watched_under_klarms_names() -> None:
     tracking.log({"val-core/gsm8k/acc": 0.6}, 2)
     tracking.finish()
     run = "math-qwen-7b"
-    steps = journal(run, "step")
+    steps = lines_of(run, "step")
     assert [step["step"] for step in steps] == [1, 2, 2]
     assert steps[0]["metrics"] == {
         "kl": 0.02,
@@ -75,8 +69,8 @@ def test_what_verl_logs_is_watched_under_klarms_names() -> None:
         "truncated_fraction": 0.02,
         "kl_rollout": 0.0004,
     }
-    assert journal(run, "run")[0]["framework"] == "verl"
-    assert journal(run, "finish")[0]["steps"] == 2
+    assert lines_of(run, "run")[0]["framework"] == "verl"
+    assert lines_of(run, "finish")[0]["steps"] == 2
     assert "hunter2" not in Path(f"klarm_runs/{run}/journal.jsonl").read_text()
 
 
@@ -84,7 +78,7 @@ def test_a_nan_opens_an_incident() -> None:
     """All the way from verl's call."""
     tracking = Tracking("p", "e", "klarm")
     tracking.log({**STEP, "actor/kl_loss": math.nan}, 1)
-    assert [event["signal"] for event in journal("p-e", "event")] == ["kl"]
+    assert [event["signal"] for event in lines_of("p-e", "event")] == ["kl"]
 
 
 def test_without_the_backend_nothing_is_watched() -> None:
@@ -107,17 +101,12 @@ def test_a_wrong_configuration_is_said_before_training() -> None:
         Tracking("p", "e", ["console", "klarm"])
 
 
+@pytest.mark.usefixtures("broken_detector")
 def test_a_failure_of_ours_leaves_verls_other_backends_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A detector that breaks is said, and the file backend has every step."""
-    monkeypatch.setattr(boundary, "raise_failures", False)
     monkeypatch.setenv("VERL_FILE_LOGGER_PATH", "verl.jsonl")
-
-    def broken(self: Detector, step: int, value: float) -> None:
-        raise RuntimeError("broken detector")
-
-    monkeypatch.setattr(KLExplosionDetector, "_observe", broken)
     tracking = Tracking("p", "e", ["klarm", "file"])
     for step in range(3):
         tracking.log(STEP, step)

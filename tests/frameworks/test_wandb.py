@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +15,8 @@ import wandb
 import klarm
 import klarm.integrations.wandb
 from klarm import boundary
-from klarm.detectors import Detector, KLExplosionDetector
 from klarm.integrations.wandb import watch
+from recorded_lines import lines_of
 
 
 @pytest.fixture(autouse=True)
@@ -35,13 +34,8 @@ def start(mode: str = "offline") -> Any:
     return wandb.init(project="p", dir=Path.cwd(), mode=mode)
 
 
-def journal(kind: str, run: str = "a") -> list[dict[str, Any]]:
-    lines = Path(f"klarm_runs/{run}/journal.jsonl").read_text().splitlines()
-    return [record for record in map(json.loads, lines) if record["type"] == kind]
-
-
 def rows(run: str = "a") -> list[tuple[int, dict[str, float]]]:
-    return [(step["step"], step["metrics"]) for step in journal("step", run)]
+    return [(step["step"], step["metrics"]) for step in lines_of(run, "step")]
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["before init", "after init"])
@@ -81,7 +75,7 @@ def test_steps_are_counted_as_wandb_counts_them() -> None:
         (20, {"kl": 0.3}),
         (21, {"kl": 0.4}),
     ]
-    assert journal("resume") == []
+    assert lines_of("a", "resume") == []
 
 
 def test_watch_in_the_middle_of_a_run_goes_on_at_its_step() -> None:
@@ -149,7 +143,7 @@ def test_an_incident_is_an_alert_in_wandb() -> None:
     wandb.log({"kl": math.nan})
     for _ in range(25):
         wandb.log({"kl": 0.1})
-    (opened, resolved) = journal("event")
+    (opened, resolved) = lines_of("a", "event")
     assert (opened["event"], resolved["event"]) == ("opened", "resolved")
     content = offline_wandb.read_finished()
     assert b"klarm: critical on kl (opened, incident 1)" in content
@@ -162,7 +156,7 @@ def test_without_being_asked_klarm_writes_nothing_to_wandb() -> None:
     watch("a", console=False)
     start()
     wandb.log({"kl": math.nan})
-    assert journal("event")
+    assert lines_of("a", "event")
     assert b"klarm: critical" not in offline_wandb.read_finished()
 
 
@@ -196,16 +190,11 @@ def test_a_disabled_wandb_is_said(
     assert wandb.log({"kl": 0.1}) is None
 
 
+@pytest.mark.usefixtures("broken_detector")
 def test_a_failure_of_ours_leaves_wandb_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In a detector or in the mirror itself: W&B has every step, and it is said once."""
-    monkeypatch.setattr(boundary, "raise_failures", False)
-
-    def broken(self: Detector, step: int, value: float) -> None:
-        raise RuntimeError("broken detector")
-
-    monkeypatch.setattr(KLExplosionDetector, "_observe", broken)
     watch("a")
     run = start()
     for step in range(3):
@@ -229,7 +218,7 @@ def test_an_alert_that_fails_stops_nothing(
     wandb.log({"kl": 0.1})
     wandb.finish()
     monitor.log({"kl": math.nan})
-    assert [event["event"] for event in journal("event")] == ["opened"]
+    assert [event["event"] for event in lines_of("a", "event")] == ["opened"]
     assert "UsageError" in capsys.readouterr().err
 
 

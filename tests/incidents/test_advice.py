@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from klarm.detectors import CATALOGUE, Detector
-from klarm.incidents.playbook import PATTERNS, Pattern
+from klarm.detectors.gradient_norm_spike import GradientNormSpikeDetector
+from klarm.detectors.trust_region import TrustRegionDetector
+from klarm.incidents.playbook import IF_SINGLE, PATTERNS, Pattern
 from klarm.incidents.text import advice
 from klarm.journal.file import MemoryJournal
 from klarm.metrics import METRICS, advice_of
@@ -50,8 +52,9 @@ def run(framework: str, change: Callable[[Row, int], object], steps: int = 200) 
         }
         change(row, step)
         watched.log(row, step)
+    watched.finish()
     events = [record for record in journal.records if isinstance(record, Event)]
-    return [event for event in events if event.event in ("opened", "escalated")]
+    return [event for event in events if event.event in ("opened", "escalated", "ended")]
 
 
 def from_step(first: int, **values: float) -> Callable[[Row, int], object]:
@@ -67,7 +70,8 @@ def test_a_detector_speaks_of_episodes(framework: str, detector: type[Detector])
     if LOGGED.isdisjoint(detector.reads) or detector.watches_all:
         return
     for severity, general in detector.recommendations.items():
-        assert OF_LANGUAGE.findall(own.get(severity, general)) == []
+        words = OF_LANGUAGE.findall(own.get(severity, general))
+        assert words == [], f"{framework} has none of these: see metrics/frameworks/advice.py"
 
 
 @every_framework
@@ -78,7 +82,8 @@ def test_a_pattern_speaks_of_episodes(framework: str, pattern: Pattern) -> None:
         return
     own = advice_of(framework).patterns.get(pattern.name)
     cause = (own and own.cause) or pattern.cause
-    assert OF_LANGUAGE.findall(f"{cause} {own.remedy if own else pattern.remedy}") == []
+    words = OF_LANGUAGE.findall(f"{cause} {own.remedy if own else pattern.remedy}")
+    assert words == [], f"{framework} has none of these: see metrics/frameworks/advice.py"
 
 
 @every_framework
@@ -121,8 +126,33 @@ def test_elsewhere_the_advice_is_for_language_models() -> None:
         assert "samples of one prompt" in advice(opened)[0]
 
 
+@pytest.mark.parametrize("framework", ["", *OF_EPISODES])
+@pytest.mark.parametrize(("value", "severity"), [(0.85, "warning"), (5.0, "critical")])
+def test_an_incident_of_many_spikes_does_not_say_that_one_is_harmless(
+    framework: str, value: float, severity: str
+) -> None:
+    """It takes five in a row, so the advice is what to do about several."""
+    journal = MemoryJournal()
+    watched = Monitor("a", [GradientNormSpikeDetector()], journal, framework=framework)
+    for step in range(160):
+        watched.log({"grad_norm": value if step >= 150 else 0.5 + 0.05 * (step % 5)}, step)
+    (event,) = (record for record in journal.records if isinstance(record, Event))
+    assert (event.event, event.severity) == ("opened", severity)
+    (to_do,) = advice(event)
+    assert not re.search(r"single|harmless", to_do)
+    assert ("If more spikes follow" in to_do) == (severity == "warning")
+
+
+@pytest.mark.parametrize("framework", ["", *OF_EPISODES])
+def test_a_warning_of_large_updates_does_not_call_them_an_odd_batch(framework: str) -> None:
+    """An incident takes five in a row, among which one may be odd, but not all."""
+    own = advice_of(framework).detectors.get("trust_region", TrustRegionDetector.recommendations)
+    assert not re.search(r"single|odd", own["warning"])
+
+
 ALL_REMEDIES = [
     *((pattern.name, pattern.remedy) for pattern in PATTERNS),
+    ("a single value", IF_SINGLE),
     *(
         (f"{framework}: {name}", said.remedy)
         for framework in OF_EPISODES
@@ -145,5 +175,5 @@ def test_the_docs_and_the_message_say_alike_why_a_single_alert_opens_an_incident
     """In the words of the message."""
     docs = (Path(__file__).parents[2] / "docs" / "incidents.md").read_text()
     rules = docs.partition("## From alert to incident")[2].partition("## While it is open")[0]
-    assert "by a single alert | which is enough by itself" in rules
+    assert "by an alert that needs no confirmation |" in rules
     assert "immediately" not in rules

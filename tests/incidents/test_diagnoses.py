@@ -15,7 +15,9 @@ import pytest
 
 from klarm.cli.demo import read_recording
 from klarm.detectors import CATALOGUE, Detector
-from klarm.incidents import event_text
+from klarm.incidents import advice, event_text
+from klarm.incidents.dates import Dates
+from klarm.incidents.trends import Movement
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
 from klarm.types import Event
@@ -78,9 +80,9 @@ def test_the_recorded_explosion_is_explained_by_its_learning_rate() -> None:
         ("advantage", "learning rate raised"),
     ]
     assert events[1].moved.startswith(
-        "learning_rate ×100 from 152, then loss ×4 from 153, then entropy "
+        "learning_rate ×100 from 152, then loss ×2.2 from 153, then entropy "
     )
-    assert "grad_norm ×5.2 from 158, now ×0.56" in events[4].moved
+    assert "grad_norm ×4.9 from 158, now ×0.54" in events[4].moved
 
 
 def test_the_recorded_drift_is_never_called_healthy() -> None:
@@ -89,7 +91,7 @@ def test_the_recorded_drift_is_never_called_healthy() -> None:
         ("gradient", 162, "reward bought with KL"),
         ("kl", 167, "reward bought with KL"),
         ("gradient", 168, "reward bought with KL"),
-        ("kl", 176, "gradients first"),  # critical
+        ("kl", 176, "reward bought with KL"),  # critical
         ("entropy", 225, "reward hacking"),
         ("kl", 226, "reward hacking"),  # it is five times what it was at 176
         ("reward", 250, "reward hacking"),
@@ -203,6 +205,52 @@ def test_an_infinite_reward_is_not_explained_by_kl() -> None:
     assert "reward function" in reward.recommendation
 
 
+@pytest.mark.parametrize("metric", ["kl", "loss", "reward", "entropy"])
+def test_a_single_nan_is_no_reason_to_stop_at_once(metric: str) -> None:
+    """The message says "if it stays so", so the advice is to look whether it does."""
+
+    def change(row: Row, step: int) -> None:
+        if step == 100:
+            row[metric] = math.nan
+
+    (opened,) = notified(run(change, 140))
+    assert opened.severity == "critical"
+    (to_do,) = advice(opened)
+    assert to_do.startswith("Check the next rows. If ")
+    assert ", stop" in to_do
+
+
+@pytest.mark.parametrize("metric", ["kl", "reward"])
+def test_a_nan_beside_another_is_a_reason_to_stop_or_go_back(metric: str) -> None:
+    """The loss or the gradient norm is broken already, so there is nothing to wait for."""
+
+    def change(row: Row, step: int) -> None:
+        if step == 100:
+            row[metric] = row["grad_norm"] = math.nan
+
+    (opened,) = notified(run(change, 140))
+    assert advice(opened)[0].startswith(("Stop", "Go back"))
+
+
+@pytest.mark.parametrize(("rows", "first"), [(1, "Evaluate checkpoints"), (9, "Go back")])
+def test_the_end_of_a_run_advises_by_how_often_kl_was_nan(rows: int, first: str) -> None:
+    """The advice of the first value is out of date if others followed."""
+
+    def change(row: Row, step: int) -> None:
+        if 100 <= step < 100 + rows:
+            row["kl"] = math.nan
+
+    journal = MemoryJournal()
+    watched = Monitor("a", [kind() for kind in CATALOGUE], journal)
+    for step, row in enumerate(run(change, 110)):
+        watched.log(row, step)
+    watched.finish()
+    opened, ended = (record for record in journal.records if isinstance(record, Event))
+    assert (opened.event, ended.event) == ("opened", "ended")
+    assert advice(opened)[0].startswith("Check the next rows")
+    assert advice(ended)[0].startswith(first)
+
+
 def test_a_slow_drift_is_past_the_optimum_when_the_reward_falls() -> None:
     """The fall is too slow to show in a hundred steps, so the alert is trusted."""
 
@@ -214,6 +262,40 @@ def test_a_slow_drift_is_past_the_optimum_when_the_reward_falls() -> None:
     assert (last.signal, last.pattern) == ("reward", "past the optimum")
     assert "reward flat" not in last.moved
     assert "reward," not in last.moved
+
+
+@pytest.mark.parametrize(("rows", "pattern"), [(1, ""), (60, "past the optimum")])
+def test_a_sudden_fall_of_the_reward_is_not_explained_by_a_kl_that_grows_as_before(
+    rows: int, pattern: str
+) -> None:
+    """A reward function that broke looks like this; a lower learning rate does not repair it."""
+
+    def change(row: Row, step: int) -> None:
+        row["kl"] *= 1 + (step / 50) ** 2
+        row["reward"] -= 0.9 * min(max(step - 149, 0) / rows, 1.0)
+
+    opened = next(event for event in notified(run(change, 300)) if event.signal == "reward")
+    assert opened.pattern == pattern
+    assert "kl" not in opened.moved
+
+
+def test_the_advice_after_the_run_counts_from_the_onset() -> None:
+    """Checkpoints saved between the onset and the first alert are not good, either."""
+
+    def change(row: Row, step: int) -> None:
+        row["kl"] *= 1 + (step / 50) ** 2
+        row["reward"] -= 0.9 if step >= 150 else 0.0
+
+    journal = MemoryJournal()
+    watched = Monitor("a", [kind() for kind in CATALOGUE], journal)
+    for step, row in enumerate(run(change, 200)):
+        watched.log(row, step)
+    watched.finish()
+    events = [record for record in journal.records if isinstance(record, Event)]
+    opened, ended = (next(e for e in events if e.event == kind) for kind in ("opened", "ended"))
+    assert opened.onset == ended.onset == 150
+    assert opened.started > 155
+    assert "saved since step 150" in advice(ended)[0]
 
 
 def risen_with_kl(seed: int, gain: float) -> list[Row]:
@@ -242,9 +324,9 @@ def test_the_cause_does_not_deny_a_rise_of_the_reward_that_delayed_the_incident(
     (opened,) = [r for r in journal.records if isinstance(r, Event) and r.event == "opened"]
     early = [a.step for a in alerts if a.detector == "kl_runaway" and a.step < opened.step]
     assert len(early) > 20  # excused because the reward rose
-    assert opened.moved.startswith("reward ×1.6 from 157")
-    assert opened.pattern == "KL ahead of the reward"
-    assert "  Likely cause: KL has risen faster than the reward" in event_text(opened)
+    assert opened.moved.startswith("reward ×1.4 from 157")
+    assert opened.pattern == "KL runs away from the reward"
+    assert "  Likely cause: KL has risen much faster than the reward" in event_text(opened)
     for words in ("not followed", "does not rise", "for nothing", "flat"):
         assert words not in opened.cause
 
@@ -253,7 +335,44 @@ def test_a_reward_that_rises_slowly_is_not_called_flat() -> None:
     """It has not left its normal range, but everybody sees that it rises."""
     opened = notified(risen_with_kl(seed=0, gain=0.0))[0]
     assert opened.signal == "kl"
-    assert opened.moved == "reward up slowly; entropy flat"
+    assert opened.moved == "reward rising as before; entropy flat"
+
+
+def test_an_entropy_that_falls_by_a_fifth_is_not_called_flat() -> None:
+    """It is within a quarter of its normal level, but everybody sees that it falls."""
+
+    def change(row: Row, step: int) -> None:
+        row["kl"] *= 1.3 ** max(0, step - 200)
+        row["entropy"] *= 1.0 - 0.05 * min(max(0, step - 200), 4)
+        row["length"] *= 3.0 if step >= 205 else 1.0
+
+    opened = next(event for event in notified(run(change, 215)) if event.signal == "kl")
+    assert re.fullmatch(
+        r"length ×2.9 from 205; entropy down (1|2)\d% over 100 rows; reward flat", opened.moved
+    )
+
+
+def test_a_reward_that_has_just_jumped_is_neither_slow_nor_missing() -> None:
+    """It is five times as high within five rows, too few for a median of ten to show."""
+
+    def change(row: Row, step: int) -> None:
+        if step > 200:
+            row["kl"] = 0.1 + 0.35 * min(step - 200, 6)
+            row["reward"] += 0.2 * min(step - 200, 6)
+            row["entropy"] *= max(0.2, 0.85 ** (step - 200))
+
+    first = next(e for e in notified(run(change, 230)) if e.signal == "kl")
+    assert first.step <= 206
+    assert "slowly" not in first.moved
+    assert re.search(r"reward ×[3-5][.\d]* from 20[123]\b", first.moved)
+    assert first.pattern in ("reward hacking", "reward bought with KL")
+
+
+def test_the_recorded_reward_that_doubles_within_five_rows_is_dated() -> None:
+    """From 0.45 at step 152 to 0.94 at step 157."""
+    opened = next(e for e in notified(read_recording("exploding")) if e.signal == "kl")
+    assert opened.step == 157
+    assert re.search(r"reward ×[12][.\d]* from 15[345]\b", opened.moved)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -272,6 +391,7 @@ def test_an_exponential_kl_is_the_same_whatever_the_noise_of_the_reward(seed: in
     assert {event.pattern for event in events} <= {
         "KL far ahead of the reward",
         "KL ahead of the reward",
+        "KL runs away from the reward",
     }
 
 
@@ -352,7 +472,7 @@ def test_only_what_is_telling_is_called_flat() -> None:
         row["length"] *= 3.0 if step >= 205 else 1.0
 
     opened = next(event for event in notified(run(change, 215)) if event.signal == "kl")
-    assert opened.moved == "length ×3 from 205; entropy, reward flat"
+    assert opened.moved == "length ×2.9 from 205; entropy, reward flat"
 
 
 def _far_too_large_updates(row: Row, step: int) -> None:
@@ -377,6 +497,45 @@ def test_a_metric_with_an_incident_is_dated_by_it_in_all_messages() -> None:
     said = _dates_said([event for event in events if event.step > kl[0].step], "kl")
     assert len(said) >= 2
     assert set(said) == {kl[0].onset}
+
+
+def test_a_movement_has_the_date_of_its_own_incident() -> None:
+    """Whatever a diagnosis would say by itself; the other direction is another movement."""
+    dates = Dates({("kl", "up"): 300}, {})
+    found = [Movement("kl", "up", 344, 8.0), Movement("length", "up", 340, 2.0)]
+    dated = dates.applied_to(found, list(range(250, 350)))
+    assert [(movement.metric, movement.step) for movement in dated] == [
+        ("kl", 300),
+        ("length", 340),
+    ]
+    (fell,) = dates.applied_to([Movement("kl", "down", 344, 0.1)], list(range(250, 350)))
+    assert fell.step == 344
+
+
+def _gamed(row: Row, step: int) -> None:
+    """KL and reward rise from step 200 on, fast and then slowly; entropy falls after them."""
+    since = max(step - 200, 0)
+    row["kl"] += 0.02 * since
+    row["reward"] += 1.5 * (1.0 - 0.95**since) + 0.005 * since
+    row["entropy"] *= 0.96 ** max(since - 10, 0)
+
+
+def test_a_movement_has_one_date_in_all_messages_even_of_its_own_incident() -> None:
+    """The incident on reward opens last, when its rise has filled half of the rows looked at."""
+    events = notified(run(_gamed))
+    own = [event.onset for event in events if event.signal == "reward"]
+    said = _dates_said(events, "reward")
+    assert own
+    assert len(said) >= 2
+    assert len({*own, *said}) == 1
+
+
+def test_an_incident_keeps_its_onset_when_it_escalates() -> None:
+    """People have read it; a later look at the curve would date it anew."""
+    onsets: dict[int, set[int | None]] = {}
+    for event in notified(read_recording("drifting")):
+        onsets.setdefault(event.incident, set()).add(event.onset)
+    assert all(len(found) == 1 for found in onsets.values())
 
 
 def test_a_movement_is_never_dated_later_while_incidents_are_open() -> None:
@@ -412,3 +571,23 @@ def test_the_advice_stays_when_an_incident_settles_and_when_the_run_ends() -> No
     assert [event.event for event in events] == ["opened", "escalated", "settled", "ended"]
     assert len({(event.cause, event.remedy) for event in events[1:]}) == 1
     assert events[-1].remedy.startswith("Go back to a checkpoint from before the change")
+
+
+@pytest.mark.parametrize("logged", [True, False])
+def test_where_no_learning_rate_is_logged_its_jump_is_not_ruled_out(logged: bool) -> None:
+    """Entropy and reward would move the same way as when a reward is gamed."""
+
+    def change(row: Row, step: int) -> None:
+        row.pop("learning_rate", None)
+        if logged:
+            row["learning_rate"] = 1e-5
+        if step >= 200:
+            row["kl"] = 1.7
+            row["reward"] += min(0.6, (step - 200) * 0.03)
+            row["entropy"] *= max(0.1, 0.9 ** (step - 200))
+
+    hacked = [event for event in notified(run(change, 280)) if event.pattern == "reward hacking"]
+    assert hacked
+    for event in hacked:
+        said = "learning_rate is not logged, so a jump of it cannot be ruled out." in event.remedy
+        assert said != logged

@@ -61,6 +61,26 @@ def test_since_when_does_not_depend_on_whether_a_reward_is_logged(
     assert opened[0] < opened[1]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_in_alert_count_from_the_step_that_is_named(seed: int) -> None:
+    """The first alerts did not count, because the reward rose, but the metric was in alert."""
+    rng, events = random.Random(seed), list[Event]()
+    rules = [KLExplosionDetector(confirm_steps=5), KLBudgetDetector(), RewardCollapseDetector()]
+    monitor = Monitor("a", rules)
+    monitor.on_event.append(events.append)
+    alerts = []
+    for step in range(220):
+        kl = 0.02 * math.exp(max(0, step - 150) / 10) * rng.lognormvariate(0, 0.05)
+        reward = rng.gauss(0.3 + 0.02 * max(0, min(step, 165) - 150), 0.02)
+        reward -= 0.1 * max(0, step - 165)
+        alerts += monitor.log({"kl": kl, "reward": reward}, step)
+    (event,) = [event for event in events if event.event == "opened" and event.signal == "kl"]
+    in_alert = {alert.step for alert in alerts if alert.detector == "kl_explosion"}
+    assert event.reason == "confirmed"
+    assert in_alert.issuperset(range(event.started, event.step + 1))
+    assert event.rows == event.step - event.started + 1 > 5
+
+
 def test_an_incident_after_a_closed_one_does_not_begin_with_it() -> None:
     """KL stays in alert when somebody closes its incident, and is NaN in the next row."""
     monitor = Monitor("a", [KLExplosionDetector(confirm_steps=5, excusable=False)])

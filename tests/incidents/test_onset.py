@@ -9,8 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from klarm.detectors import KLBudgetDetector
+from klarm.incidents.movement import Movement
 from klarm.incidents.recent_rows import RecentRows
-from klarm.incidents.trends import Movement, earlier_onset, movements_of
+from klarm.incidents.text import event_text
+from klarm.incidents.trends import earlier_onset, movements_of
 from klarm.monitor.monitor import Monitor
 from klarm.types import Event
 
@@ -18,18 +20,22 @@ LEVEL, BEGAN = 0.02, 300
 Course = Callable[[int], float]
 
 
-def recorded(course: Course, until: int, seed: int, **others: Course) -> RecentRows:
-    """Return rows with the KL of a course, with a tenth of its value as noise."""
+def recorded(
+    course: Course, until: int, seed: int, noise: float = 0.1, **others: Course
+) -> RecentRows:
+    """Return rows with the KL of a course, with a share of its value as noise."""
     rng, rows = random.Random(seed), RecentRows()
     for step in range(until + 1):
         values = {name: of(step) for name, of in others.items()}
-        rows.add(step, {"kl": course(step) * rng.lognormvariate(0.0, 0.1), **values})
+        rows.add(step, {"kl": course(step) * rng.lognormvariate(0.0, noise), **values})
     return rows
 
 
-def moved(course: Course, until: int, seed: int, **others: Course) -> dict[str, Movement]:
+def moved(
+    course: Course, until: int, seed: int, noise: float = 0.1, **others: Course
+) -> dict[str, Movement]:
     """Return how metrics moved."""
-    rows = recorded(course, until, seed, **others)
+    rows = recorded(course, until, seed, noise, **others)
     return {movement.metric: movement for movement in movements_of(rows)}
 
 
@@ -74,6 +80,44 @@ def test_a_jump_is_dated_by_its_step(seed: int) -> None:
         lambda step: LEVEL * (1.0 + step / 300) * (30.0 if step >= BEGAN else 1.0), 320, seed
     )["kl"]
     assert (flat.step, grown.step) == (BEGAN, BEGAN)
+
+
+def drift(step: int) -> float:
+    """Return the KL of a policy that drifts steadily from step 180 on."""
+    return LEVEL * (max(1, step - 180) / 120) ** 2
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_growth_that_goes_on_as_before_is_no_movement(seed: int) -> None:
+    """Nothing happened at the step where it is far from its level fifty rows ago."""
+    assert not moved(drift, BEGAN, seed, noise=0.01)["kl"].is_worth_saying
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("until", [310, 320])
+def test_an_explosion_after_long_growth_is_not_dated_before_it(until: int, seed: int) -> None:
+    """The growth before it is not part of it."""
+    kl = moved(lambda step: drift(step) * explosion(15.0)(step) / LEVEL, until, seed, noise=0.01)[
+        "kl"
+    ]
+    assert (kl.direction, kl.is_worth_saying) == ("up", True)
+    assert BEGAN <= kl.step <= BEGAN + 10
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_an_onset_is_not_dated_on_rows_like_those_before(seed: int) -> None:
+    """A reader who looks at the curve sees nothing there."""
+    kl = moved(lambda step: 0.9 ** max(0, step - BEGAN), BEGAN + 25, seed)["kl"]
+    assert BEGAN <= kl.step <= BEGAN + 8
+
+
+@pytest.mark.parametrize("end", [-300, 300])
+def test_a_trend_over_all_that_a_float_can_hold_raises_nothing(end: int) -> None:
+    """Its prediction must not overflow."""
+    rows = RecentRows()
+    for step in range(100):
+        rows.add(step, {"kl": 10.0 ** (-end + 2 * end * step / 99)})
+    assert [movement.metric for movement in movements_of(rows)] == ["kl"]
 
 
 def test_nothing_is_dated_just_before_the_learning_rate_was_raised() -> None:
@@ -121,3 +165,8 @@ def test_an_incident_that_opens_late_names_the_step_at_which_it_began() -> None:
         monitor.log({"kl": explosion(30.0)(step) * rng.lognormvariate(0, 0.1)}, step)
     assert events[0].started > BEGAN + 80
     assert events[0].onset == pytest.approx(BEGAN, abs=15)
+    said = (
+        f"Since step {events[0].started} (the first alert; out of its normal range from step "
+        f"{events[0].onset} on)."
+    )
+    assert said in event_text(events[0])

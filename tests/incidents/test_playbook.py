@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from klarm.incidents.playbook import PATTERNS, Circumstances, diagnose
+from klarm.incidents.movement import Movement, summary
+from klarm.incidents.playbook import IF_SINGLE, PATTERNS, Circumstances, diagnose
 from klarm.incidents.recent_rows import RecentRows
-from klarm.incidents.trends import Movement, component_movements, movements_of, summary
+from klarm.incidents.trends import component_movements, movements_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -86,10 +88,29 @@ def test_reward_moves_only_if_the_rise_is_clear_above_its_noise() -> None:
     assert [m.direction for m in movements_of(taught)] == ["up"]
 
 
+def test_a_factor_compares_with_the_level_just_before_its_step() -> None:
+    """A reader sees ×5 at step 680, whatever the level was when the run was at half its KL."""
+
+    def kl(step: int) -> float:
+        return wobble(step) * 1.02 ** (step - 600) * (5.0 if step >= 680 else 1.0)
+
+    recent = rows(kl=kl, reward=wobble)
+    (said,) = re.findall(r"kl ×([.\d]+) from 680; reward flat", summary(movements_of(recent)))
+    assert float(said) == pytest.approx(5.0 * 1.02**23, rel=0.05)
+
+
+def test_a_metric_that_changes_its_sign_is_given_by_its_levels() -> None:
+    """A factor of a loss means little."""
+    curve = {"loss": lambda step: -0.3 * wobble(step) - (0.4 if step >= 680 else 0.0)}
+    assert summary(movements_of(rows(**curve))) == "loss from -0.3 to -0.71 since 680"
+    curve = {"truncated_fraction": lambda step: 0.3 * wobble(step) if step < 680 else 0.0}
+    assert summary(movements_of(rows(**curve))) == "truncated_fraction from 0.3 to 0 since 680"
+
+
 def test_a_level_below_its_noise_gives_no_factor() -> None:
     """A loss near 0 is up, not up by a factor of -900."""
     recent = rows(loss=lambda step: 0.02 * math.sin(step * 2.4) + (1.0 if step >= 680 else 0.0))
-    assert summary(movements_of(recent)) == "loss up from 680"
+    assert summary(movements_of(recent)) == "loss from 0.0017 to 1 since 680"
 
 
 def test_a_learning_rate_that_was_switched_on_moved_at_that_step() -> None:
@@ -112,6 +133,15 @@ def test_a_reward_that_rose_before_kl_did_has_not_risen_with_it() -> None:
         found = diagnose(movements_of(recent), "kl", budget=100.0)
         assert found is not None
         assert found.name == name
+
+
+def test_the_advice_on_a_critical_incident_is_not_to_wait() -> None:
+    """To watch the reward is advice on a warning."""
+    movements = movements_of(rows(kl=rising_from(682, 8.0), reward=wobble))
+    for critical, first in ((False, "Watch the reward."), (True, "Lower the learning rate")):
+        found = diagnose(movements, "kl", Circumstances(690, critical=critical), budget=100.0)
+        assert found is not None
+        assert found.remedy.startswith(first)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.name)
@@ -142,6 +172,11 @@ def test_every_pattern_is_found_and_documented(pattern: object) -> None:
     assert f"| {pattern.cause} | {pattern.remedy} |" in page
 
 
+def test_the_advice_on_a_single_value_is_documented() -> None:
+    """In the words of the message."""
+    assert IF_SINGLE in (DOCS / "playbook.md").read_text()
+
+
 def test_order_matters_where_a_pattern_says_so() -> None:
     """Gradients that rise after KL are no cause of it."""
     first = [Movement("grad_norm", "up", 612, 4.0), Movement("kl", "up", 618, 8.0)]
@@ -155,7 +190,7 @@ def test_order_matters_where_a_pattern_says_so() -> None:
 
 def test_the_first_movement_may_have_turned_back() -> None:
     """A burst of gradients that threw KL out is a cause though they are low now."""
-    burst = Movement("grad_norm", "up", 612, 11.0, ended="down", now=0.2)
+    burst = Movement("grad_norm", "up", 612, 11.0, ended="down")
     found = diagnose([burst, Movement("kl", "up", 618, 8.0)], "kl")
     assert found is not None
     assert found.name == "gradients first"

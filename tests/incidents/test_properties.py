@@ -1,4 +1,7 @@
-"""What holds of incidents whatever happens: random series, rollbacks, crashes and commands."""
+"""What holds of incidents whatever happens: random series, rollbacks, crashes and commands.
+
+Covers corrections.py too; tests/monitor/test_resume_incidents.py has its cases one by one.
+"""
 
 from __future__ import annotations
 

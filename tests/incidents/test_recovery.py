@@ -12,7 +12,7 @@ from klarm.detectors import (
     RewardDriftDetector,
 )
 from klarm.incidents.recent_rows import RecentRows
-from klarm.incidents.recovery import Course
+from klarm.incidents.recovery import Course, stays_away
 from klarm.incidents.rules import IncidentRules
 from klarm.journal.file import MemoryJournal
 from klarm.metrics.kl_kind import Origin
@@ -138,3 +138,111 @@ def test_a_nan_during_healthy_growth_ends_when_it_has_passed() -> None:
     growing = [0.01 * 1.002**step for step in range(400)]
     growing[350] = math.nan
     assert spelt(quiet_events(growing)) == ["recovered"]
+
+
+def test_a_nan_in_a_kl_that_grows_by_learning_is_over_when_it_has_passed() -> None:
+    """No alert but that of the NaN: the level is what the run has learnt."""
+    for at in (50, 120):
+        growing = [0.3 * (step / 300) ** 1.5 for step in range(300)]
+        growing[at] = math.nan
+        (end,) = quiet_events(growing)
+        assert (end.reason, end.step, end.rows) == ("recovered", at + 20, 20)
+
+
+def test_a_nan_after_which_kl_is_in_alert_at_a_high_level_is_not_over_when_it_has_passed() -> None:
+    """Other alerts have joined it."""
+    values = [*STEADY, math.nan, *HIGH * 4]
+    assert spelt(quiet_events(values)) == ["settled"]
+
+
+def falling_reward() -> list[float]:
+    """Return a noisy reward that falls from 0.58 to 0.1, once to 0.01, and stays there."""
+    noise = random.Random(0)
+    levels = [0.58] * 150 + [0.58 - 0.02 * row for row in range(25)] + [0.1] * 400
+    values = [level + noise.gauss(0.0, 0.03) for level in levels]
+    values[180] = 0.01
+    return values
+
+
+def test_a_reward_that_stays_down_has_not_recovered() -> None:
+    """As a ratio, 0.1 is nearer to 0.58 than to the lowest single row."""
+    assert spelt(quiet_events(falling_reward(), "reward")) == ["settled"]
+
+
+def test_the_level_before_a_fall_is_not_one_inside_the_fall() -> None:
+    """The onset in hindsight may be some rows late."""
+    (settled,) = quiet_events(falling_reward(), "reward")
+    assert settled.before is not None
+    assert 0.55 < settled.before < 0.61
+
+
+def test_the_level_before_a_rise_of_the_reward_is_not_one_inside_the_rise() -> None:
+    """The onset in hindsight may be some rows late, because a reward is noisy."""
+    recent = RecentRows()
+    for step in range(170):
+        recent.add(step, {"reward": 1.84 + 0.1 * max(step - 150, 0)})
+    course = Course(("reward", "higher"), 165, 3.34, by_level=True)
+    course.measure_before(recent, onset=156)
+    assert course.before == 1.84
+
+
+def test_one_extreme_row_is_not_the_level_of_the_trouble() -> None:
+    """A metric that has stayed where the trouble was is not back because one row was far worse."""
+    for metric, worse, before, broken, extreme in (
+        ("reward", "lower", 0.58, 0.1, -3.0),
+        ("kl", "higher", 0.02, 0.5, 50.0),
+    ):
+        recent = RecentRows()
+        for step in range(150):
+            recent.add(step, {metric: before if step < 100 else broken})
+        course = Course((metric, worse), 100, broken, by_level=True)
+        for step in range(101, 110):
+            course.add(extreme if step == 104 else broken, step)
+        course.measure_normal(recent)
+        assert not course.is_back(recent)
+
+
+def test_a_short_trouble_is_over_when_the_metric_is_back() -> None:
+    """Few rows in alert are its level, too."""
+    recent = RecentRows()
+    for step in range(150):
+        recent.add(step, {"kl": 0.5 if 100 <= step < 103 else 0.02 if step < 100 else 0.03})
+    course = Course(("kl", "higher"), 100, 0.5, by_level=True)
+    course.add(0.5, 101)
+    course.measure_normal(recent)
+    assert course.is_back(recent)
+
+
+def test_a_fraction_is_compared_by_differences_and_a_kl_by_ratios() -> None:
+    """A KL of 5 is not back from 50 at 0.02; 40 % clipped is back from 90 % at 10 %."""
+    assert stays_away(5.0, 0.02, 50.0, ("kl", "higher"))
+    assert not stays_away(0.4, 0.1, 0.9, ("clip_fraction", "higher"))
+    assert stays_away(0.4, 2.0, 0.02, ("entropy", "lower"))
+    # Of a metric that klarm does not know, it assumes the stricter one.
+    assert stays_away(5.0, 0.02, 50.0, ("my_kl", "higher"))
+    assert stays_away(0.4, 2.0, 0.02, ("my_entropy", "lower"))
+
+
+def test_a_pause_between_two_checks_of_a_detector_is_no_end() -> None:
+    """reward_drift compares blocks of 25 rows; one of them may interrupt a drift that goes on."""
+    made = Evaluator([RewardDriftDetector()], IncidentRules())
+    made.bind({name: Origin(name) for name in ("reward", "length")})
+    rewards = (0.5, 0.6, 0.7, 0.8, 0.75, 0.9, 0.9, 0.9, 0.9)  # the fifth goes down
+    changes = [
+        change
+        for step in range(25 * len(rewards))
+        for change in made.look(
+            step, {"reward": rewards[step // 25], "length": 10.0 * 2.0 ** (step // 25)}
+        )[1]
+    ]
+    events = [change for change in changes if isinstance(change, Event)]
+    assert [(event.event, event.step) for event in events] == [("opened", 99), ("resolved", 223)]
+    assert events[-1].rows == 50
+
+
+def test_a_reward_of_nan_is_over_after_the_usual_number_of_rows() -> None:
+    """Such an alert does not wait for the next check of reward_drift, so it does not pause."""
+    rewards = [0.5 + 0.01 * (step % 3) for step in range(200)]
+    rewards[120] = math.nan
+    (end,) = quiet_events(rewards, "reward")
+    assert (end.reason, end.rows) == ("recovered", 20)

@@ -9,7 +9,7 @@ from itertools import chain
 
 import pytest
 
-from klarm.detectors import GradientNormSpikeDetector, KLExplosionDetector
+from klarm.detectors import GradientNormSpikeDetector, KLExplosionDetector, KLRunawayDetector
 from klarm.incidents import event_text, headline
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.restated import restated
@@ -104,3 +104,38 @@ def test_a_frozen_baseline_contains_nothing_of_the_incident() -> None:
     rise = [LEVEL * 10.0] * 30
     events, _ = watched(quiet() + rise, key="grad_norm")
     assert " above its frozen baseline of 0.0" in events[0].message
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_no_trend_predicts_an_explosion_that_it_has_learnt(sign: float) -> None:
+    """The first event says what the trend predicts, later ones what KL was before."""
+    rise = [LEVEL * 1.1 ** (row + 1) for row in range(110)]
+    journal = MemoryJournal()
+    monitor = Monitor("a", [KLRunawayDetector()], journal)
+    for step, value in enumerate(quiet() + rise):
+        monitor.log({"kl": sign * value}, step)
+    monitor.finish()
+    opened, *later = (record for record in journal.records if isinstance(record, Event))
+    assert re.search(r"where its trend so far predicts ±?0\.02", opened.message)
+    assert [event.event for event in later][-1] == "ended"
+    assert {"escalated"} <= {event.event for event in later}
+    (last,) = {event.message for event in later[-2:]}
+    level = "0.0" if sign > 0 else "-0.0"
+    assert re.search(rf"^KL is -?[\d.]+; before step 1\d\d it was {level}", last)
+    for event in later:
+        found = re.search(r"predicts ±?([\d.]+)\.", event.message)
+        assert found is None or float(found[1]) <= 2 * LEVEL
+
+
+def test_a_trend_of_long_ago_is_not_quoted() -> None:
+    """The rows from before the onset are no longer kept."""
+    rule, recent = KLRunawayDetector(), RecentRows()
+    alert = None
+    for step in range(800):
+        value = 0.02 + 0.001 * (step % 3) if step < 200 else 0.02 * 1.02 ** (step - 200)
+        found = rule.update(step, {"kl": value})
+        alert = found if found is not None and "predicts" in found.message else alert
+        recent.add(step, {"kl": value})
+    assert alert is not None
+    said = restated(alert, rule, recent, onset=200).message
+    assert said.endswith("; it has been far from its earlier level since step 200.")

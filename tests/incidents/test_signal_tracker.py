@@ -1,6 +1,6 @@
 """The states of an incident: every way from pending to its end, counted to the row.
 
-Covers episode.py and measured.py too.
+Covers episode.py, measured.py and reopening.py too.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def test_a_warning_of_a_critical_alert_says_what_is_missing() -> None:
     escalated = run.changes[-1]
     assert isinstance(escalated, Event)
     assert (escalated.severity, escalated.alert_severity) == ("critical", "critical")
-    assert why(escalated) == "Now critical."
+    assert why(escalated) == f"Raised from warning to critical at step {escalated.step}."
 
 
 def test_the_severity_is_the_highest_that_is_confirmed() -> None:

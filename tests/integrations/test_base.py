@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
 from pathlib import Path
 
@@ -11,6 +12,47 @@ import klarm
 from klarm.integrations.base import checked_settings, start_run
 from klarm.integrations.reaction import Reaction
 from own_parts import PassRateDetector
+
+INTEGRATIONS = Path(klarm.__file__).parent / "integrations"
+HOOKS = ("openrlhf", "rllib", "sb3", "trackio", "trl", "verl", "wandb")
+
+
+def source_of(hook: str) -> list[ast.AST]:
+    """Return the nodes of a hook. Its framework is not installed here, so it is only read."""
+    return list(ast.walk(ast.parse((INTEGRATIONS / f"{hook}.py").read_text())))
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_every_hook_starts_in_the_same_way(hook: str) -> None:
+    """It checks its settings with `checked_settings`; nothing but base.py starts a monitor."""
+    nodes = source_of(hook)
+    called = {
+        node.func.id
+        for node in nodes
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert "checked_settings" in called
+    for path in INTEGRATIONS.glob("*.py"):
+        imported = {
+            node.module for node in source_of(path.stem) if isinstance(node, ast.ImportFrom)
+        }
+        assert path.stem == "base" or "klarm.api" not in imported
+
+
+@pytest.mark.parametrize("hook", sorted({*HOOKS} - {"verl"}))  # verl gives its logger no settings
+def test_every_hook_takes_a_run_a_config_and_settings(hook: str) -> None:
+    """`watch` for a logger, `KlarmCallback` for callbacks, which RLlib makes `with_settings`."""
+    taken = [
+        node.args
+        for node in source_of(hook)
+        if isinstance(node, ast.FunctionDef) and node.name in ("watch", "__init__", "with_settings")
+    ]
+    shaped = [
+        args
+        for args in taken
+        if {"run", "config"} <= {arg.arg for arg in (*args.args, *args.kwonlyargs)} and args.kwarg
+    ]
+    assert len(shaped) == 1
 
 
 def test_wrong_settings_name_the_place_the_value_and_the_remedy() -> None:
@@ -58,4 +100,4 @@ def test_a_secret_given_as_text_costs_its_channel_in_another_process(
     monitor = start_run(pickle.loads(pickled))
     assert monitor.recorded
     said = capsys.readouterr().err
-    assert "channels.ops.bearer_token is plain text, which does not go to another process" in said
+    assert "channels.ops.bearer_token is plain text, which is not passed on" in said

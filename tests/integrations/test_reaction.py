@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +13,7 @@ from klarm.detectors import TrustRegionDetector
 from klarm.integrations.base import checked_settings
 from klarm.integrations.reaction import Reaction
 from klarm.monitor.monitor import Monitor
+from recorded_lines import lines_of
 
 
 def watched(kl_old: list[float], reaction: Reaction) -> list[int]:
@@ -109,8 +109,7 @@ def test_a_resumed_run_reports_open_incidents_and_the_good_checkpoint(
         )
         == 1
     )
-    lines = map(json.loads, Path("klarm_runs/a/journal.jsonl").read_text().splitlines())
-    assert [line["step"] for line in lines if line["type"] == "resume"] == [6]
+    assert [line["step"] for line in lines_of("a", "resume")] == [6]
 
 
 @pytest.mark.parametrize(("on_critical", "doing"), [("stop", "stops"), ("checkpoint", "goes on")])

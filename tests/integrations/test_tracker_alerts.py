@@ -93,4 +93,4 @@ def test_a_run_that_began_later_takes_the_place_of_one(capsys: pytest.CaptureFix
     assert is_replaced(first, "T")
     assert is_replaced(first, "T")
     said = capsys.readouterr().err
-    assert said.count("logged to T is no longer watched as run a: run b began after it") == 1
+    assert said.count("logged to T is no longer watched as run a: run b has started since") == 1

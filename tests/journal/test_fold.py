@@ -1,7 +1,7 @@
 """The fold: what a journal amounts to, in one reading or in many, in little memory.
 
-That counting steps, reading rows and looking back agree on rollbacks.py is tested here, too, and
-that steps.py hands on what is there.
+Covers fold.py and totals.py, also that counting steps, reading rows and looking back agree on
+rollbacks.py, and that steps.py passes on every step.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from klarm.incidents import why
 from klarm.journal.checksum import sealed
 from klarm.journal.file import FileJournal, MemoryJournal
-from klarm.journal.fold import Fold, Rollback, SavedFold
+from klarm.journal.fold import Fold, SavedFold
 from klarm.journal.identity import derived_id
 from klarm.journal.records import (
     Bound,
@@ -35,6 +35,7 @@ from klarm.journal.records import (
 )
 from klarm.journal.rows import surviving_rows
 from klarm.journal.search import steps_back
+from klarm.journal.totals import Rollback
 from klarm.metrics import Origin
 from klarm.types import Command, EventKind
 
@@ -86,7 +87,7 @@ def test_an_escalation_in_an_earlier_journal_is_read(reason: str) -> None:
     assert (incident.state, incident.reason) == ("open", "severity_raised")
     assert incident.as_dict()["reason"] == "severity_raised"
     assert why(incident.last) == why(msgspec.structs.replace(escalated, reason="severity_raised"))
-    assert why(incident.last).startswith("Now ")
+    assert why(incident.last).startswith("Raised from warning to ")
 
 
 @pytest.mark.parametrize(

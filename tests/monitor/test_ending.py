@@ -1,8 +1,10 @@
-"""How a training ended: recorded and reported as what it was, whatever the program does."""
+"""How a training ended: recorded and reported as what it was, whatever the program does.
+
+Covers ending.py and last_changes.py.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -15,6 +17,7 @@ import pytest
 import klarm
 from klarm import api
 from klarm.monitor.ending import Ending, EndWatch
+from recorded_lines import lines_of
 
 START = """
 import os, signal, sys, klarm
@@ -34,13 +37,8 @@ def run(script: str, *options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def finish_lines(name: str = "a") -> list[dict[str, Any]]:
-    lines = Path(f"klarm_runs/{name}/journal.jsonl").read_text().splitlines()
-    return [record for record in map(json.loads, lines) if record["type"] == "finish"]
-
-
 def ending(name: str = "a") -> tuple[str, str]:
-    (finish,) = finish_lines(name)
+    (finish,) = lines_of(name, "finish")
     return finish.get("outcome", ""), finish.get("error", "")
 
 
@@ -288,8 +286,7 @@ def test_an_incident_that_is_open_says_how_the_run_ended() -> None:
         monitor.log({"kl": float("nan")}, 1)
         with pytest.raises(error), monitor:
             raise error
-        lines = Path(f"klarm_runs/{name}/journal.jsonl").read_text().splitlines()
-        of_kl = [line for line in map(json.loads, lines) if line.get("signal") == "kl"]
+        of_kl = [line for line in lines_of(name) if line.get("signal") == "kl"]
         assert (of_kl[-1]["event"], of_kl[-1]["reason"]) == (
             "ended",
             {"a": "crashed", "b": "interrupted"}[name],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,10 +16,10 @@ from klarm import boundary
 from klarm.console import Console
 from klarm.detectors import KLExplosionDetector
 from klarm.journal.file import MemoryJournal
-from klarm.journal.fold import Fold
-from klarm.journal.records import Resume, Step
+from klarm.journal.records import Step
 from klarm.monitor.monitor import Monitor
 from klarm.types import Alert, Event
+from recorded_lines import lines_of
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 
@@ -29,15 +28,6 @@ SIGMA = [0.4, 0.6] * 50  # mean 0.5, standard deviation 0.1
 
 def monitor(journal: MemoryJournal | None = None) -> Monitor:
     return Monitor("test", [KLExplosionDetector()], journal)
-
-
-def logged(run: str) -> list[dict[str, object]]:
-    text = Path(f"klarm_runs/{run}/journal.jsonl").read_text()
-    return [json.loads(line) for line in text.splitlines()]
-
-
-def steps(run: str) -> list[dict[str, object]]:
-    return [line for line in logged(run) if line["type"] == "step"]
 
 
 def test_an_alert_is_returned_recorded_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,7 +39,7 @@ def test_an_alert_is_returned_recorded_and_shown(capsys: pytest.CaptureFixture[s
     klarm.finish()
     assert alert.severity == "critical"
     assert watched.alert_counts == {"warning": 0, "critical": 1}
-    header, *_, step, recorded, finish = logged("a")
+    header, *_, step, recorded, finish = lines_of("a")
     assert header["type"] == "run"
     assert header["run"] == "a"
     assert step["metrics"] == {"kl": 2.0}
@@ -102,7 +92,7 @@ def test_whatever_trainers_log_is_taken_or_left_but_never_raises() -> None:
     for junk in (None, 3, "kl", [("kl", 1.0)], object()):
         assert klarm.log(junk) == []  # type: ignore[arg-type]
     klarm.finish()
-    (line,) = steps("a")
+    (line,) = lines_of("a", "step")
     assert line["step"] == 7
     assert line["metrics"] == {
         "kl": 0.5,
@@ -135,7 +125,7 @@ def test_a_step_not_given_is_the_previous_plus_one() -> None:
     klarm.log({"kl": 0.1}, step=41)
     (alert,) = klarm.log({"kl": math.inf})
     klarm.finish()
-    assert [line["step"] for line in steps("a")] == [0, 41, 42]
+    assert [line["step"] for line in lines_of("a", "step")] == [0, 41, 42]
     assert alert.step == 42
 
 
@@ -159,70 +149,7 @@ def test_two_monitors_in_one_process_do_not_meet() -> None:
         second.log({"kl": value * 1000})
     assert first.log({"kl": 5.0})
     assert second.log({"kl": 5.0}) == []
-    assert len(steps("first")) == 101
-
-
-def test_a_rollback_rebuilds_the_baseline_from_the_record() -> None:
-    """After it the monitor is where it would be had the undone steps never been."""
-    undone = monitor(MemoryJournal())
-    straight = monitor(MemoryJournal())
-    rng = np.random.default_rng(2)
-    values = rng.lognormal(-3, 0.4, 1000).tolist()
-    for step in range(600):
-        undone.log({"kl": values[step]}, step)
-        straight.log({"kl": values[step]}, step)
-    for step in range(600, 1000):
-        undone.log({"kl": 40.0 + values[step]}, step)
-    for step in range(600, 1000):
-        alerts = undone.log({"kl": values[step]}, step)
-        assert alerts == straight.log({"kl": values[step]}, step)
-        assert undone.detectors[0].score == straight.detectors[0].score
-
-
-def test_a_rollback_is_recorded_and_said(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the steps that no longer count."""
-    klarm.init("a")
-    for step in range(20):
-        klarm.log({"kl": 0.1}, step)
-    klarm.log({"kl": 0.2}, 12)
-    klarm.finish()
-    assert [line["step"] for line in logged("a") if line["type"] == "resume"] == [12]
-    said = capsys.readouterr().err
-    assert "run a continues at step 12; steps 12 to 19 are rolled back" in said
-
-
-def test_the_notice_of_a_run_that_starts_over_says_that_a_new_run_needs_a_new_name(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """At or below its first step nothing is left of it; after that it goes on."""
-    with klarm.init("a") as first:
-        for step in range(5, 20):
-            first.log({"kl": 0.1}, step)
-    for step, said in (
-        (20, "run a continues at step 20\n"),
-        (5, "run a starts over: steps 5 to 20"),
-    ):
-        capsys.readouterr()
-        with klarm.init("a") as again:
-            again.log({"kl": 0.1}, step)
-        shown = capsys.readouterr().err
-        assert "run a exists: its journal ends at step" in shown
-        assert said in shown
-        assert ("a new run needs a new name" in shown) == (step == 5)
-        assert "run a ends after 1 step in this process" in shown
-
-
-def test_the_end_of_a_run_says_that_steps_which_were_rolled_back_are_counted(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """`klarm show` counts the others: 21 of these."""
-    with klarm.init("a") as monitor:
-        for step in range(60):
-            monitor.log({"kl": 0.1}, step)
-        for step in range(21):
-            monitor.log({"kl": 0.2}, step)
-    shown = capsys.readouterr().err
-    assert "run a ends after 81 steps, including those that were rolled back: no " in shown
+    assert len(lines_of("first", "step")) == 101
 
 
 def test_a_run_in_which_nothing_is_watched_does_not_look_healthy(
@@ -240,90 +167,13 @@ def test_a_run_in_which_nothing_is_watched_does_not_look_healthy(
     assert end == f"klarm: run a ends after 30 steps: NOTHING WAS WATCHED: {nothing}"
 
 
-def test_a_log_that_keeps_going_back_is_taken_as_it_comes(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Two counters in one log must not make every step a rebuild."""
-    klarm.init("a")
-    for i in range(500):
-        klarm.log({"kl": 0.1}, 1000 + i)
-        klarm.log({"kl": 0.2 + i / 1000}, i)
-    resumes = [line for line in logged("a") if line["type"] == "resume"]
-    assert len(resumes) == 100
-    assert capsys.readouterr().err.count("steps keep going back") == 1
-
-
-def test_going_back_to_before_what_is_in_memory_keeps_what_is_known() -> None:
-    """There is nothing to rebuild from, and nothing to fail for."""
-    watched = Monitor("a", [KLExplosionDetector()], snapshot_rows=20)
-    for step, value in enumerate(SIGMA):
-        watched.log({"kl": value}, step)
-    assert watched.log({"kl": 5.0}, 10)
-    assert watched.detectors[0]._seen == 101  # type: ignore[attr-defined]
-
-
-def test_an_explicit_resume_does_the_same_as_a_step_back() -> None:
-    """For integrations that know when a checkpoint was loaded."""
-    journal = MemoryJournal()
-    watched = monitor(journal)
-    for step, value in enumerate(SIGMA):
-        watched.log({"kl": value}, step)
-    watched.resume(40)
-    assert watched.log({"kl": 0.5}) == []
-    assert [record.step for record in journal.records if isinstance(record, Resume)] == [40]
-    fold = Fold(journal.stored())
-    fold.update()
-    assert fold.last_step == 40
-
-
-def test_a_monitor_without_a_record_is_rebuilt_from_the_trainers() -> None:
-    """On ranks other than 0: it says what the one with a journal says."""
-    rows = [(step, {"train/kl": value}) for step, value in enumerate(SIGMA)]
-    recording, silent = monitor(MemoryJournal()), monitor()
-    for step, metrics in rows:
-        recording.log(metrics, step)
-    for watched in (recording, silent):
-        watched.resume(80, rows)
-    after = [0.4, 0.9, 0.6, 2.0]
-    one, other = ([run.log({"train/kl": kl}) for kl in after] for run in (recording, silent))
-    assert one == other
-    assert [len(alerts) for alerts in one] == [0, 1, 0, 1]
-
-
-def test_a_new_journal_takes_in_the_trainers_record() -> None:
-    """What came before the step at which training goes on, so that a replay knows it too."""
-    watched = klarm.init("a", console=False)
-    watched.resume(2, [(0, {"train/kl": 0.1}), (1, {"train/kl": 0.2}), (1, {"eval_loss": 1.0})])
-    watched.log({"train/kl": 0.3})
-    assert [(line["step"], line["metrics"]) for line in steps("a")] == [
-        (0, {"kl": 0.1}),
-        (1, {"kl": 0.2}),
-        (1, {"eval_loss": 1.0}),
-        (2, {"kl": 0.3}),
-    ]
-    assert logged("a")[1]["type"] == "binding"
-    assert [line["step"] for line in logged("a") if line["type"] == "resume"] == [2]
-
-
-def test_a_journal_with_steps_keeps_its_own() -> None:
-    """The trainer's record rebuilds the detectors, and is not written a second time."""
-    first = klarm.init("a", console=False)
-    for step in range(9):
-        first.log({"kl": 0.1}, step)
-    second = klarm.init("a", console=False)
-    second.resume(6, [(step, {"kl": 0.1}) for step in range(6)])
-    second.log({"kl": 0.1})
-    assert [line["step"] for line in steps("a")] == [*range(9), 6]
-    assert [line["step"] for line in logged("a") if line["type"] == "resume"] == [6]
-
-
 def test_a_checkpoint_is_recorded() -> None:
     """So that an alert can name a place to go back to."""
     watched = klarm.init("a")
     watched.log({"kl": 0.1}, 100)
     watched.checkpoint(100, Path("out") / "checkpoint-100")
     klarm.finish()
-    (line,) = [line for line in logged("a") if line["type"] == "checkpoint"]
+    (line,) = lines_of("a", "checkpoint")
     assert (line["step"], line["path"]) == (100, "out/checkpoint-100")
 
 
@@ -343,7 +193,7 @@ def test_log_after_finish_is_said_once_and_recorded_never(
     for _ in range(3):
         assert watched.log({"kl": math.nan}) == []
     watched.finish()
-    assert len(steps("a")) == 1
+    assert len(lines_of("a", "step")) == 1
     assert capsys.readouterr().err.count("log was called after finish") == 1
 
 
@@ -351,7 +201,7 @@ def test_as_a_context_it_finishes_by_itself() -> None:
     """Also when the training fails."""
     with pytest.raises(ZeroDivisionError), klarm.init("a") as watched:
         watched.log({"kl": 1 / 0})
-    assert logged("a")[-1]["type"] == "finish"
+    assert lines_of("a")[-1]["type"] == "finish"
 
 
 class Broken(KLExplosionDetector):
@@ -445,31 +295,6 @@ def test_steps_that_are_no_whole_numbers_count_on() -> None:
     assert watched.log({"kl": 5.0}, 6.5)
 
 
-def test_a_negative_step_undoes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    """It is taken as the next one, which is said once; an open incident stays open."""
-    watched = klarm.init("a")
-    for step in range(5):
-        watched.log({"kl": 0.5}, step)
-    watched.log({"kl": math.nan}, 5)
-    for _ in range(2):
-        watched.log({"kl": 0.5}, -5)
-    assert [line["step"] for line in steps("a")] == [*range(8)]
-    assert [incident.signal for incident in watched.critical] == ["kl"]
-    said = capsys.readouterr().err
-    assert said.count("step -5 is not a whole number from 0 on") == 1
-    assert "rolled back" not in said
-
-
-def test_after_a_resume_an_even_earlier_step_is_a_step_back() -> None:
-    """Nothing is learnt twice."""
-    watched = monitor(MemoryJournal())
-    for step, value in enumerate(SIGMA):
-        watched.log({"kl": value}, step)
-    watched.resume(40)
-    watched.log({"kl": 0.5}, 39)
-    assert watched.detectors[0]._seen == 40
-
-
 def test_a_late_key_with_a_prefix_does_not_take_over_in_a_replay() -> None:
     """It is recorded under a name that no replay takes for the metric."""
     klarm.init("a", console=False)
@@ -477,7 +302,7 @@ def test_a_late_key_with_a_prefix_does_not_take_over_in_a_replay() -> None:
         late = {"train/kl": 9.0} if step >= 50 else {}
         klarm.log({"objective/kl": 0.1, **late}, step)
     klarm.finish()
-    assert steps("a")[-1]["metrics"] == {"kl": 0.1, "other/train/kl": 9.0}
+    assert lines_of("a", "step")[-1]["metrics"] == {"kl": 0.1, "other/train/kl": 9.0}
 
 
 def test_keys_that_never_come_again_do_not_fill_the_memory() -> None:

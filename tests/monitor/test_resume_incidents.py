@@ -1,6 +1,6 @@
 """What becomes of incidents when a run is resumed: people hear only what changed.
 
-Covers resume.py and how it is used.
+Covers resume.py and rollback.py.
 """
 
 from __future__ import annotations

@@ -9,11 +9,16 @@ import math
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import klarm
+from klarm.cli.group import klarm as command
 from klarm.detectors import KLBudgetDetector, KLExplosionDetector, KLNegativeDetector
-from klarm.incidents import IncidentRules
-from klarm.monitor.summary import alerts_in_sum, incidents_and_where, not_confirmed
+from klarm.detectors.gradient_norm_spike import GradientNormSpikeDetector
+from klarm.incidents import IncidentRules, incidents_in_sum
+from klarm.journal.file import MemoryJournal
+from klarm.monitor.monitor import Monitor
+from klarm.monitor.summary import alerts_in_sum, incidents_and_where, why_no_incident
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 
@@ -55,13 +60,90 @@ def test_the_end_says_why_alerts_opened_no_incident(capsys: pytest.CaptureFixtur
     ) in capsys.readouterr().err
 
 
-def test_only_detectors_with_too_few_alerts_are_named() -> None:
-    """Enough of them may have been excused: that is not for a line to explain."""
+def test_detectors_with_too_few_alerts_are_named_and_those_that_were_excused() -> None:
+    """Nothing is said of others, for example of alerts with pauses."""
     detectors = [KLBudgetDetector(), KLExplosionDetector(), KLNegativeDetector()]
     rules = IncidentRules()
     few = {"kl_budget": 9, "kl_explosion": 50, "kl_negative": 4}
-    assert not_confirmed(few, detectors, rules) == (
+    assert why_no_incident(few, {}, detectors, rules) == (
         "not confirmed: kl_budget needs 10 steps in a row with an alert, kl_negative 5"
     )
-    assert not_confirmed({"kl_explosion": 50}, detectors, rules) == ""
-    assert not_confirmed({}, detectors, rules) == ""
+    assert why_no_incident({"kl_explosion": 50}, {}, detectors, rules) == ""
+    assert why_no_incident({}, {}, detectors, rules) == ""
+    excused = (
+        "no incident: alerts of kl_explosion do not count while the reward pays for the KL, or the "
+        "KL is small"
+    )
+    assert why_no_incident({"kl_explosion": 50}, {"kl_explosion": 50}, detectors, rules) == excused
+    assert why_no_incident({"kl_explosion": 2}, {"kl_explosion": 2}, detectors, rules) == excused
+    assert why_no_incident({"kl_explosion": 2}, {"kl_explosion": 1}, detectors, rules) == (
+        "not confirmed: kl_explosion needs 50 steps in a row with an alert"
+    )
+
+
+@pytest.mark.parametrize("replayed", [False, True])
+def test_the_end_says_why_critical_alerts_opened_no_incident(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, replayed: bool
+) -> None:
+    """Entropy collapses while the reward rises, and no KL is logged."""
+    monkeypatch.delenv("KLARM_ENTROPY_COLLAPSE__ENABLED")
+    with klarm.init("a") as watched:
+        for step in range(300):
+            entropy = 2.0 * 0.9 ** max(0, step - 150) + 0.02
+            reward = 0.5 + 0.02 * min(25, max(0, step - 150)) + 0.01 * (step % 3)
+            watched.log({"entropy": entropy, "reward": reward}, step)
+    said = capsys.readouterr().err
+    if replayed:
+        done = CliRunner().invoke(command, ["replay", "klarm_runs/a"])
+        said = done.output.replace(" (--alerts lists them);", ",")
+    assert (
+        "61 critical, no incident: alerts of entropy_collapse do not count while the reward is "
+        "near its best and KL is low or not logged"
+    ) in " ".join(said.split())
+    assert "no incident" in said
+
+
+def test_a_metric_that_stays_up_is_not_called_recovered() -> None:
+    """Gradients need not come down for an incident to end, and are at a new level then."""
+    detector = GradientNormSpikeDetector(baseline_mode="rolling", confirm_steps=2)
+    watched = Monitor("a", [detector], MemoryJournal())
+    for step in range(200):
+        watched.log({"grad_norm": (0.5 if step < 100 else 1.1) + 0.1 * (-1) ** step}, step)
+    assert incidents_in_sum(watched.incidents) == (
+        "1 incident (grad_norm, warning, steps 100 to 130, at a new level)"
+    )
+    assert "resolved (at a new level)" in watched.incidents[0]._repr_html_()
+
+
+def test_an_incident_that_reopens_is_no_longer_called_at_a_new_level() -> None:
+    """It is open, and how it ended before is of no interest."""
+    detector = GradientNormSpikeDetector(baseline_mode="rolling", confirm_steps=2)
+    watched = Monitor("a", [detector], MemoryJournal())
+    for step in range(150):
+        level = 0.5 if step < 100 else 1.1 if step < 140 else 5.0
+        watched.log({"grad_norm": level + 0.1 * (-1) ** step}, step)
+    (incident,) = watched.incidents
+    assert (incident.state, incident.started) == ("open", 100)
+    assert not incident.at_new_level
+    assert "new level" not in incident._repr_html_()
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_end_says_once_that_a_negative_entropy_was_hardly_watched(
+    capsys: pytest.CaptureFixture[str], enabled: bool
+) -> None:
+    """Otherwise "no incident" would be read as a judgement of its level."""
+    with klarm.init("a", entropy_collapse={"enabled": enabled}) as watched:
+        for step in range(40):
+            watched.log({"kl": 0.1 + step % 3 / 100, "entropy": 0.5 - step / 20}, step)
+    said = capsys.readouterr().err
+    assert said.count("entropy was below 0") == enabled
+    assert said.count("fall by 10 nats or more within 100 steps") == enabled
+
+
+def test_a_positive_entropy_is_watched_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+    """So nothing is said of it."""
+    with klarm.init("a", entropy_collapse={"enabled": True}) as watched:
+        for step in range(40):
+            watched.log({"kl": 0.1 + step % 3 / 100, "entropy": 0.5 + step % 5 / 50}, step)
+    assert "entropy was below" not in capsys.readouterr().err

@@ -137,8 +137,9 @@ def test_an_incident_tells_all_there_is(client: Client) -> None:
     assert by_z["formula"].count("=") == 1
     assert "learning_rate" in found["moved"]["metrics"]
     assert found["moved"]["from"] < found["started"] < found["moved"]["to"]
-    assert found["diagnosis"]["pattern"]
-    assert found["advice"][0] == found["diagnosis"]["remedy"]
+    assert found["diagnosis"]["pattern"] == "learning rate raised"
+    assert found["diagnosis"]["text"] == "the learning rate was raised"  # which the name repeats
+    assert found["advice"][0].endswith(found["diagnosis"]["remedy"])
     assert found["checkpoint"] == {"step": 150, "path": "/data/150"}
     assert found["alerts"]["total"] == sum(found["alerts"]["by_detector"].values())
     assert client.get(f"/incidents/{found['id']}") == found

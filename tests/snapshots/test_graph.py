@@ -1,4 +1,4 @@
-"""Any state of klarm's own objects can be captured, and what cannot is refused."""
+"""graph.py captures any state of klarm's own objects, and state.py misses no attribute."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from klarm.metrics import METRICS, Origin
 from klarm.monitor.evaluator import Evaluator
 from klarm.settings import settings_of
 from klarm.snapshots import Capture, Restore, UnfitError, pack_state, unpack_state
-from klarm.snapshots.graph import state_names
+from klarm.snapshots.state import state_names
 from klarm.stats import SlidingMedian
 from klarm.types import Alert
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import combinations
+
 import pytest
 
 from klarm.sources.row import STEP_COLUMNS, LogRow, StepColumn
@@ -13,6 +16,20 @@ def test_the_best_of_several_step_columns_is_used(first: int) -> None:
     fields = {name: place for place, name in enumerate(STEP_COLUMNS)}
     later = {name: fields[name] for name in reversed(STEP_COLUMNS[first:])}
     assert StepColumn().row(later).step == first
+
+
+@pytest.mark.parametrize(
+    ("better", "worse"),
+    list(combinations(["train/global_step", "global_step", "step", "iteration", "_step"], 2)),
+)
+@pytest.mark.parametrize("spell", [str, str.upper], ids=["as it is", "UPPER"])
+def test_the_step_of_the_trainer_is_preferred(
+    better: str, worse: str, spell: Callable[[str], str]
+) -> None:
+    """Whichever column comes first in the log."""
+    for names in ((better, worse), (worse, better)):
+        fields = {spell(name): 1 if name == better else 2 for name in names}
+        assert StepColumn().row(fields).step == 1
 
 
 def test_an_exact_name_is_preferred_to_another_case() -> None:

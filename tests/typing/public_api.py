@@ -80,3 +80,5 @@ def use_wrongly() -> None:
     klarm.log(0.1)  # type: ignore[arg-type]
     FloorDetector(flor=1.0)  # type: ignore[call-arg]
     klarm.Monitor.source  # type: ignore[attr-defined]  # noqa: B018
+    klarm.Monitor.bound  # type: ignore[attr-defined]  # noqa: B018
+    klarm.Monitor.logged_by  # type: ignore[attr-defined]  # noqa: B018

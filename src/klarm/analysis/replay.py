@@ -31,10 +31,10 @@ from klarm.monitor import (
     hints,
     idle,
     idle_lines,
-    not_confirmed,
     unknown_columns,
     watched,
     watched_in_short,
+    why_no_incident,
 )
 from klarm.sources import LogRow, OtherRecord
 from klarm.types import Alert, Command, Event
@@ -120,8 +120,11 @@ def replay(
         incidents=[known for known in fold.incidents.values() if not known.was_rolled_back],
         unconfirmed=""
         if fold.incidents
-        else not_confirmed(
-            Counter(alert.detector for alert in alerts), detectors, config.incident_rules()
+        else why_no_incident(
+            Counter(alert.detector for alert in alerts),
+            watching.excused_alerts,
+            detectors,
+            config.incident_rules(),
         ),
         binding=[
             watched_in_short(detectors, binding),

@@ -110,7 +110,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     gpu_hour_price: float = 0.0
     url: str = ""
     acknowledged_by: str = ""
-    history: str = ""  # what happened, if one message combines several events
+    # If one message combines several events: what happened, and what became of it in short.
+    history: str = ""
+    became: str = ""
 
 
 def message_of(event: Event, context: Context) -> Message:
@@ -131,7 +133,7 @@ def message_of(event: Event, context: Context) -> Message:
         signal=one_line(event.signal, _MAX_NAME),
         severity=event.severity,
         step=event.step,
-        title=f"{one_line(context.run, _MAX_NAME)}: {one_line(title(event))}",
+        title=f"{one_line(context.run, _MAX_NAME)}: {one_line(title(event, context.became))}",
         body="\n".join(part for part in parts if part),
         fields=fields,
         sparkline=line,

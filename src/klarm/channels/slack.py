@@ -54,7 +54,7 @@ class SlackChannel(Channel):
     type: ClassVar[str] = "slack"
 
     webhook_url: Secret = setting(Secret(), "URL of an incoming webhook")
-    bot_token: Secret = setting(Secret(), "token of a bot (xoxb-...), in place of a webhook")
+    bot_token: Secret = setting(Secret(), "token of a bot (xoxb-...), instead of a webhook")
     channel: str = setting("", "with a bot: id of the channel to post to")
     api_url: str = setting("https://slack.com/api", "URL of Slack's Web API")
 
@@ -81,7 +81,7 @@ class SlackChannel(Channel):
         if self.webhook_url:
             answer = post_json(self, self.webhook_url.reveal(), payload)
             if answer.body.lstrip().startswith(b"<"):
-                raise self.not_delivered("a web page answered in place of Slack", retry=True)
+                raise self.not_delivered("the answer is a web page, not from Slack", retry=True)
             return {}
         thread = earlier.get("ts", "")
         payload["channel"] = earlier.get("channel") or self.channel

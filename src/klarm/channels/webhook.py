@@ -154,7 +154,7 @@ def _fill(part: Any, values: Mapping[str, Any]) -> Any:
     try:
         return string.Template(part).substitute(values)
     except KeyError as error:
-        name, known = str(error.args[0]), f"; known are {', '.join(_PLACEHOLDERS)}"
+        name, known = str(error.args[0]), f"; known: {', '.join(_PLACEHOLDERS)}"
         if name in _NOT_TEXT:
             raise ConfigError(f".template: ${name} is neither text nor a number{known}") from None
         hint = did_you_mean(name, _PLACEHOLDERS) or known

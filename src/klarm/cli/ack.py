@@ -10,10 +10,11 @@ from pathlib import Path
 import click
 
 from klarm.cli.options import config_option, run_option
-from klarm.cli.runs import known_routes, send_command
+from klarm.cli.run_channels import channels_of
+from klarm.cli.runs import send_command
 from klarm.cli.which import find_incident
 from klarm.config import load
-from klarm.delivery import Outbox, Run, Verdict, prospects_of
+from klarm.delivery import Delivered, Outbox, Run, Verdict, deliveries, prospects_of
 from klarm.journal import IncidentRecord, new_key
 from klarm.terminal import echo
 from klarm.types import Command
@@ -32,8 +33,8 @@ def ack(
 
     This cancels its pending notifications, except critical ones and escalations, which name who
     has acknowledged it. Channels that were notified of the incident are also notified of its end.
-    With --undo, nobody counts as having acknowledged it any more; notifications that were cancelled
-    stay cancelled.
+    With --undo, the incident is no longer acknowledged; notifications that were cancelled stay
+    cancelled.
     """
     settings = load(config_file, lenient=True)
     found = find_incident(incident, run, settings)
@@ -53,28 +54,30 @@ def ack(
     given = Command(command="ack", key=new_key(), time=now, by=who, incident=record.id)
     send_command(folder, given)
     echo(f"{named} is acknowledged by {who}")
-    routes, why_not = known_routes(settings)
-    if why_not:
-        echo(f"{why_not}: only its critical notifications are still sent")
+    entries = [entry for _, entry in deliveries.read(folder) if isinstance(entry, Delivered)]
+    known = channels_of(folder, entries, settings)
+    if known.problem:
+        echo(f"{known.problem}: only its critical notifications are still sent")
         return
     outbox.refresh()
-    verdicts = prospects_of(Run(found.fold.run, folder), routes, outbox, now).get(record.id, {})
-    for line in _what_becomes_of_it(record, verdicts):
+    ahead = prospects_of(Run(found.fold.run, folder), known.routes, outbox, now)
+    verdicts = ahead.get(record.id, {})
+    for line in _who_is_notified(record, verdicts):
         echo(line)
 
 
-def _what_becomes_of_it(incident: IncidentRecord, verdicts: Mapping[str, Verdict]) -> list[str]:
+def _who_is_notified(incident: IncidentRecord, verdicts: Mapping[str, Verdict]) -> list[str]:
     """Return which channels are still notified of an incident, and which are not, in words."""
     if not verdicts:
         return ["no notification of it is pending"]
     critical = incident.severity == "critical"
     words: dict[Verdict, str] = {
-        "acknowledged": "no longer sent to",
-        "silenced": "silenced, so not sent to",
-        "wait": "held back until the silence ends from",
-        "send": f"{'critical, so' if critical else 'it got worse or ended, so'} still sent to",
+        "acknowledged": "no longer sent to {}",
+        "silenced": "silenced, so not sent to {}",
+        "wait": "held back from {} until the silence ends",
+        "send": f"{'critical, so' if critical else 'it got worse or ended, so'} still sent to {{}}",
     }
     channels: dict[Verdict, list[str]] = {}
     for channel, verdict in verdicts.items():
         channels.setdefault(verdict, []).append(channel)
-    return [f"{words[verdict]} {', '.join(names)}" for verdict, names in channels.items()]
+    return [words[verdict].format(", ".join(names)) for verdict, names in channels.items()]

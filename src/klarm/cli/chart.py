@@ -11,7 +11,7 @@ from rich.text import Text
 _LABEL_WIDTH = 8
 _POINT, _BAND, _WARNING, _CRITICAL = "●", "░", "─", "═"
 _COLOURS = {"": "bright_cyan", "warning": "yellow", "critical": "bold red"}
-_EXACT = 1e-6  # of a row
+_EXACT = 1e-6  # tolerance, as a fraction of a row
 _WORST = ("", "warning", "critical")
 
 

@@ -12,7 +12,7 @@ from klarm.cli.options import config_option, run_option
 from klarm.cli.runs import send_command
 from klarm.cli.which import find_incident
 from klarm.config import load
-from klarm.incidents import subject_of
+from klarm.incidents import ending, subject_of
 from klarm.journal import new_key, record_command
 from klarm.terminal import echo
 from klarm.types import Command
@@ -38,7 +38,7 @@ def close(
     if not record.is_open:
         raise click.ClickException(
             f"run {found.fold.run}: incident {record.number} ({record.id}) is already resolved: "
-            f"{record.reason.replace('_', ' ')} at step {record.last.step}"
+            f"{ending(record.last)} at step {record.last.step}"
         )
     command = Command(
         command="accept" if accept else "close",

@@ -36,24 +36,24 @@ RECORDINGS = {
 }
 _SECONDS = 12.0
 _PAUSE_AT_INCIDENT = 2.5
-_FAST_FRAMES = 30  # of --fast
-_SMALLEST_KL, _LARGEST_KL = 1e-4, 1e2
+_FAST_FRAMES = 30  # drawn with --fast
+_MIN_KL, _MAX_KL = 1e-4, 1e2
 _DECADES = 7  # the minimal number of rows: one per power of ten
-_HIGHEST, _LOWEST = 19, 4  # lines of the curve
-_ROWS_PER_LABEL = 3  # every other of the six decades then has a row of its own, or each has
+_MAX_HEIGHT, _MIN_HEIGHT = 19, 4  # lines of the curve
+# A chart of 3 rows per label, plus 1, gives every decade, or every other one, a row of its own.
+_ROWS_PER_LABEL = 3
 _BESIDE_CHART = 6  # lines: title, axis, legend, state, prompt
-_WIDEST, _NARROWEST = 110, 40  # columns
+_MAX_WIDTH, _MIN_WIDTH = 110, 40  # columns
 _PLAIN_EVERY = 25
 
 _SPIKES = "Spikes since then belong to this incident, which is still open."
 
-# Which recording to watch after which, and how.
+# The recording to suggest after each one, with its options.
 _AFTER = {"exploding": "drifting --frozen", "drifting": "healthy", "healthy": "exploding"}
 
 _IN_A_SCRIPT = """\
-In your training script:
-  import klarm; klarm.init("my-run")
-  klarm.log({"kl": kl, "reward": reward}, step=step)"""
+  import klarm; klarm.init("my-run")  # in your training script: before the loop
+  klarm.log({"kl": kl, "reward": reward}, step=step)  # at every step"""
 
 
 @click.command()
@@ -139,12 +139,12 @@ class _Player:
         every = len(self.rows) // _FAST_FRAMES if fast else 1
         with Live(console=console, auto_refresh=False, transient=False) as live:
             for row in self.rows:
-                shown = len(self._events_on_kl())
+                shown = self._shown()
                 self._feed(row)
                 if row is self.rows[-1] or row["step"] % every == 0:
                     live.update(self._screen(console, row), refresh=True)
                 if not fast:
-                    time.sleep(_PAUSE_AT_INCIDENT if len(self._events_on_kl()) > shown else pause)
+                    time.sleep(_PAUSE_AT_INCIDENT if self._shown() != shown else pause)
 
     def play_plain(self, console: Console, *, fast: bool) -> None:
         """Print the recording as plain lines, where nothing can be drawn."""
@@ -161,7 +161,7 @@ class _Player:
                 _say(
                     console,
                     f"step {row['step']:>3}  kl {row['kl']:.4g}, reward {row['reward']:.3g}; "
-                    f"warning above kl {point.warning_at:.3g}",
+                    f"kl_explosion warns above {point.warning_at:.3g}",
                 )
             if not fast:
                 time.sleep(pause)
@@ -183,8 +183,9 @@ class _Player:
             value, at = max(spikes)
             level = median(value for step, value in kl.items() if step > on_kl[-1].step)
             return (
-                f"{opened}. KL then stays near {level:.2g}, with spikes of up to {value:.3g} (step "
-                f"{at}) that belong to this incident: it is still open."
+                f"{opened}. Since step {on_kl[-1].step}, KL has stayed near {level:.2g}, with "
+                f"spikes of up to {value:.3g} (step {at}), which belong to this incident: it is "
+                "still open."
             )
         value, at = max((value, step) for step, value in kl.items() if step >= first.step)
         return f"{opened}; KL reached {value:.3g} at step {at}."
@@ -199,6 +200,10 @@ class _Player:
             for row, point in zip(self.rows, self.points, strict=False)
             if row["step"] > events[-1].step and point.severity
         ]
+
+    def _shown(self) -> list[Event]:
+        """Return the events that the part below the curve is about."""
+        return self._events_on_kl() or [*self.events]
 
     def _events_on_kl(self) -> list[Event]:
         return [event for event in self.events if event.signal == self._signal]
@@ -221,14 +226,15 @@ class _Player:
 
         title = Text.assemble(("klarm demo", "bold"), f"  {RECORDINGS[self.recording]}")
         below = self._below(console)
-        width = min(max(console.width, _NARROWEST), _WIDEST)
-        height = min(max(self._room(console, below), _LOWEST), _HIGHEST)
+        width = min(max(console.width, _MIN_WIDTH), _MAX_WIDTH)
+        height = min(max(self._room(console, below), _MIN_HEIGHT), _MAX_HEIGHT)
         height -= (height - 1) % _ROWS_PER_LABEL
-        chart = draw(self.points, len(self.rows), (width, height), (_SMALLEST_KL, _LARGEST_KL))
+        chart = draw(self.points, len(self.rows), (width, height), (_MIN_KL, _MAX_KL))
         legend = Text.assemble(
-            ("        ● KL to the reference", "bright_cyan"),
+            ("        ● KL", "bright_cyan"),
             ("   ░ baseline ± 1σ", "blue"),
-            ("   ─ warning", "yellow"),
+            ("   kl_explosion: ", ""),
+            ("─ warning", "yellow"),
             ("   ═ critical", "red"),
         )
         state = Text(
@@ -250,7 +256,7 @@ class _Player:
         """
         from rich.text import Text
 
-        events = self._events_on_kl() or self.events
+        events = self._shown()
         alarms = [event for event in events if is_alarm(event)]
         if not alarms:
             return []

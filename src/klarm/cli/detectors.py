@@ -28,7 +28,7 @@ def detectors(name: str | None) -> None:
     known = {kind.name: kind for kind in known_detectors()}
     found = known.get(name)
     if found is None:
-        hint = did_you_mean(name, known) or f"; known are {', '.join(known)}"
+        hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
         raise click.ClickException(f"there is no detector {name}{hint}")
     _show(found, whole=True)
 

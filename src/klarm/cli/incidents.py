@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import get_args
 
 import click
 
 from klarm.cli.options import config_option, table_or_json_option
 from klarm.cli.recorded import in_a_line, read_run
-from klarm.cli.runs import find_run, known_routes, started
-from klarm.config import SECTION as CHANNELS
+from klarm.cli.run_channels import channels_of
+from klarm.cli.runs import find_run, started
 from klarm.config import load
 from klarm.delivery import (
     Delivered,
@@ -24,18 +23,17 @@ from klarm.delivery import (
     prospects_of,
     silence_in_words,
 )
-from klarm.incidents import COLOURS, subject_of
+from klarm.incidents import COLOURS, standing, subject_of
 from klarm.journal import FILE_NAME, IncidentRecord, is_surely_free
 from klarm.sources.journal import Damages
 from klarm.terminal import echo, echo_json, rich_console
 from klarm.text import clean
-from klarm.types import Reason
 
 _COLUMNS = ("nr", "id", "about", "severity", "state", "steps", "detectors", "notified", "muted")
-# The columns that are wrapped in a narrow terminal, with their minimal width. In 80 columns, the
-# names of detectors stay whole.
+# The columns that are wrapped in a narrow terminal, with their minimum width. The names of
+# detectors are not broken at 80 columns.
 _WIDE = 100
-_WRAPPED = {"state": len("recovered"), "notified": None, "muted": None}
+_WRAPPED = {"state": len("unresolved"), "notified": None, "muted": None}
 
 
 @click.command()
@@ -47,7 +45,7 @@ def incidents(run: str | None, named: str | None, form: str, config_file: Path |
     """List the incidents of RUN: a name, a folder, or the latest run.
 
     The table shows which channels were notified of each incident, and for which channels of the
-    configuration notifications are pending. The silences in force are listed below it.
+    run notifications are pending. The silences in force are listed below it.
     """
     if run is not None and named is not None:
         raise click.UsageError(f"name the run once: {run}, or --run {named}")
@@ -69,11 +67,11 @@ def incidents(run: str | None, named: str | None, form: str, config_file: Path |
     outbox = Outbox(folder, say=report)
     outbox.refresh()
     silences = outbox.in_force(now)
-    routes, why_not = known_routes(settings)
     entries = [entry for _, entry in deliveries.read(folder) if isinstance(entry, Delivered)]
+    to_notify = channels_of(folder, entries, settings)
     live = not is_surely_free(journal)
     may_go_on = live or recorded.activity == "detached"
-    ahead = prospects_of(Run(head.run, folder), routes, outbox, now)
+    ahead = prospects_of(Run(head.run, folder), to_notify.routes, outbox, now)
     if form == "json":
         from klarm.cli.incidents_json import as_json
 
@@ -85,7 +83,7 @@ def incidents(run: str | None, named: str | None, form: str, config_file: Path |
                 ahead,
                 live=live,
                 silences=silences,
-                channels=[route.channel.name for route in routes],
+                channels=to_notify.names,
                 damaged=damaged,
                 not_watched=unknown,
             )
@@ -108,10 +106,8 @@ def incidents(run: str | None, named: str | None, form: str, config_file: Path |
         echo(f"run {head.run}: {in_a_line(unknown) or 'no incident'}")
     for silence in silences:
         echo(f"{silence_in_words(silence)} (by {silence.by})")
-    # Nothing to report to users without any channel.
-    has_channels = settings.channel_settings or head.config.get(CHANNELS) or entries
-    if fold.incidents and why_not and has_channels:
-        echo(f"klarm: {why_not}: pending notifications are not shown", err=True)
+    if fold.incidents and to_notify.problem:
+        echo(f"klarm: {to_notify.problem}: pending notifications are not shown", err=True)
 
 
 def _show(title: str, rows: Sequence[Sequence[str]]) -> None:
@@ -147,21 +143,12 @@ def _row(incident: IncidentRecord, may_go_on: bool, notified: str, muted: str) -
         incident.id,
         subject_of(incident),
         incident.severity,
-        _state(incident, may_go_on),
+        standing(incident, may_go_on=may_go_on),
         f"{incident.last.started}–{incident.last.step if ended else ''}",
         "\n".join(incident.last.detectors),
         notified,
         muted,
     ]
-
-
-def _state(incident: IncidentRecord, may_go_on: bool) -> str:
-    """Return the state of an incident, or how it was resolved."""
-    if incident.state != "resolved":
-        return incident.state if may_go_on else "ended"
-    if incident.reason in get_args(Reason):
-        return incident.reason.replace("_", " ")
-    return "resolved" if incident.last.recovered else "not recovered"  # format 1
 
 
 def _notified(id_: str, entries: Sequence[Delivered], ahead: Mapping[str, Verdict]) -> str:

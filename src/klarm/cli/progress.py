@@ -1,4 +1,4 @@
-"""Shows the progress of a command on a terminal, if it takes longer than a moment."""
+"""Shows the progress of a command on a terminal, if it takes more than two seconds."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def read_run(folder: Path, *metrics: str, on_damage: OnDamage | None = None) -> 
 
 
 def in_a_line(sentence: str) -> str:
-    """Return a sentence as a part of a line.
+    """Return a sentence in the form that follows a colon: lower case, without the full stop.
 
     >>> in_a_line("Nothing was watched: no numbers are logged.")
     'nothing was watched: no numbers are logged'

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from klarm.config import Config
-from klarm.delivery import Route, outgoing
 from klarm.journal import FILE_NAME, Started, append_command, head_of, run_folder
-from klarm.settings import ConfigError, did_you_mean
+from klarm.settings import did_you_mean
 from klarm.types import Command
 
 
@@ -24,7 +22,7 @@ def runs_in(directory: Path) -> list[Path]:
 def find_run(run: str | None, settings: Config, *, named_by: str = "with --run") -> Path:
     """Return the folder of a run, given its name or path; by default, of the latest run.
 
-    `named_by` says how the command is told which run.
+    `named_by` completes the hint how to name a run in this command.
     """
     if run is None:
         known = runs_in(Path(settings.dir).expanduser())
@@ -53,18 +51,6 @@ def started(folder: Path) -> Started:
     if first is None:
         raise click.ClickException(f"{folder / FILE_NAME} does not begin like a journal")
     return first
-
-
-def known_routes(settings: Config) -> tuple[Sequence[Route], str]:
-    """Return the channels of a configuration, or none and the reason.
-
-    The secrets of the channels may be missing on the machine of this command.
-    """
-    try:
-        routes = outgoing.routes_of(settings)
-    except ConfigError as error:
-        return [], str(error)
-    return routes, "" if routes else "no channel is configured here"
 
 
 def send_command(folder: Path, command: Command) -> None:

@@ -48,7 +48,7 @@ def show(run: str | None, incident: str | None, config_file: Path | None) -> Non
     from klarm.cli.show_incident import show_incident
 
     found = find_incident(incident, str(folder), settings)
-    show_incident(rich_console(), folder, found.incident)
+    show_incident(rich_console(), found, settings)
 
 
 def _show_run(console: Console, run: RecordedRun) -> None:
@@ -88,7 +88,7 @@ def _show_run(console: Console, run: RecordedRun) -> None:
 
 
 def _health(run: RecordedRun) -> tuple[str, str]:
-    """Return how the run is, and its colour."""
+    """Return the state of the run in a few words, and its colour."""
     if run.open_incidents:
         worst = run.open_incidents[0].severity
         return worst, COLOURS[worst]

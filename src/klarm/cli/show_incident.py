@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import math
+import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from klarm.cli.curve import draw_curve
 from klarm.cli.recorded import read_run
+from klarm.cli.run_channels import channels_of
 from klarm.cli.show import chart_size, clock, heading, labelled
-from klarm.delivery import Delivered, Outbox, deliveries
-from klarm.incidents import COLOURS, advice, counted, is_alarm, metric_of, number, title, why
+from klarm.cli.which import Found
+from klarm.config import Config
+from klarm.delivery import Delivered, Outbox, Run, Verdict, deliveries, prospects_of
+from klarm.incidents import (
+    COLOURS,
+    advice,
+    counted,
+    is_alarm,
+    likely_cause,
+    metric_of,
+    number,
+    title,
+    why,
+)
 from klarm.journal import FILE_NAME, IncidentRecord, read_journal, recorded_events
 from klarm.text import clean
 from klarm.types import Alert, Event
@@ -22,12 +37,14 @@ if TYPE_CHECKING:
 
 _BEFORE, _AFTER = 100, 20  # steps to draw around it
 _OUTCOMES = {"sent": "notified", "refused": "rejected"}
+_AHEAD: Mapping[Verdict, str] = {"send": "pending", "wait": "held back until the silence ends"}
 
 
-def show_incident(console: Console, folder: Path, incident: IncidentRecord) -> None:
-    """Show an incident of a run, given the folder of the run."""
+def show_incident(console: Console, found: Found, settings: Config) -> None:
+    """Show an incident of a run. The settings say which channels are configured here."""
     from rich.text import Text
 
+    folder, incident = found.folder, found.incident
     journal = folder / FILE_NAME
     events = [e for _, _, e in recorded_events(journal) if e.id == incident.id]
     events = events or [incident.last]
@@ -49,7 +66,7 @@ def show_incident(console: Console, folder: Path, incident: IncidentRecord) -> N
     console.print()
     console.print(heading("Details"))
     _show_known(console, journal, incident, events, peak)
-    _show_deliveries(console, folder, incident)
+    _show_deliveries(console, found, settings)
 
 
 def _show_curve(
@@ -87,7 +104,7 @@ def _show_known(
     moved = next((event.moved for event in latest if event.moved), "")
     checkpoint = next((event.checkpoint for event in latest if event.checkpoint), "")
     if diagnosis is not None:
-        console.print(labelled("cause", f"{diagnosis.pattern}: {diagnosis.cause}"))
+        console.print(labelled("cause", likely_cause(diagnosis)))
     if moved:
         console.print(labelled("moved", moved))
     worst = "peak" if incident.last.worse == "higher" else "lowest"
@@ -120,16 +137,13 @@ def _alerts(journal: Path, incident: IncidentRecord) -> Counter[str]:
     return found
 
 
-def _show_deliveries(console: Console, folder: Path, incident: IncidentRecord) -> None:
+def _show_deliveries(console: Console, found: Found, settings: Config) -> None:
+    folder, incident = found.folder, found.incident
     entries: list[Delivered] = []
     with contextlib.suppress(OSError):
-        entries = [
-            entry
-            for _, entry in deliveries.read(folder)
-            if isinstance(entry, Delivered) and entry.id == incident.id
-        ]
+        entries = [entry for _, entry in deliveries.read(folder) if isinstance(entry, Delivered)]
     console.print()
-    messages = deliveries.by_message(entries)
+    messages = deliveries.by_message(entry for entry in entries if entry.id == incident.id)
     sent = sum(first.outcome == "sent" for first, *_ in messages)
     console.print(heading(counted(sent, "notification") if sent else "nobody was notified"))
     for covered in messages:
@@ -140,3 +154,10 @@ def _show_deliveries(console: Console, folder: Path, incident: IncidentRecord) -
         text = f"{outcome} at {clock(last.time)}{merged} ({about})"
         text += f": {last.reason}" if last.reason else ""
         console.print(labelled(last.channel, text))
+    outbox = Outbox(folder)
+    outbox.refresh()
+    routes = channels_of(folder, entries, settings).routes
+    ahead = prospects_of(Run(found.fold.run, folder), routes, outbox, time.time())
+    for channel, verdict in ahead.get(incident.id, {}).items():
+        if verdict in _AHEAD:
+            console.print(labelled(channel, _AHEAD[verdict]))

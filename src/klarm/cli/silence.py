@@ -62,7 +62,7 @@ def silence(
         outbox.refresh()
         silent = sorted({silence.signal for silence in outbox.in_force(now)})
         if signal not in silent:
-            others = f"; silenced are {', '.join(silent)}" if silent else ""
+            others = f"; silenced: {', '.join(silent)}" if silent else ""
             raise click.ClickException(f"run {head.run}: {signal} is not silenced{others}")
         off_now = Command(command="silence_off", key=new_key(), time=now, by=who, signal=signal)
         send_command(folder, off_now)
@@ -103,7 +103,7 @@ def _signal_meant(name: str) -> str | None:
 
 
 def _belongs_to(name: str, signal: str) -> str:
-    """Say that the whole signal is silenced, of which a detector or a metric was named.
+    """Return a note that the whole signal is silenced, not only the detector or metric named.
 
     >>> _belongs_to("loss_nan", "loss")
     'loss_nan belongs to loss: all of loss is silenced'
@@ -117,9 +117,9 @@ def _belongs_to(name: str, signal: str) -> str:
 
 
 def _signal_of_run(signal: str, run: str | None, config_file: Path | None) -> str:
-    """Return the signal that only the run names so, or raise UsageError.
+    """Return a signal that only this run knows, or raise UsageError.
 
-    It may be that of a detector of its own, or the name of an incident.
+    It may belong to one of the user's own detectors, or be the name of an incident.
     """
     of_run: dict[str, str] = {}
     with suppress(click.ClickException):  # a missing run is reported later
@@ -130,6 +130,6 @@ def _signal_of_run(signal: str, run: str | None, config_file: Path | None) -> st
     if signal not in of_run:
         signals = sorted({*known_signals(), *of_run})
         names = [*signals, *(kind.name for kind in CATALOGUE)]
-        hint = did_you_mean(signal.lower(), names) or f"; there are {', '.join(signals)}"
+        hint = did_you_mean(signal.lower(), names) or f"; choose from {', '.join(signals)}"
         raise click.UsageError(f"there is no signal {signal}{hint}")
     return of_run[signal]

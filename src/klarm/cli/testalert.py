@@ -62,7 +62,7 @@ def testalert(channel: str | None, config_file: Path | None) -> None:
 
 def _check_name(channel: str, names: Collection[str]) -> None:
     if channel not in names:
-        hint = did_you_mean(channel, names) or f"; there are {', '.join(names)}"
+        hint = did_you_mean(channel, names) or f"; choose from {', '.join(names)}"
         raise click.UsageError(f"there is no channel {channel}{hint}")
 
 
@@ -88,7 +88,7 @@ def _message() -> Message:
             recommendation="Lower the learning rate or raise the KL penalty.",
             moved="learning_rate ×10 from 60; reward flat",
             pattern="learning rate raised",
-            cause="the learning rate was raised, and the rest followed",
+            cause="the learning rate was raised",
             remedy="Go back to a checkpoint from before the change, and lower the learning rate.",
         ),
         Context(run="example", now=now, values=list(enumerate([*flat, *steep]))),

@@ -6,6 +6,7 @@ from klarm.config.channels import SECTION, channel_defaults
 from klarm.config.config import TOP_LEVEL, Config
 from klarm.config.file import DEFAULT_FILE
 from klarm.config.layers import SECTIONS, known_sections, load
+from klarm.config.recorded import recorded_routes
 
 __all__ = [
     "DEFAULT_FILE",
@@ -17,6 +18,7 @@ __all__ = [
     "json_schema",
     "known_sections",
     "load",
+    "recorded_routes",
 ]
 
 

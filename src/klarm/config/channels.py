@@ -45,7 +45,7 @@ def recorded_channel(
 def channel_defaults(recorded: Mapping[str, object]) -> dict[str, object]:
     """Return the defaults of a channel in a journal, in the form in which a journal holds them.
 
-    For a channel of a kind that is not installed here, only those that every channel has.
+    If the kind of channel is not installed here, only the settings that all channels have.
     """
     declared = dict(settings_of(Route))
     if recorded.get(TYPE) in known_channels():
@@ -66,15 +66,14 @@ class ChannelSettings:
     """
 
     def __init__(self, signals: Collection[str] = (), *, lenient: bool = False) -> None:
-        """Begin. `signals` are known besides those of klarm's and of installed detectors.
+        """Prepare. `signals` are valid in addition to those of klarm's and installed detectors.
 
-        Where it is lenient, names that only a training script may know are no mistake.
+        With `lenient`, names that only a training script may know are not an error.
         """
         self.remarks: list[str] = []
-        self.given: dict[str, Channel] = {}  # objects that a script gave
+        self.given: dict[str, Channel] = {}  # objects that a script passed
         self._signals = signals
         self._lenient = lenient
-        # What was given, and by which layer: channel -> setting -> (value, source).
         self._file = ""
         # channel -> setting -> (value, the layer that set it)
         self._given: dict[str, dict[str, tuple[object, str]]] = {}
@@ -145,7 +144,7 @@ class ChannelSettings:
         }
 
     def _is_foreign(self, name: str, given: Mapping[str, object], types: Collection[str]) -> bool:
-        """Tell whether this looks like the section of a channel that a script gives."""
+        """Return whether this looks like the section of a channel that a training script passes."""
         return TYPE not in given and name not in types and not did_you_mean(name, types)
 
     def _checked(self, name: str, given: dict[str, tuple[object, str]]) -> dict[str, object]:
@@ -162,7 +161,7 @@ class ChannelSettings:
             if key == TYPE:
                 continue
             if key not in known:
-                hint = did_you_mean(key, known) or f"; known are type, {', '.join(known)}"
+                hint = did_you_mean(key, known) or f"; known: type, {', '.join(known)}"
                 raise ConfigError(f"{source}: {where}.{shown_name(key)} is unknown{hint}")
             try:
                 values[key] = self._read(known[key], value)
@@ -186,7 +185,7 @@ class ChannelSettings:
                     continue
                 hint = did_you_mean(name, signals)
                 if hint or not self._lenient:
-                    hint = hint or f"; known are {', '.join(signals)}"
+                    hint = hint or f"; known: {', '.join(signals)}"
                     raise ConfigError(f"{as_given(name)} is unknown{hint}")
         return read
 
@@ -218,7 +217,7 @@ def _type_of(name: str, given: Mapping[str, tuple[object, str]], first: str) -> 
     types = known_channels()
     if type_ is None and name in types:
         return name
-    known = f"known are {', '.join(types)}"
+    known = f"known: {', '.join(types)}"
     if type_ is None:
         hint = did_you_mean(name, types)
         raise ConfigError(f"{source}: {SECTION}.{name} needs a type{hint or f'; {known}'}")
@@ -248,7 +247,7 @@ def _kind_of(type_: str, where: str) -> type[Channel]:
 
 
 def _by_name(channels: Sequence[object], source: str) -> dict[str, object]:
-    """Return channels that a script gives as a list by the name that each has."""
+    """Return the channels that a script passes as a list, by their names."""
     found: dict[str, object] = {}
     for one in channels:
         channel = given_channel(one, source)

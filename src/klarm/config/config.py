@@ -1,4 +1,4 @@
-"""A checked configuration, and what a run is watched with by it."""
+"""A checked configuration, and the detectors, rules and channels that it makes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Config:
     dir: str = setting("klarm_runs", "where each run keeps its journal, in a folder of its own")
     console: bool = setting(True, "report incidents and notices on stderr")
     console_alerts: bool = setting(
-        False, "show every alert there in a line; false: only the first of an episode"
+        False, "show every alert on stderr, one line each; false: only the first of an episode"
     )
     framework: str = setting(
         "",
@@ -38,7 +38,7 @@ class Config:
     )
     url: str = setting("", "link to a page about the run, put into messages")
     gpus: int = setting(
-        0, "GPUs the run uses; with gpu_hour_price, messages say the cost", at_least=0
+        0, "number of GPUs of the run; with gpu_hour_price, messages include the cost", at_least=0
     )
     gpu_hour_price: float = setting(0.0, "what an hour of one GPU costs, in dollars", at_least=0)
     deliver: str = setting(
@@ -50,23 +50,23 @@ class Config:
         False, "switch klarm off: nothing is watched, recorded or sent, whatever the script calls"
     )
     metrics: Mapping[str, UserKey] = field(default_factory=dict)
-    step_column: str = ""  # of logs that are read; empty: the one that klarm finds
+    step_column: str = ""  # the step column of a log; empty: klarm finds it
     sections: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     channel_settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     channel_sources: Mapping[str, str] = field(default_factory=dict, compare=False)
-    # By name, besides klarm's own: given by a script or brought by a package. Monitors get copies.
+    # Detectors and channels of scripts and packages, by name. Monitors get copies.
     own_detectors: Mapping[str, Detector] = field(default_factory=dict, compare=False)
     own_channels: Mapping[str, Channel] = field(default_factory=dict, compare=False)
-    # About settings that are allowed but not recommended, each to be said once.
+    # Remarks on settings that are allowed but not recommended.
     remarks: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def load(cls, file: str | os.PathLike[str] | None = None, /, **overrides: object) -> Config:
-        """Return the settings that `klarm.init` would use: of klarm.yaml, environment and keywords.
+        """Return the settings that `klarm.init` would use: klarm.yaml, environment and keywords.
 
         Raises ConfigError if one is invalid. `klarm.init(config=...)` takes the result.
         """
-        from klarm.config.layers import load  # which makes one of these
+        from klarm.config.layers import load  # imported here, because it imports this module
 
         return load(file, overrides, overrides_from="Config.load()")
 
@@ -81,7 +81,7 @@ class Config:
         return IncidentRules(**self.sections.get("incidents", {}))  # type: ignore[arg-type]
 
     def channels(self) -> list[Route]:
-        """Make the channels that are on; raise ConfigError for a secret that is not there."""
+        """Make the channels that are enabled; raise ConfigError if a secret is missing."""
         return [
             self._route(name, values)
             for name, values in self.channel_settings.items()
@@ -89,7 +89,7 @@ class Config:
         ]
 
     def only(self, channel: str) -> Config:
-        """Return the same with one of its channels, so that no other's secret is needed."""
+        """Return a copy with only one channel, so that the secrets of others are not needed."""
         return replace(self, channel_settings={channel: self.channel_settings[channel]})
 
     def lost_secrets(self) -> list[str]:
@@ -102,7 +102,7 @@ class Config:
         ]
 
     def without_channels(self, names: Collection[str]) -> Config:
-        """Return the same without some of its channels."""
+        """Return a copy without some of its channels."""
         kept = {name: v for name, v in self.channel_settings.items() if name not in names}
         return replace(self, channel_settings=kept)
 
@@ -113,7 +113,7 @@ class Config:
             raise ConfigError(f"{self.channel_sources[name]}: {error}") from None
 
     def as_dict(self) -> dict[str, object]:
-        """Return every setting as klarm.yaml would hold it, but no secret."""
+        """Return every setting as in klarm.yaml, without secrets."""
         top = {name: getattr(self, name) for name in TOP_LEVEL}
         keys = {**self.metrics, **({STEP: UserKey(self.step_column)} if self.step_column else {})}
         top[METRICS_SECTION] = {name: said.as_dict() for name, said in keys.items()}
@@ -127,7 +127,7 @@ class Config:
 
 
 def _cleaned(value: Any) -> Any:
-    """Return settings with their texts as they can be written: a folder may have any bytes."""
+    """Return settings whose texts can be written as UTF-8: a path may contain any bytes."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
 """Extras: the detectors and channels of a configuration that are not part of klarm.
 
-A script gives them as objects, other packages bring them as classes. Either way, the configuration
-has one object of each, and every monitor gets a copy of it with the settings in force.
+A script passes them as objects, other packages provide classes. Either way, the configuration has
+one object of each, and every monitor gets a copy with the settings in force.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _OURS = {kind.name: kind for kind in CATALOGUE}
 
 
 class Given(NamedTuple):
-    """What a script has given."""
+    """The detectors that a script has passed."""
 
     detectors: dict[str, Detector]  # besides klarm's own, by name
     settings: dict[str, dict[str, object]]  # by section: what was given explicitly
 
 
 def given_detectors(given: object, source: str, taken: Iterable[str]) -> Given:
-    """Check the detectors that a script gives; `taken` are names that mean something else."""
+    """Check the detectors that a script passes; `taken` are names with another meaning."""
     if given is None:
         return Given({}, {})
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
@@ -58,7 +58,7 @@ def given_detectors(given: object, source: str, taken: Iterable[str]) -> Given:
 
 
 def installed(taken: Iterable[str]) -> tuple[dict[str, Detector], dict[str, str]]:
-    """Return an object of every detector that a package brings, and why others cannot be used."""
+    """Return an object of every installed detector, and why others cannot be used."""
     kinds, broken = installed_detectors()
     names = {*taken, *_OURS}
     clashing = {
@@ -71,7 +71,7 @@ def installed(taken: Iterable[str]) -> tuple[dict[str, Detector], dict[str, str]
 
 
 def given_channel(one: object, source: str) -> Channel:
-    """Check a channel that a script gives."""
+    """Check a channel that a script passes."""
     return _object_of(Channel, one, source)  # type: ignore[type-abstract]
 
 
@@ -81,10 +81,10 @@ def defaults(detectors: Mapping[str, Detector]) -> dict[str, dict[str, Setting]]
 
 
 def remade(made: _Made, settings: Mapping[str, object]) -> _Made:
-    """Return a new object like one that was given, with other settings and no state."""
+    """Return a new object of the same class, with other settings and without state."""
     try:
         twin = dataclasses.replace(made, **settings)  # type: ignore[arg-type]
-    except TypeError:  # it has an __init__ of its own
+    except TypeError:  # it has its own __init__
         twin = copy.copy(made)
         for name, value in settings.items():
             setattr(twin, name, value)
@@ -105,7 +105,7 @@ def _object_of(base: type[_Made], one: object, source: str) -> _Made:
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from None
     except Exception as error:  # noqa: BLE001  # foreign code may fail in any way of its own
-        # What a channel says may hold its secret.
+        # The error of a channel may contain its secret.
         said = f": {error!s:.200}" if base is Detector else ""
         why = f"{type(error).__name__}{said}"
         raise ConfigError(f"{source}: {kind.__name__} cannot be made: {why}") from None

@@ -1,4 +1,4 @@
-"""What to say about a key at the top level that klarm does not know: what was probably meant."""
+"""Hints for an unknown key at the top level: what the user probably meant."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAX_NAMED = 3  # sections with a setting of that name
 
 
 def hint(name: object, sections: Mapping[str, Collection[str]]) -> str:
-    """Return what to use instead of an unknown key, or what there is.
+    """Return what to use instead of an unknown key, or the list of known keys.
 
     >>> hint("name", {}), hint("floor", {"reward_floor": ["enabled", "floor"]})
     ('; did you mean run?', '; did you mean reward_floor: {floor: ...}?')
@@ -50,5 +50,5 @@ def hint(name: object, sections: Mapping[str, Collection[str]]) -> str:
         return f"; did you mean {' or '.join(named)}{more}?"
     plain = [*TOP_LEVEL, METRICS_SECTION, CHANNELS, "incidents"]
     return did_you_mean(name, places) or (
-        f"; known are {', '.join(plain)} and the names of detectors (`klarm detectors` lists them)"
+        f"; known: {', '.join(plain)} and the names of detectors (`klarm detectors` lists them)"
     )

@@ -43,10 +43,12 @@ def load(
 ) -> Config:
     """Return the configuration from all its layers; raise ConfigError if one is invalid.
 
-    Without `file`, the file is what KLARM_CONFIG names, or klarm.yaml here if there is one. A
-    configuration in its place stands for everything but the overrides. `recorded` is what a run was
-    watched with: it stands in for file and environment, unless a file is named. Commands, which do
-    not train, are lenient: a section that only a training script may know is left alone.
+    | argument | meaning |
+    |---|---|
+    | `file` | a path; by default KLARM_CONFIG, or klarm.yaml in the working directory, if any |
+    | `file`, a `Config` | replaces the file and the environment |
+    | `recorded` | the settings of a recorded run, unless a file is named: also replaces both |
+    | `lenient` | for commands: sections that only a training script may know are ignored |
     """
     environment = os.environ if environment is None else environment
     overrides = dict(overrides or {})
@@ -104,7 +106,7 @@ def load(
 
 
 def _of_config(config: Config) -> dict[str, object]:
-    """Return a configuration as a layer, but for its channels."""
+    """Return a configuration as a layer, without its channels."""
     top = {name: getattr(config, name) for name in TOP_LEVEL}
     said = {name: user_key.as_dict() for name, user_key in config.metrics.items()}
     return {**top, METRICS_SECTION: said, **config.sections}

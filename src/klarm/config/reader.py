@@ -15,7 +15,7 @@ from klarm.metrics import SECTION as METRICS_SECTION
 from klarm.settings import ConfigError, Setting, as_given, did_you_mean, shown_name
 
 _PREFIX = "KLARM_"
-# One underscore is part of a name; two stand between a section and its setting.
+# One underscore is part of a name; two separate a section from its setting.
 _DIVIDER = "__"
 INCIDENTS = "incidents"
 # The keyword of `klarm.init` with which a script gives detectors of its own.
@@ -29,7 +29,7 @@ Sections = dict[str, dict[str, Setting]]
 
 
 class Reader:
-    """Checks every setting of a layer, and says with its source what is wrong."""
+    """Checks every setting of a layer. Errors name the source of the setting."""
 
     def __init__(self, sections: Sections, broken: Mapping[str, str], *, lenient: bool) -> None:
         self.sections = sections
@@ -39,7 +39,7 @@ class Reader:
 
     @property
     def remarks(self) -> list[str]:
-        """What to say once about parts that do not work, but that nobody may have asked for."""
+        """Remarks on installed parts that do not work, which the user may not need."""
         broken = [
             f"the detector {name} of {why}; it is left out" for name, why in self._broken.items()
         ]
@@ -59,7 +59,7 @@ class Reader:
         read: dict[Place, object] = {}
         for key, value in content.items():
             if key in sections or key == METRICS_SECTION:
-                if value is None:  # a section with nothing in it
+                if value is None:  # an empty section
                     continue
                 if isinstance(value, bool) and key in sections and "enabled" in sections[key]:
                     meant = f"{key}: {{enabled: {str(value).lower()}}}"
@@ -130,11 +130,9 @@ class Reader:
             elif variable in plain:
                 read["", plain[variable]] = self._read_one("", plain[variable], text, source)
             elif variable.startswith(f"{_PREFIX}{CHANNELS.upper()}_"):
-                channels.add_variable(variable, "", text)  # which says how to spell it
-            elif near := did_you_mean(
-                variable.removeprefix(_PREFIX), nested, cutoff=0.95
-            ) or did_you_mean(variable, [*plain, FILE_VARIABLE, *nested], cutoff=0.88):
-                raise ConfigError(f"environment: {variable} is unknown{near}")
+                channels.add_variable(variable, "", text)  # raises, with the right spelling
+            elif near := _near_miss(variable, [*plain, FILE_VARIABLE], nested):
+                raise ConfigError(f"environment: {variable} is unknown; did you mean {near}?")
         for metric, parts in said.items():
             read[METRICS_SECTION, metric] = self._read_one(
                 METRICS_SECTION, metric, parts, "environment"
@@ -146,13 +144,13 @@ class Reader:
             meant = f"{_PREFIX}{CHANNELS}{_DIVIDER}{section}{_DIVIDER}{name}".upper()
             raise ConfigError(f"environment: {variable}: {section} is a channel: use {meant}")
         known = [CHANNELS, METRICS_SECTION, *self.sections]
-        near = did_you_mean(section, known) or f"; known are {', '.join(known)}"
+        near = did_you_mean(section, known) or f"; known: {', '.join(known)}"
         raise ConfigError(f"environment: {variable}: no section {section!r}{near}")
 
     def _is_foreign(self, key: str, value: object, source: str) -> bool:
-        """Return whether a section is for a detector that is unknown here, where that is allowed.
+        """Return whether to ignore a section, because its detector is unknown here.
 
-        The section of a package's detector that cannot be used is an error: the user asked for it.
+        If the detector is installed but broken, its section is an error: the user wants it.
         """
         if key in self._broken:
             raise ConfigError(f"{source}: the detector {key} of {self._broken[key]}")
@@ -185,7 +183,7 @@ class Reader:
                     f"`{CHANNELS}: {{{name}: ...}}`"
                 )
             if section:
-                instead = did_you_mean(name, known) or f"; known are {', '.join(known)}"
+                instead = did_you_mean(name, known) or f"; known: {', '.join(known)}"
             else:
                 instead = hint(name, self.sections)
             raise ConfigError(f"{source}: {spelt} is unknown{instead}")
@@ -211,6 +209,24 @@ def _check_framework(name: str) -> None:
     near = "" if any(tables(name)) else did_you_mean(name.lower(), known, cutoff=0.7)
     if near:
         raise ConfigError(f"{name!r} is unknown{near}")
+
+
+def _near_miss(variable: str, plain: list[str], nested: list[str]) -> str:
+    """Return the variable of klarm's that was probably meant, or nothing.
+
+    >>> _near_miss("KLARM_ENABLED", ["KLARM_RUN"], ["KLARM_KL_BUDGET__ENABLED"])
+    'KLARM_KL_BUDGET__ENABLED'
+    >>> _near_miss("KLARM_PORT", ["KLARM_RUN"], ["KLARM_IMPORTANCE__ENABLED"])
+    ''
+    """
+    import difflib
+
+    words = f"_{variable.removeprefix(_PREFIX)}_"
+    whole = [name for name in nested if words in f"{name.replace(_DIVIDER, '_')}_"]
+    known = [*plain, *nested]
+    cut = [name for name in known if name.startswith(variable)]
+    near = difflib.get_close_matches(variable, known, n=1, cutoff=0.88)
+    return next(iter([*near, *whole, *cut]), "")
 
 
 def _is_channel(name: str, value: object) -> bool:

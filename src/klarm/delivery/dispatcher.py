@@ -14,7 +14,8 @@ import weakref
 from collections.abc import Callable, Collection, Sequence
 
 from klarm import boundary
-from klarm.delivery.outbox import Again, Outbox
+from klarm.delivery.outbox import Outbox
+from klarm.delivery.outcomes import Again
 from klarm.delivery.outlook import LIVE, Outlook
 from klarm.delivery.routes import Route, Run, Writer
 from klarm.delivery.worker import Worker

@@ -9,15 +9,15 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from klarm.delivery import log as deliveries
 from klarm.delivery.log import Delivered, Health, Key, Outcome, Standing, key_of
-from klarm.delivery.rejected import Rejection
+from klarm.delivery.outcomes import Again, Outcomes
 from klarm.delivery.silences import Orders, Silence
 from klarm.journal import (
     COMMANDS_FILE,
@@ -32,14 +32,9 @@ from klarm.journal import (
     recorded_events,
     steps_back,
 )
-from klarm.types import RINGING, Event, Severity
+from klarm.types import Event, Severity
 
 LOCK_NAME = "delivery.lock"
-
-# Which messages that were rejected earlier are pending again at the start: none; those of open
-# incidents whose pause is over; all of open incidents; all.
-Again = Literal["none", "due", "open", "all"]
-Place = tuple[str, str]  # the name of a channel, and the id of an incident
 
 
 class Batch(NamedTuple):
@@ -70,6 +65,7 @@ class Outbox:
         self.folder = folder.absolute() if folder is not None else None
         self._again = again
         self._clock = clock
+        self.outcomes = Outcomes(clock)
         self._say = say
         self._lock = threading.Lock()  # between the threads of the channels; never while sending
         self._claim: Claim | None = None
@@ -79,15 +75,9 @@ class Outbox:
         self._damaged: set[str] = {COMMANDS_FILE} if commands_watched else set()
         self._said: set[str] = set()
         self._orders = Orders()
-        self._settled: set[tuple[str, Key]] = set()  # with the name of the channel
-        self._passed_over: set[tuple[str, Key]] = set()
-        self._retried: set[tuple[str, Key]] = set()  # rejected, and automatically pending again
         self._over: set[str] | None = None  # ids of resolved incidents, read when first needed
         self._severities: dict[Key, Severity] | None = None  # read when first needed
-        self._rejected: dict[Place, Rejection] = {}
         self._is_first_read = True
-        self._receipts: dict[Place, Mapping[str, str]] = {}
-        self._sent: dict[Place, tuple[float, int]] = {}  # the last time, and number of reminders
 
     def claim(self) -> bool:
         """Claim the delivery of this run; return False if another process delivers it."""
@@ -129,11 +119,11 @@ class Outbox:
                     if not isinstance(entry, Delivered):
                         self._orders.take_in(entry, began)
                     else:
-                        self._take_in(self._with_severity(entry))
+                        self.outcomes.add(self._with_severity(entry))
                     self._deliveries_to = end
                 if self._is_first_read:
                     self._is_first_read = False
-                    self._retry_earlier()
+                    self.outcomes.retry_earlier(self._again, self._is_over)
             except PermissionError as error:  # sending twice is better than not sending
                 self.say_once(
                     f"cannot read {deliveries.FILE_NAME} ({error.strerror}): people may be "
@@ -195,72 +185,19 @@ class Outbox:
                 return Batch(events, next_start or 0, all_read=False)
             read_to = end
             is_wanted = wanted(event)
-            if not self.is_settled(channel, event):
+            if not self.outcomes.is_settled(channel, event):
                 if is_wanted:
                     events.append(event)
                 if next_start is None:
                     next_start = begin
-            elif self._overtakes(channel, event):
-                self.pass_over(channel, (e for e in events if e.id == event.id))
+            elif self.outcomes.overtakes(channel, event):
+                self.outcomes.pass_over(channel, (e for e in events if e.id == event.id))
                 events = [earlier for earlier in events if earlier.id != event.id]
         return Batch(events, read_to if next_start is None else next_start, all_read=True)
 
-    def unsettled(self, channel: str, events: Iterable[Event]) -> list[Event]:
-        """Return the pending events of an incident, given all of its events in order."""
-        left: list[Event] = []
-        for event in events:
-            if not self.is_settled(channel, event):
-                left.append(event)
-            elif self._overtakes(channel, event):
-                left = []
-        return left
-
-    def is_settled(self, channel: str, event: Event) -> bool:
-        """Return whether an event is no longer pending for a channel."""
-        key = (channel, key_of(event))
-        return key in self._settled or key in self._passed_over
-
-    def _overtakes(self, channel: str, event: Event) -> bool:
-        """Return whether a settled event makes the earlier ones of its incident obsolete."""
-        return event.event in RINGING and (channel, key_of(event)) in self._settled
-
     def rejections(self, channel: str) -> int:
         """Return for how many unacknowledged incidents a channel rejected the latest message."""
-        known = self.acknowledged
-        return sum(name == channel and id_ not in known for name, id_ in self._rejected)
-
-    def is_rejected(self, channel: str, event: Event) -> bool:
-        """Return whether an event is settled only because the channel rejected it."""
-        rejection = self._rejected.get((channel, event.id))
-        return rejection is not None and key_of(event) in rejection.keys
-
-    def pause_after_rejection(self, channel: str, incident: str, *, over: bool) -> float | None:
-        """Return the seconds until a rejected message is retried; None if it never is."""
-        rejection = self._rejected.get((channel, incident))
-        if rejection is None or rejection.is_final(over=over):
-            return None
-        return rejection.seconds_to_retry(self._clock())
-
-    def retry(self, channel: str, events: Iterable[Event]) -> None:
-        """Make rejected events pending again."""
-        with self._lock:
-            self._retry(channel, map(key_of, events))
-
-    def was_rejected(self, channel: str, events: Sequence[Event]) -> bool:
-        """Return whether any of the events is an automatic retry of a rejected message."""
-        return any((channel, key_of(event)) in self._retried for event in events)
-
-    def receipt(self, channel: str, incident: str) -> Mapping[str, str] | None:
-        """Return the channel's receipt for follow-up messages; None if nothing was sent yet."""
-        return self._receipts.get((channel, incident))
-
-    def sent_at(self, channel: str, incident: str) -> float | None:
-        """Return when a message about an incident was last sent to a channel."""
-        return self._sent.get((channel, incident), (None, 0))[0]
-
-    def repeats(self, channel: str, incident: str) -> int:
-        """Return how many reminders of an incident were sent to a channel."""
-        return self._sent.get((channel, incident), (None, 0))[1]
+        return self.outcomes.rejections(channel, self.acknowledged)
 
     def settle(
         self,
@@ -301,14 +238,9 @@ class Outbox:
         ]
         with self._lock:
             for entry in entries:
-                self._take_in(entry)
+                self.outcomes.add(entry)
             if self.folder is not None:
                 deliveries.append(self.folder, *entries)
-
-    def last_sent(self, channel: str) -> float | None:
-        """Return when a channel last accepted a message."""
-        times = (time for (name, _), (time, _) in self._sent.items() if name == channel)
-        return max(times, default=None)
 
     def record_health(self, channels: list[Standing]) -> None:
         """Record the state of the channels. Errors are ignored, because nothing depends on it."""
@@ -316,38 +248,13 @@ class Outbox:
             with self._lock, contextlib.suppress(OSError):
                 deliveries.append(self.folder, Health(time=self._clock(), channels=channels))
 
-    def pass_over(self, channel: str, events: Iterable[Event]) -> None:
-        """Mark events as not meant for a channel. This is not recorded: it may be reconfigured."""
-        events = list(events)
-        with self._lock:
-            for event in events:
-                self._rejected.pop((channel, event.id), None)
-            self._passed_over.update((channel, key_of(event)) for event in events)
-
-    def _retry(self, channel: str, keys: Iterable[Key]) -> None:
-        again = {(channel, key) for key in keys}
-        self._settled -= again
-        self._retried |= again
-
-    def _retry_earlier(self) -> None:
-        """Make rejected events of earlier processes pending again, as `again` asks for."""
-        for (channel, incident), rejection in self._rejected.items():
-            if self._again == "all":
-                self._settled -= {(channel, key) for key in rejection.keys}
-            elif self._again != "none":
-                over = incident in self._incidents_over()
-                at_once = self._again == "open" and not over
-                pause = rejection.seconds_to_retry(self._clock())
-                if at_once or not (rejection.is_final(over=over) or pause):
-                    self._retry(channel, rejection.keys)
-
-    def _incidents_over(self) -> set[str]:
+    def _is_over(self, incident: str) -> bool:
         if self._over is None:
             incidents: dict[str, IncidentRecord] = {}
             for _, _, event in self.recorded():
                 add_event(incidents, event)
             self._over = {id_ for id_, known in incidents.items() if not known.is_open}
-        return self._over
+        return incident in self._over
 
     def _with_severity(self, entry: Delivered) -> Delivered:
         """Return an entry with the severity of its event, which klarm 0.1 does not write.
@@ -363,17 +270,6 @@ class Outbox:
                 self._severities.setdefault((*key_of(event)[:3], ""), event.severity)
         severity = self._severities.get(entry.key)
         return entry if severity is None else replace(entry, severity=severity)
-
-    def _take_in(self, entry: Delivered) -> None:
-        place = (entry.channel, entry.id)
-        if entry.outcome == "refused":
-            if not self._rejected.setdefault(place, Rejection()).add(entry):
-                return
-        elif entry.outcome == "sent":
-            self._rejected.pop(place, None)
-            self._sent[place] = (entry.time, max(entry.repeat, self.repeats(*place)))
-            self._receipts[place] = {**self._receipts.get(place, {}), **entry.receipt}
-        self._settled.add((entry.channel, entry.key))
 
     def _on_damage(self, offset: int) -> None:
         if deliveries.FILE_NAME not in self._damaged:

@@ -24,8 +24,8 @@ def prospects_of(run: Run, routes: Sequence[Route], outbox: Outbox, time: float)
     for incident, events in by_incident.items():
         for route in routes:
             name = route.channel.name
-            pending = outbox.unsettled(name, events)
-            notified = outbox.receipt(name, incident) is not None
+            pending = outbox.outcomes.unsettled(name, events)
+            notified = outbox.outcomes.receipt(name, incident) is not None
             if not pending:
                 continue
             message = _in_short(merge_events(pending), run.name)

@@ -10,7 +10,7 @@ import msgspec
 
 from klarm.channels.base import Channel
 from klarm.channels.message import Message
-from klarm.incidents import why
+from klarm.incidents import state, why
 from klarm.types import RINGING, SEVERITIES, Event, EventKind, Severity
 
 
@@ -51,11 +51,13 @@ class Writer(Protocol):
         *,
         acknowledged_by: str = "",
         history: str = "",
+        became: str = "",
         until: int | None = None,
     ) -> Message:
         """Return the message of an event. Some people may have acknowledged the incident.
 
-        `until` is the step up to which the message describes the run, if not that of the event.
+        `history` and `became` describe several events that one message combines. `until` is the
+        step up to which the message describes the run, if not that of the event.
         """
 
 
@@ -90,11 +92,26 @@ def merge_events(events: Sequence[Event]) -> Event:
         reason=cause.reason,
         rows=cause.rows,
         notified=cause.notified,
-        moved=first.moved,
+        # A run goes on before a message is sent, so people read until when this was seen.
+        moved=f"{first.moved} (by step {first.step})" if first.moved else "",
         pattern=first.pattern,
         cause=first.cause,
-        remedy=first.remedy,
+        # The same pattern may have got worse since: a single NaN, and then more of them.
+        remedy=last.remedy if last.pattern == first.pattern else first.remedy,
     )
+
+
+def became_of(events: Sequence[Event]) -> str:
+    """Return what became of an incident, for the title of one message about several events.
+
+    It is empty if the kind of the combined event says it all.
+    """
+    first, last = state(merge_events(events)), state(events[-1])
+    if first == last:
+        return ""
+    if events[-1].event == "ended":
+        return last
+    return f"{first} and {last}" if events[-1].event == "escalated" else f"{first}, now {last}"
 
 
 def history_of(events: Sequence[Event]) -> str:

@@ -12,7 +12,7 @@ from klarm.channels.base import NotDelivered
 from klarm.channels.message import reminder_of
 from klarm.delivery.log import FILE_NAME, Outcome, key_of
 from klarm.delivery.outbox import Outbox
-from klarm.delivery.routes import Route, Run, Writer, history_of, is_for, merge_events
+from klarm.delivery.routes import Route, Run, Writer, became_of, history_of, is_for, merge_events
 from klarm.types import Event
 
 
@@ -54,20 +54,21 @@ class Sender:
         A rejection is not recorded here, because the channel may be at fault.
         """
         outbox, incident = self._outbox, events[0].id
-        receipt = outbox.receipt(self.channel, incident)
+        receipt = outbox.outcomes.receipt(self.channel, incident)
         known_to = ", ".join(outbox.acknowledged.get(incident, ()))
         message = self._write(
             merge_events(events),
             self._run,
             acknowledged_by=known_to,
             history=history_of(events),
+            became=became_of(events),
             until=events[-1].step,
         )
         if repeat:
             message = reminder_of(message, repeat, now)
         message = replace(message, message_id=message_id_of(events, repeat))
         if not is_for(self._route, message, notified=receipt is not None):
-            outbox.pass_over(self.channel, events)
+            outbox.outcomes.pass_over(self.channel, events)
             return Result("passed_over")
         try:
             new_receipt = self._route.channel.send(message, receipt or {})

@@ -52,7 +52,7 @@ class Worker:
         self._repeats_unread = behind
         self.pending = Pending(self.name, outbox, self.held, behind=behind)
         self._sender = Sender(route, outbox, write, run, say)
-        self._outbox = outbox
+        self._outbox, self._outcomes = outbox, outbox.outcomes
         self._say = say
         self._outlook = outlook
         self._clock = clock
@@ -68,7 +68,7 @@ class Worker:
         """Return the current state of the channel."""
         return Standing(
             channel=self.name,
-            last_sent=self._outbox.last_sent(self.name),
+            last_sent=self._outcomes.last_sent(self.name),
             pending=bool(self.pending),
             rejected=self._outbox.rejections(self.name),
             dropped=self.pending.is_lost,
@@ -94,7 +94,7 @@ class Worker:
                 "lost", "The run is not recorded, so events that did not fit into memory are lost."
             )
         for events in self.rejected.take(now, self.pending.turns):
-            self._outbox.retry(self.name, events)
+            self._outcomes.retry(self.name, events)
             self.pending.turns.add_recorded(events)
         if not self.pending.turns and (seconds := self._seconds_to_reminder()) != 0.0:
             waits = (
@@ -124,9 +124,9 @@ class Worker:
     def _deliver_next(self, now: float) -> None:
         waiting, attempts = self.pending.turns.next()
         self._incident = waiting[0].id
-        events = [event for event in waiting if not self._outbox.is_settled(self.name, event)]
+        events = [event for event in waiting if not self._outcomes.is_settled(self.name, event)]
         if not events:
-            self._keep_rejected([e for e in waiting if self._outbox.is_rejected(self.name, e)])
+            self._keep_rejected([e for e in waiting if self._outcomes.is_rejected(self.name, e)])
         if not events or self._is_done(events, attempts, now):
             self.pending.turns.remove(self._incident)
         else:
@@ -137,7 +137,7 @@ class Worker:
         self.repeats.note(events)
         verdict = judge(
             events,
-            notified=self._outbox.receipt(self.name, self._incident) is not None,
+            notified=self._outcomes.receipt(self.name, self._incident) is not None,
             acknowledged=self._outbox.acknowledged,
             silences=self._outbox.in_force(self._clock()),
         )
@@ -168,7 +168,7 @@ class Worker:
             self.repeats.note(event for _, _, event in self._outbox.recorded())
         return self.repeats.next(
             self._clock(),
-            lambda incident: self._outbox.sent_at(self.name, incident),
+            lambda incident: self._outcomes.sent_at(self.name, incident),
         )
 
     def _seconds_to_reminder(self) -> float | None:
@@ -190,7 +190,7 @@ class Worker:
         if verdict != "send":
             self.repeats.put_off(event.id, now, LOOK_AGAIN_SECONDS)
             return
-        repeat = self._outbox.repeats(self.name, event.id) + 1
+        repeat = self._outcomes.repeats(self.name, event.id) + 1
         result = self._sender.send([event], 1, repeat=repeat, now=now)
         if result.outcome == "failed":
             self._fail(result.reason, result.after_seconds)
@@ -214,7 +214,7 @@ class Worker:
         self._keep_rejected(events)
         self.has_rejected = True
         self._say_once("rejected", self._outlook.rejected(self.name, result.reason))
-        self.retry.rejected(counts=not self._outbox.was_rejected(self.name, events))
+        self.retry.rejected(counts=not self._outcomes.was_rejected(self.name, events))
         if self.retry.is_rejecting:
             self._say(self._outlook.rejected_in_a_row(self.name, self.retry.rejections))
         return True
@@ -222,7 +222,7 @@ class Worker:
     def _keep_rejected(self, events: list[Event]) -> None:
         """Keep rejected events for a retry, including those rejected for another process."""
         over = bool(events) and events[-1].event == "resolved"
-        pause = self._outbox.pause_after_rejection(self.name, self._incident, over=over)
+        pause = self._outcomes.seconds_to_retry(self.name, self._incident, over=over)
         if events and pause is not None:
             self.rejected.add(events, self._monotonic(), pause)
 

@@ -47,6 +47,7 @@ class MessageWriter:
         *,
         acknowledged_by: str = "",
         history: str = "",
+        became: str = "",
         until: int | None = None,
     ) -> Message:
         """Return the message of an event, which may combine several, the last at step `until`."""
@@ -59,6 +60,7 @@ class MessageWriter:
             url=self._url,
             acknowledged_by=acknowledged_by,
             history=history,
+            became=became,
         )
         if run.folder is None:
             return message_of(event, known)

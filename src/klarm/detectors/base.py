@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import ClassVar, Literal
 
+from klarm.detectors.not_finite import not_finite_message, when_not_finite
 from klarm.metrics import CLAMP_NATS, Kind
 from klarm.settings import (
     ConfigError,
@@ -38,33 +39,6 @@ REQUIRED: Mapping[str, str] = {
     "watches": 'watches: ClassVar[tuple[str, ...]] = ("reward",)',
 }
 
-_BROKEN_NUMERICS = (
-    "Stop the run: nothing computed from this value can be trusted. Go back to the last good "
-    "checkpoint, lower the learning rate, and look for an overflow: float16, advantages or ratios "
-    "that are too large."
-)
-# Where to look first if a metric is not finite; other metrics point to the numerics of the update.
-_WHERE_TO_LOOK: Mapping[tuple[str, ...], str] = {
-    ("kl", "kl_old", "kl_rollout"): (
-        "Stop the run and look at how KL is estimated: log-ratios that are exponentiated before "
-        "they are clamped, or probabilities of 0. Go back to the last good checkpoint: if KL is "
-        "part of the loss or the reward, it has corrupted the updates."
-    ),
-    ("reward", "reward_std", "reward_dip_p", "advantage_std"): (
-        "Stop the run and look at the reward function: a division by 0, a logarithm of 0, an "
-        "answer that could not be parsed. Go back to the last checkpoint before it, since the "
-        "update was made with it."
-    ),
-    ("entropy",): (
-        "Stop the run and look at the logits: an entropy that is not finite comes from logits that "
-        "are not, or from the logarithm of a probability of 0. Go back to the last good checkpoint."
-    ),
-    ("length", "truncated_fraction", "clip_fraction", "zero_std_fraction"): (
-        "Check how this metric is counted and averaged: a mean over no values is NaN. The policy "
-        "itself may be fine."
-    ),
-}
-
 
 class _Resets:
     """The number of resets of all detectors, for those who remember something about detectors."""
@@ -76,12 +50,6 @@ class _Resets:
 
 
 resets = _Resets()
-
-
-def when_not_finite(metric: str) -> str:
-    """Return what to do about a metric that is NaN or infinite."""
-    advice = (text for metrics, text in _WHERE_TO_LOOK.items() if metric in metrics)
-    return next(advice, _BROKEN_NUMERICS)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -192,6 +160,11 @@ class Detector(Configurable, ABC):
         self._start()
 
     @property
+    def rows_per_check(self) -> int:
+        """The number of rows for which its result holds: its alerts may pause for as many."""
+        return 1
+
+    @property
     def counts_values(self) -> bool:
         """Whether the number of its values matters. Otherwise `_observe` may be called directly.
 
@@ -236,6 +209,11 @@ class Detector(Configurable, ABC):
     def excuse(self) -> Excused:
         """When its alerts are excused in this run: `excused_when`, unless a setting changes it."""
         return self.excused_when
+
+    @property
+    def blind_spot(self) -> str:
+        """What it could not watch in this run, and why, said when the run ends; usually empty."""
+        return ""
 
     def looks_at(self, metrics: Mapping[str, object]) -> bool:
         """Return whether these metrics contain a value that it judges."""
@@ -301,12 +279,11 @@ class Detector(Configurable, ABC):
 
     def _not_finite(self, step: int, value: float, metric: str = "") -> Alert:
         name = metric or self._metric
-        spelt = "NaN" if math.isnan(value) else "infinite" if value > 0 else "minus infinity"
         return Alert(
             detector=self.name,
             severity="critical",
             step=step,
-            message=f"{name} is {spelt} at this step; if it stays so, the run is broken.",
+            message=not_finite_message(name, value),
             metrics={metric: value} if metric else self._details(value, value, "critical"),
             recommendation=when_not_finite(name),
             decisive=self.not_finite_is_decisive,

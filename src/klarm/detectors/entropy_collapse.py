@@ -93,6 +93,17 @@ class EntropyCollapseDetector(LazyScoreDetector):
         self._below = 0  # consecutive values below the floor
         self._is_differential = False
 
+    @property
+    def blind_spot(self) -> str:
+        """What it cannot watch once entropy has been below 0."""
+        if not self._is_differential:
+            return ""
+        return (
+            "entropy was below 0, as that of a continuous policy can be: from then on, "
+            f"entropy_collapse only watched for a fall by {self.fall_nats:g} nats or more within "
+            f"{self.fall_steps} steps (entropy_collapse.fall_nats), not for a low level"
+        )
+
     def _observe(self, step: int, value: float) -> Alert | None:
         # The score of each rule is 1 at a warning; that of the floor is 2 at critical.
         self._score = None

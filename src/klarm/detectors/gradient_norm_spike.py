@@ -36,11 +36,12 @@ class GradientNormSpikeDetector(ZScoreDetector):
     not_finite_is_decisive: ClassVar[bool] = False
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "Check that gradients are clipped: a single spike that clipping absorbed is harmless."
+            "Check that gradients are clipped. If more spikes follow, lower the learning rate or "
+            "clip at a smaller norm."
         ),
         "critical": (
-            "Lower the learning rate or clip harder if the spikes continue; a single one that "
-            "clipping absorbed is harmless."
+            "Lower the learning rate, or clip gradients at a smaller norm. If loss or KL has risen "
+            "with them, go back to a checkpoint from before the spikes."
         ),
     }
 

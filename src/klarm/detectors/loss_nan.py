@@ -9,7 +9,8 @@ from typing import ClassVar, Literal
 
 from msgspec.structs import replace
 
-from klarm.detectors.base import Detector, Shortcut, when_not_finite
+from klarm.detectors.base import Detector, Shortcut
+from klarm.detectors.not_finite import when_not_finite
 from klarm.types import SEVERITIES, Alert, Severity
 
 _OTHER = "other_loss"

@@ -80,8 +80,13 @@ class RewardDriftDetector(Detector):
         0.3, "share of its earlier level at which entropy counts as collapsed", above=0
     )
 
+    @property
+    def rows_per_check(self) -> int:
+        """The number of rows in a block."""
+        return self.drift_steps // _BLOCKS
+
     def _start(self) -> None:
-        self._size = self.drift_steps // _BLOCKS
+        self._size = self.rows_per_check
         self._step: int | None = None  # the current step, and what was logged at it
         self._row: _Row = []
         # The steps with a reward: those of the current block, and the last four blocks.

@@ -37,8 +37,7 @@ class TrustRegionDetector(Detector):
     limit_per_token: ClassVar[str] = "max_step_nats"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "Lower the learning rate or use fewer epochs per batch if this happens again; a "
-            "single large update is usually an odd batch."
+            "Lower the learning rate or use fewer epochs per batch if more such updates follow."
         ),
         "critical": (
             "Lower the learning rate, use fewer epochs per batch, or stop a batch early at a "

@@ -5,8 +5,10 @@ from __future__ import annotations
 from klarm.incidents.checkpoints import Saved, can_be_loaded, damage_of
 from klarm.incidents.crash import is_crash
 from klarm.incidents.numbers import counted, number
+from klarm.incidents.own_keys import own_keys, with_own_keys
 from klarm.incidents.reasons import is_undone, why
 from klarm.incidents.rules import IncidentRules
+from klarm.incidents.standing import ending, standing
 from klarm.incidents.subject import metric_of, subject_of
 from klarm.incidents.text import (
     COLOURS,
@@ -22,6 +24,7 @@ from klarm.incidents.text import (
     likely_cause,
     short_title,
     since,
+    state,
     title,
 )
 from klarm.incidents.tracker import Change, Tracker
@@ -38,6 +41,7 @@ __all__ = [
     "counted",
     "damage_of",
     "early_onset",
+    "ending",
     "event_panel",
     "event_paragraphs",
     "event_text",
@@ -49,9 +53,13 @@ __all__ = [
     "likely_cause",
     "metric_of",
     "number",
+    "own_keys",
     "short_title",
     "since",
+    "standing",
+    "state",
     "subject_of",
     "title",
     "why",
+    "with_own_keys",
 ]

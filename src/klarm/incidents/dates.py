@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from klarm.incidents.trends import RATE, Direction, Movement, in_order, not_before_a_raised_rate
+from klarm.incidents.movement import RATE, Direction, Movement, in_order
+from klarm.incidents.trends import not_before_a_raised_rate
 from klarm.types import Incident
 
 Said = dict[str, tuple[Direction, int]]  # by metric, its direction and the earliest step
@@ -30,15 +31,21 @@ class Dates(NamedTuple):
         dates: dict[tuple[str, Direction], int] = {}
         for incident in incidents:
             went: Direction = "up" if incident.worse == "higher" else "down"
-            onset = incident.started if incident.onset is None else incident.onset
-            dates[incident.metric, went] = onset
+            # Without an onset, it has opened in this very row and is yet to be dated.
+            if incident.onset is not None:
+                dates[incident.metric, went] = incident.onset
         return cls(dates, said)
+
+    def own_onset(self, metric: str, went: Direction, steps: list[int]) -> int | None:
+        """Return since when a metric has moved, if that was said before its own incident."""
+        known, earliest = self.said.get(metric, ("flat", 0))
+        return earliest if known == went and earliest in steps else None
 
     def applied_to(self, movements: Iterable[Movement], steps: list[int]) -> list[Movement]:
         """Return the movements with these dates, in their order, given the steps looked at."""
         movements = list(movements)
         raised = next((m.step for m in movements if m.metric == RATE and m.direction == "up"), 0)
-        # A factor compares with the level at the start of these rows, so no earlier date fits it.
+        # What has moved since then has not if it moved before these rows.
         first = steps[0] if steps else 0
         dated = [self._dated(movement, first, raised) for movement in movements]
         return in_order(not_before_a_raised_rate(dated, steps))
@@ -48,12 +55,14 @@ class Dates(NamedTuple):
         if went not in ("up", "down") or metric == RATE:
             return movement  # the steps of a NaN and of a learning rate are exact
         own = self.of_incidents.get((metric, went))
+        known, earliest = self.said.get(metric, (went, step))
+        # What moved before the learning rate was raised moved again with it.
+        goes_on = known == went and first <= earliest < step and not earliest < raised <= step
         if own is not None and first <= own:
             step = own
-        else:
-            known, earliest = self.said.get(metric, (went, step))
-            # What moved before the learning rate was raised moved again with it.
-            if known == went and first <= earliest < step and not earliest < raised <= step:
-                step = earliest
+        elif goes_on:
+            step = earliest
+        elif not movement.is_worth_saying:
+            return movement
         self.said[metric] = went, step
-        return movement._replace(step=step)
+        return movement._replace(step=step, steady=False)

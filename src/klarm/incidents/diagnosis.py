@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 
 from msgspec.structs import replace
 
 from klarm.detectors import Detector
 from klarm.incidents.dates import Dates
 from klarm.incidents.excuse import KL, PROBED, kl_budgets
-from klarm.incidents.playbook import Circumstances, diagnose
+from klarm.incidents.movement import Direction, Movement, summary
+from klarm.incidents.playbook import JUMP_NOT_RULED_OUT, LIKE_A_JUMP, Circumstances, diagnose
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.restated import restated
 from klarm.incidents.trends import (
     LOOK_BACK,
-    Direction,
-    Movement,
     component_movements,
     earlier_onset,
     movements_of,
-    summary,
+    with_levels_before,
 )
 from klarm.metrics import Advice
 from klarm.text import clean_line
@@ -52,25 +52,39 @@ def diagnosis_of(
     if event.metric:
         own[event.metric] = went
     movements = movements_of(recent)
-    left = [m.step for m in movements if m.metric in own and m.direction in (went, "broken")]
-    earlier = [earlier_onset(recent, metric, went) for metric in own]
-    known = [step for step in (incident.onset, *earlier) if step is not None]
-    incident.onset = min([event.started, *known, *left])
+    steps = [step for step, _ in recent.last(LOOK_BACK)]
+    if event.event == "opened" or incident.onset is None:  # otherwise it was said before
+        dated = [dates.own_onset(metric, went, steps) for metric in own]
+        found = [step for step in dated if step is not None] or _left(movements, own, went, recent)
+        known = [] if incident.onset is None else [incident.onset]
+        incident.onset = min([event.started, *known, *found])
     if incident.worst.step == event.step:  # an earlier alert was restated when it was new
         for detector in detectors:
             if detector.name == incident.worst.detector:
                 incident.worst = restated(incident.worst, detector, recent, incident.onset)
     event = replace(event, onset=incident.onset, message=incident.worst.message)
     early = event.severity == "critical" and _is_early(event, recent)
-    steps = [step for step, _ in recent.last(LOOK_BACK)]
-    movements = dates.applied_to(movements, steps)
+    movements = with_levels_before(dates.applied_to(movements, steps), recent)
     event = _explained(event, movements, own, kl_budgets(detectors), early=early)
     said = advice.patterns.get(event.pattern)
     if said is not None:
         event = replace(event, cause=said.cause or event.cause, remedy=said.remedy)
+    if event.pattern in LIKE_A_JUMP and not recent.finite_values("learning_rate", -inf, inf):
+        event = replace(event, remedy=f"{event.remedy} {JUMP_NOT_RULED_OUT}")
     if event.signal != _REWARD:
         return event
-    return _with_components(event, dates.applied_to(component_movements(recent), steps))
+    components = dates.applied_to(component_movements(recent), steps)
+    return _with_components(event, with_levels_before(components, recent))
+
+
+def _left(
+    movements: Iterable[Movement], own: Iterable[str], went: Direction, recent: RecentRows
+) -> list[int]:
+    """Return the steps at which the metrics of an incident left their normal range."""
+    earlier = [earlier_onset(recent, metric, went) for metric in own]
+    moved = [m for m in movements if m.metric in own and not m.steady]
+    steps = [m.step for m in moved if m.direction in (went, "broken")]
+    return [*steps, *(step for step in earlier if step is not None)]
 
 
 def _explained(

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from klarm.incidents.confirmation import is_more_severe
 from klarm.incidents.excuse import Excuse
+from klarm.incidents.lost import lost_since, named_by_lost
 from klarm.incidents.measured import Measured
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.recovery import LEVEL_ROWS, Course, Kind, is_worse
@@ -32,28 +33,37 @@ class Episode:
     finite_peak: float = math.nan
     rows_since_notified: int = 0
     reopenings: int = 0
+    min_quiet_rows: int = 0  # if its detectors do not look at every row, their alerts may pause
+    late: int | None = None  # the first step that values in alert belong to, if they arrived late
     excuse: Excuse | None = None
     diagnosed: Event | None = None  # the last event with a likely cause
     end: Event | None = None  # the event of its end, if it has ended
 
     @classmethod
-    def begin(cls, signal: str, measured: Measured) -> Episode:
-        """Begin a pending episode with its first alert."""
+    def begin(cls, signal: str, measured: Measured, recent: RecentRows) -> Episode:
+        """Begin a pending episode with its first alert.
+
+        Whatever is missing or stuck by then has been so for many steps.
+        """
+        alert, watches_all = measured.alert, measured.detector.watches_all
+        started = lost_since(alert, recent) if watches_all else alert.step
         incident = Incident(
             signal=signal,
             metric=measured.kind[0],
-            started=measured.alert.step,
+            started=started,
             state="pending",
-            severity=measured.alert.severity,
+            severity=alert.severity,
             detectors=[],
             alerts=0,
-            last_alert=measured.alert.step,
-            worst=measured.alert,
+            last_alert=alert.step,
+            worst=alert,
             peak=measured.value or 0.0,
             worse=measured.kind[1],
-            subject=signal if measured.detector.watches_all else measured.kind[0],
+            subject=measured.kind[0],
         )
-        return cls(incident, measured.detector.watches_all)
+        if watches_all:
+            incident.subject = named_by_lost(alert) or signal
+        return cls(incident, watches_all)
 
     @property
     def kind(self) -> Kind:
@@ -82,6 +92,9 @@ class Episode:
         incident.last_alert = alert.step
         if alert.detector not in incident.detectors:
             incident.detectors.append(alert.detector)
+        rows_per_check = measured.detector.rows_per_check
+        if rows_per_check > 1 and measured.is_finite and not measured.detector.resolve_after:
+            self.min_quiet_rows = max(self.min_quiet_rows, 2 * rows_per_check)
         recovery = measured.detector.recovery
         by_level, by_size = recovery != "quiet", recovery == "size"
         course = self.courses.get(measured.kind)
@@ -93,8 +106,8 @@ class Episode:
         else:
             course.by_level = course.by_level or by_level
             course.by_size = course.by_size or by_size
-            if measured.value is not None and is_worse(measured.value, course.worst, alert.worse):
-                course.worst = measured.value
+            if measured.value is not None:
+                course.add(measured.value, alert.step)
         # The peak is that of the first metric: detectors of one signal may watch several.
         if measured.kind != self.kind or measured.value is None:
             return
@@ -117,11 +130,10 @@ class Episode:
         mine.last_alert = its.last_alert
         mine.detectors += [name for name in its.detectors if name not in mine.detectors]
         self.names |= other.names
+        self.min_quiet_rows = max(self.min_quiet_rows, other.min_quiet_rows)
         for kind, course in other.courses.items():
             course.measure_normal(recent)
-            known = self.courses.setdefault(kind, course)
-            if is_worse(course.worst, known.worst, kind[1]):
-                known.worst = course.worst
+            self.courses.setdefault(kind, course).merge(course)
         if self.kind != other.kind:
             return
         if is_worse(its.peak, mine.peak, mine.worse):
@@ -194,6 +206,9 @@ class Episode:
         """
         incident = self.incident
         (metric, worse), peak = self.kind, incident.peak
+        if reason == "confirmed" and rows is not None:
+            # Alerts that did not count confirmed nothing, but it has been in alert since the first.
+            rows = max(rows, sum(metric in row for _, row in recent.since(incident.started)))
         worst = self._worst(recent)
         if reason == "far_worse" or (math.isfinite(peak) and math.isfinite(worst)):
             peak = worst
@@ -235,6 +250,7 @@ class Episode:
             detector=incident.worst.detector,
             alert_severity=incident.worst.severity,
             subject=incident.subject,
+            onset=incident.onset,
         )
         said = self.diagnosed
         if said is None or kind not in ("settled", "reopened", "ended"):

@@ -76,6 +76,7 @@ class Evidence:
         self._paid_levels: dict[str, float] = {}
         self._rewards = 0  # number of rewards so far
         self._scatter = 0.0  # mean distance of the rewards from the level before them
+        self.excused: dict[str, int] = {}  # the number of excused alerts, by detector
 
     def update(self, step: int, values: Mapping[str, float]) -> None:
         """Add what was logged at a step. This is called for every step."""
@@ -105,7 +106,11 @@ class Evidence:
     def excuses(self, measured: Measured) -> bool:
         """Return whether other signals excuse an alert. One that is not finite always counts."""
         excuse = self._excuses.get(measured.detector.excuse)
-        return excuse is not None and measured.is_finite and excuse(measured)
+        if excuse is None or not measured.is_finite or not excuse(measured):
+            return False
+        name = measured.alert.detector
+        self.excused[name] = self.excused.get(name, 0) + 1
+        return True
 
     def _is_solved(self, _: Measured) -> bool:
         """Return whether the reward is at its best, with no sign in KL that it is being gamed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from klarm.stats import median
@@ -14,6 +14,18 @@ _MIN_GRADUAL = 5
 # many values differ by no more than this many of the usual steps from one value to the next.
 _MAX_FLAT, _FLAT_STEPS = 50, 1.0
 _MIN_FLAT = 5  # values in each half
+# A metric has left its trend where it is beyond it by the first share, and by so many times its
+# noise, if by now it is beyond it by the second. A rise to 1.5 times is a fall to 1 / 1.5.
+_BEYOND_SHARES = 0.25, 0.5
+_LEFT_NOISE, _GONE_NOISE = 2.0, 4.0
+# Values within this many spreads of normal are like those before.
+_LIKE_BEFORE = 2.0
+
+# Scales on which trends are lines, each with its inverse, which must not overflow.
+_Scale = tuple[Callable[[float], float], Callable[[float], float]]
+_PLAIN: _Scale = (lambda value: value, lambda value: value)
+_SQUARES: _Scale = (math.sqrt, lambda value: value * value)
+_EXPONENTIAL: _Scale = (math.log, lambda value: math.exp(min(value, 700.0)))
 
 
 def onset_of(
@@ -23,13 +35,15 @@ def onset_of(
     noise: float,
     min_distance: float,
     *,
+    offset: int,
     traced: bool,
 ) -> tuple[int, int]:
     """Return where a metric began to move to its last distance from normal, and was seen to move.
 
     It is seen to move from a quarter of the way on, and a jump began there: slow growth before is
     not part of it. A gradual movement from a level without a trend is traced back: the line through
-    two points of its way shows where it left normal, after it was last within its noise.
+    two points of its way shows where it left normal, after it was last within its noise. `away` are
+    distances of running medians, each of which stands for the value `offset` places further on.
     """
     side = math.copysign(1.0, away[-1])
     distances = [side * distance for distance in away]
@@ -46,7 +60,12 @@ def onset_of(
     began = middle - 2 * (_passed(distances, most) - middle)
     within_noise = max((i for i in range(quarter) if distances[i] <= noise), default=-1)
     began = min(quarter, max(began, within_noise, 0) + 1)
-    return (began if is_flat(values[:began]) else quarter), quarter
+    if not is_flat(values[:began]):
+        return quarter, quarter
+    like_before = [side * (value - normal) <= _LIKE_BEFORE * noise for value in values]
+    while began < quarter and like_before[began + offset]:
+        began += 1
+    return began, quarter
 
 
 def is_flat(values: Sequence[float]) -> bool:
@@ -57,6 +76,46 @@ def is_flat(values: Sequence[float]) -> bool:
     middle = len(latest) // 2
     steps = [abs(after - before) for before, after in pairwise(latest)]
     return abs(median(latest[middle:]) - median(latest[:middle])) <= _FLAT_STEPS * median(steps)
+
+
+def left_trend(
+    values: Sequence[float], levels: Sequence[float], side: float, offset: int
+) -> int | None:
+    """Return from where on a metric is beyond the trend of its first values, on the side it moved.
+
+    0 if these have no such trend, None if their trend explains all of the movement. `levels` are
+    running medians of all values, each of which stands for the value `offset` places further on.
+    """
+    trend = _trend_of(values, side)
+    if trend is None:
+        return 0
+    noise = 1.4826 * median(abs(value - trend(place)) for place, value in enumerate(values))
+    expected = [trend(place + offset) for place in range(len(levels))]
+    beyond = [side * (level - known) for level, known in zip(levels, expected, strict=True)]
+    left, gone = (share if side > 0.0 else share / (1.0 + share) for share in _BEYOND_SHARES)
+    if beyond[-1] <= max(gone * abs(expected[-1]), _GONE_NOISE * noise):
+        return None
+    first = len(beyond) - 1
+    while first and beyond[first - 1] > max(left * abs(expected[first - 1]), _LEFT_NOISE * noise):
+        first -= 1
+    return first
+
+
+def _trend_of(values: Sequence[float], side: float) -> Callable[[float], float] | None:
+    """Return the level that a trend predicts for each place; None if there is none on that side."""
+    if is_flat(values):
+        return None
+    # If a policy drifts steadily, its KL grows with the square of the way. What is positive and
+    # falls steadily does not fall below 0.
+    scaled, unscaled = _PLAIN
+    if min(values) > 0.0:
+        scaled, unscaled = _SQUARES if side > 0.0 else _EXPONENTIAL
+    half = len(values) // 2
+    earlier, later = (scaled(median(part)) for part in (values[:half], values[half:]))
+    slope = (later - earlier) / (len(values) / 2)
+    if slope * side <= 0.0:
+        return None
+    return lambda place: unscaled(earlier + slope * (place - (half - 1) / 2))
 
 
 def _passed(distances: Sequence[float], distance: float) -> int:

@@ -11,8 +11,13 @@ from itertools import pairwise
 from math import inf
 from typing import Literal, NamedTuple
 
-from klarm.incidents.trends import Direction, Movement
+from msgspec.structs import replace
+
+from klarm.incidents.movement import Direction, Movement
+from klarm.incidents.recent_rows import RecentRows
+from klarm.incidents.trends import not_finite_since
 from klarm.metrics import PROBE
+from klarm.types import Event
 
 # KL is far from the reference above this share of its budget.
 FAR = 0.5
@@ -22,6 +27,16 @@ _MIN_SHARED_RISE = 0.25
 _REWARD = "reward"
 _KL, _PROBED = "kl", PROBE[0]
 _LOSS, _PARTS = "loss", ("actor_loss", "critic_loss")
+# The remedy while a single value is not finite: one bad batch or estimate may have caused it, and a
+# trainer that skips it is fine.
+IF_SINGLE = (
+    "Check the next rows. If this metric, the loss or the gradient norm is not finite there, stop, "
+    "and go back to the last good checkpoint."
+)
+
+# A jump of the learning rate may look like these patterns, if nobody sees it.
+LIKE_A_JUMP = ("reward hacking", "reward bought with KL")
+JUMP_NOT_RULED_OUT = "learning_rate is not logged, so a jump of it cannot be ruled out."
 
 
 class Circumstances(NamedTuple):
@@ -52,6 +67,13 @@ class Pattern:
     only: Literal["", "far", "harmless", "early"] = ""
     # This metric must have moved no later than the incident began.
     cause_metric: str = ""
+    # If this metric moved at once, others that only went on as before did not cause it.
+    not_at_once: str = ""
+
+    @property
+    def is_of_broken_values(self) -> bool:
+        """Whether all that it goes by is that metrics are not finite."""
+        return bool(self.moved) and all(went == _BROKEN for went in self.moved.values())
 
     def fits(self, movements: Iterable[Movement], at: Circumstances) -> bool:
         """Return whether the pattern fits these movements."""
@@ -74,6 +96,10 @@ class Pattern:
             others = [m for m in found.values() if m.metric != self.cause_metric]
             followed = any(m.direction != "flat" and m.step >= raised for m in others)
             if not followed or raised > at.started:
+                return False
+        if self.not_at_once and found[self.not_at_once].was_sudden:
+            others = [found[metric] for metric in self.moved if metric != self.not_at_once]
+            if all(other.steady for other in others):
                 return False
         steps = [found[metric].step for metric in self.order if metric in found]
         # Metrics that moved at the same step have no order.
@@ -113,7 +139,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "learning rate raised",
         ("kl", "gradient", "entropy", "reward", "loss", "advantage", "length"),
         {"learning_rate": _UP},
-        "the learning rate was raised, and the rest followed",
+        "the learning rate was raised",
         "Go back to a checkpoint from before the change, and lower the learning rate.",
         cause_metric="learning_rate",
     ),
@@ -222,6 +248,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "KL has risen and the reward is falling",
         "Go back to a checkpoint from before the incident, and continue with a lower learning "
         "rate.",
+        not_at_once="reward",
     ),
     Pattern(
         "KL far ahead of the reward",
@@ -239,6 +266,15 @@ PATTERNS: tuple[Pattern, ...] = (
         "KL has risen faster than the reward",
         "Watch the reward. If it does not rise soon, lower the learning rate or raise the KL "
         "penalty.",
+        only="harmless",
+    ),
+    Pattern(
+        "KL runs away from the reward",
+        ("kl",),
+        {"kl": _UP, "reward": ("flat",)},
+        "KL has risen much faster than the reward",
+        "Lower the learning rate or raise the KL penalty. If KL does not level off then, go back "
+        "to a checkpoint from before the incident.",
     ),
     Pattern(
         "take-off",
@@ -282,6 +318,14 @@ def diagnose(
     at, movements = at._replace(far=far), _with_whole_loss(_with_one_kl(movements))
     explaining = (pattern for pattern in PATTERNS if signal in pattern.explains)
     return next((pattern for pattern in explaining if pattern.fits(movements, at)), None)
+
+
+def with_remedy_of_a_single_value(event: Event, recent: RecentRows) -> Event:
+    """Return an event whose remedy is to wait, if only one value has not been finite so far."""
+    is_broken = any(p.is_of_broken_values for p in PATTERNS if p.name == event.pattern)
+    if is_broken and not_finite_since(recent, event.started) == 1:
+        return replace(event, remedy=IF_SINGLE)
+    return event
 
 
 def _with_one_kl(movements: Iterable[Movement]) -> list[Movement]:

@@ -59,7 +59,7 @@ def _confirmed(event: Event) -> str:
 
 def _decisive(event: Event) -> str:
     detector = _detector(event) or "the detector"
-    alert = f"a single alert of {detector}, which is enough by itself"
+    alert = f"an alert of {detector} that needs no confirmation"
     return f"{_OPENED_BY}{alert}.{_follows(event)}"
 
 
@@ -72,7 +72,7 @@ def _follows(event: Event) -> str:
 
 
 def _severity_raised(event: Event) -> str:
-    return f"Now {event.severity}."
+    return f"Raised from warning to {event.severity} at step {event.step}."
 
 
 def _far_worse(event: Event, when: str = "when last reported") -> str:
@@ -99,7 +99,7 @@ def _settled(event: Event) -> str:
 
 def _returned(event: Event) -> str:
     when = "shortly" if event.rows is None else counted(event.rows, "row")
-    return f"Back {when} after it recovered."
+    return f"In alert again {when} after it was resolved."
 
 
 def _recovered(event: Event) -> str:
@@ -107,6 +107,8 @@ def _recovered(event: Event) -> str:
         quiet = "" if event.rows is None else f": no alert for {counted(event.rows, 'row')}"
         return f"Recovered{quiet}."
     before = "" if event.before is None else f" ({number(event.before)} before the incident)"
+    if not peak_is_finite(event):
+        return f"Recovered: {_subject(event)} is finite again, at {number(event.level)}{before}."
     if not is_back(event):
         quiet = "" if event.rows is None else f" for {counted(event.rows, 'row')}"
         level = f"{_subject(event)} is at {number(event.level)}{before}"
@@ -115,9 +117,20 @@ def _recovered(event: Event) -> str:
 
 
 def is_back(event: Event) -> bool:
-    """Return whether a metric is near its earlier level; true if a level is unknown."""
+    """Return whether a metric is near its earlier level; true if a level is unknown.
+
+    One that was not finite is back when it is finite.
+    """
     now, before = event.level, event.before
-    return now is None or before is None or abs(now - before) <= abs(before) / 2
+    if now is None or before is None or not peak_is_finite(event):
+        return True
+    return abs(now - before) <= abs(before) / 2
+
+
+def peak_is_finite(event: Event) -> bool:
+    """Return whether the worst value of an incident is a finite number."""
+    # In a journal, a peak that is not finite is text.
+    return not isinstance(event.peak, str) and math.isfinite(event.peak)
 
 
 def _why_over(event: Event) -> str:
@@ -127,8 +140,8 @@ def _why_over(event: Event) -> str:
         return ""
     if metric_of(event) == BETTER_HIGH and event.worse == "higher":
         return "; a reward that rose need not come down"
-    # A peak that is not finite is text.
-    if isinstance(worst, str) or not math.isfinite(worst) or stays_away(now, before, worst):
+    kind = (metric_of(event), event.worse)
+    if isinstance(worst, str) or stays_away(now, before, worst, kind):
         return ""
     return f", which is nearer to that than to its worst ({number(worst)})"
 
@@ -193,7 +206,7 @@ SENTENCES: dict[str, Callable[[Event], str]] = {
     "new_kind": _new_kind,
     "settled": _settled,
     "returned": _returned,
-    "alert_while_settled": lambda _: "In alert again at the level where it had settled.",
+    "alert_while_settled": lambda _: "New alerts, at the level where it had settled.",
     "resumed": _resumed,
     "back_in_time": lambda event: f"Training went back to step {event.step}, before it settled.",
     "recovered": _recovered,

@@ -107,12 +107,6 @@ class RecentRows:
         """Return the rows at and after a step that are still kept."""
         return [row for row in self._rows if row[0] >= step]
 
-    def furthest(self, metric: str, since: int, normal: float) -> float:
-        """Return the finite value since a step that is furthest from normal; NaN if none."""
-        found = [value for step, value in self._series(metric) if step >= since]
-        finite = [value for value in found if math.isfinite(value)]
-        return max(finite, key=lambda value: abs(value - normal), default=math.nan)
-
     def rows_until(self, step: int) -> float:
         """Return the number of rows up to a step; infinite if some are no longer kept."""
         if len(self._rows) == _MAX_ROWS:
@@ -137,6 +131,25 @@ class RecentRows:
             if at <= step:
                 return known == value or (known != known and value != value)  # noqa: PLR0124  # NaN
         return False
+
+    def missing_since(self, metric: str) -> int | None:
+        """Return the first row after the last one that has a metric; None if that is the last."""
+        since = None
+        for step, values in reversed(self._rows):
+            if metric in values:
+                break
+            since = step
+        return since
+
+    def unchanged_since(self, metric: str) -> int | None:
+        """Return the first step at which a metric had the value that it has now."""
+        series = self._series(metric)
+        since = None
+        for step, value in reversed(series):
+            if value != series[-1][1]:
+                break
+            since = step
+        return since
 
     def get_state(self) -> tuple[list[_Row], dict[str, list[tuple[int, float]]]]:
         """Return the rows for a snapshot, as plain data because there are hundreds.

@@ -6,9 +6,10 @@ Detectors that learn get used to a lasting level and stop raising alerts. That i
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from klarm.incidents.recent_rows import RecentRows
+from klarm.metrics import METRICS
 from klarm.stats import median
 from klarm.types import Worse
 
@@ -20,8 +21,8 @@ _JUST_BEFORE_ROWS = 50
 # What people read as the level before an incident is the median of this many values before its
 # onset: a metric may have risen slowly for a long time.
 _SHOWN_ROWS = 5
-# A value is far from normal if it is this many times as high or as low.
-_FAR_FACTOR = 3.0
+# The level of a trouble is the median over this many rows in alert: a single row may be far worse.
+_TROUBLE_ROWS = 5
 # A rise of this metric may be worth an alert, but nobody wants it to fall again.
 BETTER_HIGH = "reward"
 
@@ -42,6 +43,44 @@ class Course:
     fell_from: float = math.nan  # the level it must return to: at least the normal one
     # Where the incident before this one settled: a return to that level is not a recovery.
     settled: float = math.nan
+    # The worst level in alert; NaN if no value in alert was finite, so that there is none to leave.
+    worst_level: float = math.nan
+    latest: list[tuple[int, float]] = field(default_factory=list)  # finite values in alert, by step
+    rows: int = 0  # the number of steps with such a value
+
+    def __post_init__(self) -> None:
+        """Begin with the value of the first alert."""
+        self.add(self.worst, self.first)
+
+    def add(self, value: float, step: int) -> None:
+        """Add the value of an alert."""
+        worse = self.kind[1]
+        if is_worse(value, self.worst, worse):
+            self.worst = value
+        if not math.isfinite(value):
+            return
+        value = abs(value) if self.by_size else value
+        if self.latest and self.latest[-1][0] == step:  # another detector
+            if is_worse(self.latest[-1][1], value, worse):
+                value = self.latest[-1][1]
+            self.latest[-1] = step, value
+        else:
+            self.latest = [*self.latest[1 - _TROUBLE_ROWS :], (step, value)]
+            self.rows += 1
+        self._raise_level(median([known for _, known in self.latest]))
+
+    def merge(self, other: Course) -> None:
+        """Add the alerts of another episode of the same problem."""
+        if is_worse(other.worst, self.worst, self.kind[1]):
+            self.worst = other.worst
+        if other.rows:
+            self.latest, self.rows = other.latest, self.rows + other.rows
+            self._raise_level(other.worst_level)
+
+    def _raise_level(self, level: float) -> None:
+        # A median of fewer rows only counts as long as there are no more.
+        if self.rows <= _TROUBLE_ROWS or is_worse(level, self.worst_level, self.kind[1]):
+            self.worst_level = level
 
     def follow(self, earlier: Course, level: float) -> None:
         """Continue the course of a settled incident, with the normal level from before it."""
@@ -61,42 +100,57 @@ class Course:
     def measure_before(self, recent: RecentRows, onset: int) -> None:
         """Set the level just before the onset, once; if too few rows are known, the normal one."""
         if math.isnan(self.before):
-            found = recent.finite_values(self.kind[0], -math.inf, min(onset, self.first))
+            metric, worse = self.kind
+            end = min(onset, self.first)
+            found = recent.finite_values(metric, -math.inf, end)
             latest = [abs(value) if self.by_size else value for value in found[-_SHOWN_ROWS:]]
             self.before = median(latest) if len(latest) == _SHOWN_ROWS else self.normal
+            # The onset may be dated some rows late, inside a fall, or inside the rise of a reward,
+            # which is noisy. The level of more rows may be NaN.
+            just_before = recent.level(metric, end - 1, _JUST_BEFORE_ROWS)
+            if worse == "lower":
+                self.before = max(self.before, just_before)
+            elif metric == BETTER_HIGH:
+                self.before = min(self.before, just_before)
 
     def is_back(self, recent: RecentRows) -> bool:
         """Return whether the metric has recovered, given that there are no alerts."""
         metric, worse = self.kind
         if not self.by_level or (metric == BETTER_HIGH and worse == "higher"):
             return True
-        worst = self.worst
-        if not math.isfinite(worst):  # a NaN has passed; were the finite values bad, too?
-            worst = recent.furthest(metric, self.first, self.normal)
-            worst = worst if _is_far(worst, self.normal) else math.nan
         now, before = self.level(recent), self.normal
         if math.isfinite(self.fell_from):
             before = self.fell_from
-        return not any(stays_away(now, before, far) for far in (worst, self.settled))
+        # If no finite value was in alert, the level does not matter: it may have grown by learning.
+        furthest = (self.worst_level, self.settled)
+        return not any(stays_away(now, before, far, self.kind) for far in furthest)
 
     def level(self, recent: RecentRows) -> float:
         """Return the current level of the metric; NaN if unknown."""
         return recent.latest(self.kind[0], LEVEL_ROWS, sizes=self.by_size)
 
 
-def stays_away(now: float, normal: float, furthest: float) -> bool:
+def stays_away(now: float, normal: float, furthest: float, kind: Kind) -> bool:
     """Return whether a metric is still closer to its furthest value than to its normal level.
 
-    Positive values are compared as ratios.
-
-    >>> stays_away(5.0, 0.02, 50.0), stays_away(0.03, 0.02, 50.0), stays_away(-1.0, 0.5, -3.0)
-    (True, False, False)
+    >>> kl, reward = ("kl", "higher"), ("reward", "lower")
+    >>> stays_away(5.0, 0.02, 50.0, kl), stays_away(0.03, 0.02, 50.0, kl)
+    (True, False)
+    >>> stays_away(0.1, 0.6, 0.01, reward), stays_away(0.5, 0.6, 0.01, reward)
+    (True, False)
     """
     if not all(map(math.isfinite, (now, normal, furthest))):
         return False
-    if min(now, normal, furthest) > 0.0:
+    if min(now, normal, furthest) > 0.0 and _changes_by_factors(kind):
         now, normal, furthest = math.log(now), math.log(normal), math.log(furthest)
     return abs(now - furthest) < abs(now - normal)
+
+
+def _changes_by_factors(kind: Kind) -> bool:
+    """Return whether ratios of a metric are compared. If it is unknown, the stricter is assumed."""
+    metric, worse = kind
+    known = METRICS.get(metric)
+    return worse == "higher" if known is None else known.changes_by_factors
 
 
 def is_worse(value: float, than: float, worse: Worse) -> bool:
@@ -148,8 +202,3 @@ def is_further(value: float, than: float, kind: Kind, factor: float, normal: flo
             abs(value - normal) >= factor * abs(than - normal) > 0.0
         )
     return is_times_worse(value, than, worse, factor)
-
-
-def _is_far(value: float, normal: float) -> bool:
-    """Return whether a value is more than noise or growth; only known for positive values."""
-    return 0.0 < _FAR_FACTOR * normal <= value or 0.0 < _FAR_FACTOR * value <= normal

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import math
+
 from msgspec.structs import replace
 
-from klarm.detectors import Detector, ZScoreDetector
+from klarm.detectors import Detector, KLRunawayDetector, ZScoreDetector
+from klarm.detectors.kl_runaway import PREDICTED
 from klarm.incidents.numbers import number
 from klarm.incidents.recent_rows import RecentRows
+from klarm.stats import median
 from klarm.types import Alert
+
+_LEVEL_VALUES = 5
+# A trend that predicts this many times the level before the onset has learnt from the explosion.
+_TREND_FACTOR = 2.0
 
 
 def restated(alert: Alert, detector: Detector, recent: RecentRows, onset: int) -> Alert:
-    """Return the alert with its σ against the baseline from before the onset.
+    """Return the alert with its numbers against the level from before the onset.
 
     A rolling baseline learns the values of an explosion, so that the σ of a later alert is far too
-    small. If too few values from before the onset are kept, the alert gives no σ.
+    small. If too few values from before the onset are kept, the alert gives no σ. In the same way,
+    the trend of kl_runaway comes to predict the explosion.
     """
+    if isinstance(detector, KLRunawayDetector):
+        return _without_trend(alert, detector, recent, onset)
     if not isinstance(detector, ZScoreDetector) or not detector.is_learning:
         return alert
     metric = detector.measures
@@ -33,3 +44,25 @@ def restated(alert: Alert, detector: Detector, recent: RecentRows, onset: int) -
     level = f"{mean:.4g} ± {spread:.2g}"
     message = f"{what} is {sigmas}σ above its level before step {onset} ({level})."
     return replace(alert, message=message)
+
+
+def _without_trend(
+    alert: Alert, detector: KLRunawayDetector, recent: RecentRows, onset: int
+) -> Alert:
+    """Return the alert with the level before the onset, if its trend has left that level."""
+    value, expected = alert.metrics.get(detector.measures), alert.metrics.get("expected")
+    if not (isinstance(value, float) and isinstance(expected, float)):
+        return alert
+    if PREDICTED not in alert.message:
+        return alert
+    before = recent.finite_values(detector.measures, 0, onset)[-_LEVEL_VALUES:]
+    if len(before) == _LEVEL_VALUES:
+        level = median(before)
+        if expected <= _TREND_FACTOR * abs(level):
+            return alert
+        was = f"before step {onset} it was {number(level)}"
+    elif math.isinf(recent.rows_until(onset)):  # that was long ago
+        was = f"it has been far from its earlier level since step {onset}"
+    else:
+        return alert
+    return replace(alert, message=f"KL is {value:.4g}; {was}.")

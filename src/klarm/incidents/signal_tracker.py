@@ -19,8 +19,10 @@ from klarm.incidents.excuse import KL, PROBED, Excuse, kl_budgets
 from klarm.incidents.excused import ExcusedAlerts
 from klarm.incidents.in_alert import InAlert
 from klarm.incidents.measured import Measured
+from klarm.incidents.reasons import is_back
 from klarm.incidents.recent_rows import RecentRows
-from klarm.incidents.recovery import is_further, is_times_worse
+from klarm.incidents.recovery import is_further
+from klarm.incidents.reopening import is_new_problem, reopen, unsettle
 from klarm.incidents.rules import IncidentRules
 from klarm.types import Alert, Blip, Event, Incident, Reason
 
@@ -85,8 +87,18 @@ class SignalTracker:
             or self._in_alert
         )
 
-    def alarm(self, step: int, alerts: Sequence[Alert], *, same_batch: bool = False) -> list[Event]:
-        """Add the alerts of a step; return the resulting events."""
+    def alarm(
+        self,
+        step: int,
+        alerts: Sequence[Alert],
+        *,
+        same_batch: bool = False,
+        late: int | None = None,
+    ) -> list[Event]:
+        """Add the alerts of a step; return the resulting events.
+
+        `late` is the earlier step that the values belong to, if they arrived late.
+        """
         measured = [Measured.of(alert, self._detectors[alert.detector]) for alert in alerts]
         counting = [one for one in measured if not self._is_allowed(one, step)]
         self._allowed = self._allowed or len(counting) < len(measured)
@@ -101,9 +113,11 @@ class SignalTracker:
             for one in counting:
                 episode.add(one, self._recent)
             return self._escalate(episode, step, counting)
-        pending = self.pending = self.pending or Episode.begin(self.name, counting[0])
+        pending = self.pending = self.pending or Episode.begin(self.name, counting[0], self._recent)
         for one in counting:
             pending.add(one, self._recent)
+        if late is not None:
+            pending.late = late if pending.late is None else min(pending.late, late)
         # Other signals decide which alerts count, but not when the trouble began.
         began = self._in_alert.since(pending.courses)
         if began is not None:
@@ -236,7 +250,16 @@ class SignalTracker:
         earlier, self._recovered = self._recovered, None
         self._allowances.lift(episode.courses)
         if earlier is not None and earlier.kind == episode.kind:
-            return self._reopen(earlier, episode, step, confirmed)
+            self.episode, self._quiet = earlier, 0
+            return reopen(
+                earlier,
+                episode,
+                step,
+                confirmed,
+                rules=self._rules,
+                recent=self._recent,
+                rows_since_recovery=self._rows_since_recovery,
+            )
         return [self._opened(episode, step, alerts, confirmed)]
 
     def _opened(
@@ -251,7 +274,8 @@ class SignalTracker:
         identity = self._identify(self.name, incident.started, step)
         incident.id, incident.number, incident.follows = identity
         incident.state, incident.opened = "open", step
-        incident.onset = self._excused.since(episode.courses)
+        earlier = (self._excused.since(episode.courses), episode.late)
+        incident.onset = min((step for step in earlier if step is not None), default=None)
         incident.severity, incident.worst = confirmed.severity, confirmed.by.alert
         if follows is not None:
             incident.follows = follows.incident.id
@@ -262,32 +286,6 @@ class SignalTracker:
         self.episode, self._quiet = episode, 0
         return episode.event("opened", step, confirmed.reason, self._recent, rows=confirmed.rows)
 
-    def _reopen(
-        self, episode: Episode, again: Episode, step: int, confirmed: Confirmed
-    ) -> list[Event]:
-        """Reopen an incident that has recovered recently."""
-        incident = episode.incident
-        far_worse = is_further(
-            again.incident.peak,
-            incident.peak,
-            episode.kind,
-            self._rules.reopen_factor,
-            episode.normal,
-        )
-        episode.merge(again, self._recent)
-        episode.reopenings += 1
-        incident.state, incident.ended, incident.reason = "open", None, ""
-        self.episode, self._quiet = episode, 0
-        rows = self._rows_since_recovery
-        changes = [episode.event("reopened", step, "returned", self._recent, rows=rows)]
-        if is_more_severe(confirmed.severity, incident.severity):
-            incident.severity, incident.worst = confirmed.severity, confirmed.by.alert
-            changes.append(episode.event("escalated", step, "severity_raised", self._recent))
-        elif far_worse:
-            incident.worst = confirmed.by.alert
-            changes.append(episode.event("escalated", step, "far_worse", self._recent))
-        return changes
-
     def _relapse(
         self,
         episode: Episode,
@@ -297,17 +295,8 @@ class SignalTracker:
         confirmed: Confirmed,
     ) -> list[Event]:
         """Decide whether a confirmed alert while settled is a new problem or the same again."""
-        kind = confirmed.by.kind
-        new = kind not in episode.courses
-        new = new or is_more_severe(confirmed.severity, episode.incident.severity)
-        if not new and confirmed.by.value is not None:
-            worst, level = again.courses[kind].worst, episode.level(kind, self._recent)
-            new = is_times_worse(worst, level, kind[1], self._rules.relapse_factor)
-        if not new:
-            episode.merge(again, self._recent)
-            episode.excuse = None
-            episode.incident.state, episode.incident.level = "open", None
-            return [episode.event("reopened", step, "alert_while_settled", self._recent)]
+        if not is_new_problem(episode, again, confirmed, self._rules, self._recent):
+            return [unsettle(episode, again, step, self._recent)]
         end = self._end(episode, step, "superseded")
         return [end, self._opened(again, step, alerts, confirmed, follows=episode)]
 
@@ -363,8 +352,10 @@ class SignalTracker:
         incident.state, incident.ended, incident.reason = "resolved", step, reason
         self.episode = self.pending = None
         self._archive(episode)
-        episode.end = episode.event("resolved", step, reason, self._recent, by=by, rows=rows)
-        return episode.end
+        end = episode.event("resolved", step, reason, self._recent, by=by, rows=rows)
+        incident.at_new_level = reason == "recovered" and not is_back(end)
+        episode.end = end
+        return end
 
     def _may_be_accepted(self, episode: Episode) -> bool:
         if episode.incident.severity == "warning":
@@ -372,7 +363,8 @@ class SignalTracker:
         return self.name == "kl" and episode.excuse is not None and episode.excuse.held
 
     def _quiet_rows_needed(self, episode: Episode) -> int:
-        needed = max(self._resolve[name] for name in episode.incident.detectors)
+        own = (self._resolve[name] for name in episode.incident.detectors)
+        needed = max(episode.min_quiet_rows, *own)
         if episode.reopenings >= self._rules.reopen_limit:
             return max(needed, self._rules.reopen_within)
         return needed

@@ -10,7 +10,7 @@ from klarm.types import Event, Incident
 def subject_of(incident: Event | Incident | IncidentRecord) -> str:
     """Return what an incident is named by, the same from its opening to its end.
 
-    That is the metric of its first alert, or the signal if its detector watches every metric.
+    That is the metric of its first alert, or "missing kl" and the like if metrics are lost.
 
     >>> subject_of(Event("opened", 1, "gradient", "warning", 300, 300, ["learning_rate_jump"],
     ...                  1e-3, "decisive", "", "", metric="learning_rate"))

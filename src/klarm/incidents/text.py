@@ -5,12 +5,15 @@ Every text is made from an event alone, so a live run, a replay and the page say
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from klarm.incidents.crash import is_crash
 from klarm.incidents.numbers import counted
-from klarm.incidents.reasons import SENTENCES, is_back, is_undone, why
+from klarm.incidents.playbook import IF_SINGLE
+from klarm.incidents.reasons import SENTENCES, is_undone, peak_is_finite, why
+from klarm.incidents.standing import AT_A_NEW_LEVEL, UNRESOLVED, ending
 from klarm.incidents.subject import subject_of
 from klarm.types import Event, EventKind, Incident, Severity
 
@@ -24,26 +27,28 @@ _MAX_NAMED = 5
 _MIN_STEPS_LATE = 6
 # The maximum length of the title of a W&B alert.
 _MAX_TITLE = 63
-_STATES: dict[EventKind, str] = {"reopened": "open again", "ended": "ended with the run"}
+_STOP = re.compile(r"^Stop(?: the run)?(?:,? and|,) ")
+_STATES: dict[EventKind, str] = {"reopened": "open again", "ended": UNRESOLVED}
+
+# Escalations at the same severity, which may be the highest there is.
+_NOT_MORE_SEVERE = {"far_worse": "getting worse", "new_kind": "spreading"}
 
 
 def state(event: Event) -> str:
     """Return the state of an incident in a word or two."""
-    if event.event == "escalated" and event.reason == "far_worse":
-        return "getting worse"  # its severity is as before, and may be the highest there is
+    if event.event == "escalated" and event.reason in _NOT_MORE_SEVERE:
+        return _NOT_MORE_SEVERE[event.reason]
     if event.event != "resolved":
         return _STATES.get(event.event, event.event)
-    if is_undone(event):
-        return "undone"
-    if event.reason == "recovered" and not is_back(event):
-        return "resolved (no more alerts)"
-    if event.reason in SENTENCES:
-        return f"resolved ({event.reason})"
-    return "resolved" if event.recovered else "quiet but not recovered"
+    how = ending(event)
+    is_known = event.reason in SENTENCES and not is_undone(event)
+    return f"resolved ({how})" if is_known else how
 
 
-def title(event: Event) -> str:
+def title(event: Event, became: str = "") -> str:
     """Return one line: what it is about, the severity, since when, the state and the pattern.
+
+    `became` is what to say instead of the state if several events are combined.
 
     >>> title(Event("opened", 3, "kl", "critical", 153, 148, ["kl_runaway"], 0.8, "", "", ""))
     'kl critical since step 148 (opened)'
@@ -57,7 +62,7 @@ def title(event: Event) -> str:
         return f"{subject_of(event)} {state(event)}, {lasted}"
     pattern = f", pattern: {event.pattern}" if event.pattern and is_alarm(event) else ""
     what = f"{subject_of(event)} {event.severity} since step {event.started}"
-    return f"{what} ({state(event)}){pattern}"
+    return f"{what} ({became or state(event)}){pattern}"
 
 
 def short_title(event: Event) -> str:
@@ -81,7 +86,29 @@ def advice(event: Event, diagnosis: Event | None = None) -> list[str]:
     if event.event == "resolved" and (event.recovered or event.reason in SENTENCES):
         return []
     remedy = event.remedy or (diagnosis.remedy if diagnosis is not None else "")
-    return [text for text in (remedy, event.recommendation) if text][:1]
+    to_do = [text for text in (remedy, event.recommendation) if text][:1]
+    if event.event == "ended" and event.metric:
+        return [_after_the_run(event, diagnosis, "".join(to_do))]
+    return to_do
+
+
+def _after_the_run(event: Event, diagnosis: Event | None, to_do: str) -> str:
+    """Return what to do with a run that has ended: nothing is left to be stopped or watched."""
+    single = to_do == IF_SINGLE
+    if not peak_is_finite(event) and not single:
+        # This says what to repair before the next run.
+        rest = _STOP.sub("", to_do)
+        return rest[:1].upper() + rest[1:]
+    onsets = [known.onset for known in (event, diagnosis) if known is not None]
+    first = min([event.started, *(onset for onset in onsets if onset is not None)])
+    saved = f"checkpoints that were saved since step {first}"
+    if event.severity == "critical" and not single:
+        if to_do.startswith("Go back "):  # which also says what to change
+            return f"Do not use {saved}. {to_do}"
+        return f"Do not use {saved}: go back to the last one before."
+    if to_do.startswith("Go back "):
+        return to_do
+    return f"Evaluate {saved} before you use them."
 
 
 def likely_cause(event: Event) -> str:
@@ -148,8 +175,9 @@ def incidents_in_sum(incidents: Iterable[Incident]) -> str:
     if not opened:
         return "no incident"
     named = [_in_short(incident) for incident in opened[-_MAX_NAMED:]]
-    more = ["..."] if len(opened) > len(named) else []
-    return f"{counted(len(opened), 'incident')} ({'; '.join([*more, *named])})"
+    if earlier := len(opened) - len(named):
+        named.append(f"and {counted(earlier, 'earlier one')}")
+    return f"{counted(len(opened), 'incident')} ({'; '.join(named)})"
 
 
 def _place(event: Event) -> str:
@@ -166,12 +194,12 @@ def since(event: Event) -> str:
     """Return the step of the first alert; if it came late, also when the trouble began.
 
     >>> since(Event("opened", 3, "kl", "critical", 223, 223, [], 0.8, "", "", "", onset=204))
-    '223 (out of its normal range from step 204 on)'
+    '223 (the first alert; out of its normal range from step 204 on)'
     """
     began = early_onset(event)
     if began is None:
         return str(event.started)
-    return f"{event.started} (out of its normal range from step {began} on)"
+    return f"{event.started} (the first alert; out of its normal range from step {began} on)"
 
 
 def early_onset(event: Event) -> int | None:
@@ -185,7 +213,7 @@ def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
     """Return three parts: what happened and since when, what to do first, and the details."""
     opens = event.event == "opened"
     happened = [event.message, f"Since step {since(event)}. {why(event)}".rstrip()]
-    if event.pattern and opens:
+    if event.pattern:
         happened.append(f"Likely cause: {likely_cause(event)}.")
     details = (
         [f"Last checkpoint before the incident: {event.checkpoint}"] if event.checkpoint else []
@@ -196,13 +224,14 @@ def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
 
 
 def _in_short(incident: Incident) -> str:
-    is_quiet = incident.level is not None
-    settled = ", not recovered" if is_quiet else ""
-    when = f"open since step {incident.started}{settled}"
+    settled = incident.level is not None
+    when = f"open since step {incident.started}{', settled' if settled else ''}"
     if incident.state == "ended":
-        still = "quiet but unresolved" if is_quiet else "unresolved"
-        when = f"since step {incident.started}, {still} when the run ended"
+        still = f"settled but {UNRESOLVED}" if settled else UNRESOLVED
+        when = f"since step {incident.started}, {still}"
     if incident.state == "resolved":
-        how = "" if incident.reason == "recovered" else f", {incident.reason.replace('_', ' ')}"
-        when = f"steps {incident.started} to {incident.ended}{how}"
+        how = incident.reason.replace("_", " ")
+        if how == "recovered":
+            how = AT_A_NEW_LEVEL if incident.at_new_level else ""
+        when = f"steps {incident.started} to {incident.ended}{f', {how}' if how else ''}"
     return f"{subject_of(incident)}, {incident.severity}, {when}"

@@ -13,25 +13,26 @@ from msgspec.structs import replace
 
 from klarm.detectors import Detector
 from klarm.incidents.checkpoints import Checkpoints, Saved, Span
-from klarm.incidents.crash import SIGNAL, crash_event, is_crash
+from klarm.incidents.corrections import Place, corrections, known_identities
+from klarm.incidents.crash import SIGNAL, crash_event
 from klarm.incidents.dates import Dates, Said
 from klarm.incidents.diagnosis import diagnosis_of
 from klarm.incidents.episode import Episode
 from klarm.incidents.evidence import Evidence
 from klarm.incidents.excuse import KL, PROBED, kl_budgets
+from klarm.incidents.playbook import with_remedy_of_a_single_value
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.rules import IncidentRules
 from klarm.incidents.signal_tracker import Identity, SignalTracker
 from klarm.journal import IncidentRecord, NewId, new_id
 from klarm.metrics import Advice
 from klarm.text import clean_line
-from klarm.types import SEVERITIES, Alert, Blip, Command, Event, Incident, Reason
+from klarm.types import Alert, Blip, Command, Event, Incident, Reason
 
 # How many past incidents are kept in memory; the journal has all of them.
 _MAX_PAST = 1_000
 
 Change = Event | Blip
-_Place = tuple[str, int, int]  # signal, first step and step of the opening of an incident
 
 
 class Tracker:
@@ -54,7 +55,7 @@ class Tracker:
         self._advice = advice
         self._last_number = 0
         # The identities of incidents in a journal whose rows are processed again.
-        self._known: dict[_Place, Identity] = {}
+        self._known: dict[Place, Identity] = {}
         self.recent = RecentRows(name for detector in self._detectors for name in detector.watches)
         self.checkpoints = Checkpoints()
         budgets = kl_budgets(self._detectors)
@@ -126,6 +127,11 @@ class Tracker:
         return episode is not None and episode.incident.state == "open"
 
     @property
+    def excused(self) -> Mapping[str, int]:
+        """The number of alerts that other signals excused, by detector."""
+        return self._evidence.excused
+
+    @property
     def critical(self) -> list[Incident]:
         """The incidents that are open and critical."""
         return [i for i in self.incidents if i.is_open and i.severity == "critical"]
@@ -137,12 +143,13 @@ class Tracker:
         alerts: Sequence[Alert],
         *,
         same_batch: bool = False,
+        late: int | None = None,
     ) -> list[Change]:
         """Add the values and alerts of a step; return what changed.
 
         `same_batch` says that the step has the same samples as the one before, so that its alerts
-        confirm nothing. Whether a signal was quiet is only known when the step has ended, so that
-        change is returned with the next step.
+        confirm nothing, and `late` that its values belong to an earlier step. Whether a signal was
+        quiet is only known when the step has ended, so that change is returned with the next step.
         """
         changes = self._end_step() if self._busy and step != self._step else []
         self._step = step
@@ -153,7 +160,9 @@ class Tracker:
             for alert in alerts:
                 by_signal.setdefault(self._signal_of[alert.detector], []).append(alert)
             for name, its_alerts in by_signal.items():
-                changes += self._signals[name].alarm(step, its_alerts, same_batch=same_batch)
+                changes += self._signals[name].alarm(
+                    step, its_alerts, same_batch=same_batch, late=late
+                )
             for name in by_signal:
                 if self._signals[name] not in self._busy:
                     self._busy = sorted([*self._busy, self._signals[name]], key=_name)
@@ -189,7 +198,8 @@ class Tracker:
         """End the run. Open incidents end with it, unresolved."""
         changes = self.end_step()
         for signal in self._signals.values():
-            changes += signal.finish(self._step or 0, reason)
+            ended = signal.finish(self._step or 0, reason)
+            changes += [self._completed(event) for event in ended]
         return changes
 
     def crashed(self, step: int, error: str) -> Event:
@@ -204,19 +214,10 @@ class Tracker:
 
         An incident of a snapshot has a different id now if it was opened again since.
         """
-        self._known = {}
-        places: dict[str, _Place] = {}
-        for record in recorded:
-            self._last_number = max(self._last_number, record.number)
-            opened = record.opened
-            place = (opened.signal, opened.started, opened.step)
-            if opened.reason == "rolled_back":
-                # It opened at the step that training went back to, but it has the rows of the
-                # incident that it follows.
-                place = places.get(opened.follows, place)
-            places[record.id] = place
-            if not record.was_rolled_back:
-                self._known[place] = record.id, record.number, opened.follows
+        recorded = list(recorded)
+        self._known = known_identities(recorded)
+        numbers = (record.number for record in recorded)
+        self._last_number = max(self._last_number, *numbers, 0)
         for episode in self._opened_episodes():
             incident = episode.incident
             place = (incident.signal, incident.started, incident.opened or 0)
@@ -249,26 +250,7 @@ class Tracker:
             for signal in self._signals.values()
             if signal.episode is not None
         }
-        recorded = list(recorded)
-        if not undone:
-            self._adopt(current, recorded, ends)
-        news: list[Event] = []
-        for record in recorded:
-            signal = current.pop(record.id, None)
-            if record.state == "resolved":
-                if signal is not None and record.reason != "rolled_back":
-                    news += self._ended_too_early(signal, step, record, undone=undone)
-            elif signal is not None:
-                news += self._corrected_state(signal, step, record, undone=undone)
-            elif record.id in ends:
-                # After a rollback with the current step: an earlier end may have been undone.
-                end = ends[record.id]
-                news.append(replace(end, step=step) if undone else end)
-            elif is_crash(record.opened):
-                news.append(_resolved(record.last, step, "resumed"))
-            else:
-                news.append(_resolved(record.last, step, "rolled_back" if undone else "lost"))
-        news += [signal.restate(step, "confirmed") for signal in current.values()]
+        news = corrections(step, recorded, current, ends, undone=undone, renew=self._renew)
         # A replay does not get here, so these events leave no trace in what is said later.
         return [self._complete(event, dict(self._said)) for event in news]
 
@@ -292,6 +274,12 @@ class Tracker:
         self._last_number += 1
         return self._new_id(signal, started, opened), self._last_number, ""
 
+    def _renew(self, incident: Incident, step: int, follows: str) -> None:
+        """Give an incident a new identity, so that people are notified of it again."""
+        self._last_number += 1
+        incident.id = self._new_id(incident.signal, incident.started, step)
+        incident.number, incident.follows = self._last_number, follows
+
     def _archive(self, episode: Episode) -> None:
         kept = [other for other in self._past if other is not episode]  # it may have been reopened
         self._past = deque([*kept, episode], maxlen=_MAX_PAST)
@@ -309,58 +297,6 @@ class Tracker:
             if signal.episode is not None and signal.episode.incident.id == id_:
                 return signal
         return None
-
-    def _adopt(
-        self,
-        current: dict[str, SignalTracker],
-        recorded: Iterable[IncidentRecord],
-        ends: Mapping[str, Event],
-    ) -> None:
-        """Give incidents the ids that people know, where they opened at another step this time.
-
-        That happens if a line is damaged or if a setting has changed.
-        """
-        known = {record.id for record in recorded}
-        for record in recorded:
-            if record.state == "resolved" or record.id in current or record.id in ends:
-                continue
-            if is_crash(record.opened):
-                continue
-            for id_, signal in tuple(current.items()):
-                episode = signal.episode
-                if id_ not in known and episode is not None and signal.name == record.signal:
-                    episode.incident.id, episode.incident.number = record.id, record.number
-                    current[record.id] = current.pop(id_)
-                    break
-
-    def _ended_too_early(
-        self, signal: SignalTracker, step: int, record: IncidentRecord, *, undone: bool
-    ) -> list[Event]:
-        """Return the events for an incident that was reported as resolved, but is open."""
-        if not undone:  # the settings or klarm itself changed: no reason to notify anybody
-            return [signal.restate(step, "resumed")]
-        # Training went back to before its end. It gets a new id, so that people are notified.
-        assert signal.episode is not None
-        incident = signal.episode.incident
-        self._last_number += 1
-        incident.id = self._new_id(incident.signal, incident.started, step)
-        incident.number = self._last_number
-        incident.follows = record.id
-        return [signal.restate(step, "rolled_back")]
-
-    def _corrected_state(
-        self, signal: SignalTracker, step: int, record: IncidentRecord, *, undone: bool
-    ) -> list[Event]:
-        assert signal.episode is not None
-        incident = signal.episode.incident
-        if SEVERITIES.index(incident.severity) > SEVERITIES.index(record.severity):
-            return [signal.restate(step, "severity_raised")]
-        if record.state == "ended":
-            return [signal.restate(step, "resumed")]
-        if record.state != incident.state:
-            reason: Reason = "back_in_time" if undone else "alert_while_settled"
-            return [signal.restate(step, reason)]
-        return []
 
     def _unsafe(self) -> list[Span]:
         """Return the spans of steps in which the run was broken, so that checkpoints are unsafe."""
@@ -385,7 +321,7 @@ class Tracker:
     def _complete(self, event: Event, said: Said) -> Event:
         """Add to an opened or escalated incident what else moved, and the last good checkpoint."""
         if event.event not in ("opened", "escalated"):
-            return event
+            return with_remedy_of_a_single_value(event, self.recent)
         episode = self._signals[event.signal].episode
         if episode is None or episode.incident.id != event.id:
             return event
@@ -405,23 +341,7 @@ class Tracker:
         good = self.last_good_checkpoint(event)
         event = event if good is None else replace(event, checkpoint=clean_line(good[1]))
         episode.diagnosed = event if event.pattern else episode.diagnosed
-        return event
-
-
-def _resolved(event: Event, step: int, reason: Reason) -> Event:
-    """Return the end of an incident that is no longer followed."""
-    return replace(
-        event,
-        event="resolved",
-        step=step,
-        reason=reason,
-        recovered=reason in ("rolled_back", "resumed"),
-        moved="",
-        pattern="",
-        cause="",
-        remedy="",
-        checkpoint="",
-    )
+        return with_remedy_of_a_single_value(event, self.recent)
 
 
 def _name(signal: SignalTracker) -> str:

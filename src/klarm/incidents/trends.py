@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
 
-from klarm.incidents.numbers import factor
-from klarm.incidents.onset import is_flat, onset_of
+from klarm.incidents.movement import RATE, Before, Direction, Movement, in_order
+from klarm.incidents.onset import is_flat, left_trend, onset_of
 from klarm.incidents.recent_rows import RecentRows
 from klarm.metrics import METRICS, is_reward_component
 from klarm.stats import median
@@ -27,6 +26,8 @@ _FINITE_AGAIN = 20
 _MIN_SPREADS = 4.0
 _MIN_SHARE = 0.25
 _MEDIAN_OF = 3
+# The level just before a movement is the median of up to this many values.
+_ROWS_BEFORE, _MIN_ROWS_BEFORE = 10, 5
 # In noise, the step to which a movement is traced back is early by up to this many rows.
 _TRACED_EARLY = 5
 # A movement that has turned back must have gone this many times as far, because noise sometimes
@@ -35,61 +36,20 @@ _TURNED_FACTOR = 2.0
 # Reward is noisy and often climbs all the time, so more values must show its movement.
 _REWARD = "reward"
 _REWARD_MEDIAN_OF = 10
-# A reward whose latest median is this many spreads above normal is not called flat: in pure noise
-# that happens once in a hundred times.
-_RISEN_SPREADS = 1.0
+# While it jumps, the median of ten hides how far it is. It jumps if each of the last four values is
+# this many spreads from that median, because three may be lucky; then it is the median of five.
+_JUMPING_VALUES, _JUMPING_SPREADS, _JUMPING_MEDIAN_OF = 4, 2.0, 5
+# What has not moved is called flat only if it differs from normal by at most this many spreads, or
+# by at most this share. A reward, of which ten values count, does so in pure noise once in fifty
+# times.
+_FLAT_SPREADS, _FLAT_REWARD_SPREADS, _FLAT_SHARE = 3.0, 1.0, 0.05
 _MAX_COMPONENTS = 3  # reward functions that are named
 
 # The explained variance is NaN where all returns are equal, which is no failure.
 _MAY_BE_UNDEFINED = "explained_variance"
 
 # A learning rate that is this many times the previous one was raised, not scheduled.
-RATE, _RAISED_FACTOR = "learning_rate", 3.0
-
-# Only of these does a reader want to know that they did not move.
-_TELLING_IF_FLAT = ("kl", "entropy", _REWARD)
-
-Direction = Literal["up", "down", "flat", "broken"]
-
-
-class Movement(NamedTuple):
-    """How one metric moved."""
-
-    metric: str
-    direction: Direction
-    step: int  # when it left its normal range; the last step if it did not
-    # The current or, if it has turned back, the furthest value over the normal level; NaN if that
-    # means nothing.
-    factor: float
-    level: float = math.nan  # its current level
-    # If it has turned back: its current direction, and its current value over the normal level.
-    ended: Direction | None = None
-    now: float = math.nan
-    # The distance of the median from normal, step by step.
-    path: tuple[tuple[int, float], ...] = ()
-    # From this step on, it was a quarter of the way from normal or further.
-    evident: int = 0
-    # Of a reward that counts as flat, because it is within its normal range: whether it has risen.
-    risen: bool = False
-
-    @property
-    def lately(self) -> Direction:
-        """Its current direction."""
-        return self.ended or self.direction
-
-    def share_since(self, step: int) -> float:
-        """Return the share of its movement that came after a step; 1 if unknown."""
-        before = [away for at, away in self.path if at < step]
-        now = self.path[-1][1] if self.path else 0.0
-        return 1.0 - before[-1] / now if before and now else 1.0
-
-    def __str__(self) -> str:
-        if self.direction == "flat":
-            return f"{self.metric} {'up slowly' if self.risen else 'flat'}"
-        if self.direction == "broken":
-            return f"{self.metric} not finite at {self.step}"
-        text = f"{self.metric} {_times(self.factor) or self.direction} from {self.step}"
-        return text if self.ended is None else f"{text}, now {_times(self.now) or self.ended}"
+_RAISED_FACTOR = 3.0
 
 
 def movements_of(recent: RecentRows) -> list[Movement]:
@@ -101,15 +61,31 @@ def movements_of(recent: RecentRows) -> list[Movement]:
         movement = _movement(metric, series)
         if movement is not None:
             found.append(movement)
-    return in_order(not_before_a_raised_rate(found, [step for step, _ in rows]))
+    found = not_before_a_raised_rate(found, [step for step, _ in rows])
+    return in_order(with_levels_before(found, recent))
 
 
-def in_order(movements: Iterable[Movement]) -> list[Movement]:
-    """Return movements by their steps, the learning rate first of equals, and then what is flat."""
-    movements = list(movements)
-    moved = [movement for movement in movements if movement.direction != "flat"]
-    moved.sort(key=lambda movement: (movement.step, movement.metric != RATE))
-    return [*moved, *(movement for movement in movements if movement.direction == "flat")]
+def with_levels_before(movements: Iterable[Movement], recent: RecentRows) -> list[Movement]:
+    """Return movements with the level just before their steps, which people compare with."""
+    return [
+        movement
+        if movement.direction not in ("up", "down") or movement.metric == RATE
+        else movement._replace(before=_before(recent, movement.metric, movement.step))
+        for movement in movements
+    ]
+
+
+def _before(recent: RecentRows, metric: str, step: int) -> Before | None:
+    values = recent.finite_values(metric, -math.inf, step)[-_ROWS_BEFORE:]
+    if len(values) < _MIN_ROWS_BEFORE:
+        return None
+    return _level_of(values)
+
+
+def _level_of(values: list[float]) -> Before:
+    level = median(values)
+    noise = 1.4826 * median(abs(value - level) for value in values)
+    return Before(level, noise, min(values) > 0.0)
 
 
 def earlier_onset(recent: RecentRows, metric: str, went: Direction) -> int | None:
@@ -127,8 +103,17 @@ def earlier_onset(recent: RecentRows, metric: str, went: Direction) -> int | Non
         seen = len(finite)
         if is_flat(finite[: int(seen * _NORMAL_SHARE)]):
             movement = None if rows == LOOK_BACK else _movement(metric, series)
-            return movement.step if movement is not None and movement.direction == went else None
+            if movement is None or movement.steady or movement.direction != went:
+                return None
+            return movement.step
     return None
+
+
+def not_finite_since(recent: RecentRows, step: int) -> int:
+    """Return how many values of all known metrics have not been finite since a step."""
+    known = METRICS.keys() - {_MAY_BE_UNDEFINED}
+    rows = (values for _, values in recent.since(step))
+    return sum(not math.isfinite(row[name]) for row in rows for name in known & row.keys())
 
 
 def component_movements(recent: RecentRows) -> list[Movement]:
@@ -141,41 +126,8 @@ def component_movements(recent: RecentRows) -> list[Movement]:
         movement = _movement(name, series)
         if movement is not None and movement.direction != "flat":
             found.append(movement)
-    return sorted(found, key=lambda m: (m.step, m.metric))[:_MAX_COMPONENTS]
-
-
-def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
-    """Return one line that says what moved in which order and what did not, or nothing if none did.
-
-    What moved before the step `began`, when an incident or its cause began, did not follow it, and
-    is named apart.
-
-    >>> moved = [Movement("grad_norm", "up", 612, 4.0), Movement("kl", "up", 618, 8.0)]
-    >>> summary([*moved, Movement("reward", "flat", 630, 1.0)])
-    'grad_norm ×4 from 612, then kl ×8 from 618; reward flat'
-    >>> summary(moved, began=615)
-    'kl ×8 from 618; before that, grad_norm ×4 from 612'
-    >>> summary(moved[:1], began=615)
-    'grad_norm ×4 from 612, before the incident'
-    """
-    movements = list(movements)
-    moved = [m for m in movements if m.direction != "flat" or m.risen]
-    earlier = _listed(m for m in moved if m.step < began)
-    later = _listed(m for m in moved if m.step >= began)
-    flat = ", ".join(
-        m.metric
-        for m in movements
-        if m.metric in _TELLING_IF_FLAT and m.direction == "flat" and not m.risen
-    )
-    if earlier:
-        said = f"{later}; before that, {earlier}" if later else f"{earlier}, before the incident"
-    else:
-        said = later
-    return f"{said}; {flat} flat" if said and flat else said
-
-
-def _listed(movements: Iterable[Movement]) -> str:
-    return ", then ".join(map(str, movements))
+    first = sorted(found, key=lambda m: (m.step, m.metric))[:_MAX_COMPONENTS]
+    return with_levels_before(first, recent)
 
 
 def _raised_rate(series: list[tuple[int, float]]) -> Movement | None:
@@ -217,11 +169,11 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
         return None
     values = [value for _, value in series]
     split = int(len(values) * _NORMAL_SHARE)
-    normal = median(values[:split])
-    spread = 1.4826 * median(abs(value - normal) for value in values[:split])
+    usual = _level_of(values[:split])
+    normal, spread = usual.level, usual.noise
     min_distance = max(_MIN_SPREADS * spread, _MIN_SHARE * abs(normal), 1e-12)
     is_reward = metric == _REWARD or is_reward_component(metric)
-    median_of = _REWARD_MEDIAN_OF if is_reward else _MEDIAN_OF
+    median_of = _reward_median_of(values, spread) if is_reward else _MEDIAN_OF
     # The distance of the running median from normal.
     away = [
         median(values[i : i + median_of]) - normal
@@ -238,33 +190,58 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
         furthest = now
     direction = _direction(furthest, min_distance)
     if direction == "flat":
-        risen = metric == _REWARD and now > _RISEN_SPREADS * spread
-        return Movement(metric, "flat", series[-1][0], math.nan, level=normal + now, risen=risen)
+        spreads = _FLAT_REWARD_SPREADS if is_reward else _FLAT_SPREADS
+        tends = _direction(now, max(spreads * spread, _FLAT_SHARE * abs(normal)))
+        levels = [median(values[i : i + median_of]) for i in range(split + len(away))]
+        left = left_trend(values[:split], levels, math.copysign(1.0, now), median_of // 2)
+        return Movement(
+            metric,
+            "flat",
+            series[-1][0],
+            math.nan,
+            level=normal + now,
+            normal=usual,
+            rows=len(series),
+            tends=tends,
+            steady=tends != "flat" and left is None,
+        )
     end = away.index(furthest) + 1 if turned else len(away)
     before = [median(values[i : i + median_of]) - normal for i in range(split)]
-    # A reward is too noisy to be traced back, and often climbs before.
     course = [*before, *away[:end]]
-    onset = onset_of(values, course, normal, spread, min_distance, traced=not is_reward)
     # A running median moves when most of its values have: use the middle one.
-    began, evident = (series[index + median_of // 2][0] for index in onset)
+    offset = median_of // 2
+    # A reward is too noisy to be traced back, and often climbs before.
+    began, evident = onset_of(
+        values, course, normal, spread, min_distance, offset=offset, traced=not is_reward
+    )
+    levels = [normal + distance for distance in course]
+    left = left_trend(values[:split], levels, math.copysign(1.0, furthest), offset)
+    began = max(began, left or 0)
     # A factor over a level that is smaller than its noise means nothing.
     unit = normal if abs(normal) > spread else math.nan
     return Movement(
         metric,
         direction,
-        began,
+        series[began + offset][0],
         (normal + furthest) / unit,
         level=normal + now,
+        reached=normal + furthest,
         ended=ended if turned else None,
-        now=(normal + now) / unit,
-        evident=evident,
+        steady=left is None,
+        normal=usual,
+        rows=len(series),
+        evident=series[max(began, evident) + offset][0],
         path=tuple((series[split + i + median_of - 1][0], far) for i, far in enumerate(away)),
     )
 
 
+def _reward_median_of(values: list[float], spread: float) -> int:
+    """Return how many values show the level of a reward."""
+    usual = median(values[-_REWARD_MEDIAN_OF:])
+    away = [value - usual for value in values[-_JUMPING_VALUES:]]
+    is_jumping = max(min(away), -max(away)) > _JUMPING_SPREADS * spread
+    return _JUMPING_MEDIAN_OF if is_jumping else _REWARD_MEDIAN_OF
+
+
 def _direction(away: float, min_distance: float) -> Direction:
     return "flat" if abs(away) <= min_distance else "up" if away > 0.0 else "down"
-
-
-def _times(value: float) -> str:
-    return factor(value) if 0.0 < value < math.inf else ""

@@ -1,1 +1,1 @@
-"""Hooks for frameworks: one file per framework, with nothing that another one needs."""
+"""Hooks for frameworks: one file per framework. Each imports only its own framework."""

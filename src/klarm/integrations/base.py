@@ -41,7 +41,7 @@ def checked_settings(
 def start_run(
     settings: Config, name: str = "", *, rank: int | None = None, output_dir: str = ""
 ) -> Monitor:
-    """Start the monitor. `name` is what the framework calls the run, where the user has not."""
+    """Start the monitor. `name` is the framework's name for the run, if the user gave none."""
     settings = _without_lost_secrets(settings)
     monitor = start(settings, folder_name(name) if name else "", rank, output_dir=output_dir)
     monitor.watch_end()
@@ -49,16 +49,16 @@ def start_run(
 
 
 def is_replaced(monitor: Monitor, tracker: str) -> bool:
-    """Tell whether another run has begun in this process since; say once that it has.
+    """Return whether another run has started in this process since, and report it once.
 
-    Of what a tracker gets, only the run that began last is watched.
+    A tracker's log goes to one monitor: that of the run that started last.
     """
     now = current_monitor()
     if now is None or now is monitor:
         return False
     monitor.say(
         f"what is logged to {tracker} is no longer watched as run {monitor.run}: "
-        f"run {now.run} began after it",
+        f"run {now.run} has started since",
         about="another run",
     )
     return True
@@ -72,7 +72,7 @@ def _without_lost_secrets(settings: Config) -> Config:
     notices = Notices(stderr=settings.console)
     for place in lost:
         notices.say_once(
-            f"{place} is plain text, which does not go to another process with the trainer: "
-            "this channel is off; give it as {env: NAME} or {file: PATH}"
+            f"{place} is plain text, which is not passed on to another process: "
+            "this channel is off; give the secret as {env: NAME} or {file: PATH}"
         )
     return settings.without_channels({place.split(".")[1] for place in lost})

@@ -20,5 +20,5 @@ def title(event: Event) -> str:
 
 
 def text(event: Event) -> str:
-    """Return what happened, what it looks like and what to do."""
+    """Return what happened, the probable cause and what to do."""
     return event_paragraphs(event)

@@ -22,11 +22,11 @@ from klarm.monitor import Monitor
 from klarm.notices import Notices, ReportsFailures
 
 _FRAMEWORK = "rllib"
-# Of a trial's folder name; it begins with the algorithm, the environment and the id.
+# Characters of a trial's folder name, which begins with the algorithm, environment and id.
 _MAX_TRIAL = 80
 
-# What `save` calls: first to write a checkpoint, last to have Tune keep it. In an actor, Ray knows
-# `save` itself from before klarm could listen to it.
+# The methods that `save` calls to write a checkpoint, and to let Tune keep it. klarm cannot tap
+# `save` itself: in an actor, Ray has already copied it.
 _SAVE, _KEEP = "save_to_path", "_report_class_trainable_checkpoint"
 
 _watching: weakref.WeakSet[KlarmCallback] = weakref.WeakSet()
@@ -35,9 +35,9 @@ _watching: weakref.WeakSet[KlarmCallback] = weakref.WeakSet()
 class KlarmCallback(ReportsFailures, RLlibCallback):
     """Watches an algorithm: `config.callbacks(KlarmCallback.with_settings("my-run"))`.
 
-    RLlib makes one in every process of the algorithm; only the one that trains starts a monitor.
-    Every iteration is one row, and every checkpoint of the algorithm is noticed. What fails in here
-    is said once and training goes on.
+    RLlib creates one in every process of the algorithm; only the one that trains starts a monitor.
+    Every iteration is one row, and every checkpoint of the algorithm is noticed. A failure of the
+    callback is reported once, and training continues.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
             checkpoint_dir=None if checkpoint_dir is None else str(Path(checkpoint_dir).absolute()),
             module=module,
         )
-        make()  # tells of a wrong on_critical
+        make()  # raises if on_critical is invalid
         return make
 
     @never_raises(lambda: None)
@@ -105,8 +105,8 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
         if algorithm is not None:
             self._algorithm = weakref.ref(algorithm)
             _watching.add(self)
-            # RLlib tells callbacks of checkpoints that are loaded, not of those that are saved. Of
-            # the class of an actor Ray makes copies of all methods: it has to be this very class.
+            # RLlib notifies callbacks of checkpoints that are loaded, but not of saved ones. The
+            # class of this object is tapped, because Ray copies all methods to the actor's class.
             for method, hear in ((_SAVE, _on_save_to_path), (_KEEP, _on_kept)):
                 if hasattr(algorithm, method):
                     tap(type(algorithm), method, hear)
@@ -122,9 +122,9 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
         self.monitor.log(_watchable(result, self._watched_module(result), measures_kl), step)
         if due := self._reaction.due(self.monitor):
             if self._reaction.stops:
-                result["done"] = True  # Tune ends the trial; a loop of one's own has to look at it
+                result["done"] = True  # Tune ends the trial; a custom loop must check it
             path = self._reaction.checkpoint_path(self.monitor, self._config, step)
-            self._reacts = True  # which notes the checkpoint itself
+            self._reacts = True  # the reaction records this checkpoint
             try:
                 self._reaction.act(
                     self.monitor, due, step, path, lambda to: algorithm.save_to_path(str(to))
@@ -137,7 +137,7 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
         if self._algorithm() is not algorithm or self.monitor is None or self._reacts:
             return
         saved = algorithm.training_iteration, path
-        if saved != self._saved:  # a class and its subclass may both be listened to
+        if saved != self._saved:  # a class and its subclass may both be tapped
             self._saved = saved
             self.monitor.checkpoint(*saved)
 
@@ -160,7 +160,7 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
 
 
 def _on_save_to_path(algorithm: Any, path: object = None, *_: Any, **__: Any) -> None:
-    """Note a checkpoint that was saved at a place of the user's choice, as by `algo.save(...)`."""
+    """Note a checkpoint that was saved to a path that the user chose, as with `algo.save(...)`."""
     if isinstance(path, str | os.PathLike):
         text = os.fspath(path)
         if "://" not in text:
@@ -177,7 +177,7 @@ def _on_kept(algorithm: Any, *_: Any, **__: Any) -> None:
 
 
 def _storage(algorithm: Any) -> Any:
-    """Return where Tune keeps what a trial saves; None without Tune."""
+    """Return Tune's storage of a trial; None without Tune."""
     return getattr(algorithm, "_storage", None)
 
 
@@ -190,13 +190,13 @@ def _watchable(result: Mapping[str, Any], module: str, measures_kl: bool) -> dic
     """Return the metrics of an iteration, without timers, counters and the configuration."""
     learner = dict(result.get("learners", {}).get(module, {}))
     if not measures_kl:
-        learner.pop("mean_kl_loss", None)  # it is 0 then
+        learner.pop("mean_kl_loss", None)  # it is 0 because it is not measured
     if not learner.get("num_module_steps_trained", 1) > 0:
-        # APPO and IMPALA learn beside the sampling: an iteration without an update has means over
-        # nothing, which are NaN.
+        # APPO and IMPALA train and sample in parallel. An iteration without an update has no values
+        # to average, so its means are NaN.
         learner = {}
     runners = result.get("env_runners", {})
-    if not runners.get("num_episodes"):  # without, the means are those of earlier iterations
+    if not runners.get("num_episodes"):  # without episodes, the means are old
         return {"learners": {module: learner}}
     means = {key: runners.get(key) for key in ("episode_return_mean", "episode_len_mean")}
     return {"learners": {module: learner}, "env_runners": means}

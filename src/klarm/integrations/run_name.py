@@ -1,6 +1,7 @@
-"""Which run a trainer's output folder belongs to: a new folder to a new run, an old one to its own.
+"""Finds the run of a trainer's output folder: a known folder continues its run.
 
-Most people leave it to the folder to name the run, and many folders are called `out`.
+Most people do not name their run, so it is named after the folder, and many folders are called
+`out`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def run_of_folder(directory: str, name: str, output: Path) -> str:
             folder.mkdir(parents=True)
         except FileExistsError:  # another process was faster
             continue
-        except OSError:  # the start of the run says so
+        except OSError:  # `start` reports it
             break
         return candidate
     return folder_name(name)
@@ -54,7 +55,7 @@ def unused_run(directory: str, name: str) -> str:
 
 
 def _candidates(name: str, output: Path) -> Iterator[str]:
-    """Yield names for a run, from the plainest to one that is surely its own."""
+    """Yield names for a run, from the shortest to one that no other folder has."""
     place = Path(os.path.abspath(output))  # noqa: PTH100  # without resolving links
     yield folder_name(name)
     if name != place.name:
@@ -68,14 +69,14 @@ def _candidates(name: str, output: Path) -> Iterator[str]:
 
 
 def _saves_to(folder: Path, output: Path) -> bool:
-    """Tell whether the run in a folder saves to an output folder, as far as its journal says."""
+    """Return whether the run in a folder saves to an output folder, according to its journal."""
     try:
         head = head_of(folder / FILE_NAME)
     except OSError:
         return False
     recorded = head.output_dir if head else ""
-    if not recorded:  # klarm 0.1 did not write it down, nor does a run that somebody named
+    if not recorded:  # klarm 0.1 did not record it; runs with a name do not need it
         return head is not None
-    # By its name first: a link to the scratch disk of a job leads elsewhere in the next one.
+    # Compare the names first: a link to the scratch disk of a job has another target in the next.
     same_name = clean(os.path.abspath(output)) == recorded  # noqa: PTH100
     return same_name or os.path.realpath(output) == os.path.realpath(recorded)

@@ -25,9 +25,9 @@ _watching: weakref.WeakSet[KlarmCallback] = weakref.WeakSet()
 class KlarmCallback(ReportsFailures, BaseCallback):
     """Watches a model while it learns: `model.learn(100_000, callback=KlarmCallback("my-run"))`.
 
-    Every update is one row, at the number of timesteps it was made after. Whatever saves the model,
-    such as SB3's CheckpointCallback, is noticed. What fails in here is said once and the model
-    learns on; wrong settings raise when the callback is made.
+    Every update is one row, and its step is the number of timesteps so far. Every save of the model
+    is noticed, also by SB3's CheckpointCallback. A failure of the callback is reported once, and
+    training continues; invalid settings raise an error when the callback is created.
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class KlarmCallback(ReportsFailures, BaseCallback):
     @never_raises(lambda: None)
     def _on_training_start(self) -> None:
         self._stopping = False
-        # A callback does not learn what others save. `save` is tapped on the class: one of the
-        # model's own would be pickled with the model.
+        # SB3 does not notify callbacks of saves. `save` is tapped on the class, because a method
+        # replaced on the model itself would be pickled with the model.
         tap(BaseAlgorithm, "save", _on_save)
         _watching.add(self)
         self._updates = self.model._n_updates
@@ -65,7 +65,7 @@ class KlarmCallback(ReportsFailures, BaseCallback):
             self._watched, self._offset, self._step = self.model, 0, 0
             self.monitor = start_run(self._settings_in_timesteps())
         elif self.model.num_timesteps + self._offset < self._step:
-            # `learn` was called again and counts from 0, but the model was not set back.
+            # `learn` was called again and counts from 0, but the model was not reset.
             self._offset = self._step
         if self.monitor is not None:
             self.monitor.training_began("stable_baselines3")
@@ -86,13 +86,13 @@ class KlarmCallback(ReportsFailures, BaseCallback):
         return not self._stopping
 
     def _settings_in_timesteps(self) -> Config:
-        """Return the settings with a span that is measured on the step axis made as many updates.
+        """Return the settings with `fall_steps` in timesteps, for the same number of updates.
 
-        All other spans count rows.
+        It is the only setting that is compared with steps; the others count rows.
         """
-        timesteps_an_update = getattr(self.model, "n_steps", 1) * self.model.n_envs
+        timesteps_per_update = getattr(self.model, "n_steps", 1) * self.model.n_envs
         own: dict[str, Any] = {**self._settings.sections["entropy_collapse"]}
-        own["fall_steps"] *= timesteps_an_update
+        own["fall_steps"] *= timesteps_per_update
         return replace(
             self._settings, sections={**self._settings.sections, "entropy_collapse": own}
         )
@@ -113,7 +113,7 @@ class KlarmCallback(ReportsFailures, BaseCallback):
             self._reaction.act(self.monitor, due, self._step, path, self._save)
 
     def _save(self, path: Path) -> None:
-        """Save the model as a reaction, which notes the checkpoint itself."""
+        """Save the model; the reaction records this checkpoint, so `_on_save` ignores it."""
         self._reacts = True
         try:
             self.model.save(path)
@@ -137,7 +137,7 @@ class KlarmCallback(ReportsFailures, BaseCallback):
 
 
 def _on_save(model: BaseAlgorithm, path: object, *_: object, **__: object) -> None:
-    """Tell those who watch a model that it was saved, unless that was not to a file."""
+    """Notify the callbacks that a model was saved, if it was saved to a file."""
     if isinstance(path, str | os.PathLike):
         file = Path(path).absolute()
         if not file.suffix:

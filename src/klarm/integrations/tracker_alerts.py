@@ -14,8 +14,8 @@ from klarm.monitor import Monitor
 from klarm.text import clean_line
 from klarm.types import Event
 
-# A tracker that takes alerts as fast as metrics is done by then. Training waits no longer: but if
-# it did not wait at all, an alert at the last step would come after the end of the tracker's run.
+# Long enough for a tracker that works. Without waiting at all, an alert at the last step would come
+# after the end of the tracker's run.
 _MAX_WAIT_SECONDS = 0.1
 _MAX_PENDING = 100
 _MAX_DETAIL = 500  # characters of an error
@@ -27,18 +27,18 @@ class Tracker(NamedTuple):
     name: str
     # Returns the run that the trainer logs to now, if any.
     current_run: Callable[[], Any]
-    # Makes an event an alert of a run.
+    # Sends an event to a run as an alert.
     send: Callable[[Any, Event], object]
 
 
-# Each has a `TRACKER`, under the name that Hugging Face trainers know it by in `report_to`.
+# The modules with a `TRACKER`, by its name in `report_to` of Hugging Face trainers.
 _MODULES = {"wandb": "klarm.integrations.wandb", "trackio": "klarm.integrations.trackio"}
-# Where `watch(alert=True)` asked for alerts: they are sent also when a callback watches the run.
+# Trackers with `watch(alert=True)`: they also get alerts if a callback watches the run.
 _asked: set[str] = set()
 
 
 def ask_for_alerts(tracker: str, alert: bool) -> None:
-    """Have a callback that takes the place of a tracker's `watch` send alerts there, or not."""
+    """Set whether a tracker gets alerts even if a callback watches the run instead of `watch`."""
     if alert:
         _asked.add(tracker)
     else:
@@ -46,7 +46,7 @@ def ask_for_alerts(tracker: str, alert: bool) -> None:
 
 
 def send_alerts(monitor: Monitor, report_to: Iterable[str]) -> None:
-    """Have the incidents of a run become alerts in the trackers it is reported to."""
+    """Send the incidents of a run as alerts to the trackers that the trainer reports to."""
     reported = set(report_to)
     for name, module in _MODULES.items():
         if name in reported | _asked:
@@ -54,14 +54,14 @@ def send_alerts(monitor: Monitor, report_to: Iterable[str]) -> None:
 
 
 def attach(monitor: Monitor, tracker: Tracker) -> None:
-    """Have the incidents of a run become alerts in one tracker."""
+    """Send the incidents of a run as alerts to one tracker."""
     sender = _Sender(monitor, tracker)
     monitor.on_event.append(sender.on_event)
     monitor.on_finish.append(sender.finish)
 
 
 class _Sender:
-    """Calls the tracker on a thread of its own: training goes on if the tracker hangs."""
+    """Calls the tracker on its own thread, so that training continues if the tracker hangs."""
 
     def __init__(self, monitor: Monitor, tracker: Tracker) -> None:
         self._notices = monitor.notices
@@ -71,7 +71,7 @@ class _Sender:
         self._last_sent: threading.Event | None = None
 
     def on_event(self, event: Event) -> None:
-        """Queue an alert, on the training thread: what became of an incident is none."""
+        """Queue an alert, on the training thread, if the event opens or escalates an incident."""
         if not notice.worth_an_alert(event):
             return
         run = self._tracker.current_run()
@@ -93,7 +93,7 @@ class _Sender:
             sent.wait(_MAX_WAIT_SECONDS)
 
     def finish(self, timeout: float) -> None:
-        """Wait for what is queued, and end the thread."""
+        """Wait for the queued alerts, and end the thread."""
         if self._last_sent is not None:
             self._last_sent.wait(timeout)
             self._queue.put(None)

@@ -24,9 +24,9 @@ def watch(
 ) -> Monitor:
     """Watch all further calls of `trackio.log`. Call it before or after `trackio.init`.
 
-    Arguments are those of `klarm.init`, whose monitor is returned. One Trackio run is watched, the
-    first that logs; call it again for the next. With `alert` an incident that opens or escalates
-    is an alert in Trackio.
+    Arguments are those of `klarm.init`, whose monitor is returned. Only one Trackio run is watched,
+    the first that logs; call it again for the next. With `alert`, incidents that open or escalate
+    are sent to Trackio as alerts.
     """
     from trackio.run import Run
 
@@ -42,9 +42,9 @@ def watch(
 class _Mirror:
     """Follows the steps of one Trackio run.
 
-    Trackio counts rows where no step is given. A trainer that logs its own step along is followed
-    by that one: Hugging Face trainers log evaluations as rows of their own, and continue an older
-    run of the same name, so Trackio's count runs ahead of them.
+    Without a step, Trackio counts rows. If the trainer logs its own step as a metric, that one is
+    used: Hugging Face trainers log evaluations as separate rows, and continue an older run of the
+    same name, so Trackio's count is ahead of their steps.
     """
 
     def __init__(self, monitor: Monitor) -> None:
@@ -71,12 +71,12 @@ class _Mirror:
         if at is not None:
             step = at
         elif step is None and hasattr(run, "_next_step"):
-            step = run._next_step - 1  # it has counted on by now
+            step = run._next_step - 1  # Trackio has already counted this row
         self.monitor.log(metrics, step)
 
 
 def _identity(run: Any) -> object:
-    """Return what tells runs apart: names are used again. Older versions have nothing else."""
+    """Return the id of a run, or its name in older versions. Names may be reused."""
     return getattr(run, "id", None) or run.name
 
 
@@ -90,7 +90,7 @@ def _send(run: Any, event: Event) -> None:
     from trackio import AlertLevel
 
     level = AlertLevel.ERROR if event.severity == "critical" else AlertLevel.WARN
-    # Without a step it belongs to the row just logged, on whatever axis Trackio has.
+    # Without a step, Trackio assigns the alert to the row just logged.
     run.alert(notice.title(event), notice.text(event), level)
 
 

@@ -28,7 +28,7 @@ _Rows = list[tuple[int, dict[str, object]]]  # what was logged, by step
 
 
 def _no_change() -> None:
-    """What a trainer gets from a hook that failed: its control stays as it is."""
+    """Return None, as a hook that failed does: the trainer's control stays as it is."""
 
 
 class KlarmCallback(ReportsFailures, TrainerCallback):
@@ -64,9 +64,8 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
             raise ConfigError(f"probe is {probe!r}: it must be True, False or a klarm.probe.Probe")
         self._probed: tuple[int, dict[str, float]] | None = None  # a step, and what it measured
         self.monitor: Monitor | None = None  # while training is under way
-        # Decides what to do. Among several ranks it is a monitor without a journal on each, so that
-        # nothing which rank 0 alone does can make it decide otherwise: a rank that stops alone
-        # leaves the others waiting for it.
+        # Decides what to do. With several ranks, each has its own monitor without a journal, so
+        # that all decide alike: if one rank stopped alone, the others would wait for it forever.
         self._judge: Monitor | None = None
         self._settings = checked_settings("", run, config, overrides, "KlarmCallback()")
         self._runs = TrainerRuns()
@@ -74,7 +73,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
         self._asked_to_stop: int | None = None  # the step
         self._asked_to_save: tuple[int, list[Incident]] | None = None  # the step, and what for
         self._kept: KeptCheckpoints | None = None
-        self._measured: set[str] = set()  # the KL's keys that have been numbers
+        self._measured: set[str] = set()  # keys of KL that had a number before
         self.notices = Notices(stderr=self._settings.console)
         self._framework = self._settings.framework
 
@@ -83,9 +82,9 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
         """Start watching. If training is resumed, restore the state of the monitor."""
         self.monitor = self._judge = self._asked_to_stop = self._asked_to_save = None
         self._measured.clear()
-        # The trainer's name as well: TRL's do not all mean the same by `kl`.
+        # The name of the trainer, because `kl` has different meanings in TRL's trainers.
         self._framework = self._settings.framework or f"trl/{type(args).__name__}"
-        # Not the journal, which rank 0 alone has: the checkpoint's log is the same on all ranks.
+        # From the checkpoint, which is the same on all ranks; only rank 0 has the journal.
         rows = [(row["step"], self._read(row)) for row in state.log_history]
         if self._reaction.acts and (args.world_size or 1) > 1:
             settings = self._settings
@@ -96,7 +95,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
                 framework=self._framework,
                 user_keys=settings.metrics,
             )
-            # The probe measures on rank 0 alone: what it says would make ranks decide differently.
+            # Only rank 0 has the probe: with its values, ranks would decide differently.
             self._judge = _brought_to(judge, state.global_step, _without_probe(rows))
         self._start_recording(args, state, rows)
         self._start_probe(state, parts)
@@ -116,7 +115,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
         if state.is_world_process_zero:
             self._kept = KeptCheckpoints(Path(args.output_dir), monitor.say)
             self._kept.take_up({incident.id for incident in monitor.incidents if incident.is_open})
-            if args.save_total_limit:  # else the trainer deletes nothing
+            if args.save_total_limit:  # otherwise the trainer deletes nothing
                 monitor.on_event.append(self._kept.on_event)
             if self.tracker_alerts:
                 send_alerts(monitor, args.report_to or ())
@@ -155,9 +154,9 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
 
     @never_raises(_no_change)
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
-        """Have the step logged.
+        """Make the trainer log this step, if `every_step` is set.
 
-        This happens even if the monitor failed: a rank that logs waits for all other ranks.
+        This happens even if the monitor failed: logging waits for all ranks.
         """
         if self.every_step:
             control.should_log = True
@@ -170,7 +169,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
         values = self.probe.read(step)
         if values is None:
             return
-        if is_logged:  # then it goes with the rest of the step
+        if is_logged:  # it is logged with the rest of the step
             self._probed = step, values
         else:
             self.monitor.log(values, step)
@@ -203,8 +202,9 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
             self._judge.log(metrics, state.global_step)
         if self._asked_to_stop is not None and state.global_step > self._asked_to_stop:
             self._say(
-                f"training goes on though it was to stop at step {self._asked_to_stop}: this "
-                "trainer does not look at should_training_stop, or another callback took it back"
+                "training continues although klarm asked it to stop at step "
+                f"{self._asked_to_stop}: this trainer ignores "
+                "should_training_stop, or another callback has reset it"
             )
         self._say_what_was_saved(args, state, before=state.global_step)
         if self._judge is not None:
@@ -222,7 +222,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
 
     @never_raises(_no_change)
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
-        """Finish. Where training raises, the end of the process does, and says so."""
+        """Finish the run. If training raises, this is not called: the run ends with the process."""
         self._say_what_was_saved(args, state, before=state.global_step + 1)
         if self.monitor is not None:
             self.monitor.training_ended()
@@ -230,7 +230,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
         self.monitor = self._judge = self._kept = None
 
     def _read(self, logs: Mapping[str, object]) -> dict[str, object]:
-        """Return the metrics to log. TRL logs None for a NaN, which matters for KL."""
+        """Return the metrics to log. TRL logs a NaN as None, so a KL of None counts as NaN."""
         read = {key: value for key, value in logs.items() if key != "step"}
         for key, value in logs.items():
             known = meaning(key, self._framework)
@@ -253,7 +253,7 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
             self._asked_to_stop = step
 
     def _say_what_was_saved(self, args: Any, state: Any, before: int) -> None:
-        """Say what became of a save that was asked for before a step: only now can it be true."""
+        """Report a save that klarm asked for before a step, once it can be verified."""
         if self._asked_to_save is None or self._asked_to_save[0] >= before:
             return
         (step, incidents), self._asked_to_save = self._asked_to_save, None
@@ -278,5 +278,5 @@ def _without_probe(rows: _Rows) -> _Rows:
     return [(step, {k: v for k, v in row.items() if k not in PROBE}) for step, row in rows]
 
 
-# From here on `report_to="klarm"` is known.
+# Makes `report_to="klarm"` valid.
 INTEGRATION_TO_CALLBACK["klarm"] = KlarmCallback

@@ -27,9 +27,9 @@ def watch(
 ) -> Monitor:
     """Watch all further calls of `wandb.log` and `run.log`. Call it before or after `wandb.init`.
 
-    Arguments are those of `klarm.init`, whose monitor is returned. One W&B run is watched, the
-    first that logs; call it again for the next. With `alert` an incident that opens or escalates
-    is an alert in W&B.
+    Arguments are those of `klarm.init`, whose monitor is returned. Only one W&B run is watched, the
+    first that logs; call it again for the next. With `alert`, incidents that open or escalate are
+    sent to W&B as alerts.
     """
     import wandb
     from wandb.sdk.wandb_run import Run
@@ -45,7 +45,7 @@ def watch(
         mirror.monitor.say("W&B is disabled: its log does nothing, so klarm sees nothing")
     if wandb.run is not None:
         mirror.take(wandb.run)
-        # These were taken from the run when it started, so they are the untapped ones.
+        # `wandb.init` has set these to methods from before the tap.
         wandb.log = wandb.run.log
         wandb.define_metric = wandb.run.define_metric
     return mirror.monitor

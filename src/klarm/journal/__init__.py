@@ -24,7 +24,7 @@ from klarm.journal.file import (
     host_name,
     run_folder,
 )
-from klarm.journal.fold import Fold, OnRecord, OnSteps, Rollback, SavedFold
+from klarm.journal.fold import Fold, OnRecord, OnSteps, SavedFold
 from klarm.journal.health import Activity, RunHealth, activity_of, rank_of, run_health, worst_of
 from klarm.journal.identity import (
     NewId,
@@ -61,9 +61,11 @@ from klarm.journal.search import (
     place_of,
     recorded_events,
     resume_lines,
+    run_lines,
     steps_back,
 )
 from klarm.journal.steps import AnyStep
+from klarm.journal.totals import Rollback
 
 __all__ = [
     "COMMANDS_FILE",
@@ -138,6 +140,7 @@ __all__ = [
     "resume_lines",
     "run_folder",
     "run_health",
+    "run_lines",
     "sealed",
     "spell_non_finite",
     "steps_back",

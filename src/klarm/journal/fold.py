@@ -5,30 +5,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
-from operator import lt
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 import msgspec
 
 from klarm.journal.checksum import count_whole
-from klarm.journal.incident import IncidentRecord, acknowledged_after, add_event
+from klarm.journal.incident import IncidentRecord
 from klarm.journal.lines import OnDamage, Stored, Verifier, chunks_between, opened, whole_end
-from klarm.journal.records import (
-    Bound,
-    Checkpoint,
-    Finish,
-    Record,
-    Resume,
-    Started,
-    Step,
-    decoded,
-)
-from klarm.journal.rollbacks import Limit
-from klarm.journal.search import identified, steps_back
+from klarm.journal.records import Record, Started, Step, decoded
+from klarm.journal.search import identified
 from klarm.journal.steps import AnyStep, decoded_steps
+from klarm.journal.totals import Rollback, Totals
 from klarm.metrics import Origin
-from klarm.types import Command, Event
+from klarm.types import Event
 
 _STEP = b'{"type":"step","step":'
 _SKIPPED = (b'{"type":"alert"', b'{"type":"blip"', b'{"type":"source"')
@@ -38,13 +28,6 @@ _SKIPPED = (b'{"type":"alert"', b'{"type":"blip"', b'{"type":"source"')
 OnRecord = Callable[[Record, bytes], None]
 # Called with the valid steps of consecutive lines.
 OnSteps = Callable[[Sequence[AnyStep]], None]
-
-
-class Rollback(NamedTuple):
-    """Training went back to `step`: the steps from there to `last` are rolled back."""
-
-    step: int
-    last: int
 
 
 class SavedFold(msgspec.Struct, frozen=True):
@@ -71,8 +54,8 @@ class SavedFold(msgspec.Struct, frozen=True):
     detectors: set[str] = set()  # msgspec copies it
 
 
-class Fold:
-    """Incidents, checkpoints, rollbacks and the number of steps of a journal.
+class Fold(Totals):
+    """Reads a journal into totals: incidents, checkpoints, rollbacks and the number of steps.
 
     A fold holds no rows, so a run of any length fits in memory; `surviving_rows` yields the rows.
     Steps and checkpoints that were rolled back are not included; `rollbacks` lists which steps.
@@ -90,27 +73,11 @@ class Fold:
         `on_damage` is called with the number of each line that is ignored, and why. `on_steps` and
         `on_record` are called with the contents of all other lines, in order.
         """
-        self.head: Started | None = None  # the first readable run line
-        self.run = journal.absolute().parent.name if isinstance(journal, Path) else ""
-        self.began = 0.0
-        self.incidents: dict[str, IncidentRecord] = {}  # by id, in the order in which they opened
-        self.checkpoints: list[tuple[int, str]] = []  # without those rolled back
-        self.rollbacks: list[Rollback] = []
-        self.origins: dict[str, Origin] = {}  # of metrics whose key differs from their name
-        self.first_step: int | None = None
-        self.last_step: int | None = None  # that was not rolled back
-        self.steps = 0  # how many there are, without those rolled back
-        self.rolled_back = 0  # how many steps were rolled back
-        self.commands: set[str] = set()  # the keys of the commands that the run has applied
-        self.finished = False  # whether the last process recorded that it finished
-        # How the last process that logged a step ended; empty if training ended by itself.
-        self.outcome = ""
-        self.detectors: set[str] = set()  # the names of detectors that any process had enabled
+        super().__init__(journal.absolute().parent.name if isinstance(journal, Path) else "")
         self.read_to = 0  # the offset up to which the journal was read
         self._journal = journal
         self._verifier = Verifier(on_damage)
         self._on_record, self._on_steps = on_record, on_steps
-        self._in_order = True  # every lower step so far followed a resume line
 
     def update(self, at_most: int | None = None) -> list[Event]:
         """Read what was appended since the last call; return the new events.
@@ -245,91 +212,9 @@ class Fold:
             return
         if isinstance(record, Event):
             record = identified(record, self.began)
-        self._add(record, begin, file, new)
+            new.append(record)
+        self._add(record, self._verifier.number, begin, file)
         if isinstance(record, Step) and self._on_steps is not None:  # not formatted by klarm
             self._on_steps([record])
         elif self._on_record is not None:
             self._on_record(record, line)
-
-    def _add(self, record: Record, begin: int, file: IO[bytes], new: list[Event]) -> None:
-        if isinstance(record, Event):
-            add_event(self.incidents, record)
-            new.append(record)
-        elif isinstance(record, Step):
-            self._add_step(record.step)
-        elif isinstance(record, Resume):
-            self._roll_back(record, begin, file)
-        elif isinstance(record, Started):
-            self._begin(record)
-        elif isinstance(record, Checkpoint):
-            # A checkpoint that was overwritten holds only the state of the later step.
-            earlier = [saved for saved in self.checkpoints if saved[1] != record.path]
-            self.checkpoints = [*earlier, (record.step, record.path)]
-        elif isinstance(record, Bound):
-            self.origins.update(record.origins())
-        elif isinstance(record, Command):
-            self._add_command(record)
-        elif isinstance(record, Finish):
-            self.finished = True
-            if record.steps or record.outcome:  # otherwise `klarm close` wrote it, without training
-                self.outcome = record.outcome
-
-    def _begin(self, record: Started) -> None:
-        self.finished = False
-        self.detectors |= {
-            name
-            for name, section in record.config.items()
-            if isinstance(section, dict) and section.get("enabled") is True
-        }
-        if self.head is None:
-            self.head, self.began = record, record.started
-            if self._verifier.number == 1:
-                self.run = record.run
-
-    def _add_steps(self, steps: list[int]) -> None:
-        """Count steps: all at once if each one is higher than the one before, as is usual."""
-        if not steps:
-            return
-        self._add_step(steps[0])
-        if all(map(lt, steps, steps[1:])):
-            self.steps, self.last_step = self.steps + len(steps) - 1, steps[-1]
-        else:
-            for step in steps[1:]:
-                self._add_step(step)
-
-    def _add_step(self, step: int) -> None:
-        if step != self.last_step:
-            if self.last_step is None:
-                self.first_step = step
-            elif step < self.last_step:
-                self._in_order = False
-            self.steps += 1
-            self.last_step = step
-        self.finished, self.outcome = False, ""
-
-    def _add_command(self, command: Command) -> None:
-        self.commands.add(command.key)
-        known = self.incidents.get(command.incident)
-        if known is not None:
-            known.acknowledged_by = acknowledged_after(command, known.acknowledged_by)
-
-    def _roll_back(self, resume: Resume, begin: int, file: IO[bytes]) -> None:
-        limit = Limit(resume.step)
-        self.checkpoints = [saved for saved in self.checkpoints if limit.keeps_checkpoint(saved[0])]
-        if self.last_step is None or (self._in_order and limit.keeps_step(self.last_step)):
-            return
-        undone = 0
-        survivor: int | None = None
-        later: int | None = None
-        for step in steps_back(file, begin):
-            if limit.keeps_step(step.step):
-                survivor = step.step if survivor is None else survivor
-                if self._in_order:
-                    break
-            elif step.step != later:
-                undone += 1
-            later = step.step
-        self.rollbacks.append(Rollback(resume.step, self.last_step))
-        self.rolled_back += undone
-        self.steps -= undone
-        self.last_step = survivor

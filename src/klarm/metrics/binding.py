@@ -14,7 +14,7 @@ from klarm.metrics.samples import STATISTICS, sample_statistics
 from klarm.metrics.user_keys import UserKey
 from klarm.text import clean_line
 
-# Metrics may be nested dicts, as those of RLlib are. Deeper ones and larger ones are not metrics.
+# Metrics may be nested dicts, as in RLlib. Deeper or larger ones are not metrics.
 _MAX_DEPTH = 4
 _MAX_KEYS = 10_000
 # The number of other names that are kept: keys that are used only once, such as one per step, would
@@ -66,7 +66,7 @@ class Binding:
         """Return the numbers in `metrics` by name, and bind new keys."""
         names = self._names
         values: dict[str, float]
-        try:  # almost every row has known keys and numbers only
+        try:  # nearly all rows contain only known keys and numbers
             values = {
                 names[key]: raw if type(raw) is float else _plain_number(key, raw)
                 for key, raw in metrics.items()
@@ -75,7 +75,7 @@ class Binding:
             values = self._read_one_by_one(metrics)
         for name in self._negated:
             if name in values:
-                values[name] = 0.0 - values[name]  # so that 0 has no sign
+                values[name] = 0.0 - values[name]  # turns -0.0 into 0.0
         for name in self._losses:
             if name in values and values[name] - values[name] != 0.0:
                 values[OTHER_LOSS] = values[name]

@@ -1,6 +1,6 @@
 """The metrics that klarm knows: their names, their meaning and their keys in the frameworks.
 
-Only this file and those in `frameworks`, which define the meaning of some keys, contain keys.
+Keys are spelled only here and in `frameworks`, which defines what some of them mean.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ class Metric:
     # may also have the prefix `train/`; one that is only clear with the prefix has it here. A star
     # stands for a part that the user names.
     keys: tuple[str, ...] = ()
-    # Why it may be missing, by framework, for users whose detector needs it; "" is for a run of an
-    # unknown framework.
+    # Why it may be missing, by framework; "" is for an unknown framework.
     when_missing: Mapping[str, str] = field(default_factory=dict)
     # Other metrics with which it must not be confused, because users call them by the same word.
     unlike: tuple[str, ...] = ()
-    # What to set if it has been exactly 0 from the start, because it is not measured then.
+    # What to set if it has been exactly 0 from the start, which means that it is not measured.
     when_zero: str = ""
     # The distribution with which a KL compares the policy.
     target: Target | None = None
-    # Whether the probe of klarm measures it: then nothing is wrong if it is not logged.
+    # Whether klarm's probe measures it, so that it may be missing from the log.
     by_probe: bool = False
-    # Whether it only explains what others show: no detector judges it, nor misses it.
+    # Whether it only explains other metrics: no detector judges it or needs it.
     only_shown: bool = False
+    # Whether it changes by factors, over orders of magnitude, rather than by differences.
+    changes_by_factors: bool = False
 
 
 METRICS: dict[str, Metric] = {
@@ -61,6 +62,7 @@ METRICS: dict[str, Metric] = {
             unlike=("kl_old", "kl_rollout"),
             when_zero="set the weight of the KL penalty above 0 (beta, kl_coef) or log no kl",
             target="reference",
+            changes_by_factors=True,
         ),
         Metric(
             "kl_old",
@@ -74,6 +76,7 @@ METRICS: dict[str, Metric] = {
                 "learners/*/mean_kl_loss",
             ),
             target="old",
+            changes_by_factors=True,
         ),
         Metric(
             "kl_rollout",
@@ -88,11 +91,13 @@ METRICS: dict[str, Metric] = {
                 "optim/kl_sample_train_v1",
             ),
             target="rollout",
+            changes_by_factors=True,
         ),
         Metric(
             "kl_probe",
             "KL from the start of the run to the policy, per token, as klarm's probe measures it",
             by_probe=True,
+            changes_by_factors=True,
         ),
         Metric(
             "entropy_probe",
@@ -164,11 +169,13 @@ METRICS: dict[str, Metric] = {
                 "ppo_actor/update/actor_loss/avg",
                 "learners/*/total_loss",
             ),
+            changes_by_factors=True,
         ),
         Metric(
             "actor_loss",
             "loss of the policy alone, where that of the critic is minimised with it or beside it",
             keys=("learners/*/policy_loss",),
+            changes_by_factors=True,
         ),
         Metric(
             "critic_loss",
@@ -181,6 +188,7 @@ METRICS: dict[str, Metric] = {
                 "learners/*/vf_loss",
                 "learners/*/qf_loss",
             ),
+            changes_by_factors=True,
         ),
         Metric(
             "explained_variance",
@@ -191,6 +199,7 @@ METRICS: dict[str, Metric] = {
         Metric(
             "other_loss",
             "any other loss, recorded under this name when it is not finite",
+            changes_by_factors=True,
         ),
         Metric(
             "grad_norm",
@@ -203,6 +212,7 @@ METRICS: dict[str, Metric] = {
                 "ppo_actor/update/grad_norm",
                 "learners/*/gradients_default_optimizer_global_norm",
             ),
+            changes_by_factors=True,
         ),
         Metric(
             "learning_rate",
@@ -215,6 +225,7 @@ METRICS: dict[str, Metric] = {
                 "policy/policy_lr",
                 "learners/*/default_optimizer_learning_rate",
             ),
+            changes_by_factors=True,
         ),
         Metric(
             "clip_fraction",
@@ -240,6 +251,7 @@ METRICS: dict[str, Metric] = {
                 "generate/avg_num_tokens",
                 "mean_gen_tokens_per_sample",
             ),
+            changes_by_factors=True,
         ),
         Metric(
             "truncated_fraction",
@@ -282,6 +294,7 @@ METRICS: dict[str, Metric] = {
                 "actor/reward_kl_penalty_coeff",
                 "learners/*/curr_kl_coeff",
             ),
+            changes_by_factors=True,
         ),
     )
 }
@@ -304,7 +317,7 @@ PROBE = ("kl_probe", "entropy_probe", "top_token_changed")
 
 
 def is_reward_component(name: str) -> bool:
-    """Tell whether a name is that of one reward among several, as TRL logs its reward functions.
+    """Return whether a name belongs to one of several rewards, as TRL logs its reward functions.
 
     >>> is_reward_component("rewards/format/mean"), is_reward_component("rewards/mean")
     (True, False)

@@ -14,12 +14,12 @@ from klarm.stats.dip import dip, dip_p_value
 # The names that `sample_statistics` may return.
 STATISTICS = ("mean", "std", "dip_p")
 
-# Limits that keep a step cheap. Of more samples, evenly spaced ones are used: of all samples for
-# reading, of those for sorting, and of the sorted ones for the dip test.
+# Limits that keep a step cheap: how many samples are read, sorted and given to the dip test. If
+# there are more, evenly spaced ones are used.
 _MAX_READ = 4_096
 _MAX_SORTED = 512
 _MAX_TESTED = 128
-# Fewer distinct rewards are grades, which always form groups, such as right and wrong.
+# Fewer distinct rewards are grades, such as right and wrong, which always form groups.
 _MIN_DISTINCT = 10
 # Products of larger values overflow in the dip test.
 _MAX_SIZE = 1e300

@@ -32,13 +32,13 @@ def read_user_key(metric: str, value: object) -> UserKey:
     place = f"{SECTION}.{metric}"
     if metric not in METRICS and metric != STEP:
         known = [STEP, *METRICS]
-        hint = did_you_mean(metric, known) or f"; known are {', '.join(known)}"
+        hint = did_you_mean(metric, known) or f"; known: {', '.join(known)}"
         raise ConfigError(f"{place} is unknown{hint}")
     fields: dict[str, str] = {}
     given: object
     for name, given in (value if isinstance(value, Mapping) else {"key": value}).items():
         if name not in _FIELDS:
-            hint = did_you_mean(name, _FIELDS) or f"; known are {', '.join(_FIELDS)}"
+            hint = did_you_mean(name, _FIELDS) or f"; known: {', '.join(_FIELDS)}"
             raise ConfigError(f"{place}.{name} is unknown{hint}")
         if not isinstance(given, str) or not given:
             spot = f"{place}.{name}" if isinstance(value, Mapping) else place

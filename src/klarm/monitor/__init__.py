@@ -9,7 +9,7 @@ from klarm.monitor.ending import Ending
 from klarm.monitor.missing import hints, unknown_columns
 from klarm.monitor.monitor import Monitor
 from klarm.monitor.steps import whole_step
-from klarm.monitor.summary import not_confirmed
+from klarm.monitor.summary import why_no_incident
 from klarm.monitor.unwatched import not_watched, without_kl
 
 __all__ = [
@@ -20,11 +20,11 @@ __all__ = [
     "hints",
     "idle",
     "idle_lines",
-    "not_confirmed",
     "not_watched",
     "unknown_columns",
     "watched",
     "watched_in_short",
     "whole_step",
+    "why_no_incident",
     "without_kl",
 ]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from klarm import boundary
 from klarm.detectors import Detector, when_not_finite
-from klarm.incidents import Change, IncidentRules, Tracker
-from klarm.journal import History, IncidentRecord, NewId, Resume, new_id
+from klarm.incidents import Change, IncidentRules, Tracker, own_keys, with_own_keys
+from klarm.journal import History, IncidentRecord, LateRow, NewId, Resume, new_id
 from klarm.metrics import Advice, Origin, to_number
 from klarm.monitor.dispatch import Dispatch
 from klarm.monitor.held import HeldValues
@@ -22,6 +22,7 @@ from klarm.text import clean
 from klarm.types import Alert, Command, Event
 from klarm.version import __version__
 
+_AnyChange = TypeVar("_AnyChange", Event, Change)
 _FLOATS = frozenset((float,))
 
 
@@ -47,6 +48,7 @@ class Evaluator:
         self._advice = advice
         self.tracker = Tracker(self.detectors, rules, ids=ids, advice=advice)
         self._origins: dict[str, Origin] = {}  # by metric name, as passed to detectors
+        self._own_keys: dict[str, str] = {}  # those of them that the user has named
         self._active: list[Detector] = []  # enabled, and able to judge what this run logs
         self._running: list[Detector] = []  # the active ones for which any metric is logged
         self._dispatch = Dispatch((), on_failure)
@@ -63,6 +65,8 @@ class Evaluator:
         new = {name: origin for name, origin in origins.items() if known.get(name) != origin}
         recording = {n: origin for n, origin in new.items() if known.get(n, Origin(n)) != origin}
         known.update(new)
+        if new:
+            self._own_keys = own_keys(known)
         for detector in self.detectors:
             if detector.watches[0] in new:
                 detector.bound(*new[detector.watches[0]])
@@ -77,8 +81,13 @@ class Evaluator:
         """The metrics that detectors judge. Noticing that a metric is missing is not judging."""
         return {name for d in self._active if not d.watches_all for name in d.watches}
 
-    def look(self, step: int, values: Mapping[str, float]) -> tuple[list[Alert], Sequence[Change]]:
-        """Return the alerts of a step, and the changes of incidents that follow."""
+    def look(
+        self, step: int, values: Mapping[str, float], *, late: int | None = None
+    ) -> tuple[list[Alert], Sequence[Change]]:
+        """Return the alerts of a step, and the changes of incidents that follow.
+
+        `late` is the earlier step that these values belong to, if they arrived during this one.
+        """
         news = self._held.news(values)
         if news is values:
             alerts = self._dispatch.alerts(step, values)
@@ -91,7 +100,8 @@ class Evaluator:
             known = {detector.name: detector for detector in self._running}
             counting = [alert for alert in alerts if known[alert.detector].looks_at(news)]
         same_batch = self._held.same_batch
-        return alerts, self.tracker.update(step, news, counting, same_batch=same_batch)
+        changes = self.tracker.update(step, news, counting, same_batch=same_batch, late=late)
+        return alerts, self._with_own_keys(changes) if changes else changes
 
     def rebuild(
         self,
@@ -123,14 +133,15 @@ class Evaluator:
             elif isinstance(entry, Command):
                 changes = tracker.apply(entry, entry.step or 0)
             else:
-                at, values = entry[:2]  # a late row belongs to the step during which it arrived
+                at, values = entry[:2]  # a late row is judged with the step during which it arrived
                 if at >= step:
                     continue
-                _, changes = self.look(at, values)
+                late = entry.late if isinstance(entry, LateRow) else None
+                _, changes = self.look(at, values, late=late)
             _note_ends(changes, ends)
         self._set_running(running)
         _note_ends(tracker.end_step(), ends)  # the last step is complete as well
-        return tracker.reconcile(step, recorded, ends, undone=undone)
+        return self._with_own_keys(tracker.reconcile(step, recorded, ends, undone=undone))
 
     @property
     def active(self) -> list[str]:
@@ -164,6 +175,16 @@ class Evaluator:
         except UnfitError:
             self._reset()
             raise
+
+    def _with_own_keys(self, changes: Sequence[_AnyChange]) -> list[_AnyChange]:
+        """Return changes that say what moved with the keys that the user has named."""
+        keys = self._own_keys
+        return [
+            replace(change, moved=with_own_keys(change.moved, keys))
+            if keys and isinstance(change, Event) and change.moved
+            else change
+            for change in changes
+        ]
 
     def _worded(self, alert: Alert) -> Alert:
         """Return an alert with the advice of the framework, if that has any for it."""

@@ -32,7 +32,12 @@ class LateRows:
         """
         timeline, had = self._timeline, self._evaluator.tracker.recent.had
         known = timeline.logged_since(step, values)
-        repeats = {name: values[name] for name in known if had(name, step, values[name])}
+        # In the order of `values`: the journal must not depend on the hash seed.
+        repeats = {
+            name: value
+            for name, value in values.items()
+            if name in known and had(name, step, value)
+        }
         if repeats and repeats.keys() == values.keys() & self._metrics:
             # Unknown keys cannot be compared, so they count as repeated, too.
             return LateRow(timeline.step or 0, {}, step), values

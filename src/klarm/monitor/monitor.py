@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
-import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
@@ -19,21 +17,15 @@ from klarm.monitor.command_watch import CommandWatch
 from klarm.monitor.ending import Ending, EndWatch, ending_by
 from klarm.monitor.pipeline import Pipeline
 from klarm.monitor.resume import Past
+from klarm.monitor.silence import AFTER_FINISH, CanFallSilent
 from klarm.monitor.steps import whole_step
 from klarm.monitor.summary import notebook_table
-from klarm.notices import ReportsFailures
 from klarm.snapshots import EVERY_ROWS
 from klarm.text import MAX_LINE, clean_line, described
 from klarm.types import Alert, Command, Event, Incident
 
-_AFTER_FINISH = "log was called after finish: the run is no longer watched"
-_AFTER_FORK = (
-    "this process was forked from the one that watches the run, so its calls are ignored; "
-    "to watch here, call klarm.init in this process"
-)
 
-
-class Monitor(ReportsFailures):
+class Monitor(CanFallSilent):
     """Watches one run. `klarm.init` creates it.
 
     No method raises: an internal error is reported once and training continues. `log` works on the
@@ -62,12 +54,12 @@ class Monitor(ReportsFailures):
         # Detectors of the user's own may read metrics of the user's own.
         metrics = frozenset(METRICS).union(*(detector.watches for detector in self.detectors))
         self.binding = Binding(
-            framework, user_keys, of_journal=of_journal, own_metrics=metrics - METRICS.keys()
+            framework, user_keys, of_journal=of_journal, own_metrics=metrics.difference(METRICS)
         )
         console = console or Console(enabled=False)
         self.notices = console.notices
         self._past = Past(journal, clock, self.notices, snapshot_rows, metrics)
-        self._journal = self._past.journal
+        super().__init__(self._past.journal)
         self._pipeline = Pipeline(
             run,
             self.detectors,
@@ -89,11 +81,8 @@ class Monitor(ReportsFailures):
         self._command_watch: CommandWatch | None = None
         self._end_watch: EndWatch | None = None
         self._ending: Ending | None = None
-        self._lock = threading.RLock()
         self._inside = False
         self._postponed: list[tuple[Mapping[str, object], object]] = []
-        self._silent_because = ""
-        _monitors.add(self)
 
     @property
     def folder(self) -> Path | None:
@@ -147,9 +136,7 @@ class Monitor(ReportsFailures):
             self._say_once(f"checkpoint was called with {wrong}: it is ignored", "a checkpoint")
             return
         problem = damage_of(where)  # reads the disk: `log` of another thread does not wait for it
-        with self._lock:
-            if not self._silent_because:
-                self._pipeline.checkpoint(at, where, damaged=bool(problem))
+        self._unless_silent(self._pipeline.checkpoint, at, where, damaged=bool(problem))
         if problem:
             self._say_once(
                 f"checkpoint {clean_line(where)} cannot be loaded ({clean_line(problem)}); "
@@ -183,9 +170,7 @@ class Monitor(ReportsFailures):
         if at is None:
             self._say_once(f"resume was called with step {described(step)}: it has no effect")
             return
-        with self._lock:
-            if not self._silent_because:
-                self._pipeline.resume(at, rows)
+        self._unless_silent(self._pipeline.resume, at, rows)
 
     def take_commands(self, watch: CommandWatch) -> None:
         """Stop the thread that reads commands when the run ends."""
@@ -218,9 +203,7 @@ class Monitor(ReportsFailures):
     @never_raises(lambda: None)
     def apply(self, command: Command) -> None:
         """Apply a command of a journal now. For replays, which know the right moment."""
-        with self._lock:
-            if not self._silent_because:
-                self._pipeline.apply(command, command.step or 0)
+        self._unless_silent(self._pipeline.apply, command, command.step or 0)
 
     @property
     def applied_commands(self) -> Collection[str]:
@@ -235,9 +218,7 @@ class Monitor(ReportsFailures):
     @never_raises(lambda: None)
     def _source(self, path: str | os.PathLike[str], kept: int) -> None:
         """Note that steps are read from a log, of which so many are recorded already."""
-        with self._lock:
-            if not self._silent_because:
-                self._journal.record(Source(clean_line(str(path)), kept))
+        self._unless_silent(self._journal.record, Source(clean_line(str(path)), kept))
 
     @never_raises(lambda: None)
     def _bound(self, origins: Mapping[str, Origin]) -> None:
@@ -257,7 +238,7 @@ class Monitor(ReportsFailures):
         try:
             if self._silent_because:
                 return
-            self._silent_because = _AFTER_FINISH
+            self._silent_because = AFTER_FINISH
             self._pipeline.finish(ends_at, self._found_ending())
         finally:
             self._lock.release()
@@ -280,8 +261,13 @@ class Monitor(ReportsFailures):
         """Return what a notebook shows."""
         state = "recorded" if self.recorded else "watched, not recorded"
         if self._silent_because:
-            state = "finished" if self._silent_because == _AFTER_FINISH else self._silent_because
+            state = "finished" if self._silent_because == AFTER_FINISH else self._silent_because
         return notebook_table(self.run, self.steps_logged, state, self.incidents)
+
+    @property
+    def excused_alerts(self) -> Mapping[str, int]:
+        """The number of alerts that did not count because of other signals, by detector."""
+        return self._tracker.excused
 
     @property
     def incidents(self) -> list[Incident]:
@@ -311,11 +297,6 @@ class Monitor(ReportsFailures):
     def _say_once(self, message: str, about: str = "") -> None:
         self.notices.warn_once(message, about)
 
-    def _fall_silent(self) -> None:
-        if not self._silent_because:
-            self._journal.abandon()
-        self._silent_because = _AFTER_FORK
-
 
 def _path_text(path: object) -> str | None:
     """Return a path as text; None if it is not a path, or too long for one."""
@@ -324,15 +305,3 @@ def _path_text(path: object) -> str | None:
     except Exception:  # noqa: BLE001  # the object of a user may raise anything
         return None
     return where if len(where) <= MAX_LINE else None
-
-
-_monitors: weakref.WeakSet[Monitor] = weakref.WeakSet()
-
-
-def _silence_after_fork() -> None:
-    for monitor in _monitors:
-        monitor._fall_silent()
-
-
-if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(after_in_child=_silence_after_fork)

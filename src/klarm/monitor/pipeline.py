@@ -12,7 +12,7 @@ import msgspec
 from klarm.boundary import describe, never_raises, report_failure
 from klarm.console import Console
 from klarm.detectors import Detector
-from klarm.incidents import Change, IncidentRules, is_crash
+from klarm.incidents import Change, IncidentRules
 from klarm.journal import (
     Bound,
     Checkpoint,
@@ -23,17 +23,18 @@ from klarm.journal import (
     Resume,
     Step,
     close_at_rest,
-    ended_by_crash,
     spell_non_finite,
     unused_ids,
 )
 from klarm.metrics import Binding, advice_of
 from klarm.monitor.binding_report import BindingReport
-from klarm.monitor.ending import REASONS, Ending
+from klarm.monitor.ending import Ending
 from klarm.monitor.evaluator import Evaluator
 from klarm.monitor.first_alerts import FirstAlerts
+from klarm.monitor.last_changes import last_changes
 from klarm.monitor.late_rows import LateRows
 from klarm.monitor.resume import Past
+from klarm.monitor.rollback import roll_back
 from klarm.monitor.run_summary import RunSummary
 from klarm.monitor.steps import Timeline, whole_step
 from klarm.notices import ReportsFailures
@@ -146,7 +147,7 @@ class Pipeline(ReportsFailures):
         alerts: list[Alert] = []
         changes: Sequence[Change] = ()
         try:
-            alerts, changes = self._evaluator.look(at, new)
+            alerts, changes = self._evaluator.look(at, new, late=None if row is None else row.late)
         finally:  # the row is recorded even if something fails
             also = (*alerts, *changes) if alerts or changes else ()
             if row is None:
@@ -189,7 +190,24 @@ class Pipeline(ReportsFailures):
             )
             return
         with self.past.lock:
-            self._roll_back(step, rows)
+            kept = None
+            if rows is not None:
+                kept = [(at, self.binding.read(metrics)) for at, metrics in rows if at < step]
+                self.bind()
+            done = roll_back(step, kept, self.past, self._evaluator, self.timeline)
+            if done is None:
+                self._say_once(
+                    "training was rolled back, but there is no record to rebuild the baselines from"
+                )
+                return
+            if done.undone and self.timeline.steps_logged:
+                self.summary.rolled_back = ", including those that were rolled back"
+            self._first_alerts.reset()
+            if done.rows_read is None or done.rows_read >= self._snapshot_rows:
+                self._until_snapshot = 1  # rebuilding took long, so take a snapshot soon
+            self._record(Resume(step, self.clock()), done.corrections)
+            self._console.say(f"run {self.run} {done.how}")
+            self._publish(done.corrections)
 
     def bind(self) -> None:
         """Tell detectors and the journal from which key each metric is read, and its kind."""
@@ -210,7 +228,8 @@ class Pipeline(ReportsFailures):
         steps = self.timeline.steps_logged
         changes: Sequence[Change] = ()
         try:
-            changes = self._end(ending)
+            self._apply_commands((self.timeline.step or 0) + 1)
+            changes = last_changes(ending, self.tracker, self.timeline, self.past.recorded)
         finally:
             outcome, error = ending.outcome, ending.error
             self._record(Finish(self.clock(), steps, outcome=outcome, error=error), changes)
@@ -245,65 +264,11 @@ class Pipeline(ReportsFailures):
         timeline.note_late(late, values)
         return LateRow(step, values, late)
 
-    def _end(self, ending: Ending) -> Sequence[Change]:
-        """Return the changes that the end of the run causes."""
-        recorded = self.past.recorded
-        self._apply_commands((self.timeline.step or 0) + 1)
-        changes: Sequence[Change]
-        reason = REASONS[ending.outcome]
-        if reason is None:
-            return [] if self.timeline.from_earlier_process else self.tracker.end_step()
-        if self.timeline.from_earlier_process and recorded is not None:
-            changes = ended_by_crash(recorded)  # this process has not logged a single step
-            self.tracker.recall(recorded.incidents.values())
-            known = [record.opened for record in recorded.incidents.values() if record.is_open]
-        else:
-            changes, known = self.tracker.finish(reason), []
-        step = self.timeline.step
-        # Before the first step, somebody still watches; of a run that fails again and again
-        # without a step in between, people know. A process that was killed has no error.
-        is_crashed = ending.outcome == "crashed" and ending.error
-        if is_crashed and step is not None and not any(map(is_crash, known)):
-            changes = [*changes, self.tracker.crashed(step, ending.error)]
-        return changes
-
     def _apply_commands(self, step: int) -> None:
         """Apply and record the commands given since the last step."""
         while self.commands:
             command = msgspec.structs.replace(self.commands.popleft(), step=step)
             self.apply(command, step)
-
-    def _roll_back(
-        self, step: int, rows: Iterable[tuple[int, Mapping[str, object]]] | None
-    ) -> None:
-        kept = None
-        if rows is not None:
-            kept = [(at, self.binding.read(metrics)) for at, metrics in rows if at < step]
-            self.bind()
-        before = self.past.before(step, kept, self._evaluator)
-        if before is None:
-            self._say_once(
-                "training was rolled back, but there is no record to rebuild the baselines from"
-            )
-            return
-        if before.undone and self.timeline.steps_logged:
-            self.summary.rolled_back = ", including those that were rolled back"
-        self.tracker.checkpoints.go_back_to(step)
-        snapshot = before.snapshot
-        logged = None if snapshot is None else snapshot.logged
-        history = self.timeline.following(before.rows, logged)
-        changes = self._evaluator.rebuild(
-            history, before.recorded, step, undone=before.undone, restored=snapshot is not None
-        )
-        self.timeline.go_on_at(step)
-        self._first_alerts.reset()
-        self.past.forget_from(step)
-        recorded = self.past.recorded
-        if snapshot is None and (recorded is None or recorded.steps >= self._snapshot_rows):
-            self._until_snapshot = 1  # rebuilding took long, so take a snapshot soon
-        self._record(Resume(step, self.clock()), changes)
-        self._console.say(f"run {self.run} {before.how}")
-        self._publish(changes)
 
     def _record_step(self, step: int, values: Mapping[str, float], also: Sequence[Record]) -> None:
         try:

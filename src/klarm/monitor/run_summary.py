@@ -21,7 +21,7 @@ from klarm.monitor.summary import (
     as_of,
     incidents_and_where,
     left_open,
-    not_confirmed,
+    why_no_incident,
 )
 from klarm.monitor.unwatched import without_kl
 from klarm.types import Alert, Event, Incident
@@ -62,8 +62,12 @@ class RunSummary:
         if any(self.alert_counts.values()):
             why = ""
             if not any(incident.opened is not None for incident in self.tracker.incidents):
-                why = not_confirmed(self._alerts_of, self.detectors, self.rules)
+                excused = self.tracker.excused
+                why = why_no_incident(self._alerts_of, excused, self.detectors, self.rules)
             yield alerts_in_sum(self.alert_counts, self.folder, why)
+        for detector in self.detectors:
+            if detector.enabled and detector.blind_spot:
+                yield detector.blind_spot
         steps, last = self.timeline.steps_logged, self.timeline.step
         nothing = self._nothing_was_watched()
         if ending.outcome == DETACHED and not ending.once and not nothing:

@@ -6,11 +6,19 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from klarm.detectors import Detector
+from klarm.detectors import Detector, Excused
 from klarm.incidents import IncidentRules, counted, incidents_in_sum, subject_of
 from klarm.journal import IncidentRecord
 from klarm.notebook import html_table
 from klarm.types import Incident
+
+# While what alerts do not count; see incidents/evidence.py.
+_EXCUSES: Mapping[Excused, str] = {
+    "solved": "the reward is near its best and KL is low or not logged",
+    "taking_off": "KL is low or not logged",
+    "harmless": "KL and reward do not suffer",
+    "paid_for": "the reward pays for the KL, or the KL is small",
+}
 
 
 def incidents_and_where(incidents: Sequence[Incident], folder: Path | None) -> str:
@@ -45,20 +53,34 @@ def left_open(
     return f"stopped following run {run}{at}; {which} still open{where}"
 
 
-def not_confirmed(
-    alerts: Mapping[str, int], detectors: Iterable[Detector], rules: IncidentRules
+def why_no_incident(
+    alerts: Mapping[str, int],
+    excused: Mapping[str, int],
+    detectors: Iterable[Detector],
+    rules: IncidentRules,
 ) -> str:
-    """Return why alerts, counted by detector, opened no incident: they were too few.
+    """Return why alerts, counted by detector, opened no incident.
 
-    Detectors with enough of them are left out; their alerts may not have counted.
+    Those of a detector were too few, or other signals excused them.
     """
-    needed = {d.name: d.confirm_steps or rules.confirm_steps for d in detectors}
-    few = [(name, needed[name]) for name in alerts if 0 < alerts[name] < needed.get(name, 0)]
-    if not few:
-        return ""
-    (first, steps), *others = few
-    said = f"not confirmed: {first} needs {steps} steps in a row with an alert"
-    return ", ".join([said, *(f"{name} {steps}" for name, steps in others)])
+    known = [detector for detector in detectors if alerts.get(detector.name)]
+    few, others = [], []
+    for detector in known:
+        name, needed = detector.name, detector.confirm_steps or rules.confirm_steps
+        if excused.get(name, 0) < alerts[name] < needed:
+            few.append((name, needed))
+        elif excused.get(name) and detector.excuse in _EXCUSES:
+            others.append((name, f"while {_EXCUSES[detector.excuse]}"))
+    said = []
+    if few:
+        (first, steps), *more = few
+        said.append(f"not confirmed: {first} needs {steps} steps in a row with an alert")
+        said += [f"{name} {steps}" for name, steps in more]
+    if others:
+        (first, when), *rest = others
+        said.append(f"no incident: alerts of {first} do not count {when}")
+        said += [f"those of {name} not {when}" for name, when in rest]
+    return ", ".join(said)
 
 
 def alerts_in_sum(counts: Mapping[str, int], folder: Path | None, why: str = "") -> str:

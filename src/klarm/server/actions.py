@@ -15,7 +15,7 @@ import msgspec
 
 from klarm.delivery import Silence, last_step, parse_span, silence_in_words
 from klarm.detectors import known_signals
-from klarm.incidents import subject_of
+from klarm.incidents import ending, subject_of
 from klarm.journal import IncidentRecord, append_command, new_key, record_command
 from klarm.server.false_alarms import FalseAlarm, mark, marked
 from klarm.server.incidents import ShownIncidents
@@ -93,7 +93,7 @@ def close(run: RunView, id_: str, asked: Close) -> Done:
     """End an incident, or accept its level, as `klarm close` does."""
     incident = run.incident(id_)
     if not incident.is_open:
-        became = incident.reason.replace("_", " ")
+        became = ending(incident.last)
         raise conflict(
             f"{_named(incident)} is already resolved: {became} at step {incident.last.step}"
         )
@@ -183,7 +183,7 @@ def _signal(run: RunView, signal: str) -> str:
     # A detector of the training script's own has signals of its own.
     signals = sorted({*known_signals(), *(known.signal for known in run.incidents.values())})
     if signal not in signals:
-        hint = did_you_mean(signal, signals) or f"; there are {', '.join(signals)}"
+        hint = did_you_mean(signal, signals) or f"; choose from {', '.join(signals)}"
         raise bad_request(f"there is no signal {signal!r:.80}{hint}", "signal")
     return signal
 

@@ -8,7 +8,7 @@ from collections import Counter
 import msgspec
 
 from klarm.delivery import Delivered, deliveries
-from klarm.incidents import advice, also_moved, is_alarm
+from klarm.incidents import advice, also_moved, is_alarm, likely_cause
 from klarm.journal import Checkpoint, IncidentRecord
 from klarm.metrics import METRICS
 from klarm.server.arithmetic import Arithmetic, arithmetic_of, arithmetic_of_others
@@ -55,6 +55,7 @@ class Diagnosis(msgspec.Struct):
     pattern: str
     cause: str
     remedy: str
+    text: str  # how to show pattern and cause
     page: str = "playbook"
 
 
@@ -125,6 +126,7 @@ def incident_detail(run: RunView, id_: str) -> IncidentDetail:
             Diagnosis(
                 *(diagnosed.event, diagnosed.step),
                 *(diagnosed.pattern, diagnosed.cause, diagnosed.remedy),
+                likely_cause(diagnosed),
             )
             if diagnosed.pattern
             else None

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import get_args
 
 import msgspec
 from msgspec.structs import replace
 
-from klarm.incidents import early_onset, headline, metric_of, subject_of, title, why
+from klarm.incidents import early_onset, headline, metric_of, standing, subject_of, title, why
 from klarm.journal import IncidentRecord, acknowledged_after
 from klarm.server.false_alarms import marked
 from klarm.server.overview import silences_in_force
 from klarm.server.run_view import RunView
 from klarm.server.series import sample
 from klarm.server.summary import Number
-from klarm.types import Blip, Reason
+from klarm.types import Blip
 
 
 class Mark(msgspec.Struct):
@@ -143,7 +142,7 @@ class ShownIncidents:
             metric=metric_of(last),
             severity=incident.severity,
             state=incident.state,
-            state_text=_state_text(incident, self._may_go_on),
+            state_text=standing(incident, may_go_on=self._may_go_on),
             is_open=incident.is_open,
             reason=incident.reason,
             title=title(last),
@@ -205,14 +204,3 @@ class ShownIncidents:
             if back.step == incident.last.step
         )
         return max(next(undone, incident.opened.step), incident.last.started)
-
-
-def _state_text(incident: IncidentRecord, may_go_on: bool) -> str:
-    """Return the state of an incident in words, or how it was resolved."""
-    if incident.state != "resolved":
-        return incident.state if may_go_on else "unresolved when the run ended"
-    if incident.was_rolled_back:
-        return "undone"
-    if incident.reason in get_args(Reason):
-        return incident.reason.replace("_", " ")
-    return "resolved" if incident.last.recovered else "not recovered"  # format 1

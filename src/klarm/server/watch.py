@@ -75,7 +75,7 @@ class Watch:
         self._nudged.set()
 
     def suspect_damage(self) -> None:
-        """Have the index checked, and rebuilt if it is damaged."""
+        """Request a check of the index, which is rebuilt if it is damaged."""
         self._is_suspect = True
         self._nudged.set()
 

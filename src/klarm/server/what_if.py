@@ -141,7 +141,7 @@ def _checked(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, A
     known = known_sections()
     for section in settings:
         if section not in known:
-            hint = did_you_mean(section, known) or f"; known are {', '.join(known)}"
+            hint = did_you_mean(section, known) or f"; known: {', '.join(known)}"
             raise bad_request(f"{_SOURCE}: {section!r:.80} is unknown{hint}", "settings")
     return {section: dict(values) for section, values in settings.items() if values}
 

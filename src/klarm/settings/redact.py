@@ -59,7 +59,7 @@ def parts_of(secret: str) -> set[str]:
     for pair in re.split("[&;]", address.query):
         value = pair.partition("=")[2] or pair
         found += [value, *_BETWEEN_PIECES.split(value)]
-    if address.scheme not in ("http", "https"):  # apprise uses tokens in place of hosts
+    if address.scheme not in ("http", "https"):  # in Apprise URLs, the host may be a token
         host = ""
         found += address.netloc.replace("@", ":").split(":")
     pieces = {*found, *map(unquote, found), *map(unquote_plus, found)}

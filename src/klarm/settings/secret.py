@@ -13,7 +13,7 @@ from klarm.settings.redact import HIDDEN, fragments_of, hide, parts_of
 
 _HOW = "must be {env: NAME}, {file: PATH} or text (what was given is not shown)"
 _OR_OFF = "or switch the channel off (enabled: false)"
-# A user may write the secret itself in place of NAME in {env: NAME}, so not every name may be
+# A user may write the secret itself instead of NAME in {env: NAME}, so not every name may be
 # shown. Keys and tokens are long, without underscores, or in lower case.
 _VARIABLE = re.compile(r"(?=.{1,60}$)([A-Z][A-Z0-9]{0,19}|[A-Z][A-Z0-9]*_[A-Z0-9_]*)")
 _ADDRESS = re.compile(r".*://|//|[\w-]+(\.[\w-]+)+[:/]")

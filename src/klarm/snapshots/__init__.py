@@ -10,8 +10,9 @@ from klarm.snapshots.file import (
     pack_state,
     unpack_state,
 )
-from klarm.snapshots.graph import Capture, Restore, UnfitError, class_name
+from klarm.snapshots.graph import Capture, Restore
 from klarm.snapshots.keeper import Keeper, SharedFold
+from klarm.snapshots.state import UnfitError, class_name
 
 __all__ = [
     "EVERY_ROWS",

@@ -13,7 +13,7 @@ import msgspec
 
 from klarm.descriptors import open_own
 from klarm.journal import SavedFold
-from klarm.snapshots.graph import UnfitError
+from klarm.snapshots.state import UnfitError
 
 FOLDER: Final = "snapshots"
 MAX_BYTES: Final = 2**20  # the size of a snapshot file

@@ -1,38 +1,36 @@
 """Converts the state of detectors and incidents to plain data for a snapshot, and back.
 
-klarm's own classes need no state methods: their attributes are walked. An object that construction
-creates, such as a detector, is filled in place, so that bound methods keep referring to the same
-objects. Functions and settings are not state, because construction creates them. Objects that are
-referenced several times are stored once and stay shared.
+An object that construction creates, such as a detector, is filled in place, so that bound methods
+keep referring to the same objects. Objects that are referenced several times are stored once and
+stay shared. What counts as state is decided in state.py.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from itertools import chain
-from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
+from types import BuiltinMethodType, MethodType
 from typing import Any, Final
 
 import msgspec
 
-from klarm.settings import settings_of
+from klarm.snapshots.state import (
+    PLAIN,
+    UnfitError,
+    class_name,
+    class_of,
+    declared_names,
+    is_made_by_construction,
+    is_ours,
+    state_names,
+)
 
-_PLAIN: Final = frozenset((float, int, str, bool, type(None)))
-# Objects of these modules may be in a snapshot. They are created without calling `__init__`.
-_OURS: Final = ("klarm.detectors", "klarm.stats", "klarm.incidents", "klarm.monitor", "klarm.types")
 # Every value that is not plain is stored as a list that begins with one of these tags.
 _LIST, _TUPLE, _DEQUE, _SET, _FROZENSET, _DICT, _ROW, _OBJECT, _PART, _AGAIN, _METHOD = range(11)
 _TEXT: Final = frozenset((str,))
 _TUPLES: Final = frozenset((tuple,))
 _ABSENT: Final = object()
-
-
-class UnfitError(Exception):
-    """A state cannot be captured, or does not fit the objects it is restored into."""
 
 
 class Capture:
@@ -58,18 +56,18 @@ class Capture:
         state = getattr(part, "get_state", None)
         if state is not None:
             return {"": state()}
-        if not _is_ours(type(part)):
+        if not is_ours(type(part)):
             raise UnfitError(f"{where} has no get_state and set_state")
         found: dict[str, Any] = {}
         for name in state_names(part):
             value = getattr(part, name)
-            if not _is_made_by_construction(value):
+            if not is_made_by_construction(value):
                 found[name] = self._node(value, f"{where}.{name}")
         return found
 
     def _node(self, value: object, where: str) -> Any:
         kind = type(value)
-        if kind in _PLAIN:
+        if kind in PLAIN:
             return value
         known = self._numbers.get(id(value))
         if known is not None:
@@ -118,9 +116,9 @@ class Capture:
         """Return the nodes of values; tuples of plain data go into a dict that marks them."""
         items = list(values)
         kinds = set(map(type, items))
-        if kinds <= _PLAIN:  # the fast path: windows hold hundreds of numbers
+        if kinds <= PLAIN:  # the fast path: windows hold hundreds of numbers
             return items
-        if kinds == _TUPLES and _PLAIN.issuperset(map(type, chain.from_iterable(items))):
+        if kinds == _TUPLES and PLAIN.issuperset(map(type, chain.from_iterable(items))):
             return {"tuples": items}
         return [self._node(item, where) for item in items]
 
@@ -130,7 +128,7 @@ class Capture:
             return [_METHOD, self._node(value.__self__, where), value.__name__]
         if kind.__module__ == "numpy" and hasattr(value, "item") and not getattr(value, "ndim", 1):
             return self._node(value.item(), where)
-        if not _is_ours(kind):
+        if not is_ours(kind):
             raise UnfitError(f"{where} is a {kind.__module__}.{kind.__qualname__}")
         self._note(value)
         names = tuple(state_names(value))
@@ -160,7 +158,7 @@ class Restore:
         self._met: list[Any] = []
         self._filled: set[int] = set()  # the ids of objects that hold restored state already
         try:
-            self._classes = [(_class_of(name), names) for name, names in data["classes"]]
+            self._classes = [(class_of(name), names) for name, names in data["classes"]]
             self._keys = data["keys"]
             if data["parts"].keys() != parts.keys():
                 raise UnfitError("it belongs to other detectors")
@@ -176,7 +174,7 @@ class Restore:
         fresh = {
             name: value
             for name in state_names(part)
-            if not _is_made_by_construction(value := getattr(part, name))
+            if not is_made_by_construction(value := getattr(part, name))
         }
         if fresh.keys() - attributes.keys():
             raise UnfitError(f"{where} has other attributes")
@@ -247,7 +245,7 @@ class Restore:
             fields = {n: self._value(node) for n, node in zip(names, nodes, strict=True)}
             self._met[place] = kind(**fields)
             return self._met[place]
-        declared, others = _declared(kind)
+        declared, others = declared_names(kind)
         if not set(declared) <= set(names) <= {*declared, *others}:
             raise UnfitError(f"{kind.__qualname__} has other attributes")
         made = existing
@@ -261,77 +259,3 @@ class Restore:
             value = self._value(node, getattr(made, name, _ABSENT))
             object.__setattr__(made, name, value)
         return made
-
-
-def state_names(value: object) -> list[str]:
-    """Return the names of an object's attributes, without the settings of a detector."""
-    if isinstance(value, msgspec.Struct):
-        return list(value.__struct_fields__)
-    kind = type(value)
-    declared, others = _declared(kind)
-    names = [name for name in declared if hasattr(value, name)]
-    return names + [name for name in others if hasattr(value, name) and not hasattr(kind, name)]
-
-
-def class_name(kind: type) -> str:
-    """Return the module and the qualified name of a class."""
-    return f"{kind.__module__}:{kind.__qualname__}"
-
-
-def _find_declared(kind: type) -> tuple[list[str], list[str]]:
-    """Return the slots and fields of a class, and other names that its objects may have.
-
-    Those other names are taken from the code of its methods. Reading `__dict__` instead would make
-    CPython give up the compact storage of attributes, and every later step of the run would take
-    half as long again.
-    """
-    slots = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
-    declared = [name for name in slots if name not in ("__weakref__", "__dict__")]
-    settings: Mapping[str, object] = {}
-    if dataclasses.is_dataclass(kind):
-        settings = settings_of(kind)
-        fields = [field.name for field in dataclasses.fields(kind) if field.name not in settings]
-        declared = list(dict.fromkeys([*declared, *fields]))
-    functions = [
-        getattr(held, "fset", None) or held for base in kind.__mro__ for held in vars(base).values()
-    ]
-    codes = [held.__code__ for held in functions if isinstance(held, FunctionType)]
-    names = {name for code in codes for name in code.co_names}
-    return declared, sorted(names - settings.keys() - set(declared))
-
-
-def _find_ours(kind: type) -> bool:
-    module = kind.__module__
-    return any(module == ours or module.startswith(f"{ours}.") for ours in _OURS)
-
-
-def _class_of(name: str) -> type:
-    """Return a class of klarm by its name; it must have been imported already."""
-    module, _, path = name.partition(":")
-    found = getattr(sys.modules.get(module), path, None)
-    if not isinstance(found, type) or class_name(found) != name or not _is_ours(found):
-        raise UnfitError(f"{name} is not known")
-    return found
-
-
-def _is_made_by_construction(value: object) -> bool:
-    """Return whether a value is a function or settings, which construction creates."""
-    if type(value) in _PLAIN:
-        return False
-    if isinstance(value, BuiltinMethodType):  # a function of a module, such as math.log
-        return isinstance(value.__self__, ModuleType)
-    return isinstance(value, FunctionType | type) or _holds_settings(type(value))
-
-
-def _find_settings(kind: type) -> bool:
-    """Return whether the objects of a class never change: frozen ones, and settings."""
-    if not dataclasses.is_dataclass(kind):
-        return False
-    frozen: bool = kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
-    return frozen or bool(settings_of(kind))
-
-
-# These are called for every object, so their results are cached.
-_declared: Callable[[type], tuple[list[str], list[str]]] = cache(_find_declared)
-_is_ours: Callable[[type], bool] = cache(_find_ours)
-_holds_settings: Callable[[type], bool] = cache(_find_settings)

@@ -25,7 +25,7 @@ from klarm.snapshots.file import (
     checksums,
     pack,
 )
-from klarm.snapshots.graph import UnfitError
+from klarm.snapshots.state import UnfitError
 
 _IN_MEMORY: Final = 3
 # At most one snapshot is written per this time. Training takes longer for 2,000 rows. In a replay,

@@ -9,7 +9,7 @@ from klarm.metrics import meaning
 from klarm.sources.lines import NotARow
 from klarm.sources.row import LogRow, StepColumn
 
-# Lines of a quoted cell are joined. More of them than this mean that a quote is stray.
+# The lines of a quoted cell are joined. If there are more than this, the quote is a typo.
 _MAX_BREAKS = 1000
 _DIVIDERS = ",;\t"
 _QUOTED = re.compile(r'"[^"]*"')

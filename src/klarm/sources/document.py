@@ -9,12 +9,12 @@ from klarm.sources.row import LogRow, SourceError, StepColumn
 
 TRAINER_STATE = "trainer_state.json"
 # Enough for the log of a million steps. A larger file is something else, and is not loaded.
-_LARGEST = 512 * 2**20
+_MAX_BYTES = 512 * 2**20
 
 
 def read(path: Path, step_column: str = "") -> list[LogRow] | None:
     """Return the rows of a document; None if the file is not one."""
-    if path.stat().st_size > _LARGEST:
+    if path.stat().st_size > _MAX_BYTES:
         return None
     try:
         content = json.loads(path.read_text(encoding="utf-8-sig", errors="replace"))

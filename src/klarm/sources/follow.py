@@ -15,7 +15,7 @@ from klarm.sources.recorded import PassingOver, Recorded
 from klarm.sources.row import LogRow, SourceError
 
 _PIECE = 2**20
-# How many bytes of its beginning, and of the part read last, identify a file.
+# A file is identified by this many bytes of its beginning, and of the part read last.
 _KNOWN_BYTES = 1024
 
 
@@ -53,7 +53,7 @@ class Tail:
             yield from self._reader.quiet()
 
     def end(self) -> Iterator[LogRow]:
-        """Yield what was held back: nothing is added any more."""
+        """Yield the rows that were held back, because the log is complete."""
         return self._reader.quiet()
 
 

@@ -14,7 +14,7 @@ _NAME = "tfevents"
 _HEAD = struct.Struct("<QI")
 _TAIL = 4
 # Scalars are far smaller. Graphs and images are skipped without keeping them in memory.
-_LARGEST_RECORD = 2**20
+_MAX_RECORD = 2**20
 
 # Field numbers of the messages, as in TensorFlow's event.proto, summary.proto and tensor.proto.
 _EVENT_STEP, _EVENT_SUMMARY = 2, 5
@@ -131,7 +131,7 @@ class EventReader:
                 at = len(self._bytes)
                 break
             end = at + _HEAD.size + length + _TAIL
-            if length <= _LARGEST_RECORD:
+            if length <= _MAX_RECORD:
                 if end > len(self._bytes):
                     break
                 yield bytes(self._bytes[at + _HEAD.size : end - _TAIL])

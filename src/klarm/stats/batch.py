@@ -1,7 +1,7 @@
 """Statistics of a whole series at once, with numpy.
 
 `sliding_moments` computes the same as `klarm.stats.SlidingMoments`: it adds the same numbers in the
-same order, so the two agree to the last bit. Whoever changes one must change the other.
+same order, so the two agree to the last bit. If you change one, change the other.
 """
 
 from __future__ import annotations

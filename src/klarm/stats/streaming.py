@@ -10,7 +10,7 @@ from math import inf, sqrt
 from operator import mul, sub
 
 _ROUNDING = 1e-9
-_SMALLEST = 5e-324  # the smallest float above 0
+_MIN_FLOAT = 5e-324  # the smallest float above 0
 
 
 def median(values: Iterable[float]) -> float:
@@ -109,7 +109,7 @@ class MedianWithin:
 
     def set_limit(self, limit: float) -> None:
         """Set the limit. Values that are closer to it than the rounding error count as above."""
-        self._limit = limit - _ROUNDING * abs(limit) - _SMALLEST
+        self._limit = limit - _ROUNDING * abs(limit) - _MIN_FLOAT
         self.above = sum(value > self._limit for value in self.values)
 
     def update(self, value: float) -> None:

@@ -93,7 +93,7 @@ def tables(framework: str) -> Iterator[Mapping[str, Row]]:
 
 
 def advice_of(framework: str) -> Advice:
-    """Return what is advised in a framework; nothing of its own where that is not known.
+    """Return the advice of a framework; empty if the framework is unknown or has none.
 
     >>> advice_of("SB3/PPO").patterns["narrowing"].remedy.partition(".")[0]
     'Watch some episodes'

@@ -42,16 +42,15 @@ def advice_on_episodes(
 ) -> Advice:
     """Return advice for a policy that acts in an environment, given the names of its settings.
 
-    `update_limit` is what keeps an update small besides fewer epochs, and `scale` what to do about
-    large rewards, each as an order. `find` names a tool that finds values which are not finite.
+    `update_limit` says how to limit an update besides fewer epochs, and `scale` what to do about
+    large rewards, each as an imperative. `find` names a tool that finds non-finite values.
     """
     smaller = f"Lower {learning_rate} or {epochs}, or {update_limit}"
     found = f" ({find})" if find else ""
     return Advice(
         detectors={
             "trust_region": {
-                "warning": f"{smaller}, if this happens again; a single large update is usually "
-                "an odd batch.",
+                "warning": f"{smaller}, if more such updates follow.",
                 "critical": f"{smaller}. If the reward has fallen, go back to a checkpoint from "
                 "before.",
             },
@@ -68,10 +67,10 @@ def advice_on_episodes(
                 "and no longer explores.",
             },
             "gradient_norm_spike": {
-                "warning": f"Check that gradients are clipped ({gradient_clip}): a single spike "
-                "that clipping absorbed is harmless.",
-                "critical": f"Lower {learning_rate} or {gradient_clip} if the spikes continue; a "
-                "single one that clipping absorbed is harmless.",
+                "warning": f"Check that gradients are clipped ({gradient_clip}). If more spikes "
+                f"follow, lower {learning_rate} or {gradient_clip}.",
+                "critical": f"Lower {learning_rate} or {gradient_clip}. If the loss has risen with "
+                "them, go back to a checkpoint from before the spikes.",
             },
             "loss_explosion": {
                 "warning": "Look at which loss it is. The targets of a critic feed on themselves "
@@ -81,9 +80,10 @@ def advice_on_episodes(
                 f"{learning_rate}; {scale}.",
             },
             "loss_nan": {
-                "critical": "Stop the run: nothing computed from this value can be trusted. Go "
-                f"back to the last good checkpoint, lower {learning_rate}, and look for "
-                f"observations, rewards or actions that are not finite or far too large{found}.",
+                "critical": "Check the next rows. If this metric or the gradient norm is not "
+                "finite there, stop the run, go back to the last good checkpoint, lower "
+                f"{learning_rate}, and look for observations, rewards or actions that are not "
+                f"finite or far too large{found}.",
             },
             "reward_drift": {
                 "warning": "Watch some episodes from before and from now. If they are worse, go "
@@ -138,8 +138,9 @@ def advice_on_episodes(
             ),
         },
         not_finite={
-            "reward": "Stop the run and look at the reward of the environment: a division by 0, a "
-            f"logarithm of 0, a simulation that diverged{found}. Go back to the last checkpoint "
-            "before it, since the update was made with it.",
+            "reward": "Check the next rows. If the reward or the loss is not finite there, stop "
+            "the run, go back to the last good checkpoint, and look at the reward of the "
+            "environment: a division by 0, a logarithm of 0, a simulation that "
+            f"diverged{found}.",
         },
     )

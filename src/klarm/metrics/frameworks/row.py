@@ -17,7 +17,7 @@ class Row:
     kind: Kind | None = None
     # Whether the framework logs minus the metric.
     negated: bool = False
-    # What to set if it has been exactly 0 from the start, because it is not measured then.
+    # What to set if it has been exactly 0 from the start, which means that it is not measured.
     when_zero: str = ""
     # Whether other frameworks may use this key with another meaning.
     generic: bool = False

@@ -170,8 +170,8 @@ function Diagnosis({ incident }: { incident: IncidentDetail }) {
       )}
       {diagnosis?.pattern && (
         <p>
-          <strong>Likely cause:</strong> {diagnosis.cause} (pattern: {diagnosis.pattern}
-          {diagnosis.step !== incident.moved?.step && `, when it ${diagnosis.event} at step ${count(diagnosis.step)}`}).
+          <strong>Likely cause:</strong> {diagnosis.text}
+          {diagnosis.step !== incident.moved?.step && `, as of step ${count(diagnosis.step)}, when it ${diagnosis.event}`}.
         </p>
       )}
     </Section>

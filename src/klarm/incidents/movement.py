@@ -1,0 +1,162 @@
+"""How a metric moved, and the line of a message that says which ones did."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from klarm.incidents.numbers import factor, number
+
+RATE = "learning_rate"
+_KL = "kl"
+# Only of these does a reader want to know that they did not move.
+_TELLING_IF_FLAT = (_KL, "entropy", "reward")
+# A movement took place at once if its running median was on the way, between these shares of it,
+# for at most this many rows.
+_ON_THE_WAY, _MAX_SUDDEN_ROWS = (0.25, 0.75), 5
+# A movement is worth saying if it went further than this share of the level just before it, and
+# than this many times the noise there.
+_MIN_SHARE, _MIN_NOISE = 0.25, 2.0
+
+Direction = Literal["up", "down", "flat", "broken"]
+
+
+class Before(NamedTuple):
+    """The last values of a metric before it moved."""
+
+    level: float  # their median
+    noise: float  # their scatter around it
+    all_positive: bool  # only then a factor means something
+
+
+class Movement(NamedTuple):
+    """How one metric moved."""
+
+    metric: str
+    direction: Direction
+    step: int  # when it left its normal range; the last step if it did not
+    # How far it went, over its level in the first half of the rows looked at; NaN if that means
+    # nothing. People read how far it went since its step, which needs `before`.
+    factor: float
+    level: float = math.nan  # its current level
+    reached: float = math.nan  # the same or, if it has turned back, its furthest level
+    before: Before | None = None  # None if too few values before the step are known
+    steady: bool = False  # whether it only went on as before
+    ended: Direction | None = None  # its current direction, if it has turned back
+    # The distance of the median from normal, step by step.
+    path: tuple[tuple[int, float], ...] = ()
+    # From this step on, it was a quarter of the way from normal or further.
+    evident: int = 0
+    normal: Before | None = None  # the first half of the rows looked at
+    rows: int = 0  # how many these were
+    # Of one that counts as flat, because it is within its normal range: which way it goes.
+    tends: Direction = "flat"
+
+    @property
+    def lately(self) -> Direction:
+        """Its current direction."""
+        return self.ended or self.direction
+
+    def share_since(self, step: int) -> float:
+        """Return the share of its movement that came after a step; 1 if unknown."""
+        before = [away for at, away in self.path if at < step]
+        now = self.path[-1][1] if self.path else 0.0
+        return 1.0 - before[-1] / now if before and now else 1.0
+
+    @property
+    def was_sudden(self) -> bool:
+        """Whether it moved within a few rows; no if its course is unknown."""
+        if not self.path:
+            return False
+        furthest = max(abs(away) for _, away in self.path)
+        low, high = (share * furthest for share in _ON_THE_WAY)
+        return sum(low < abs(away) < high for _, away in self.path) <= _MAX_SUDDEN_ROWS
+
+    @property
+    def is_worth_saying(self) -> bool:
+        """Whether it went far since its step: growth that goes on as before is no movement."""
+        if self.before is None or self.steady:
+            return not self.steady
+        gone = self.reached - self.before.level
+        gone = gone if self.direction == "up" else -gone
+        return gone > max(_MIN_SHARE * abs(self.before.level), _MIN_NOISE * self.before.noise)
+
+    @property
+    def gradual(self) -> str:
+        """How far it went from the first half of the rows, without a step; empty if it is flat."""
+        way = self.tends if self.direction == "flat" else self.direction
+        if self.normal is None or way not in ("up", "down"):
+            return ""
+        if self.steady:
+            return f"{self.metric} {'rising' if way == 'up' else 'falling'} as before"
+        usual, over = self.normal.level, f"over {self.rows} rows"
+        if self.normal.all_positive and usual / 2.0 < self.level < usual * 2.0:
+            return f"{self.metric} {way} {100 * abs(self.level / usual - 1.0):.0f}% {over}"
+        return f"{self.metric} {way} from {number(usual, 2)} to {number(self.level, 2)} {over}"
+
+    def __str__(self) -> str:
+        if self.direction == "flat":
+            return self.gradual or f"{self.metric} flat"
+        if self.direction == "broken":
+            return f"{self.metric} not finite at {self.step}"
+        is_ratio = self.before is None or (self.before.all_positive and self.reached > 0.0)
+        if self.before is None:
+            far = factor(self.factor) if 0.0 < self.factor < math.inf else self.direction
+            text = f"{self.metric} {far} from {self.step}"
+        elif is_ratio:
+            text = f"{self.metric} {factor(self.reached / self.before.level)} from {self.step}"
+        else:
+            way = f"from {number(self.before.level, 2)} to {number(self.reached, 2)}"
+            text = f"{self.metric} {way} since {self.step}"
+        if self.ended is None:
+            return text
+        if self.before is None:
+            return f"{text}, now {self.ended}"
+        is_ratio = is_ratio and self.level > 0.0
+        now = factor(self.level / self.before.level) if is_ratio else number(self.level, 2)
+        return f"{text}, now {now}"
+
+
+def in_order(movements: Iterable[Movement]) -> list[Movement]:
+    """Return movements by their steps, the learning rate first of equals, and then what is flat."""
+    movements = list(movements)
+    moved = [movement for movement in movements if movement.direction != "flat"]
+    moved.sort(key=lambda movement: (movement.step, movement.metric != RATE))
+    return [*moved, *(movement for movement in movements if movement.direction == "flat")]
+
+
+def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
+    """Return one line that says what moved in which order and what did not, or nothing if none did.
+
+    What moved before the step `began`, when an incident or its cause began, did not follow it, and
+    is named apart.
+
+    >>> moved = [Movement("grad_norm", "up", 612, 4.0), Movement("kl", "up", 618, 8.0)]
+    >>> summary([*moved, Movement("reward", "flat", 630, 1.0)])
+    'grad_norm ×4 from 612, then kl ×8 from 618; reward flat'
+    >>> summary(moved, began=615)
+    'kl ×8 from 618; before that, grad_norm ×4 from 612'
+    >>> summary(moved[:1], began=615)
+    'grad_norm ×4 from 612, before the incident'
+    """
+    movements = list(movements)
+    moved = [m for m in movements if m.direction != "flat" and m.is_worth_saying]
+    earlier = _listed(m for m in moved if m.step < began)
+    later = _listed(m for m in moved if m.step >= began)
+    others = [m for m in movements if m.metric in _TELLING_IF_FLAT and m not in moved]
+    # KL grows in every run, so it is no news if it only goes on.
+    gradual = [m.gradual for m in others if not (m.metric == _KL and m.steady)]
+    flat = ", ".join(m.metric for m in others if m.direction == "flat" and not m.gradual)
+    if earlier:
+        said = f"{later}; before that, {earlier}" if later else f"{earlier}, before the incident"
+    else:
+        said = later
+    parts = [said, *gradual]
+    return "; ".join(
+        part for part in [*parts, f"{flat} flat" if flat and any(parts) else ""] if part
+    )
+
+
+def _listed(movements: Iterable[Movement]) -> str:
+    return ", then ".join(map(str, movements))

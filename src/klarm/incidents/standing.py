@@ -1,0 +1,39 @@
+"""How an incident stands or how it ended, in the words that titles, tables and the page share."""
+
+from __future__ import annotations
+
+from klarm.incidents.reasons import SENTENCES, is_back, is_undone
+from klarm.journal import IncidentRecord
+from klarm.types import Event, reason_of
+
+UNRESOLVED = "unresolved when the run ended"
+AT_A_NEW_LEVEL = "at a new level"  # resolved without alerts, but not back near the earlier level
+
+
+def standing(incident: IncidentRecord, *, may_go_on: bool) -> str:
+    """Return the state of a recorded incident, or how it was resolved.
+
+    `may_go_on` says that its run is training, or may be.
+    """
+    if incident.state != "resolved":
+        return incident.state if may_go_on else UNRESOLVED
+    return ending(incident.last)
+
+
+def ending(event: Event) -> str:
+    """Return how an incident was resolved, given the event of its end.
+
+    >>> from klarm.types import Event
+    >>> end = Event("resolved", 3, "reward", "warning", 250, 200, ["reward_drift"], 1.8,
+    ...             "recovered", "", "", metric="reward", level=1.74, before=0.4)
+    >>> ending(end)
+    'at a new level'
+    """
+    if is_undone(event):
+        return "undone"
+    reason = reason_of(event.reason)
+    if reason == "recovered":
+        return "recovered" if is_back(event) else AT_A_NEW_LEVEL
+    if reason in SENTENCES:
+        return reason.replace("_", " ")
+    return "resolved" if event.recovered else "not recovered"  # format 1

@@ -1,0 +1,60 @@
+"""The words of code and docs: names that explain themselves, pages that can be scanned."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+SOURCE = sorted((ROOT / "src" / "klarm").rglob("*.py"))
+PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+
+# Names that nobody understood, and superlatives where a limit is a maximum or a minimum.
+RIDDLES = re.compile(r"spoilt|stumble|together|graver|anybodys", re.IGNORECASE)
+NOT_MAX_OR_MIN = re.compile(
+    r"_?([A-Z]+_)*(MOST|LEAST|LARGEST|SMALLEST|HIGHEST|LOWEST|LONGEST|SHORTEST|FEWEST|WIDEST"
+    r"|NARROWEST)(_[A-Z]+)*"
+)
+MAX_WORDS_IN_A_CELL = 60
+# Lines from the top of a page within which there is something to copy, or a table.
+MAX_INTRODUCTION = 25
+
+
+@pytest.mark.parametrize("path", SOURCE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_names_are_no_riddles_and_limits_are_max_or_min(path: Path) -> None:
+    """In the whole package."""
+    tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
+    names = {token.string for token in tokens if token.type == tokenize.NAME}
+    assert [name for name in names if RIDDLES.search(name)] == []
+    assert [name for name in names if NOT_MAX_OR_MIN.fullmatch(name)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_cell_of_a_table_can_be_scanned(page: Path) -> None:
+    """What takes more words is a section of its own."""
+    for line in page.read_text().splitlines():
+        if line.startswith("|"):
+            for cell in re.split(r"(?<!\\)\|", re.sub(r"\]\([^)]*\)", "]", line.strip("|"))):
+                assert len(cell.split()) < MAX_WORDS_IN_A_CELL, cell
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_begins_with_something_to_copy_or_to_scan(page: Path) -> None:
+    """A block of code or a table, after a short introduction."""
+    lines = page.read_text().splitlines()[:MAX_INTRODUCTION]
+    assert any(line.startswith(("```", "|", ":::", "    ")) for line in lines)
+
+
+def test_the_constants_of_kl_runaway_have_their_reason_beside_them() -> None:
+    """In a comment on the line before, or on its own."""
+    lines = (ROOT / "src" / "klarm" / "detectors" / "kl_runaway.py").read_text().splitlines()
+    number = re.compile(r"(_[A-Z_]+|    [a-z_]+: (float|int)) = \d")
+    constants = [at for at, line in enumerate(lines) if number.match(line)]
+    assert len(constants) >= 13
+    bare = [at for at in constants if "#" not in lines[at - 1] + lines[at]]
+    assert [lines[at] for at in bare] == []
