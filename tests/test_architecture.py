@@ -21,6 +21,7 @@ LAYERS = [
     "text",
     "notebook",
     "descriptors",
+    "nonblocking",
     "types",
     "boundary",
     "terminal",

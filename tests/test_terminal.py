@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
-import subprocess
 import sys
-import textwrap
 
 import pytest
 
@@ -59,59 +56,6 @@ def test_what_rich_lays_out_is_clean_too() -> None:
         for shown in (table, Panel(Text(HOSTILE), title=Text(HOSTILE)), Text(HOSTILE)):
             console.print(shown)
     assert captured.get().replace("\n", "").isprintable()
-
-
-@pytest.mark.parametrize(
-    ("kind", "elsewhere"),
-    # A socket can never be opened once more.
-    [("pipe", False), ("pipe", True), ("terminal", False), ("terminal", True), ("socket", False)],
-)
-def test_nobody_who_reads_stderr_makes_a_run_wait(kind: str, elsewhere: bool) -> None:
-    """However long the text; also where it cannot be opened once more, as by another user."""
-    if kind == "pipe":
-        read_end, write_end = os.pipe()
-    elif kind == "terminal":
-        read_end, write_end = os.openpty()
-    else:
-        import socket
-
-        ends = socket.socketpair()
-        read_end, write_end = (end.detach() for end in ends)
-    code = f"""
-        import os
-        from klarm import terminal
-        if {elsewhere}:
-            terminal._opened_again = lambda file: None
-        for _ in range(20):
-            terminal.write_stderr("x" * 100_000)
-        print("done")
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        stdout=subprocess.PIPE,
-        stderr=write_end,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    os.close(read_end)
-    os.close(write_end)
-    assert (done.returncode, done.stdout) == (0, "done\n")
-
-
-def test_other_writers_keep_their_way_of_writing() -> None:
-    """Ours alone do not wait: the pipe itself stays as it was."""
-    code = """
-        import fcntl, os, sys
-        from klarm.terminal import write_stderr
-        assert write_stderr("hello")
-        assert not fcntl.fcntl(2, fcntl.F_GETFL) & os.O_NONBLOCK
-        assert len(os.listdir("/proc/self/fd")) < 10
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "hello\n")
 
 
 def test_a_missing_or_broken_stderr_can_be_asked_for(

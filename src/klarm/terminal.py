@@ -11,11 +11,11 @@ import contextlib
 import io
 import os
 import re
-import select
 import stat
 import sys
 from typing import TYPE_CHECKING, Any
 
+from klarm.nonblocking import write_now
 from klarm.text import clean, spell_unsafe
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 # Clears a progress bar from the line; it redraws itself.
 _CLEAR_LINE = "\r\x1b[K"
 _BELL = "\a"
-# A pipe that is ready for a write takes at least this much at once (PIPE_BUF on Linux).
-_PIECE = 4_096
 # What curves and tables are drawn with, one character for one, so that columns stay aligned.
 _IN_ASCII = str.maketrans("●×│└─━═░≤–→←…▁▂▃▄▅▆▇█", "*x|+-==.<-><~_.,-=+*#")
 
@@ -176,7 +174,7 @@ def _write_at_once(text: str) -> bool:
             text = _CLEAR_LINE + text
         file = _blocking_file()
         if file is not None:
-            return _write_pieces(file, text.encode(sys.stderr.encoding or "utf-8", "replace"))
+            return write_now(file, text.encode(sys.stderr.encoding or "utf-8", "replace"))
         try:
             sys.stderr.write(text)
         except UnicodeEncodeError:  # its encoding has no σ
@@ -198,31 +196,3 @@ def _blocking_file() -> int | None:
     except (OSError, ValueError):
         return None
     return file if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode) else None
-
-
-def _write_pieces(file: int, data: bytes) -> bool:
-    """Write as much as is taken without waiting; return whether that was everything."""
-    own = _opened_again(file)
-    try:
-        while data:
-            if not select.select([], [file], [], 0)[1]:
-                return False
-            data = data[os.write(file if own is None else own, data[:_PIECE]) :]
-        return True
-    except BlockingIOError:  # another process has filled the pipe meanwhile
-        return False
-    finally:
-        if own is not None:
-            os.close(own)
-
-
-def _opened_again(file: int) -> int | None:
-    """Open a pipe or terminal again, so that only klarm's writes are non-blocking.
-
-    Returns None where that is not possible (a socket, another user's terminal, not on Linux). Then
-    klarm writes pieces that are small enough for any pipe that is ready.
-    """
-    try:
-        return os.open(f"/proc/self/fd/{file}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
-    except OSError:
-        return None
