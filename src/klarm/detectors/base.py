@@ -292,7 +292,7 @@ class Detector(Configurable, ABC):
 
 
 def watches_problem(kind: type[Detector]) -> str:
-    """Say what is wrong with the metrics that a class watches; empty if nothing is."""
+    """Return what is wrong with the metrics that a class watches; empty if nothing is."""
     who, watches = kind.__name__, kind.watches
     if not isinstance(watches, tuple):
         return f'{who}.watches must be a tuple, got {watches!r:.80}; write it as in ("kl",)'

@@ -156,7 +156,7 @@ def _unhandled() -> BaseException | None:
 
 
 def _is_interactive() -> bool:
-    """Tell whether errors come and go, as in a notebook."""
+    """Return whether errors come and go, as in a notebook."""
     return hasattr(sys, "ps1")
 
 

@@ -29,7 +29,7 @@ class FirstAlerts:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the episodes, as after a rollback: what comes again is news."""
+        """Forget the episodes, as after a rollback: what comes again is shown again."""
         self.episodes: dict[str, int] = {}  # quiet rows, by the signals that are in an episode
         self._needed: dict[str, int] = {}  # of them, until the episode is over
         self._last_row: dict[str, int] = {}  # the step of the latest: dicts may make up one

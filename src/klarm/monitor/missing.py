@@ -81,7 +81,7 @@ def nothing_known(binding: Binding) -> str:
 
 
 def unknown_columns(binding: Binding) -> str:
-    """Say what a log holds in which nothing is known to a detector, and what to do about it."""
+    """Describe a log in which no detector knows anything, and what to do about it."""
     names = sorted(binding.names())
     held = ", ".join(names[:_MAX_KEYS_NAMED]) or "no numbers"
     more = ", ..." if len(names) > _MAX_KEYS_NAMED else ""
@@ -98,7 +98,7 @@ def unknown_columns(binding: Binding) -> str:
 
 
 def is_of_probe(detector: Detector) -> bool:
-    """Tell whether it reads what klarm's own probe measures, if somebody uses it."""
+    """Return whether it reads what klarm's own probe measures, if somebody uses it."""
     metric = METRICS.get(detector.watches[0])
     return metric is not None and metric.by_probe
 

@@ -193,7 +193,7 @@ class Monitor(CanFallSilent):
             self._end_watch.training_ended()
 
     def end_as(self, ending: Ending) -> None:
-        """Say how the run ends, for the `finish` that follows. For replays, which know it."""
+        """Set how the run ends, for the `finish` that follows. For replays, which know it."""
         self._ending = ending
 
     def hand_over(self, command: Command) -> None:

@@ -244,7 +244,7 @@ class Pipeline(ReportsFailures):
             self._console.say(line)
 
     def _note_repeated_step(self, step: int) -> None:
-        """Say so if a step is logged again and again: only its first values are judged."""
+        """Warn if a step is logged again and again: only its first values are judged."""
         self._repeated = self._repeated + 1 if step == self._repeated_step else 1
         self._repeated_step = step
         if self._repeated == _MAX_REPEATED:

@@ -25,7 +25,7 @@ def without_kl(metrics: Iterable[str]) -> str:
 
 
 def not_watched(fold: Fold, logged: Iterable[str], activity: Activity) -> str:
-    """Say that no detector reads what a run logs; empty if one does, or if that is not certain."""
+    """Return a sentence if no detector reads what a run logs; empty if one does or may do so."""
     if fold.steps < (_MIN_STEPS if activity == "training" else 1):
         return ""
     # What detectors of the user's own read is not recorded.
