@@ -184,8 +184,6 @@ def test_import_paths_that_users_have_stay() -> None:
     )
     for kind in CATALOGUE:
         assert kind.__module__ == f"klarm.detectors.{kind.name}"
-    for name in ("openrlhf", "rllib", "sb3", "trackio", "trl", "verl", "wandb"):
-        assert importlib.util.find_spec(f"klarm.integrations.{name}") is not None
     (plugin,) = entry_points(group="verl.plugins", name="klarm")
     assert plugin.value == "klarm.integrations.verl"
 

@@ -12,6 +12,7 @@ import yaml
 import klarm
 from klarm import detectors
 from klarm.channels import CHANNELS, Channel, channel_kind
+from klarm.channels.message import ENDINGS
 from klarm.cli.demo import read_recording
 from klarm.cli.group import klarm as command
 from klarm.config.layers import SECTIONS, TOP_LEVEL
@@ -61,16 +62,36 @@ def test_every_detector_has_a_page_with_every_setting(kind: type[Detector]) -> N
         if setting.name in SHARED:
             continue
         assert setting.name in rows, f"docs/detectors/{kind.name}.md lacks {setting.name}"
-        assert rows[setting.name][1] == spelt(setting)
-    assert f"detectors/{kind.name}.md" in (DOCS / "index.md").read_text()
+        wrong = f"docs/detectors/{kind.name}.md has another default of {setting.name}"
+        assert rows[setting.name][1] == spelt(setting), wrong
+    linked = f"detectors/{kind.name}.md" in (DOCS / "index.md").read_text()
+    assert linked, f"docs/index.md lacks a row for {kind.name}"
 
 
 def test_every_detector_is_in_the_table_of_signals() -> None:
     """And in the names that its package exports."""
     rows = table_rows(DOCS / "incidents.md")
     for kind in CATALOGUE:
-        assert kind.name in rows[kind.signal][1].split(", ")
-        assert kind.__name__ in detectors.__all__
+        assert kind.signal in rows, f"docs/incidents.md lacks a row for the signal {kind.signal}"
+        named = kind.name in rows[kind.signal][1].split(", ")
+        assert named, f"docs/incidents.md lacks {kind.name} in the row of {kind.signal}"
+        exported = kind.__name__ in detectors.__all__
+        assert exported, f"detectors/__init__.py lacks {kind.__name__} in __all__"
+
+
+@pytest.mark.parametrize("framework", ["sb3", "rllib"])
+def test_the_page_of_a_framework_names_the_detectors_of_each_metric(framework: str) -> None:
+    """All that can alert on it alone, and no others."""
+    rows = {
+        name: cells
+        for name, cells in table_rows(DOCS / "frameworks" / f"{framework}.md").items()
+        if name in METRICS
+    }
+    assert len(rows) > 5
+    for metric, cells in rows.items():
+        reading = [kind.name for kind in CATALOGUE if metric in kind.reads]
+        named = cells[2].partition(":")[0].split(", ")
+        assert sorted(named) == sorted(reading or ["none"]), f"{framework}.md, row {metric}"
 
 
 @pytest.mark.parametrize("type_", CHANNELS)
@@ -86,7 +107,8 @@ def test_every_channel_has_a_page_with_every_setting(type_: str) -> None:
     for setting in settings_of(channel_kind(type_)).values():
         if setting.name not in shared:
             assert setting.name in rows, f"{page} lacks {setting.name}"
-            assert rows[setting.name][1] == spelt(setting)
+            wrong = f"{page} has another default of {setting.name}"
+            assert rows[setting.name][1] == spelt(setting), wrong
     assert f"({type_}.md)" in index.read_text()
 
 
@@ -100,7 +122,9 @@ def test_every_general_setting_is_documented() -> None:
         assert f"KLARM_{setting.name.upper()}" in page.read_text()
     for setting in SECTIONS["incidents"].values():
         assert setting.name in rows, f"{page} lacks a row for {setting.name}"
-        assert rows[setting.name][1] == spelt(setting)
+        assert rows[setting.name][1] == spelt(setting), f"{page}: the default of {setting.name}"
+        where = (DOCS / "incidents.md").read_text()
+        assert f"`{setting.name}`" in where, f"docs/incidents.md does not name {setting.name}"
 
 
 def test_every_detector_is_linked_from_the_page_on_configuration() -> None:
@@ -122,9 +146,11 @@ def test_every_record_of_the_journal_is_documented() -> None:
     """By the type it is tagged with, and each of its fields."""
     page = (DOCS / "journal.md").read_text()
     for record in (*Record.__args__, *Entry.__args__):  # type: ignore[attr-defined]
-        assert f"`{record.__struct_config__.tag}`" in page
+        tag = record.__struct_config__.tag
+        assert f"`{tag}`" in page, f"docs/journal.md lacks a row for {tag}"
         for field in msgspec.structs.fields(record):
-            assert f"`{field.encode_name}`" in page
+            named = f"`{field.encode_name}`" in page
+            assert named, f"docs/journal.md lacks the field {field.encode_name} of {tag}"
 
 
 def test_every_metric_is_documented_with_its_keys() -> None:
@@ -133,7 +159,8 @@ def test_every_metric_is_documented_with_its_keys() -> None:
     for metric in METRICS.values():
         keys = ", ".join(f"`{key}`" for key in metric.keys) or "–"
         assert metric.name in rows, f"docs/metrics.md lacks a row for {metric.name}"
-        assert rows[metric.name] == [metric.name, metric.meaning, keys.strip("`")]
+        said = [metric.name, metric.meaning, keys.strip("`")]
+        assert rows[metric.name] == said, f"docs/metrics.md differs in the row of {metric.name}"
 
 
 def test_every_key_of_a_framework_is_documented_with_its_kind() -> None:
@@ -210,7 +237,24 @@ def test_every_page_is_linked_from_the_first() -> None:
         links = re.findall(r"\]\(([^)#:]+\.md)", (DOCS / index).read_text())
         reachable.update((DOCS / index).parent.joinpath(link).resolve() for link in links)
     pages = {page.resolve() for page in DOCS.rglob("*.md")} - {(DOCS / "index.md").resolve()}
-    assert sorted(page.name for page in pages - reachable) == []
+    lost = sorted(page.name for page in pages - reachable)
+    assert lost == [], f"link {lost} from docs/index.md, or from the index.md of its folder"
+
+
+def test_pagerduty_resolves_for_the_reasons_on_its_page() -> None:
+    """With spaces between their words, as people read them."""
+    page = (DOCS / "channels" / "pagerduty.md").read_text()
+    (row,) = (line for line in page.splitlines() if line.startswith("| It is resolved: "))
+    missing = [reason for reason in ENDINGS if reason.replace("_", " ") not in row]
+    assert missing == [], f"docs/channels/pagerduty.md does not name {missing}"
+
+
+def test_every_way_in_which_an_incident_ends_is_in_the_table_of_endings() -> None:
+    """By the name of its reason."""
+    section = (DOCS / "incidents.md").read_text().partition("## How it ends")[2]
+    table = section.partition("\n### ")[0]
+    missing = [reason for reason in ENDINGS if f"({reason.replace('_', ' ')})" not in table]
+    assert missing == [], f"the table of endings in docs/incidents.md lacks {missing}"
 
 
 def test_the_readme_says_what_the_tests_leave_out() -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from example_events import example_event
 from klarm.channels.base import Channel
 from klarm.channels.discord import DiscordChannel
-from klarm.channels.message import Message
+from klarm.channels.message import ENDINGS, Message
 from klarm.channels.pagerduty import PagerDutyChannel
 from klarm.channels.slack import SlackChannel
 from klarm.channels.webhook import WebhookChannel
@@ -124,7 +124,7 @@ def test_a_webhook_gets_every_event(service: Any) -> None:
     assert {(call.json["key"], call.json["id"]) for call in service.calls} == {(ID, ID)}
 
 
-@pytest.mark.parametrize("reason", ["accepted", "closed", "superseded", "rolled_back"])
+@pytest.mark.parametrize("reason", ENDINGS)
 def test_pagerduty_resolves_what_ended_while_it_could_not_be_reached(
     service: Any, reason: str
 ) -> None:

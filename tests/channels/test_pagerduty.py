@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from example_events import example_message
 from klarm.channels import pagerduty
 from klarm.channels.base import NotDelivered
-from klarm.channels.message import Message
+from klarm.channels.message import ENDINGS, Message
 from klarm.channels.pagerduty import PagerDutyChannel, dedup_key, pagerduty_event
 from klarm.channels.text import width
 from klarm.settings.fields import ConfigError
@@ -73,7 +73,7 @@ def test_an_end_without_recovery_leaves_the_alert_open(service: Any, message: Me
     assert service.calls[0].json["payload"]["summary"].startswith(title)
 
 
-@pytest.mark.parametrize("how", ["accepted", "closed", "superseded", "rolled_back"])
+@pytest.mark.parametrize("how", ENDINGS)
 def test_an_incident_is_resolved_however_it_ended(service: Any, message: Message, how: str) -> None:
     """Its metric need not be back: since format 2, nothing is resolved that a person must see."""
     service.always(202, TAKEN)

@@ -59,9 +59,12 @@ def first_alert(kind: type[Detector], breaks_at: int, at_most: int, seed: int) -
 @pytest.mark.parametrize("kind", CATALOGUE, ids=lambda kind: kind.name)
 def test_the_fewest_rows_are_as_documented(kind: type[Detector]) -> None:
     """However abrupt the change, and wherever in the run it comes."""
+    lacking = not kind.watches_all and kind.reads[0] not in LEVELS
+    assert not lacking, f"add {kind.reads[0]} to LEVELS in {Path(__file__).name}"
     fewest = 150
     for breaks_at, seed in itertools.product(range(60), range(3)):
         fewest = min(fewest, first_alert(kind, breaks_at, fewest, seed))
+    assert fewest < 150, f"no jump in LEVELS makes {kind.name} alert: see `first_alert`"
     cells = [line.split("|")[1:-1] for line in PAGE.read_text().splitlines() if line[:1] == "|"]
     said = {row[0].split("]")[0].strip(" ["): row for row in cells}
     assert kind.name in said, f"{PAGE} lacks a row for {kind.name}"

@@ -71,7 +71,9 @@ def setups(url: str, smtp: int) -> dict[str, dict[str, Any]]:
         for number, kept in enumerate(variants or [[name] for name in secret]):
             name = f"{type_}-{number}"
             found[name] = section_of(type_, name, kept, url, smtp)
-            assert fits(type_, found[name]), f"add what a {type_} channel requires to NEEDED"
+            assert fits(type_, found[name]), (
+                f"add what a {type_} channel requires to NEEDED in {__file__}"
+            )
             outside = [
                 n
                 for n, declared in known.items()

@@ -23,11 +23,14 @@ from klarm.types import Event
 Row = dict[str, float]
 
 OF_EPISODES = ("sb3", "rllib")
-# What these two log; see docs/frameworks.
-LOGGED = {
-    "kl_old", "entropy", "reward", "loss", "actor_loss", "critic_loss", "explained_variance",
-    "grad_norm", "learning_rate", "clip_fraction", "kl_coef",
-}  # fmt: skip
+PAGES = Path(__file__).parents[2] / "docs" / "frameworks"
+# What these two log: the metrics in the tables of their pages, and one that is in no table.
+LOGGED = {"kl_coef"} | {
+    found
+    for framework in OF_EPISODES
+    for found in re.findall(r"(?m)^\| `(\w+)` \|", (PAGES / f"{framework}.md").read_text())
+    if found in METRICS
+}
 OF_LANGUAGE = re.compile(
     r"prompt|completion|sample|token|phrase|parsed|length|reference|KL penalty|temperature"
     r"|\bbeta\b|num_generations|GRPO|TRL",

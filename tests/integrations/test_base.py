@@ -14,12 +14,26 @@ from klarm.integrations.reaction import Reaction
 from own_parts import PassRateDetector
 
 INTEGRATIONS = Path(klarm.__file__).parent / "integrations"
-HOOKS = ("openrlhf", "rllib", "sb3", "trackio", "trl", "verl", "wandb")
+HOOKS = [
+    path.stem
+    for path in sorted(INTEGRATIONS.glob("*.py"))
+    if path.stem != "base" and "checked_settings(" in path.read_text()
+]
+DOCS = Path(__file__).parents[2] / "docs" / "frameworks"
 
 
 def source_of(hook: str) -> list[ast.AST]:
     """Return the nodes of a hook. Its framework is not installed here, so it is only read."""
     return list(ast.walk(ast.parse((INTEGRATIONS / f"{hook}.py").read_text())))
+
+
+def test_every_hook_has_its_page_and_its_import_path() -> None:
+    """The import path is in training scripts, so it must stay."""
+    assert HOOKS == ["openrlhf", "rllib", "sb3", "trackio", "trl", "verl", "wandb"]
+    for hook in HOOKS:
+        page = DOCS / f"{hook.replace('_', '-')}.md"
+        assert page.is_file(), f"docs/frameworks/{page.name} is missing"
+        assert f"({page.name})" in (DOCS / "index.md").read_text()
 
 
 @pytest.mark.parametrize("hook", HOOKS)

@@ -6,6 +6,7 @@ import json
 import math
 import os
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from klarm.journal import records
 from klarm.journal.checksum import checked
 from klarm.journal.file import FileJournal, MemoryJournal, run_folder
 from klarm.journal.reading import read_journal
@@ -77,6 +79,19 @@ def test_every_record_is_read_back_as_it_was_written() -> None:
     assert list(read_journal(journal.path)) == records
     tags = [line["type"] for line in lines(journal.path)]
     assert tags == ["run", "alert", "checkpoint", "resume", "finish"]
+
+
+def test_every_type_of_record_is_read() -> None:
+    """A reader skips those that are not in the union."""
+    declared = {
+        kind
+        for kind in vars(records).values()
+        if isinstance(kind, type) and kind.__module__ == records.__name__
+        if issubclass(kind, msgspec.Struct) and kind.__struct_config__.tag
+    }
+    assert len(declared) > 5
+    missing = declared - set(get_args(records.Record))
+    assert missing == set(), "add these to the union Record of journal/records.py"
 
 
 def test_an_alert_with_a_nan_is_still_json() -> None:

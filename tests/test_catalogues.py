@@ -1,0 +1,45 @@
+"""What is not in its catalogue is never used: every detector and every channel has its line."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import klarm
+from klarm.channels import CHANNELS
+from klarm.detectors import CATALOGUE, known_signals
+from klarm.incidents.playbook import PATTERNS
+
+SOURCE = Path(klarm.__file__).parent
+
+
+def declaring(package: str, attribute: str) -> set[str]:
+    """Return the files of a package with a class that declares this attribute."""
+    return {
+        path.stem
+        for path in (SOURCE / package).glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+        for line in node.body
+        if isinstance(line, ast.AnnAssign) and line.value is not None
+        if isinstance(line.target, ast.Name) and line.target.id == attribute
+    }
+
+
+def test_every_detector_is_in_the_catalogue() -> None:
+    """By the name of its file."""
+    different = declaring("detectors", "name") ^ {kind.name for kind in CATALOGUE}
+    assert different == set(), "CATALOGUE in detectors/__init__.py differs in these"
+
+
+def test_every_channel_is_in_the_catalogue() -> None:
+    """By its type, which is the name of its file."""
+    different = declaring("channels", "type") ^ CHANNELS.keys()
+    assert different == set(), "CHANNELS in channels/__init__.py differs in these"
+
+
+def test_every_signal_has_patterns_that_explain_it() -> None:
+    """Except for metrics that are no longer logged, whose cause no other metric can show."""
+    explained = {signal for pattern in PATTERNS for signal in pattern.explains}
+    missing = set(known_signals()) - explained - {"liveness"}
+    assert missing == set(), "add these to `explains` of patterns in incidents/playbook.py"
