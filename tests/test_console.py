@@ -75,7 +75,7 @@ def test_a_healthy_run_with_noise_shows_no_alarm(capsys: pytest.CaptureFixture[s
         returned = [monitor.log(row, step=row["step"]) for row in read_recording("healthy")]
     assert sum(map(len, returned)) > 10
     shown = capsys.readouterr().err
-    assert shown.endswith("run a ends after 300 steps: no incident\n")
+    assert shown.endswith("run a ends after 300 rows: no incident\n")
     assert "CRITICAL" not in shown
     assert "INCIDENT" not in shown
 

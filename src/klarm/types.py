@@ -56,6 +56,7 @@ class Incident(msgspec.Struct):
     opened: int | None = None  # the steps at which it changed
     ended: int | None = None
     onset: int | None = None  # the step at which its metric left its normal range, in hindsight
+    onset_rows: int = 0  # the number of rows from there to its first alert
     reason: str = ""  # how it was resolved: a Reason
     level: float | None = None  # the level at which its metric has settled
     follows: str = ""  # the id of the incident that it supersedes
@@ -185,6 +186,8 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     # What the incident is named by, the same in all its events: the metric of its first alert,
     # "missing kl" or "stuck kl" if a metric is lost, or "crash". Empty in earlier journals.
     subject: str = ""
+    # The number of rows from the onset to the first alert. None in earlier journals.
+    onset_rows: int | None = None
 
 
 class Blip(msgspec.Struct, frozen=True, tag_field="type", tag="blip"):

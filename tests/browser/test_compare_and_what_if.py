@@ -81,7 +81,7 @@ def test_of_a_long_run_a_part_is_tried_and_all_of_it_on_demand(runs: Path, serve
     journal.close(10.0)
     page = serve().open("/runs/long/what-if")
     note = page.get_by_role("note")
-    expect(note).to_contain_text("of 12\u202f000 steps, from step")
+    expect(note).to_contain_text("of 12\u202f000 rows, from step")
     note.get_by_role("button", name="Try all").click()
     page.wait_for_url("**all=1**")
     expect(note).to_have_count(0)

@@ -32,7 +32,7 @@ def test_an_opened_incident_is_described_in_full() -> None:
         "KL 0.07796 is 9.24σ above its rolling baseline of 0.01306 ± 0.007.\n"
         "kl ▁▂▄█  0.01 → 0.08, steps 150 to 153\n"
         "Since: step 148, 2025-11-15 09:48 UTC (12 min ago)\n"
-        "Why now: In alert for 5 steps in a row.\n"
+        "Why now: In alert for 5 consecutive rows.\n"
         "Likely cause: updates that are too large (pattern: gradients first)\n"
         "To do: Lower the learning rate or the gradient clip.\n"
         "Last checkpoint before: /data/ckpt/step-140\n"
@@ -44,7 +44,7 @@ def test_an_opened_incident_is_described_in_full() -> None:
     assert message.key == "k3f7q2ab"
     assert (message.metric, message.started, message.time) == ("kl", 148, CONTEXT.now)
     assert (message.id, message.reason) == ("k3f7q2ab", "confirmed")
-    assert message.why == "In alert for 5 steps in a row."
+    assert message.why == "In alert for 5 consecutive rows."
 
 
 def test_an_escalation_still_says_what_else_moved() -> None:
@@ -113,7 +113,7 @@ def test_what_is_not_known_is_left_out() -> None:
     message = message_of(PLAIN, Context(run="r", now=1.0))
     assert message.fields == {
         "Since": "step 148",
-        "Why now": "In alert for 5 steps in a row.",
+        "Why now": "In alert for 5 consecutive rows.",
         "Peak": "kl 0.07796",
         "To do": "Act now: lower the learning rate or raise the KL penalty.",
     }

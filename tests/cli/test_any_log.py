@@ -314,16 +314,16 @@ def test_no_incident_says_so_where_that_means_little() -> None:
     """Without a KL, and in a log of a few rows."""
     write = Path("log.csv").write_text
     write("step,reward\n" + "".join(f"{n},{n % 7}\n" for n in range(60)))
-    assert "60 steps replayed: no incident; no KL was watched." in run("replay", "log.csv").stdout
+    assert "60 rows replayed: no incident; no KL was watched." in run("replay", "log.csv").stdout
     followed = run("follow", "log.csv", "--once").stderr
-    assert "run log as of step 59 (60 new steps): no incident; no KL was watched\n" in followed
+    assert "run log as of step 59 (60 new rows): no incident; no KL was watched\n" in followed
     again = run("follow", "log.csv", "--once").stderr
     assert "nothing new since step 59; no incident is open; no KL was watched\n" in again
     write("step,kl\n" + "".join(f"{n},{0.01 + n % 7 / 1000}\n" for n in range(10)))
     shown = run("replay", "log.csv").stdout
-    assert "10 steps replayed: no incident; most detectors need more steps than these" in shown
+    assert "10 rows replayed: no incident; most detectors need more rows than these" in shown
     section = "How few rows are too few"
     assert f'(klarm docs without-kl: "{section}")' in shown
     assert section in run("docs", "without-kl").stdout
     write("step,kl\n" + "".join(f"{n},{0.01 + n % 7 / 1000}\n" for n in range(60)))
-    assert "60 steps replayed: no incident.\n" in run("replay", "log.csv").stdout
+    assert "60 rows replayed: no incident.\n" in run("replay", "log.csv").stdout

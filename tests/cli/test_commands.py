@@ -164,7 +164,7 @@ def test_replay_prints_the_incidents_of_a_log() -> None:
     assert lines[0].startswith("klarm INCIDENT 1 on kl opened, warning, step 102: ")
     assert any(line.startswith("klarm INCIDENT 1 on kl escalated, critical") for line in lines)
     *_, total, alerts, watching, off = lines
-    assert total == "106 steps replayed: 1 incident, 1 critical, 1 open at the end."
+    assert total == "106 rows replayed: 1 incident, 1 critical, 1 open at the end."
     assert alerts == "Alerts: 1 warning, 5 critical (--alerts lists them)."
     assert watching == "watching kl"
     assert off.startswith("off (enabled: false): kl_runaway, ")
@@ -181,10 +181,10 @@ def test_replay_gives_no_advice_for_alerts_without_an_incident() -> None:
     """A run without an incident is healthy."""
     write_log([*[0.4, 0.6] * 50, 5.0, *[0.4, 0.6] * 5])
     total, alerts, *_ = run("replay", "log.csv").stdout.splitlines()
-    assert total == "111 steps replayed: no incident."
+    assert total == "111 rows replayed: no incident."
     assert alerts == (
         "Alerts: 0 warnings, 1 critical (--alerts lists them); not confirmed: kl_explosion needs "
-        "50 steps in a row with an alert."
+        "50 consecutive rows with an alert."
     )
 
 
@@ -197,7 +197,7 @@ def test_replay_separates_rolled_back_steps_and_incidents() -> None:
     assert done.returncode == 0
     assert "klarm INCIDENT 1 on kl opened, critical, step 32" in done.stdout
     assert "klarm INCIDENT 1 on kl resolved at step 30" in done.stdout
-    assert "40 steps replayed (5 more were rolled back): no incident.\n" in done.stdout
+    assert "40 rows replayed (5 more were rolled back): no incident.\n" in done.stdout
     document = json.loads(run("replay", "log.csv", "--format", "json").stdout)
     assert (document["steps"], document["rolled_back"], document["incidents"]) == (40, 5, [])
     assert [event["event"] for event in document["events"]] == [

@@ -36,6 +36,10 @@ def test_a_sparkline_shows_the_whole_run() -> None:
     assert curve_of(values).sparkline(10) == "▁▁▁▁▁█▁▁▁▁"
     assert curve_of([0.1, 0.2]).sparkline(10) == "▁█"
     assert curve_of([]).sparkline(10) == ""
+    every_tenth = Curve("kl")
+    for step, value in [(0, 0.1), (10, 0.2)]:
+        every_tenth.add(step, value)
+    assert every_tenth.sparkline(10) == "▁█"
 
 
 def test_the_worse_end_of_a_column_is_drawn() -> None:

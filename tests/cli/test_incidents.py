@@ -58,5 +58,5 @@ def test_a_replay_names_damaged_lines() -> None:
     damaged_run()
     done = CliRunner().invoke(command, ["replay", str(JOURNAL.parent)])
     assert done.exit_code == 0, done.output
-    assert "60 steps replayed: 1 incident, 1 critical" in done.stdout
+    assert "60 rows replayed: 1 incident, 1 critical" in done.stdout
     assert done.stderr.count("ignored") == 3

@@ -61,4 +61,4 @@ group.klarm(["replay", "log.csv"])
     shown = shown_on_a_terminal(code)
     assert "100%  60 rows" in shown
     assert "█ 100%" not in shown.rpartition("\x1b[K")[2]
-    assert "60 steps replayed" in shown
+    assert "60 rows replayed" in shown

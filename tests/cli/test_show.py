@@ -59,7 +59,7 @@ def test_a_run_is_shown_with_its_curve_and_incidents() -> None:
     assert shown.startswith("run grpo: finished, critical folder klarm_runs/grpo started 20")
     assert_all_in(
         shown,
-        "steps 300 (1 to 300), last seen",
+        "rows 300 (steps 1 to 300), last seen",
         "checkpoint step 300: step-300 (the last of 6)",
         "length 9.75 ← completions/mean_length",
         "KL over the run",
@@ -86,6 +86,19 @@ def test_an_incident_is_shown_in_detail() -> None:
         "(kl_explosion 17, kl_runaway 27, kl_budget 15)",
         "nobody was notified",
     )
+
+
+@pytest.mark.parametrize("apart", [1, 10])
+def test_the_curve_of_an_incident_begins_a_hundred_rows_before_it(apart: int) -> None:
+    """And ends twenty rows after it, if it is over: a trainer may log every tenth step."""
+    klarm.init("grpo", console=False)
+    for row in range(400):
+        klarm.log({"kl": (5.0 if 250 <= row < 300 else 0.02) + 0.001 * (row % 3)}, apart * row)
+    klarm.finish()
+    (incident,) = read_run(Path("klarm_runs/grpo")).fold.incidents.values()
+    assert incident.state == "resolved"
+    began, ended = incident.last.started // apart, incident.last.step // apart
+    assert f" step {apart * (began - 100)} {apart * (ended + 20)} " in one_line(show("grpo", "1"))
 
 
 @pytest.mark.usefixtures("exploding")

@@ -24,7 +24,7 @@ def test_the_twentieth_value_above_a_fifth_raises_a_warning() -> None:
     assert alerts[69] is not None
     assert alerts[69].decisive
     assert alerts[69].message == (
-        "The clipped share has been at least 0.3 for 20 steps, now 0.3 (warning above 0.2)."
+        "The clipped share has been at least 0.3 for 20 rows, now 0.3 (warning above 0.2)."
     )
 
 

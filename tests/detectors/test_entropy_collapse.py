@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from fed_detectors import feed
+from fed_detectors import feed, severities
 from klarm.cli.demo import read_recording
 from klarm.detectors import EntropyCollapseDetector
 from klarm.metrics.binding import Binding
@@ -70,11 +70,15 @@ def test_a_slow_healthy_fall_raises_no_alert() -> None:
     assert not any(feed(EntropyCollapseDetector(), values))
 
 
-def test_fall_steps_are_steps_and_not_values() -> None:
-    """The same slow fall logged every tenth step is no faster for it."""
-    detector = EntropyCollapseDetector()
-    for i, value in enumerate(slide(0.6, 0.06, 60)):
-        assert detector.update(10 * i, {"entropy": value}) is None
+def test_fall_steps_are_values_whatever_the_step_numbers() -> None:
+    """Every tenth step, or 2,048 timesteps per row: the same rows raise the same alerts."""
+    falls = slide(0.6, 0.06, 60)
+    expected = severities(feed(EntropyCollapseDetector(), falls))
+    assert expected
+    for apart in (10, 2048):
+        detector = EntropyCollapseDetector()
+        alerts = [detector.update(apart * i, {"entropy": falls[i]}) for i in range(60)]
+        assert severities(alerts) == expected
 
 
 def test_a_policy_that_began_near_the_floor_has_not_collapsed() -> None:

@@ -20,7 +20,7 @@ def test_a_level_below_zero_raises_an_alert_when_most_of_twenty_values_are_there
     assert alerts[-1] is not None
     assert alerts[-1].decisive
     assert alerts[-1].message == (
-        "The median KL of the last 20 steps is -0.25. A KL cannot be negative, so this estimate is "
+        "The median KL of the last 20 rows is -0.25. A KL cannot be negative, so this estimate is "
         "wrong (warning below -0.1)."
     )
 

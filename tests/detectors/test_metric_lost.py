@@ -33,7 +33,7 @@ def test_a_metric_that_vanishes_raises_an_alert_after_fifty_steps() -> None:
     """KL is there until step 99, so at step 149 it is gone for fifty."""
     said = messages(lambda i: {"loss": noise(i), **({"kl": noise(i)} if i < 100 else {})}, 160)
     assert list(said) == list(range(149, 160))
-    assert said[149] == "kl has not been logged for 50 steps."
+    assert said[149] == "kl has not been logged for 50 rows."
 
 
 def test_a_metric_that_returns_is_quiet_immediately() -> None:
@@ -47,7 +47,7 @@ def test_a_metric_stuck_at_one_value_raises_an_alert_at_the_fiftieth() -> None:
     """From step 100 on the reward is -0.25 exactly."""
     said = messages(lambda i: {"kl": noise(i), "reward": noise(i) if i < 100 else -0.25}, 152)
     assert list(said) == [149, 150, 151]
-    assert said[149] == "reward has been stuck at -0.25 for 50 steps."
+    assert said[149] == "reward has been stuck at -0.25 for 50 rows."
 
 
 def test_a_reward_at_its_best_is_saturated_and_not_stuck() -> None:

@@ -106,7 +106,7 @@ def test_rewards_that_split_warn_at_an_exact_step() -> None:
     assert first.metrics == {"reward_dip_p": 0.049, "threshold": 0.05}
     assert first.message == (
         "The rewards of this step have split into groups: the dip test has p = 0.049 (bimodal "
-        "below 0.05). 0 of the first 100 steps were bimodal."
+        "below 0.05). 0 of the first 100 rows were bimodal."
     )
 
 

@@ -26,7 +26,7 @@ def test_unsynchronised_weights_raise_an_alert_within_five_steps() -> None:
     assert alerts[104] is not None
     assert alerts[104].decisive
     assert alerts[104].message == (
-        "Trainer and sampler are 0.0255 nats apart (median of the last 10 steps; "
+        "Trainer and sampler are 0.0255 nats apart (median of the last 10 rows; "
         "warning above 0.02 in this run)."
     )
 

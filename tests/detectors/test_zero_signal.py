@@ -56,7 +56,7 @@ def test_the_message_has_the_share_the_limit_and_the_duration() -> None:
     """In words."""
     (alert,) = feed(ZeroSignalDetector(consecutive_steps=30), [0.625] * 30)
     assert alert.message == (
-        "In 62% of the groups all rewards are equal. The share has been above 50% for 30 steps "
+        "In 62% of the groups all rewards are equal. The share has been above 50% for 30 rows "
         "(warning after 30)."
     )
     assert alert.metrics == {"zero_std_fraction": 0.625}

@@ -114,7 +114,7 @@ def test_a_reckless_run_is_stopped_and_saved(capsys: pytest.CaptureFixture[str])
     assert len(lines_of("reckless", "checkpoint")) == 1
     said = capsys.readouterr().err
     assert f"training stops, with a checkpoint at {path}, at step {opened['step']}\n" in said
-    assert "is still open and is not acted upon again for 20 steps" in said
+    assert "is still open and is not acted upon again for 20 rows" in said
 
 
 def test_a_checkpoint_is_noticed_however_it_is_saved(tmp_path: Path) -> None:

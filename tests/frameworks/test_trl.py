@@ -151,7 +151,7 @@ def test_a_run_that_was_stopped_can_be_taken_up(
     steps = [record["step"] for record in run.records("step")]
     assert sorted(set(steps)) == list(range(1, last + 4))
     assert [event["reason"] for event in run.incidents("kl")] == ["confirmed"]
-    assert "is still open and is not acted upon again for 20 steps" in capsys.readouterr().err
+    assert "is still open and is not acted upon again for 20 rows" in capsys.readouterr().err
 
 
 def test_on_critical_checkpoint_saves_once_and_goes_on(

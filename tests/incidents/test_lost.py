@@ -35,7 +35,7 @@ def test_a_stuck_metric_is_dated_from_the_first_row_with_its_value(every: int) -
     assert (event.step, event.started) == (149 * every, 100 * every)
     assert title(event) == f"stuck kl warning since step {100 * every} (opened)"
     text = event_text(event)
-    assert f"kl has been stuck at 1.05 for 50 steps.\n  Since step {100 * every}. " in text
+    assert f"kl has been stuck at 1.05 for 50 rows.\n  Since step {100 * every}. " in text
     assert "on stuck kl opened" in text
 
 

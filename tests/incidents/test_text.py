@@ -65,12 +65,12 @@ def changed(event: EventKind, reason: str, **fields: object) -> Event:
 
 
 SENTENCES: list[tuple[Event, str]] = [
-    (OPENED, "In alert for 5 steps in a row."),
-    (changed("opened", "confirmed", rows=1), "In alert for 1 step in a row."),
-    (changed("opened", "confirmed", rows=None), "In alert for some steps in a row."),
+    (OPENED, "In alert for 5 consecutive rows."),
+    (changed("opened", "confirmed", rows=1), "In alert for 1 row."),
+    (changed("opened", "confirmed", rows=None), "In alert for several consecutive rows."),
     (
         changed("opened", "confirmed", follows="kaaaaaaa"),
-        "In alert for 5 steps in a row. It follows incident kaaaaaaa.",
+        "In alert for 5 consecutive rows. It follows incident kaaaaaaa.",
     ),
     (
         changed("opened", "decisive"),
@@ -87,7 +87,7 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     (
         changed("opened", "confirmed", severity="warning", alert_severity="critical"),
-        "In alert for 5 steps in a row. It becomes critical if the critical alerts continue.",
+        "In alert for 5 consecutive rows. It becomes critical if the critical alerts continue.",
     ),
     (
         changed(
@@ -286,7 +286,7 @@ def test_an_opened_incident_is_rendered_in_full() -> None:
     assert event_text(DIAGNOSED).splitlines() == [
         "klarm INCIDENT 1 on kl opened, critical, step 157: "
         "KL 0.418 is 6.86σ above its rolling baseline.",
-        "  Since step 153. In alert for 5 steps in a row.",
+        "  Since step 153. In alert for 5 consecutive rows.",
         "  Likely cause: the learning rate went up and KL followed "
         "(pattern: learning rate raised).",
         "  -> Go back to a checkpoint from before the change.",
@@ -295,7 +295,7 @@ def test_an_opened_incident_is_rendered_in_full() -> None:
     ]
     assert event_paragraphs(DIAGNOSED).splitlines() == [
         "Step 157: KL 0.418 is 6.86σ above its rolling baseline.",
-        "Since step 153. In alert for 5 steps in a row.",
+        "Since step 153. In alert for 5 consecutive rows.",
         "Likely cause: the learning rate went up and KL followed (pattern: learning rate raised).",
         "To do: Go back to a checkpoint from before the change.",
         "Last checkpoint before the incident: out/checkpoint-150",

@@ -30,7 +30,7 @@ def test_the_end_names_the_incidents_and_where_to_look(capsys: pytest.CaptureFix
         for step in range(30):
             watched.log({"kl": math.nan if step in (5, 29) else 0.1}, step)
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "klarm: run my run ends after 30 steps: 2 incidents (kl, critical, steps 5 to 8; "
+        "klarm: run my run ends after 30 rows: 2 incidents (kl, critical, steps 5 to 8; "
         "kl, critical, since step 29, unresolved when the run ended); "
         "see klarm incidents 'klarm_runs/my run'"
     )
@@ -55,7 +55,7 @@ def test_the_end_says_why_alerts_opened_no_incident(capsys: pytest.CaptureFixtur
         for step, kl in enumerate([*[0.4, 0.6] * 50, 5.0]):
             watched.log({"kl": kl}, step)
     assert (
-        "klarm: 1 alert, 1 critical, not confirmed: kl_explosion needs 50 steps in a row with an "
+        "klarm: 1 alert, 1 critical, not confirmed: kl_explosion needs 50 consecutive rows with an "
         "alert; list them with: klarm replay klarm_runs/a --alerts\n"
     ) in capsys.readouterr().err
 
@@ -66,7 +66,7 @@ def test_detectors_with_too_few_alerts_are_named_and_those_that_were_excused() -
     rules = IncidentRules()
     few = {"kl_budget": 9, "kl_explosion": 50, "kl_negative": 4}
     assert why_no_incident(few, {}, detectors, rules) == (
-        "not confirmed: kl_budget needs 10 steps in a row with an alert, kl_negative 5"
+        "not confirmed: kl_budget needs 10 consecutive rows with an alert, kl_negative 5"
     )
     assert why_no_incident({"kl_explosion": 50}, {}, detectors, rules) == ""
     assert why_no_incident({}, {}, detectors, rules) == ""
@@ -77,7 +77,7 @@ def test_detectors_with_too_few_alerts_are_named_and_those_that_were_excused() -
     assert why_no_incident({"kl_explosion": 50}, {"kl_explosion": 50}, detectors, rules) == excused
     assert why_no_incident({"kl_explosion": 2}, {"kl_explosion": 2}, detectors, rules) == excused
     assert why_no_incident({"kl_explosion": 2}, {"kl_explosion": 1}, detectors, rules) == (
-        "not confirmed: kl_explosion needs 50 steps in a row with an alert"
+        "not confirmed: kl_explosion needs 50 consecutive rows with an alert"
     )
 
 
@@ -138,7 +138,7 @@ def test_the_end_says_once_that_a_negative_entropy_was_hardly_watched(
             watched.log({"kl": 0.1 + step % 3 / 100, "entropy": 0.5 - step / 20}, step)
     said = capsys.readouterr().err
     assert said.count("entropy was below 0") == enabled
-    assert said.count("fall by 10 nats or more within 100 steps") == enabled
+    assert said.count("fall by 10 nats or more within 100 rows") == enabled
 
 
 def test_a_positive_entropy_is_watched_in_full(capsys: pytest.CaptureFixture[str]) -> None:

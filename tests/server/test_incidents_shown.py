@@ -41,6 +41,24 @@ def test_since_when_is_what_messages_say(onset: int | None, shown: int | None) -
     assert (f"from step {shown} on" in since(event)) == (shown is not None)
 
 
+@pytest.mark.parametrize("apart", [1, 10, 2048])
+def test_a_hundred_rows_before_an_incident_are_drawn_and_twenty_after(apart: int) -> None:
+    """Whatever the step numbers count. The index keeps about a thousand rows in a block."""
+    rows = [(Step(apart * row, float(row), {"learning_rate": 1.0}), []) for row in range(2_400)]
+    event = replace(opening(), step=apart * 1_028, started=apart * 1_023)
+    rows[1_028] = (rows[1_028][0], [event])
+    written([(RUN, []), *rows])
+    with served() as client:
+        moved = client.get("/runs/a/incidents/kaaaaaaa")["moved"]
+    assert (moved["from"], moved["to"]) == (apart * 923, apart * 1_048)
+
+
+def test_a_message_is_about_late_rows_and_not_about_late_steps() -> None:
+    """Five rows are not well before, even if they are fifty steps."""
+    assert since(opening(onset=173, onset_rows=5)) == "223"
+    assert "from step 173 on" in since(opening(onset=173, onset_rows=6))
+
+
 def test_an_incident_is_named_by_its_metric() -> None:
     """A learning rate that jumped is no trouble of the gradients."""
     write(opening())

@@ -4,7 +4,7 @@ import type { Series } from "../src/api/types";
 import { offsetOf } from "../src/series/align";
 import { decades, extent, lifted, logFloor, padded } from "../src/series/scale";
 import { movingAverage, smoothed } from "../src/series/smooth";
-import { nearest, withTail } from "../src/series/tail";
+import { nearest, stepsPerRow, withTail } from "../src/series/tail";
 
 const series = (x: number[], y: number[], more: Partial<Series> = {}): Series => ({
   x, y, raw: true, mean_x: [], mean_y: [], count: x.length, non_finite: [], non_finite_count: 0, ...more,
@@ -17,6 +17,16 @@ describe("smoothing", () => {
   test("strength 0 leaves values as they are", () => expect(movingAverage([1, 5, 3], 0)).toEqual([1, 5, 3]));
   test("means are smoothed where values were left out", () => {
     expect(smoothed(series([1, 2], [0, 9], { raw: false, mean_x: [1.5], mean_y: [4] }), 0.5)).toEqual({ x: [1.5], y: [4] });
+  });
+});
+
+describe("steps per row", () => {
+  test("a log of every tenth step has ten", () => {
+    expect(stepsPerRow({ steps: 300, first_step: 0, last_step: 2990 })).toBe(10);
+  });
+  test("a log of every step has one, and so has a single row", () => {
+    expect(stepsPerRow({ steps: 300, first_step: 1, last_step: 300 })).toBe(1);
+    expect(stepsPerRow({ steps: 1, first_step: 7, last_step: 7 })).toBe(1);
   });
 });
 

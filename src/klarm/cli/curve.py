@@ -62,9 +62,10 @@ class Curve:
         if not self.points:
             return ""
         first, last = self.points[0][0], self.points[-1][0]
+        columns = min(width, last - first + 1, len(self.points))
         # Thinned points are not evenly spaced, so columns are made of steps, not of points.
         shown: list[float] = []
-        for column in _columns(self.points, first, last, min(width, last - first + 1)):
+        for column in _columns(self.points, first, last, columns):
             shown.append(_farthest(column) if column else shown[-1])
         return sparkline(shown, width)
 

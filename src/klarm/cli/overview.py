@@ -74,8 +74,8 @@ def _show(runs: list[RecordedRun]) -> None:
     width = _SPARKLINE if console.width >= _WIDE else _SHORT_SPARKLINE
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("run", overflow="fold", max_width=_MAX_NAME)
-    for name in ("state", "steps", "last seen", "KL"):
-        is_number = name in ("steps", "KL")
+    for name in ("state", "rows", "last seen", "KL"):
+        is_number = name in ("rows", "KL")
         table.add_column(name, no_wrap=True, justify="right" if is_number else "left")
     table.add_column("", no_wrap=True)
     table.add_column("unresolved", overflow="fold")

@@ -120,15 +120,15 @@ def _print_text(found: Replay, *, every_alert: bool) -> None:
     for alert in found.alerts if every_alert else ():
         severity = styled(f"{alert.severity:<8}", fg=COLOURS[alert.severity])
         echo(f"step {alert.step:>5}  ", severity, f"  {alert.detector}: {alert.message}")
-    echo(f"{_counted_steps(found)}: {_counted_incidents(found)}.")
+    echo(f"{_counted_rows(found)}: {_counted_incidents(found)}.")
     echo(f"{_counted_alerts(found, listed=every_alert)}.")
     for line in found.binding:
         echo(line)
 
 
-def _counted_steps(found: Replay) -> str:
+def _counted_rows(found: Replay) -> str:
     undone = f" ({found.rolled_back} more were rolled back)" if found.rolled_back else ""
-    return f"{counted(found.steps, 'step')} replayed{undone}"
+    return f"{counted(found.steps, 'row')} replayed{undone}"
 
 
 def _counted_incidents(found: Replay) -> str:
@@ -146,7 +146,7 @@ def _caveat(found: Replay) -> str:
     """Return why "no incident" may say little about this log; empty if it says what it should."""
     if found.steps < _FEW_STEPS:
         return (
-            "; most detectors need more steps than these "
+            "; most detectors need more rows than these "
             '(klarm docs without-kl: "How few rows are too few")'
         )
     return without_kl(found.keys)

@@ -71,7 +71,7 @@ def _show_run(console: Console, run: RecordedRun) -> None:
         ]
         where = ", ".join(part for part in origin if part not in ("", "by "))
         console.print(labelled("started", f"{clock(fold.began)}, {ago(fold.began)}, {where}"))
-    console.print(labelled("steps", _steps(run)))
+    console.print(labelled("rows", _rows(run)))
     if run.damaged:
         lines = counted(run.damaged, "line")
         console.print(labelled("damaged", f"{lines} of the journal are ignored"))
@@ -120,11 +120,11 @@ def _show_incidents(console: Console, run: RecordedRun) -> None:
         console.print(Text(hint, "dim"))
 
 
-def _steps(run: RecordedRun) -> str:
+def _rows(run: RecordedRun) -> str:
     fold = run.fold
     if fold.last_step is None:
         return "none yet"
-    parts = [f"{fold.steps:,} ({fold.first_step} to {fold.last_step})"]
+    parts = [f"{fold.steps:,} (steps {fold.first_step} to {fold.last_step})"]
     parts.append(f"last seen {ago(run.last_seen)}")
     if fold.rolled_back:
         parts.append(f"{fold.rolled_back:,} more were rolled back")

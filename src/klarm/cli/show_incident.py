@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from klarm.cli.curve import draw_curve
-from klarm.cli.recorded import read_run
+from klarm.cli.curve import Curve, Value, draw_curve
 from klarm.cli.run_channels import channels_of
 from klarm.cli.show import chart_size, clock, heading, labelled
 from klarm.cli.which import Found
@@ -28,14 +27,20 @@ from klarm.incidents import (
     title,
     why,
 )
-from klarm.journal import FILE_NAME, IncidentRecord, read_journal, recorded_events
+from klarm.journal import (
+    FILE_NAME,
+    IncidentRecord,
+    read_journal,
+    recorded_events,
+    surviving_rows,
+)
 from klarm.text import clean
-from klarm.types import Alert, Event
+from klarm.types import Alert, Command, Event
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_BEFORE, _AFTER = 100, 20  # steps to draw around it
+_BEFORE, _AFTER = 100, 20  # rows with its metric to draw around it
 _OUTCOMES = {"sent": "notified", "refused": "rejected"}
 _AHEAD: Mapping[Verdict, str] = {"send": "pending", "wait": "held back until the silence ends"}
 
@@ -74,11 +79,10 @@ def _show_curve(
 ) -> float | str:
     """Draw the metric before and during an incident; return its worst value in the incident."""
     metric = metric_of(alarm)
-    points = read_run(folder, metric).curves[metric].points if metric else []
     began, end = incident.last.started, incident.last.step
-    if incident.is_open and points:
-        end = max(end, points[-1][0])
-    around = [point for point in points if began - _BEFORE <= point[0] <= end + _AFTER]
+    around = _around(folder / FILE_NAME, metric, began, None if incident.is_open else end)
+    if incident.is_open and around:
+        end = max(end, around[-1][0])
     within = [value for step, value in around if began <= step <= end]
     if not within:
         return incident.last.peak
@@ -90,6 +94,24 @@ def _show_curve(
     if not all(map(math.isfinite, within)):
         return "NaN or infinite"
     return min(within) if lowest else max(within)
+
+
+def _around(journal: Path, metric: str, began: int, end: int | None) -> list[Value]:
+    """Return the values of a metric in the steps of an incident and in some rows around it."""
+    before: deque[Value] = deque(maxlen=_BEFORE)
+    within = Curve(metric)
+    after: list[Value] = []
+    for entry in surviving_rows(journal, [metric]) if metric else ():
+        if isinstance(entry, Command) or metric not in entry[1]:
+            continue
+        step, value = entry[0], entry[1][metric]
+        if step < began:
+            before.append((step, value))
+        elif end is None or step <= end:
+            within.add(step, value)
+        elif len(after) < _AFTER:
+            after.append((step, value))
+    return [*before, *within.points, *after]
 
 
 def _show_known(

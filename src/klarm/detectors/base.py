@@ -107,10 +107,10 @@ class Detector(Configurable, ABC):
         20, "number of first values that are learned from but never alerted on", at_least=0
     )
     confirm_steps: int = setting(
-        0, "steps with an alert that open an incident; 0: as set under incidents", at_least=0
+        0, "rows with an alert that open an incident; 0: as set under incidents", at_least=0
     )
     resolve_after: int = setting(
-        0, "steps without an alert that resolve an incident; 0: as set under incidents", at_least=0
+        0, "rows without an alert that resolve an incident; 0: as set under incidents", at_least=0
     )
 
     # Detectors of other packages may count on every call of `update`, so they have no shortcut.

@@ -20,7 +20,7 @@ class ClipSaturationDetector(LazyScoreDetector):
     """Warns when the clipped share has been above `share` for `consecutive_steps` values.
 
     Critical if it has been above twice that for as long. One alert opens an incident, because it
-    already takes many steps.
+    already takes many rows.
     """
 
     name: ClassVar[str] = "clip_saturation"
@@ -64,7 +64,7 @@ class ClipSaturationDetector(LazyScoreDetector):
         low = self.score
         severity: Severity = "critical" if low > self._limit("critical") else "warning"
         message = (
-            f"The clipped share has been at least {low:.3g} for {self.consecutive_steps} steps, "
+            f"The clipped share has been at least {low:.3g} for {self.consecutive_steps} rows, "
             f"now {value:.3g} ({severity} above {self._limit(severity):g})."
         )
         return self._alert(severity, step, value, message, decisive=True)

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
+from operator import itemgetter
 from typing import ClassVar
 
 from klarm.detectors.base import Excused
@@ -13,7 +14,7 @@ from klarm.detectors.lazy_score import LazyScoreDetector
 from klarm.settings import setting
 from klarm.types import Alert, Severity, Worse
 
-# The level is the median of this many values, so that one or two noisy steps have no effect.
+# The level is the median of this many values, so that one or two noisy rows have no effect.
 _SMOOTHING = 5
 # A collapse is a fall, so a policy that began near the floor must also be below this share of its
 # highest level.
@@ -76,7 +77,7 @@ class EntropyCollapseDetector(LazyScoreDetector):
         10.0, "the same in nats, for continuous policies, whose entropy can be negative", above=0
     )
     fall_steps: int = setting(
-        100, "number of steps within which such a fall is sudden", at_least=10
+        100, "number of values within which such a fall is sudden", at_least=10
     )
     threshold: float = setting(
         0.0, "warning below this entropy; 0: no limit, because levels differ by model", at_least=0
@@ -84,10 +85,10 @@ class EntropyCollapseDetector(LazyScoreDetector):
 
     def _start(self) -> None:
         self._last: deque[float] = deque(maxlen=_SMOOTHING)
-        # The levels of the last `fall_steps`, with their steps.
+        # The levels of the last `fall_steps` values and of the one before, with their steps.
         self._levels: deque[tuple[int, float]] = deque(maxlen=self.fall_steps + 1)
         self._highest = -inf  # of the whole run
-        self._ceiling = -inf  # an upper bound of the levels of the last `fall_steps`
+        self._ceiling = -inf  # an upper bound of these levels
         self._near = inf  # a level between this and the ceiling is certainly no fall
         self._floor = -inf
         self._below = 0  # consecutive values below the floor
@@ -101,7 +102,7 @@ class EntropyCollapseDetector(LazyScoreDetector):
         return (
             "entropy was below 0, as that of a continuous policy can be: from then on, "
             f"entropy_collapse only watched for a fall by {self.fall_nats:g} nats or more within "
-            f"{self.fall_steps} steps (entropy_collapse.fall_nats), not for a low level"
+            f"{self.fall_steps} rows (entropy_collapse.fall_nats), not for a low level"
         )
 
     def _observe(self, step: int, value: float) -> Alert | None:
@@ -165,16 +166,13 @@ class EntropyCollapseDetector(LazyScoreDetector):
         return (1.0 - level / recent) / self.fall_fraction
 
     def _recent_highest(self) -> tuple[int, float]:
-        """Return the step and value of the highest level within `fall_steps`, the last if equal."""
-        step = self._levels[-1][0]
-        late = [(level, at) for at, level in self._levels if 0 <= step - at <= self.fall_steps]
-        level, at = max(late)
-        return at, level
+        """Return the step and value of the highest of these levels, the last if several are."""
+        return max(reversed(self._levels), key=itemgetter(1))
 
     def _near_floor(self, step: int, value: float) -> Alert:
         below, needed = self._below, self.consecutive_steps
         message = (
-            f"Entropy is {value:.3g} nats and has been below {self._floor:.3g} for {below} steps "
+            f"Entropy is {value:.3g} nats and has been below {self._floor:.3g} for {below} rows "
             f"(critical after {needed}): the policy is nearly deterministic."
         )
         severity: Severity = "critical" if below >= needed else "warning"

@@ -59,9 +59,9 @@ class KLBudgetDetector(LazyScoreDetector):
     warmup_steps: int = setting(
         0, "number of first values that are learned from but never alerted on", at_least=0
     )
-    # A burst of spikes, about which other rules raise alerts as well, soon has five steps in alert.
+    # A burst of spikes, about which other rules raise alerts as well, soon has five rows in alert.
     confirm_steps: int = setting(
-        10, "steps with an alert that open an incident; 0: as set under incidents", at_least=0
+        10, "rows with an alert that open an incident; 0: as set under incidents", at_least=0
     )
     budget_nats: float = setting(
         1.0,

@@ -72,7 +72,7 @@ class KLNegativeDetector(Detector):
         if self.score <= _MIN_STANDARD_ERRORS * _TO_ERROR * scatter / sqrt(self.recent_steps):
             return None  # an estimate with this noise may be below 0 by chance
         message = (
-            f"The median KL of the last {self.recent_steps} steps is {level:.3g}. A KL cannot be "
+            f"The median KL of the last {self.recent_steps} rows is {level:.3g}. A KL cannot be "
             f"negative, so this estimate is wrong (warning below -{self.limit_nats:g})."
         )
         return self._alert("warning", step, value, message, decisive=True)

@@ -108,7 +108,7 @@ class KLRunawayDetector(Detector):
         10, "number of first values that are learned from but never alerted on", at_least=0
     )
     # These defaults were chosen by `make quality-grid`: docs/quality.md says how.
-    memory_steps: int = setting(300, "number of steps that the forecast remembers", at_least=10)
+    memory_steps: int = setting(300, "number of values that the forecast remembers", at_least=10)
     allowance: float = setting(1.1, "tolerance above the forecast, in noise units", above=0)
     patience: float = setting(
         5.0, "noise units above the allowance that add up to a warning", above=0

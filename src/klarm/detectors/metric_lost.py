@@ -41,7 +41,7 @@ _NEVER = 2**62
 class MetricLostDetector(Detector):
     """Warns when a metric has been missing, or stuck at one exact value, for `missing_steps`.
 
-    Only logged steps count. A metric that is logged at every n-th step is reported after three of
+    Only logged steps count. A metric that is logged in every n-th row is reported after three of
     its longest gaps at the earliest. A metric that has been 0 from the start is not measured, which
     is not the same as stuck.
     """
@@ -64,7 +64,7 @@ class MetricLostDetector(Detector):
         5, "number of times a metric must have been logged before it can be missed", at_least=0
     )
     missing_steps: int = setting(
-        50, "warning when a metric is missing or stuck for this many steps", at_least=2
+        50, "warning when a metric is missing or stuck for this many rows", at_least=2
     )
 
     def __post_init__(self) -> None:
@@ -214,14 +214,14 @@ class MetricLostDetector(Detector):
         gone = {name: self._steps - traces[name].last for name in lost}
         still = {name: holds[name].same for name in stuck}
         self.score = max(
-            *(steps / traces[name].limit for name, steps in gone.items()),
-            *(steps / self.missing_steps for steps in still.values()),
+            *(rows / traces[name].limit for name, rows in gone.items()),
+            *(rows / self.missing_steps for rows in still.values()),
             1.0,
         )
-        parts = [f"{name} has not been logged for {steps} steps" for name, steps in gone.items()]
+        parts = [f"{name} has not been logged for {rows} rows" for name, rows in gone.items()]
         parts += [
-            f"{name} has been stuck at {values[name]:.6g} for {steps} steps"
-            for name, steps in still.items()
+            f"{name} has been stuck at {values[name]:.6g} for {rows} rows"
+            for name, rows in still.items()
         ]
         return Alert(
             detector=self.name,

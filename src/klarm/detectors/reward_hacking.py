@@ -121,7 +121,7 @@ class RewardHackingDetector(Detector):
             step=step,
             message=(
                 f"The rewards of this step have split into groups: the dip test has p = {p:.2g} "
-                f"(bimodal below {self.dip_significance:g}). {bimodal} of the first {tested} steps "
+                f"(bimodal below {self.dip_significance:g}). {bimodal} of the first {tested} rows "
                 "were bimodal."
             ),
             metrics=numbers,

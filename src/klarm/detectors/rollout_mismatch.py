@@ -69,7 +69,7 @@ class RolloutMismatchDetector(Detector):
         limit = self._limit * (_CRITICAL_FACTOR if severity == "critical" else 1.0)
         message = (
             f"Trainer and sampler are {level:.3g} nats apart (median of the last "
-            f"{len(self._last.values)} steps; {severity} above {limit:.3g} in this run)."
+            f"{len(self._last.values)} rows; {severity} above {limit:.3g} in this run)."
         )
         return self._alert(severity, step, value, message, decisive=True)
 

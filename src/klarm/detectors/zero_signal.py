@@ -13,11 +13,11 @@ from klarm.types import Alert, Severity
 
 @dataclass(kw_only=True, eq=False)
 class ZeroSignalDetector(Detector):
-    """Warns when more than `share` of the groups have had equal rewards for a number of steps.
+    """Warns when more than `share` of the groups have had equal rewards for a number of rows.
 
     An advantage is the reward minus the mean of its group. In such a group it is zero, and so is
     the gradient. Critical above `critical_share` for as long. One alert opens an incident,
-    because it already takes many steps.
+    because it already takes many rows.
 
     >>> detector = ZeroSignalDetector()
     >>> alerts = [detector.update(step, {"zero_std_fraction": 0.9}) for step in range(21)]
@@ -48,12 +48,10 @@ class ZeroSignalDetector(Detector):
     critical_share: float = setting(
         0.75, "critical while more than this share of the groups has equal rewards", above=0
     )
-    consecutive_steps: int = setting(
-        20, "number of consecutive steps that the share must be exceeded", at_least=1
-    )
+    consecutive_steps: int = setting(20, "number of consecutive values above the share", at_least=1)
 
     def _start(self) -> None:
-        # The number of consecutive steps above each share.
+        # The number of consecutive values above each share.
         self._above = 0
         self._above_critical = 0
 
@@ -63,13 +61,13 @@ class ZeroSignalDetector(Detector):
         self._above_critical = self._above_critical + 1 if value > self.critical_share else 0
         severity: Severity
         if self._above_critical >= self.consecutive_steps:
-            severity, limit, steps = "critical", self.critical_share, self._above_critical
+            severity, limit, rows = "critical", self.critical_share, self._above_critical
         elif self._above >= self.consecutive_steps:
-            severity, limit, steps = "warning", self.share, self._above
+            severity, limit, rows = "warning", self.share, self._above
         else:
             return None
         message = (
             f"In {value:.0%} of the groups all rewards are equal. The share has been above "
-            f"{limit:.0%} for {steps} steps ({severity} after {self.consecutive_steps})."
+            f"{limit:.0%} for {rows} rows ({severity} after {self.consecutive_steps})."
         )
         return self._alert(severity, step, value, message, decisive=True)

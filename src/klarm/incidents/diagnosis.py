@@ -58,11 +58,19 @@ def diagnosis_of(
         found = [step for step in dated if step is not None] or _left(movements, own, went, recent)
         known = [] if incident.onset is None else [incident.onset]
         incident.onset = min([event.started, *known, *found])
+        # When it is opened again after a rollback, some of these rows may no longer be kept.
+        rows = recent.count(incident.onset, event.started)
+        incident.onset_rows = max(incident.onset_rows, rows)
     if incident.worst.step == event.step:  # an earlier alert was restated when it was new
         for detector in detectors:
             if detector.name == incident.worst.detector:
                 incident.worst = restated(incident.worst, detector, recent, incident.onset)
-    event = replace(event, onset=incident.onset, message=incident.worst.message)
+    event = replace(
+        event,
+        onset=incident.onset,
+        onset_rows=incident.onset_rows,
+        message=incident.worst.message,
+    )
     early = event.severity == "critical" and _is_early(event, recent)
     movements = with_levels_before(dates.applied_to(movements, steps), recent)
     event = _explained(event, movements, own, kl_budgets(detectors), early=early)

@@ -251,6 +251,7 @@ class Episode:
             alert_severity=incident.worst.severity,
             subject=incident.subject,
             onset=incident.onset,
+            onset_rows=None if incident.onset is None else incident.onset_rows,
         )
         said = self.diagnosed
         if said is None or kind not in ("settled", "reopened", "ended"):

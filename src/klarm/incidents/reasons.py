@@ -53,8 +53,9 @@ def is_undone(event: Event) -> bool:
 
 
 def _confirmed(event: Event) -> str:
-    steps = "some steps" if event.rows is None else counted(event.rows, "step")
-    return f"In alert for {steps} in a row.{_follows(event)}"
+    rows = "several" if event.rows is None else event.rows
+    counted_rows = "1 row" if rows == 1 else f"{rows} consecutive rows"
+    return f"In alert for {counted_rows}.{_follows(event)}"
 
 
 def _decisive(event: Event) -> str:

@@ -107,6 +107,10 @@ class RecentRows:
         """Return the rows at and after a step that are still kept."""
         return [row for row in self._rows if row[0] >= step]
 
+    def count(self, first: int, end: int) -> int:
+        """Return the number of rows from a step up to, but not including, another."""
+        return sum(first <= step < end for step, _ in self._rows)
+
     def rows_until(self, step: int) -> float:
         """Return the number of rows up to a step; infinite if some are no longer kept."""
         if len(self._rows) == _MAX_ROWS:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 COLOURS: dict[Severity, str] = {"warning": "yellow", "critical": "red"}
 # The summary at the end of a run lists this many incidents; the journal has all of them.
 _MAX_NAMED = 5
-# If the first alert came this many steps after the metric left its normal range, messages say so.
-_MIN_STEPS_LATE = 6
+# If the first alert came this many rows after the metric left its normal range, messages say so.
+_MIN_ROWS_LATE = 6
 # The maximum length of the title of a W&B alert.
 _MAX_TITLE = 63
 _STOP = re.compile(r"^Stop(?: the run)?(?:,? and|,) ")
@@ -204,9 +204,11 @@ def since(event: Event) -> str:
 
 def early_onset(event: Event) -> int | None:
     """Return when the metric left its normal range, if that was well before the first alert."""
-    if event.onset is None or event.started - event.onset < _MIN_STEPS_LATE:
+    if event.onset is None:
         return None
-    return event.onset
+    # Earlier journals do not have the number of rows; most logs have one per step.
+    late = event.started - event.onset if event.onset_rows is None else event.onset_rows
+    return event.onset if late >= _MIN_ROWS_LATE else None
 
 
 def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:

@@ -33,7 +33,7 @@ class Reaction:
         self._directory = Path(checkpoint_dir) if checkpoint_dir is not None else None
         self._known: set[str] = set()  # ids of handled incidents, while they are critical
         self._passed_over: dict[str, int] = {}  # the number of alerts of each
-        self._acts_again_after = 0  # steps logged in this process
+        self._acts_again_after = 0  # rows logged in this process
 
     @property
     def acts(self) -> bool:
@@ -69,7 +69,7 @@ class Reaction:
     def pass_over(self, monitor: Monitor, voice: Monitor | None, patience: int) -> None:
         """Ignore incidents that are already critical: the person who resumed the run knows of them.
 
-        An incident that still has alerts after `patience` steps is handled after all.
+        An incident that still has alerts after `patience` rows is handled after all.
         """
         self._known.clear()
         self._passed_over = {incident.id: incident.alerts for incident in monitor.critical}
@@ -80,7 +80,7 @@ class Reaction:
             voice.say(
                 f"incident {incident.number} on {subject_of(incident)} (critical, since step "
                 f"{incident.started}) is still open and is not acted upon again for {patience} "
-                f"steps{_way_back(voice, incident)}"
+                f"rows{_way_back(voice, incident)}"
             )
 
     def act(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import weakref
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 
 from klarm.boundary import never_raises
-from klarm.config import Config
 from klarm.integrations.base import ConfigSource, checked_settings, start_run
 from klarm.integrations.reaction import OnCritical, Reaction
 from klarm.integrations.tap import tap
@@ -63,7 +61,7 @@ class KlarmCallback(ReportsFailures, BaseCallback):
         self._updates = self.model._n_updates
         if self._watched is not self.model:
             self._watched, self._offset, self._step = self.model, 0, 0
-            self.monitor = start_run(self._settings_in_timesteps())
+            self.monitor = start_run(self._settings)
         elif self.model.num_timesteps + self._offset < self._step:
             # `learn` was called again and counts from 0, but the model was not reset.
             self._offset = self._step
@@ -84,18 +82,6 @@ class KlarmCallback(ReportsFailures, BaseCallback):
     @never_raises(lambda: True)
     def _on_step(self) -> bool:
         return not self._stopping
-
-    def _settings_in_timesteps(self) -> Config:
-        """Return the settings with `fall_steps` in timesteps, for the same number of updates.
-
-        It is the only setting that is compared with steps; the others count rows.
-        """
-        timesteps_per_update = getattr(self.model, "n_steps", 1) * self.model.n_envs
-        own: dict[str, Any] = {**self._settings.sections["entropy_collapse"]}
-        own["fall_steps"] *= timesteps_per_update
-        return replace(
-            self._settings, sections={**self._settings.sections, "entropy_collapse": own}
-        )
 
     def _watch(self) -> None:
         """Log the last update, unless there was none since the last check."""

@@ -48,10 +48,10 @@ class Ending(NamedTuple):
     def in_words(self, run: str, after: str) -> str:
         """Return the beginning of a sentence.
 
-        >>> Ending("crashed", "RuntimeError: out of memory").in_words("a", "12 steps")
-        'run a crashed after 12 steps (RuntimeError: out of memory)'
-        >>> Ending().in_words("a", "12 steps")
-        'run a ends after 12 steps'
+        >>> Ending("crashed", "RuntimeError: out of memory").in_words("a", "12 rows")
+        'run a crashed after 12 rows (RuntimeError: out of memory)'
+        >>> Ending().in_words("a", "12 rows")
+        'run a ends after 12 rows'
         """
         verb = _VERBS.get(self.outcome, self.outcome)
         said = f"run {run} {verb} after {after}"

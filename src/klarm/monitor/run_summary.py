@@ -39,7 +39,7 @@ class RunSummary:
     timeline: Timeline
     tracker: Tracker
     alert_counts: dict[str, int] = field(default_factory=lambda: {"warning": 0, "critical": 0})
-    # What the number of steps counts: an earlier process may have logged some, too.
+    # What the number of rows counts: an earlier process may have logged some, too.
     since: str = ""
     rolled_back: str = ""
 
@@ -68,16 +68,16 @@ class RunSummary:
         for detector in self.detectors:
             if detector.enabled and detector.blind_spot:
                 yield detector.blind_spot
-        steps, last = self.timeline.steps_logged, self.timeline.step
+        rows, last = self.timeline.steps_logged, self.timeline.step
         nothing = self._nothing_was_watched()
         if ending.outcome == DETACHED and not ending.once and not nothing:
             caveat = "" if any(known.is_open for known in self._known()) else self._caveat
             yield f"{left_open(self.run, last, self._known(), self.folder)}{caveat}"
             return
         if ending.once and last is not None:
-            ended = as_of(self.run, last, steps)
+            ended = as_of(self.run, last, rows)
         else:
-            after = f"{counted(steps, 'step')}{self.since}{self.rolled_back}"
+            after = f"{counted(rows, 'row')}{self.since}{self.rolled_back}"
             ended = ending.in_words(self.run, after)
         summary = nothing or incidents_and_where(self.tracker.incidents, self.folder)
         if not nothing and not any(known.opened for known in self.tracker.incidents):

@@ -29,13 +29,13 @@ def incidents_and_where(incidents: Sequence[Incident], folder: Path | None) -> s
     return f"{summary}; see klarm incidents {shlex.quote(str(folder))}"
 
 
-def as_of(run: str, step: int, new_steps: int) -> str:
+def as_of(run: str, step: int, new_rows: int) -> str:
     """Return the beginning of a line about a run that may go on.
 
     >>> as_of("a", 100, 1)
-    'run a as of step 100 (1 new step)'
+    'run a as of step 100 (1 new row)'
     """
-    return f"run {run} as of step {step} ({counted(new_steps, 'new step')})"
+    return f"run {run} as of step {step} ({counted(new_rows, 'new row')})"
 
 
 def left_open(
@@ -73,9 +73,9 @@ def why_no_incident(
             others.append((name, f"while {_EXCUSES[detector.excuse]}"))
     said = []
     if few:
-        (first, steps), *more = few
-        said.append(f"not confirmed: {first} needs {steps} steps in a row with an alert")
-        said += [f"{name} {steps}" for name, steps in more]
+        (first, rows), *more = few
+        said.append(f"not confirmed: {first} needs {rows} consecutive rows with an alert")
+        said += [f"{name} {rows}" for name, rows in more]
     if others:
         (first, when), *rest = others
         said.append(f"no incident: alerts of {first} do not count {when}")
@@ -95,9 +95,9 @@ def alerts_in_sum(counts: Mapping[str, int], folder: Path | None, why: str = "")
     return f"{said}; list them with: klarm replay {shlex.quote(str(folder))} --alerts"
 
 
-def notebook_table(run: str, steps: int, state: str, incidents: Sequence[Incident]) -> str:
+def notebook_table(run: str, logged: int, state: str, incidents: Sequence[Incident]) -> str:
     """Return a run and its incidents as an HTML table."""
-    rows = [("steps", f"{steps} in this process"), ("state", state)]
+    rows = [("rows", f"{logged} in this process"), ("state", state)]
     for incident in sorted(incidents, key=lambda incident: incident.number):
         if incident.opened is not None:
             until = "now" if incident.ended is None else str(incident.ended)

@@ -86,6 +86,20 @@ class RunBlocks:
         """Return the steps of a block, whatever the axis is."""
         return unpack_steps(self._packs(STEPS, [first_row])[0][1])
 
+    def step_beside(self, step: int, rows: int) -> int:
+        """Return the step so many rows after a step, or before it; at most the last or first one.
+
+        The number of rows must not exceed that of a block, because only three blocks are read.
+        """
+        at = next((at for at, block in enumerate(self.blocks) if block.high >= step), -1)
+        at = len(self.blocks) - 1 if at < 0 else at
+        near = self.blocks[max(at - 1, 0) : at + 2]
+        if not near:
+            return step
+        steps = np.sort(np.concatenate([self.steps(block.first_row) for block in near]))
+        place = int(np.searchsorted(steps, step)) + rows
+        return int(steps[min(max(place, 0), len(steps) - 1)])
+
     def times(self, first_row: int) -> Floats:
         """Return the times of a block, whatever the axis is."""
         return unpack_floats(self._packs(TIMES, [first_row])[0][1])

@@ -17,7 +17,7 @@ from klarm.server.run_view import RunView
 from klarm.server.timeline import Moment, timeline
 from klarm.types import Alert, Event
 
-_LOOK_BACK, _LOOK_AHEAD = 100, 20  # steps to draw around an incident
+_LOOK_BACK, _LOOK_AHEAD = 100, 20  # rows to draw around an incident
 
 
 class RunOfIncident(msgspec.Struct):
@@ -154,15 +154,14 @@ def _moved(run: RunView, incident: IncidentRecord, event: Event) -> Moved:
     names = dict.fromkeys(word for word in re.findall(r"[\w/]+", event.moved) if word in METRICS)
     onset = incident.opened.onset
     begin = incident.last.started if onset is None else min(onset, incident.last.started)
-    first, last = run.summary.first_step or 0, run.summary.last_step
-    end = event.step + _LOOK_AHEAD
+    blocks = run.blocks()
     return Moved(
         event.event,
         event.step,
         also_moved(event),
         list(names),
-        max(first, begin - _LOOK_BACK),
-        end if last is None else max(first, min(end, last)),
+        blocks.step_beside(begin, -_LOOK_BACK),
+        blocks.step_beside(event.step, _LOOK_AHEAD),
     )
 
 

@@ -43,3 +43,9 @@ export function nearest(rising: number[], target: number): number {
 function means(series: Series): { x: number[]; y: number[] } {
   return series.raw ? { x: series.x, y: series.y } : { x: series.mean_x, y: series.mean_y };
 }
+
+/** How far apart the rows of a run are on the axis of steps: 10 if every tenth step is logged. Rounded, so that it hardly changes as the run grows. */
+export function stepsPerRow(run: { steps: number; first_step: number | null; last_step: number | null }): number {
+  const covered = (run.last_step ?? 0) - (run.first_step ?? 0);
+  return run.steps > 1 && covered > 0 ? Number((covered / (run.steps - 1)).toPrecision(2)) : 1;
+}

@@ -13,6 +13,7 @@ import { Crumbs } from "../../parts/frame";
 import { Empty, Failure, Loading } from "../../parts/notice";
 import { toast } from "../../parts/toast";
 import { go, setQuery } from "../../router";
+import { stepsPerRow } from "../../series/tail";
 import { listed } from "../overview/order";
 import { IncidentList, isUndone } from "./incident_list";
 import { Legend } from "./legend";
@@ -38,11 +39,12 @@ export function RunView({ id, query }: { id: string; query: URLSearchParams }) {
   const state = stateIn(query);
   // The curve that one came for is asked for at once, before it is known which metrics there are.
   const large = run ? (run.metrics.find((metric) => metric.name === state.metric) ?? run.metrics[0])?.name : (state.metric ?? "kl");
-  const since = state.last !== null && run?.last_step != null ? run.last_step - state.last : undefined;
+  const width = run && state.last !== null ? state.last * stepsPerRow(run) : 1;
+  const since = state.last !== null && run?.last_step != null ? run.last_step - width : undefined;
   const asked: Asked = {
     axis: state.axis,
     // A window that follows is moved only now and then, so that following stays cheap.
-    from: state.zoom?.[0] ?? (since === undefined ? undefined : coarse(since, state.last ?? 1)),
+    from: state.zoom?.[0] ?? (since === undefined ? undefined : coarse(since, width)),
     to: state.zoom?.[1],
     width: useMemo(() => Math.min(1300, innerWidth), []),
   };

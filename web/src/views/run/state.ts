@@ -6,7 +6,7 @@ export interface RunState {
   axis: "step" | "time";
   /** The range somebody zoomed to, on the axis. */
   zoom: [number, number] | null;
-  /** Show only so many of the latest steps, and go on following. */
+  /** Show only so many of the latest rows, and go on following. */
   last: number | null;
   /** Undefined: as is usual for the metric. */
   log: boolean | undefined;
@@ -38,7 +38,7 @@ export const zoomTo = (from: number, to: number) =>
 
 export const showAll = () => setQuery({ from: null, to: null, last: null }, true);
 
-export const showLast = (steps: number) => setQuery({ from: null, to: null, last: String(steps), axis: null }, true);
+export const showLast = (rows: number) => setQuery({ from: null, to: null, last: String(rows), axis: null }, true);
 
 // A range on the one axis means nothing on the other.
 export const setAxis = (axis: "step" | "time") =>

@@ -16,11 +16,11 @@ interface ToolbarProps {
   charts: () => HTMLElement | null;
 }
 
+// Rows.
 const WINDOWS = [100, 1000, 10000];
 
 export function Toolbar({ run, state, log, charts }: ToolbarProps) {
   const { axis, zoom, last, smoothing } = state;
-  const steps = (run.last_step ?? 0) - (run.first_step ?? 0);
   const training = run.activity === "training";
   return (
     <div class="toolbar run-toolbar">
@@ -28,7 +28,7 @@ export function Toolbar({ run, state, log, charts }: ToolbarProps) {
         <button type="button" class="button small" aria-pressed={!zoom && !last} onClick={showAll}>
           Whole run
         </button>
-        {WINDOWS.filter((size) => size < steps).map((size) => (
+        {WINDOWS.filter((size) => size < run.steps).map((size) => (
           <button key={size} type="button" class="button small" aria-pressed={!zoom && last === size} onClick={() => showLast(size)}>
             Last {count(size)}
           </button>

@@ -156,10 +156,10 @@ function Truncated({ answer, logged }: { answer: WhatIf; logged: number }) {
   const most = Math.min(logged, MOST_STEPS);
   return (
     <p role="note">
-      Both counts are of the last {count(answer.steps)} of {count(logged)} steps, from step {count(answer.first_step)} on.{" "}
+      Both counts are of the last {count(answer.steps)} of {count(logged)} rows, from step {count(answer.first_step)} on.{" "}
       {answer.steps < most && (
         <button type="button" class="button small" onClick={() => setQuery({ all: "1" })}>
-          Try {most < logged ? `the last ${count(most)}` : `all ${count(most)}`} steps: about {Math.ceil((answer.seconds / answer.steps) * most)} s
+          Try {most < logged ? `the last ${count(most)}` : `all ${count(most)}`} rows: about {Math.ceil((answer.seconds / answer.steps) * most)} s
         </button>
       )}
     </p>
