@@ -59,7 +59,7 @@ def test_an_incident_keeps_its_name_when_another_metric_escalates_it() -> None:
         (run,) = client.get("/runs")["runs"]
     assert (found["metric"], found["subject"]) == ("grad_norm", "learning_rate")
     assert run["worst"]["subject"] == "learning_rate"
-    assert found["title"].startswith("learning_rate warning since step 223 (spreading)")
+    assert found["title"].startswith("learning_rate warning, began at step 223 (spreading)")
 
 
 def test_what_moved_and_the_diagnosis_say_of_which_moment_they_are() -> None:
