@@ -283,7 +283,7 @@ def test_the_notes_for_contributors_have_a_recipe_for_every_part() -> None:
 
 
 def test_the_incident_of_the_readme_is_what_klarm_says_of_the_recorded_explosion() -> None:
-    """Word for word, except for the checkpoint, which the recording does not have."""
+    """Word for word."""
     box = re.search(r"╭─.*?╯", (ROOT / "README.md").read_text(), re.S)
     assert box is not None
     shown = " ".join(re.findall(r"^│ (.*?) *│$", box[0], re.M))
@@ -293,8 +293,8 @@ def test_the_incident_of_the_readme_is_what_klarm_says_of_the_recorded_explosion
         watched.log(row, step=row["step"])
     events = [record for record in journal.records if isinstance(record, Event)]
     first, *lines = event_text(next(e for e in events if e.signal == "kl")).splitlines()
-    for line in (first.partition(": ")[2], *lines):
-        assert line.strip().replace("->", "→") in shown
+    said = [first.partition(": ")[2], *(line.strip().replace("->", "→") for line in lines)]
+    assert shown == " ".join(said)
 
 
 def test_the_metadata_lead_to_the_project() -> None:

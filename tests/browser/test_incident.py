@@ -22,7 +22,7 @@ def incident(runs: Path, tmp_path: Path, serve: Serve) -> tuple[Page, RecordedRu
     run.log(explosion(after=120))
     page = serve().open()
     page.locator(".run-row .trouble").click()
-    expect(page.locator("h1")).to_contain_text("KL critical since step")
+    expect(page.locator("h1")).to_contain_text("KL critical, began at step")
     return page, run
 
 
@@ -48,10 +48,10 @@ def test_since_when_has_one_answer(runs: Path, serve: Serve, confirmed: bool) ->
     run.log(explosion(after=120) if confirmed else [{**last, "kl": math.nan}])
     (known,) = [one for one in run.monitor.incidents if one.signal == "kl"]
     page = serve().open()
-    expect(page.locator(".run-row .trouble")).to_contain_text(f"since step {known.started}")
+    expect(page.locator(".run-row .trouble")).to_contain_text(f"began at step {known.started}")
     page.locator(".run-row .trouble").click()
     head = page.locator(".incident-head")
-    expect(head.locator("h1")).to_contain_text(f"since step {known.started}")
+    expect(head.locator("h1")).to_contain_text(f"began at step {known.started}")
     expect(head.locator(".since")).to_contain_text(f"First alert at step {known.started},")
     reported = f"at step {known.opened}" if confirmed else "at once"
     expect(head.locator(".since")).to_contain_text(f"; reported {reported}.")

@@ -20,7 +20,7 @@ def test_the_worst_run_is_first_and_says_why(runs: Path, serve: Serve) -> None:
     expect(rows).to_have_count(2)
     expect(rows.nth(0)).to_contain_text("burning")
     expect(rows.nth(0)).to_contain_text("critical")
-    expect(rows.nth(0)).to_contain_text("since step")
+    expect(rows.nth(0)).to_contain_text("began at step")
     expect(rows.nth(1)).to_contain_text("No incident")
     expect(page.locator("h1")).to_have_text("1 of 2 runs needs attention")
 
@@ -34,7 +34,7 @@ def test_a_run_that_explodes_turns_red_without_a_reload(runs: Path, serve: Serve
     page.evaluate("window.stillTheSamePage = true")
     run.log(explosion(after=120))
     expect(row).to_have_class("run-row tone-critical")
-    expect(row).to_contain_text("KL critical since step")
+    expect(row).to_contain_text("KL critical, began at step")
     assert page.evaluate("window.stillTheSamePage")
 
 

@@ -54,7 +54,7 @@ def test_it_says_what_is_wrong_and_what_to_do(runs: Path, tmp_path: Path, serve:
     RecordedRun(runs, "watched").log(exploding(), checkpoints=tmp_path / "checkpoints")
     page = open_run(serve())
     box = page.get_by_role("region", name="Unresolved incident")
-    expect(box).to_contain_text("critical since step 152")
+    expect(box).to_contain_text("critical, began at step 152")
     expect(box).to_contain_text("Do first:")
     expect(box).to_contain_text("checkpoint-1")
 
@@ -66,7 +66,7 @@ def test_what_was_wrong_is_still_said_when_the_run_has_ended(runs: Path, serve: 
     page = open_run(serve())
     box = page.get_by_role("region", name="Unresolved incident")
     expect(box).to_contain_text("The learning rate has jumped")
-    expect(box).to_contain_text("since step 152, unresolved when the run ended")
+    expect(box).to_contain_text("began at step 152, unresolved when the run ended")
     expect(box).to_contain_text("more unresolved incident")
     expect(page.get_by_text("open incident")).to_have_count(0)
     expect(page.locator(".incidents li").first).to_be_visible()
@@ -164,7 +164,7 @@ def test_an_incident_that_a_rollback_undid_says_so(runs: Path, serve: Serve) -> 
     run.log(explosion(after=120))
     run.log(row for row in healthy(60, seed=2) if int(str(row["step"])) > 50)
     page = open_run(serve())
-    undone = page.locator(".incidents li", has_text="undone").first
+    undone = page.locator(".incidents li", has_text="rolled back").first
     expect(undone).to_contain_text("to 150 (training went back to step 51)")
     expect(undone.get_by_role("button", name="Show in chart")).to_have_count(0)
     undone.get_by_role("link").click()

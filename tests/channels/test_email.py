@@ -110,7 +110,7 @@ def test_a_mail_arrives_however_the_connection_is_secured(
     receipt = EmailChannel(name="mail", **settings, **LOGIN).send(message, {})
     (mail,) = mailbox.mails
     assert mailbox.recipients == ["ann@example.org", "bob@example.org"]
-    assert mail["Subject"].strip().startswith("[klarm] grpo-7b: kl critical since step 148")
+    assert mail["Subject"].strip().startswith("[klarm] grpo-7b: kl critical, began at step 148")
     assert mail["From"] == "klarm <klarm@example.org>"
     assert mail["Message-ID"] == receipt["message_id"]
     assert mail["Auto-Submitted"] == "auto-generated"

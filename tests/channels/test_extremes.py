@@ -49,7 +49,7 @@ def extreme(event: Event, context: Context) -> Message:
 
 def test_a_title_says_what_it_is_about_however_long_the_name(extreme: Message) -> None:
     """Every channel cuts it at its end."""
-    assert "kl critical since step 148" in extreme.title
+    assert "kl critical, began at step 148" in extreme.title
     assert width(extreme.title) < slack.MAX_HEADER
     assert extreme.run.startswith("<!channel> @everyone")  # routes and keys see the name
 
@@ -72,7 +72,7 @@ def test_slack(service: Any, extreme: Message) -> None:
     assert sent["mrkdwn"] is False
     assert width(sent["text"]) <= slack.MAX_TEXT
     assert len(sent["blocks"]) <= 50
-    assert "kl critical since step 148" in sent["blocks"][0]["text"]["text"]
+    assert "kl critical, began at step 148" in sent["blocks"][0]["text"]["text"]
     assert width(sent["blocks"][0]["text"]["text"]) <= slack.MAX_HEADER
     for block in sent["blocks"]:
         assert len(block.get("fields", [])) <= slack.MAX_FIELDS
@@ -109,7 +109,7 @@ def test_discord(service: Any, extreme: Message) -> None:
     post, _, line = (call.json for call in service.calls)
     assert post["allowed_mentions"] == line["allowed_mentions"] == {"parse": []}
     (embed,) = post["embeds"]
-    assert "kl critical since step 148" in embed["title"]
+    assert "kl critical, began at step 148" in embed["title"]
     sent_text = [embed["title"], *(field["value"] for field in embed["fields"])]
     described, *drawn = embed["description"].split("\n```\n")
     assert len(drawn) == 1
@@ -146,7 +146,7 @@ def test_pagerduty(service: Any, extreme: Message) -> None:
     sent = service.calls[0].json
     assert width(sent["dedup_key"]) <= pagerduty.MAX_KEY
     assert width(sent["payload"]["summary"]) <= pagerduty.MAX_SUMMARY
-    assert "kl critical since step 148" in sent["payload"]["summary"]
+    assert "kl critical, began at step 148" in sent["payload"]["summary"]
     assert sent["payload"]["severity"] in ("critical", "error", "warning", "info")
     assert len(service.calls[0].body) < 512_000
     assert sent.keys().isdisjoint({"client_url", "links"})
@@ -202,7 +202,7 @@ def test_email(extreme: Message) -> None:
         assert mail["Bcc"] is None
         assert [a.display_name for a in mail["From"].addresses] == ["Jörg"]
         assert [a.display_name for a in mail["To"].addresses] == ["李雷", "Doe, Bob"]
-        assert "kl critical since step 148" in mail["Subject"]
+        assert "kl critical, began at step 148" in mail["Subject"]
         page = mail.get_body(("html",))
         assert page is not None
         tags = Tags()

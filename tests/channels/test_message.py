@@ -27,7 +27,10 @@ CONTEXT = msgspec.structs.replace(
 def test_an_opened_incident_is_described_in_full() -> None:
     """What, where, since when, how bad, what else moved, what to do, where to go back to."""
     message = message_of(OPENED, CONTEXT)
-    assert message.title == "grpo-7b: kl critical since step 148 (opened), pattern: gradients first"
+    assert (
+        message.title
+        == "grpo-7b: kl critical, began at step 148 (opened), pattern: gradients first"
+    )
     assert message.body == (
         "KL 0.07796 is 9.24σ above its rolling baseline of 0.01306 ± 0.007.\n"
         "kl ▁▂▄█  0.01 → 0.08, steps 150 to 153\n"
@@ -52,7 +55,7 @@ def test_an_escalation_still_says_what_else_moved() -> None:
     message = message_of(
         msgspec.structs.replace(PLAIN, event="escalated", reason=SEVERITY_RAISED), CONTEXT
     )
-    assert message.title == "grpo-7b: kl critical since step 148 (escalated)"
+    assert message.title == "grpo-7b: kl critical, began at step 148 (escalated)"
     assert message.fields["Likely cause"] == "updates that are too large (pattern: gradients first)"
     assert message.fields["To do"] == "Lower the learning rate or the gradient clip."
 
@@ -63,7 +66,7 @@ def test_a_resolution_says_how_long_it_was_and_asks_for_nothing() -> None:
         PLAIN, event="resolved", step=360, reason="recovered", level=0.021, before=0.02
     )
     message = message_of(over, CONTEXT)
-    assert message.title == "grpo-7b: kl resolved (recovered), critical from step 148 to 360"
+    assert message.title == "grpo-7b: kl resolved (recovered), critical, steps 148 to 360"
     assert message.summary == "Recovered: KL is back at 0.021 (0.02 before the incident)."
     assert message.mood == "good"
     assert message.fields == {
@@ -83,7 +86,7 @@ def test_what_a_rollback_undid_is_no_recovery_and_had_no_length() -> None:
     ):
         undone = msgspec.structs.replace(PLAIN, event="resolved", step=140, reason=reason)
         message = message_of(undone, CONTEXT)
-        assert message.title == "grpo-7b: kl undone, training went back to step 140"
+        assert message.title == "grpo-7b: kl rolled back, training went back to step 140"
         assert "Lasted" not in message.fields
 
 
@@ -101,7 +104,7 @@ def test_an_end_without_recovery_does_not_sound_like_one() -> None:
         PLAIN, event="resolved", step=360, reason="but kl stays at 0.07", recovered=False
     )
     message = message_of(quiet, CONTEXT)
-    assert message.title == ("grpo-7b: kl not recovered, critical from step 148 to 360")
+    assert message.title == ("grpo-7b: kl not recovered, critical, steps 148 to 360")
     assert message.summary == "but kl stays at 0.07."
     assert message.fields["To do"] == "Lower the learning rate or the gradient clip."
     assert message.fields["Last checkpoint before"]
@@ -118,6 +121,15 @@ def test_what_is_not_known_is_left_out() -> None:
         "To do": "Act now: lower the learning rate or raise the KL penalty.",
     }
     assert (message.sparkline, message.curve, message.drawn, message.link) == ("", [], "", "")
+
+
+def test_a_late_first_alert_is_named_with_the_onset() -> None:
+    """The metric left its normal range long before."""
+    message = message_of(msgspec.structs.replace(PLAIN, onset=130), CONTEXT)
+    assert message.fields["Since"] == (
+        "step 148, 2025-11-15 09:48 UTC (12 min ago); in hindsight, out of its normal range from "
+        "step 130"
+    )
 
 
 def test_a_clock_that_was_set_back_costs_nothing() -> None:

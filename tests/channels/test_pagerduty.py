@@ -47,7 +47,7 @@ def test_an_alert_is_triggered_and_resolved(service: Any, message: Message) -> N
     sent = trigger.json
     assert (sent["routing_key"], sent["event_action"]) == (KEY, "trigger")
     assert sent["payload"]["severity"] == "critical"
-    assert sent["payload"]["summary"].startswith("grpo-7b: kl critical since step 148")
+    assert sent["payload"]["summary"].startswith("grpo-7b: kl critical, began at step 148")
     assert sent["payload"]["timestamp"] == "2025-11-15T10:00:00Z"
     assert sent["payload"]["custom_details"]["To do"].startswith("Lower the learning rate")
     assert resolve.json == {

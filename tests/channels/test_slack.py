@@ -64,7 +64,7 @@ def test_a_webhook_gets_blocks_and_a_text(service: Any, message: Message) -> Non
     (call,) = service.calls
     assert (call.method, call.path) == ("POST", "/services/T0/B0/secret-x")
     assert call.json == slack_payload(message)
-    assert call.json["text"].startswith("🔴 grpo-7b: kl critical since step 148")
+    assert call.json["text"].startswith("🔴 grpo-7b: kl critical, began at step 148")
     assert [block["type"] for block in call.json["blocks"]] == [
         "header",
         "section",

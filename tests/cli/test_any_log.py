@@ -87,13 +87,16 @@ def test_the_hint_for_steps_names_a_column_that_counts() -> None:
     """A step size has "step" in its name, and never changes."""
     rows = "".join(f"{n},{0.01 + n % 7 / 1000},1e-6\n" for n in range(60))
     Path("log.csv").write_text(f"it,kl,stepsize\n{rows}")
-    assert "name it with --step-column it\n" in run("replay", "log.csv").stderr
+    assert "; if it is the step, pass --step-column it\n" in run("replay", "log.csv").stderr
 
 
 def test_the_hint_for_steps_can_be_pasted_into_a_shell() -> None:
     """Whatever is in the name of the column."""
     Path("log.csv").write_text(table("Iter #", "kl"))
-    assert "name it with --step-column 'Iter #'\n" in run("replay", "log.csv").stderr
+    assert (
+        "; if 'Iter #' is the step, pass --step-column 'Iter #'\n"
+        in run("replay", "log.csv").stderr
+    )
 
 
 def test_a_missing_step_column_is_an_error() -> None:

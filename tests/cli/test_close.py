@@ -78,8 +78,8 @@ def test_a_prefix_of_several_ids_lists_them() -> None:
     assert done.exit_code == 1
     assert done.output.splitlines() == [
         "Error: kaaaa could be any of these; give the id:",
-        "  kaaaa222  run a, kl, critical, since step 3",
-        "  kaaaa333  run b, kl, critical, since step 3",
+        "  kaaaa222  run a, kl, critical, began at step 3",
+        "  kaaaa333  run b, kl, critical, began at step 3",
     ]
     assert "run b: incident 1 (kaaaa333)" in run("close", "KAAAA3").output
 
@@ -90,8 +90,8 @@ def test_copies_of_a_run_are_distinguished_by_their_folders() -> None:
     shutil.copytree("klarm_runs/a", "klarm_runs/a-copy")
     assert run("close", id_[:5]).output.splitlines() == [
         f"Error: {id_[:5]} could be any of these; name the folder of the run:",
-        f"  {id_}  run klarm_runs/a, kl, critical, since step 0",
-        f"  {id_}  run klarm_runs/a-copy, kl, critical, since step 0",
+        f"  {id_}  run klarm_runs/a, kl, critical, began at step 0",
+        f"  {id_}  run klarm_runs/a-copy, kl, critical, began at step 0",
     ]
     assert "is closed" in run("close", id_, "--run", "klarm_runs/a-copy").output
 

@@ -310,7 +310,7 @@ def test_a_channel_that_only_deliver_knew_is_pending_if_it_is_configured_here(
     channels = f"hook={server.url}"
     run_klarm("deliver", "klarm_runs", channels=channels)
     record_incidents(RESOLVED)
-    assert "hook (the rest pending)" in run_klarm("incidents", channels=channels).stdout
+    assert "hook (more pending)" in run_klarm("incidents", channels=channels).stdout
     assert "pending" not in run_klarm("incidents").stdout
 
 
@@ -406,7 +406,7 @@ RESOLVED = replace(OPENED, event="resolved", step=250, reason="quiet for 20 step
         (replace(RESOLVED, recovered=False), "not recovered", "200–250"),
         (replace(RESOLVED, reason="recovered", level=0.5, before=0.4), "recovered", "200–250"),
         (replace(RESOLVED, reason="recovered", level=1.7, before=0.4), "at a new level", "200–250"),
-        (replace(RESOLVED, step=150, reason=ROLLED_BACK), "undone", "200–"),
+        (replace(RESOLVED, step=150, reason=ROLLED_BACK), "rolled back", "200–"),
     ],
 )
 def test_incidents_shows_how_an_incident_ended(last: Event, state: str, steps: str) -> None:
@@ -425,7 +425,7 @@ def test_incidents_shows_a_channel_that_rejected_the_opening_as_rejected(server:
     assert " hook (rejected) " in run_klarm("incidents", channels=channels).stdout
     record_incidents(RESOLVED)
     shown = run_klarm("incidents", channels=channels).stdout
-    assert " hook (rejected, the rest pending) " in shown
+    assert " hook (rejected, more pending) " in shown
 
 
 def test_incidents_breaks_no_name_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:

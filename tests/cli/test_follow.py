@@ -89,12 +89,13 @@ def test_once_reads_the_log_and_continues_the_next_time() -> None:
     done = run(str(LOG), "--once")
     assert done.returncode == 0
     assert "klarm INCIDENT 1 on kl opened, critical, step 100: kl is NaN" in done.stderr
-    assert "run log as of step 100 (101 new rows): 1 incident (kl, critical, open" in done.stderr
+    assert "run log as of step 100 (101 new rows): 1 incident (kl: critical, began" in done.stderr
     size = JOURNAL.stat().st_size
     again = run(str(LOG), "--once")
     assert again.returncode == 0
     assert again.stderr == (
-        "klarm: nothing new since step 100; incident 1 on kl is open (critical, since step 100)\n"
+        "klarm: nothing new since step 100; incident 1 on kl is open (critical, began at step "
+        "100)\n"
     )
     assert JOURNAL.stat().st_size == size
     write([0.5, 0.5], first=101)
@@ -153,7 +154,7 @@ def test_a_follower_without_new_rows_says_what_it_follows_and_how_the_run_is() -
     write([*QUIET, math.nan])
     run(str(LOG), "--once")
     size = JOURNAL.stat().st_size
-    nothing = "nothing new since step 100; incident 1 on kl is open (critical, since step 100)\n"
+    nothing = "nothing new since step 100; incident 1 on kl is open (critical, began at step 100)\n"
     with following(str(LOG)) as process:
         assert until(process, "following") == f"klarm: following log.jsonl; {nothing}"
         process.send_signal(signal.SIGINT)
@@ -168,13 +169,13 @@ def test_reading_a_log_once_is_not_the_end_of_the_run() -> None:
     done = run(str(LOG), "--once")
     assert "ended" not in done.stderr
     assert done.stderr.endswith(
-        "klarm: run log as of step 100 (101 new rows): 1 incident (kl, critical, open since step "
-        "100); see klarm incidents klarm_runs/log\n"
+        "klarm: run log as of step 100 (101 new rows): 1 incident (kl: critical, began at "
+        "step 100, still open); see klarm incidents klarm_runs/log\n"
     )
     write([math.nan], first=101)
     done = run(str(LOG), "--once")
     assert "reopened" not in done.stderr
-    assert "run log as of step 101 (1 new row): 1 incident (kl, critical, open " in done.stderr
+    assert "run log as of step 101 (1 new row): 1 incident (kl: critical, began " in done.stderr
     assert [e.event for e in read_journal(JOURNAL) if isinstance(e, Event)] == ["opened"]
     assert klarm_lines("runs")[1].split()[:3] == ["log", "not", "followed"]
     assert klarm_lines("show")[0] == "run log: not followed, critical"
@@ -258,7 +259,7 @@ def test_fail_on_critical_sets_the_exit_code(
         done = run(str(LOG), "--once", *spelled)
         assert done.returncode == code
     standing = (
-        "incident 1 on kl is open (critical, since step 100)" if code else "no incident is open"
+        "incident 1 on kl is open (critical, began at step 100)" if code else "no incident is open"
     )
     assert done.stderr == f"klarm: nothing new since step {len(values) - 1}; {standing}\n"
 

@@ -63,7 +63,7 @@ def test_a_run_is_shown_with_its_curve_and_incidents() -> None:
         "checkpoint step 300: step-300 (the last of 6)",
         "length 9.75 ← completions/mean_length",
         "KL over the run",
-        "kl critical since step 153 (unresolved when the run ended)",
+        "kl critical, began at step 153 (unresolved when the run ended)",
         "Details of an incident: klarm show grpo 1",
     )
 
@@ -73,7 +73,7 @@ def test_an_incident_is_shown_in_detail() -> None:
     """It shows events, advice, curve, cause, the last good checkpoint and notifications."""
     assert_all_in(
         one_line(show("grpo", "2")),
-        "kl critical since step 153 (unresolved when the run ended)",
+        "kl critical, began at step 153 (unresolved when the run ended)",
         "→ Do not use checkpoints that were saved since step 15",
         "kl, steps of the incident marked",
         "━",
@@ -175,7 +175,7 @@ def test_a_nan_and_a_run_without_kl_are_shown() -> None:
     klarm.finish()
     assert "KL over the run" not in show("a").stdout
     shown = one_line(show("a", "1"))
-    assert "loss critical since step 29" in shown
+    assert "loss critical, began at step 29" in shown
     assert "×" in shown
 
 

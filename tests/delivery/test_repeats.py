@@ -34,7 +34,7 @@ def test_people_are_reminded_of_an_open_critical_incident_after_so_many_hours(
         assert wait(reminded, 4 if times > 1 else 0.1) == 4 * HOUR
         message = server.messages[times]
         assert message["repeat"] == times
-        assert ": still open: kl critical since step 10" in message["title"]
+        assert ": still open: kl critical, began at step 10" in message["title"]
         assert f"for {4 * times} h" in message["fields"]["Still open"]
         assert "`klarm ack kq7x2abc`" in message["body"]
         assert "Sent late" not in message["body"]

@@ -67,6 +67,7 @@ def test_each_drift_raises_an_alert_at_the_end_of_a_block(
     """A decisive warning, since the drift has lasted by then."""
     alert = feed(RewardDriftDetector(), run(then))[0]
     assert re.match(words, alert.message)
+    assert alert.message.endswith(f"25 rows up to step {first - 75} and up to step {first}).")
     assert (alert.step, alert.severity, alert.decisive) == (first, "warning", True)
 
 

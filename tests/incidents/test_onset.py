@@ -166,7 +166,7 @@ def test_an_incident_that_opens_late_names_the_step_at_which_it_began() -> None:
     assert events[0].started > BEGAN + 80
     assert events[0].onset == pytest.approx(BEGAN, abs=15)
     said = (
-        f"Since step {events[0].started} (the first alert; out of its normal range from step "
-        f"{events[0].onset} on)."
+        f"First alert at step {events[0].started}; in hindsight, the metric left its normal range "
+        f"at step {events[0].onset}."
     )
     assert said in event_text(events[0])

@@ -116,14 +116,14 @@ def test_no_trend_predicts_an_explosion_that_it_has_learnt(sign: float) -> None:
         monitor.log({"kl": sign * value}, step)
     monitor.finish()
     opened, *later = (record for record in journal.records if isinstance(record, Event))
-    assert re.search(r"where its trend so far predicts ±?0\.02", opened.message)
+    assert re.search(r"its trend predicted ±?0\.02", opened.message)
     assert [event.event for event in later][-1] == "ended"
     assert {"escalated"} <= {event.event for event in later}
     (last,) = {event.message for event in later[-2:]}
     level = "0.0" if sign > 0 else "-0.0"
     assert re.search(rf"^KL is -?[\d.]+; before step 1\d\d it was {level}", last)
     for event in later:
-        found = re.search(r"predicts ±?([\d.]+)\.", event.message)
+        found = re.search(r"predicted ±?([\d.]+)\.", event.message)
         assert found is None or float(found[1]) <= 2 * LEVEL
 
 
@@ -134,7 +134,7 @@ def test_a_trend_of_long_ago_is_not_quoted() -> None:
     for step in range(800):
         value = 0.02 + 0.001 * (step % 3) if step < 200 else 0.02 * 1.02 ** (step - 200)
         found = rule.update(step, {"kl": value})
-        alert = found if found is not None and "predicts" in found.message else alert
+        alert = found if found is not None and "predicted" in found.message else alert
         recent.add(step, {"kl": value})
     assert alert is not None
     said = restated(alert, rule, recent, onset=200).message

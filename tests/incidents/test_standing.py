@@ -20,7 +20,7 @@ END = replace(OPENED, event="resolved", reason="recovered", level=0.5, before=0.
         (END, "recovered"),
         (replace(END, level=1.7), "at a new level"),
         (replace(END, reason="closed"), "closed"),
-        (replace(END, reason="rolled_back"), "undone"),
+        (replace(END, reason="rolled_back"), "rolled back"),
         (replace(END, reason="quiet for 20 steps", recovered=False), "not recovered"),
     ],
 )

@@ -74,26 +74,28 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     (
         changed("opened", "decisive"),
-        "Opened by an alert of kl_runaway that needs no confirmation.",
+        "Opened at once: this alert of kl_runaway needs no confirmation.",
     ),
     (
         changed("opened", "decisive", detector="", detectors=["mine"]),
-        "Opened by an alert of mine that needs no confirmation.",
+        "Opened at once: this alert of mine needs no confirmation.",
     ),
-    (changed("opened", "not_finite"), "Opened by a value that is not finite."),
+    (changed("opened", "not_finite"), "Opened at once: a value is not finite."),
     (
         changed("opened", "rolled_back", step=51),
         "Open again: training went back to step 51, before it was resolved.",
     ),
     (
         changed("opened", "confirmed", severity="warning", alert_severity="critical"),
-        "In alert for 5 consecutive rows. It becomes critical if the critical alerts continue.",
+        "In alert for 5 consecutive rows. This alert is critical; the incident becomes critical if "
+        "such alerts continue.",
     ),
     (
         changed(
             "escalated", "new_kind", severity="warning", alert_severity="critical", metric="slurs"
         ),
-        "Also in alert now: kl (kl_runaway). It becomes critical if the critical alerts continue.",
+        "Also in alert now: kl (kl_runaway). This alert is critical; the incident becomes critical "
+        "if such alerts continue.",
     ),
     (
         changed("escalated", "severity_raised", alert_severity="critical"),
@@ -194,7 +196,7 @@ SENTENCES: list[tuple[Event, str]] = [
     (changed("resolved", "closed", by="ada"), "Closed by ada."),
     (changed("resolved", "closed"), "Closed."),
     (changed("resolved", "superseded"), "Superseded by a new incident."),
-    (changed("resolved", "rolled_back", step=51), "Undone: training went back to step 51."),
+    (changed("resolved", "rolled_back", step=51), "Rolled back: training went back to step 51."),
     (
         changed("reopened", "back_in_time", step=51),
         "Training went back to step 51, before it settled.",
@@ -214,7 +216,7 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     # Journals of format 1 hold sentences.
     (changed("escalated", "the severity rose"), "Raised from warning to critical at step 157."),
-    (changed("resolved", "rolled back", step=51), "Undone: training went back to step 51."),
+    (changed("resolved", "rolled back", step=51), "Rolled back: training went back to step 51."),
     (
         changed("resolved", "20 quiet steps, but kl stays at 0.59 (before 0.01, worst 6)"),
         "20 quiet steps, but kl stays at 0.59 (before 0.01, worst 6).",
@@ -244,34 +246,37 @@ def test_every_reason_of_the_enumeration_has_a_sentence() -> None:
 @pytest.mark.parametrize(
     ("event", "line"),
     [
-        (DIAGNOSED, "kl critical since step 153 (opened), pattern: learning rate raised"),
-        (changed("escalated", "severity_raised"), "kl critical since step 153 (escalated)"),
+        (DIAGNOSED, "kl critical, began at step 153 (opened), pattern: learning rate raised"),
+        (changed("escalated", "severity_raised"), "kl critical, began at step 153 (escalated)"),
         (
             changed("escalated", "new_kind", severity="warning"),
-            "kl warning since step 153 (spreading)",
+            "kl warning, began at step 153 (spreading)",
         ),
-        (changed("settled", "settled", step=200), "kl critical since step 153 (settled)"),
-        (changed("reopened", "returned"), "kl critical since step 153 (open again)"),
-        (changed("ended", "crashed"), "kl critical since step 153 (unresolved when the run ended)"),
+        (changed("settled", "settled", step=200), "kl critical, began at step 153 (settled)"),
+        (changed("reopened", "returned"), "kl critical, began at step 153 (open again)"),
+        (
+            changed("ended", "crashed"),
+            "kl critical, began at step 153 (unresolved when the run ended)",
+        ),
         (
             changed("resolved", "recovered", step=200),
-            "kl resolved (recovered), critical from step 153 to 200",
+            "kl resolved (recovered), critical, steps 153 to 200",
         ),
         (
             changed("resolved", "closed", step=200, by="ada", recovered=False),
-            "kl resolved (closed), critical from step 153 to 200",
+            "kl resolved (closed), critical, steps 153 to 200",
         ),
         (
             changed("resolved", "20 quiet steps", step=200),
-            "kl resolved, critical from step 153 to 200",
+            "kl resolved, critical, steps 153 to 200",
         ),
         (
             changed("resolved", "20 quiet steps, but", step=200, recovered=False),
-            "kl not recovered, critical from step 153 to 200",
+            "kl not recovered, critical, steps 153 to 200",
         ),
         (
             changed("resolved", "rolled_back", step=51),
-            "kl undone, training went back to step 51",
+            "kl rolled back, training went back to step 51",
         ),
     ],
     ids=lambda value: str(value)[:60],
@@ -351,7 +356,7 @@ def test_later_events_are_rendered_in_short() -> None:
     )
     worse = changed("escalated", "far_worse", peak=0.608, notified=0.0485)
     assert event_text(worse).startswith("klarm INCIDENT 1 on kl getting worse, critical, step 157:")
-    place = "at step 200 (critical since step 153)."
+    place = "at step 200 (critical, began at step 153)."
     for event, line in (
         (
             changed("settled", "settled", level=0.5),
@@ -362,7 +367,7 @@ def test_later_events_are_rendered_in_short() -> None:
             f"open again {place} In alert again 9 rows after it was resolved.",
         ),
         (changed("resolved", "closed", by="ada"), f"resolved {place} Closed by ada."),
-        (changed("resolved", "rolled_back"), f"resolved {place} Undone: training went back"),
+        (changed("resolved", "rolled_back"), f"resolved {place} Rolled back: training went back"),
         (
             changed("ended", "finished"),
             f"unresolved when the run ended {place} The run ended with this",
@@ -495,27 +500,27 @@ def test_the_summary_of_a_run_lists_its_latest_incidents() -> None:
     assert incidents_in_sum([]) == "no incident"
     assert incidents_in_sum([msgspec.structs.replace(incident(1), opened=None)]) == "no incident"
     assert incidents_in_sum([incident(7, severity="critical")]) == (
-        "1 incident (kl, critical, open since step 7)"
+        "1 incident (kl: critical, began at step 7, still open)"
     )
     assert incidents_in_sum([incident(7, state="settled", level=0.5)]) == (
-        "1 incident (kl, warning, open since step 7, settled)"
+        "1 incident (kl: warning, began at step 7, settled)"
     )
     assert incidents_in_sum([incident(7, state="ended")]) == (
-        "1 incident (kl, warning, since step 7, unresolved when the run ended)"
+        "1 incident (kl: warning, began at step 7, unresolved when the run ended)"
     )
     assert incidents_in_sum([incident(7, state="ended", level=0.5)]) == (
-        "1 incident (kl, warning, since step 7, settled but unresolved when the run ended)"
+        "1 incident (kl: warning, began at step 7, settled but unresolved when the run ended)"
     )
     assert incidents_in_sum(
         [incident(7, state="resolved", reason="recovered", ended=40, at_new_level=True)]
-    ) == ("1 incident (kl, warning, steps 7 to 40, at a new level)")
+    ) == ("1 incident (kl: warning, steps 7 to 40, at a new level)")
     many = [
         incident(number, state="resolved", reason="recovered", ended=number + 30)
         for number in range(7)
     ]
     assert incidents_in_sum(reversed(many)) == (
-        "7 incidents (kl, warning, steps 2 to 32; kl, warning, steps 3 to 33; "
-        "kl, warning, steps 4 to 34; kl, warning, steps 5 to 35; kl, warning, steps 6 to 36; "
+        "7 incidents (kl: warning, steps 2 to 32; kl: warning, steps 3 to 33; "
+        "kl: warning, steps 4 to 34; kl: warning, steps 5 to 35; kl: warning, steps 6 to 36; "
         "and 2 earlier ones)"
     )
     assert incidents_in_sum(many[1:]).endswith("; and 1 earlier one)")

@@ -104,8 +104,8 @@ def test_a_resumed_run_reports_open_incidents_and_the_good_checkpoint(
         assert reaction.due(monitor) == []
     assert (
         capsys.readouterr().err.count(
-            "klarm: incident 1 on kl_old (critical, since step 3) is still open and is not acted "
-            "upon again for 20 rows; last checkpoint from before it: good\n"
+            "klarm: incident 1 on kl_old (critical, began at step 3) is still open and is not "
+            "acted upon again for 20 rows; last checkpoint from before it: good\n"
         )
         == 1
     )

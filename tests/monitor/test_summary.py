@@ -30,8 +30,8 @@ def test_the_end_names_the_incidents_and_where_to_look(capsys: pytest.CaptureFix
         for step in range(30):
             watched.log({"kl": math.nan if step in (5, 29) else 0.1}, step)
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "klarm: run my run ends after 30 rows: 2 incidents (kl, critical, steps 5 to 8; "
-        "kl, critical, since step 29, unresolved when the run ended); "
+        "klarm: run my run ends after 30 rows: 2 incidents (kl: critical, steps 5 to 8; "
+        "kl: critical, began at step 29, unresolved when the run ended); "
         "see klarm incidents 'klarm_runs/my run'"
     )
 
@@ -71,8 +71,8 @@ def test_detectors_with_too_few_alerts_are_named_and_those_that_were_excused() -
     assert why_no_incident({"kl_explosion": 50}, {}, detectors, rules) == ""
     assert why_no_incident({}, {}, detectors, rules) == ""
     excused = (
-        "no incident: alerts of kl_explosion do not count while the reward pays for the KL, or the "
-        "KL is small"
+        "no incident: kl_explosion alerts are ignored while the reward rises along with KL, or "
+        "while KL is small"
     )
     assert why_no_incident({"kl_explosion": 50}, {"kl_explosion": 50}, detectors, rules) == excused
     assert why_no_incident({"kl_explosion": 2}, {"kl_explosion": 2}, detectors, rules) == excused
@@ -97,7 +97,7 @@ def test_the_end_says_why_critical_alerts_opened_no_incident(
         done = CliRunner().invoke(command, ["replay", "klarm_runs/a"])
         said = done.output.replace(" (--alerts lists them);", ",")
     assert (
-        "61 critical, no incident: alerts of entropy_collapse do not count while the reward is "
+        "61 critical, no incident: entropy_collapse alerts are ignored while the reward is "
         "near its best and KL is low or not logged"
     ) in " ".join(said.split())
     assert "no incident" in said
@@ -110,7 +110,7 @@ def test_a_metric_that_stays_up_is_not_called_recovered() -> None:
     for step in range(200):
         watched.log({"grad_norm": (0.5 if step < 100 else 1.1) + 0.1 * (-1) ** step}, step)
     assert incidents_in_sum(watched.incidents) == (
-        "1 incident (grad_norm, warning, steps 100 to 130, at a new level)"
+        "1 incident (grad_norm: warning, steps 100 to 130, at a new level)"
     )
     assert "resolved (at a new level)" in watched.incidents[0]._repr_html_()
 

@@ -251,7 +251,7 @@ def test_what_training_went_back_on_is_not_shown() -> None:
         saved = client.get("/runs/back/checkpoints")["checkpoints"]
         assert [known["counts"] for known in saved] == [True, False]
         incidents = client.get("/runs/back/incidents")["incidents"]
-        assert [known["state_text"] for known in incidents] == ["undone"]
+        assert [known["state_text"] for known in incidents] == ["rolled back"]
         # The steps that it was about, not the one that training went back to.
         assert [(known["started"], known["ended"]) for known in incidents] == [(50, 60)]
         assert incidents[0]["ended_time"] is None

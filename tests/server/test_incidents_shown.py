@@ -10,7 +10,7 @@ from serving_runs import RUNS, served
 import klarm
 from example_events import example_event
 from klarm.delivery import Outbox
-from klarm.incidents import since
+from klarm.incidents import event_text
 from klarm.journal import Step
 from klarm.types import Event
 
@@ -37,8 +37,9 @@ def test_since_when_is_what_messages_say(onset: int | None, shown: int | None) -
     assert (found["started"], found["opened"]) == (223, 228)
     assert run["worst"]["started"] == 223
     assert found["out_of_range_from"] == shown
-    assert since(event).startswith("223")
-    assert (f"from step {shown} on" in since(event)) == (shown is not None)
+    said = event_text(event)
+    assert "  Since step 223." in said or "  First alert at step 223; in hindsight" in said
+    assert (f"left its normal range at step {shown}." in said) == (shown is not None)
 
 
 @pytest.mark.parametrize("apart", [1, 10, 2048])
@@ -77,7 +78,7 @@ def test_an_incident_keeps_its_name_when_another_metric_escalates_it() -> None:
         (run,) = client.get("/runs")["runs"]
     assert (found["metric"], found["subject"]) == ("grad_norm", "learning_rate")
     assert run["worst"]["subject"] == "learning_rate"
-    assert found["title"].startswith("learning_rate warning since step 223 (spreading)")
+    assert found["title"].startswith("learning_rate warning, began at step 223 (spreading)")
 
 
 def test_what_moved_and_the_diagnosis_say_of_which_moment_they_are() -> None:

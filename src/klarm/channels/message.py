@@ -11,13 +11,13 @@ from klarm.channels.sparkline import sparkline
 from klarm.incidents import (
     advice,
     also_moved,
+    early_onset,
     headline,
     is_alarm,
     is_undone,
     likely_cause,
     metric_of,
     number,
-    since,
     title,
     why,
 )
@@ -213,7 +213,10 @@ def _duration(event: Event, context: Context, over: bool) -> str:
         return f"{steps}, {_spoken(seconds)}" if seconds >= 1 else steps
     at = f", {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime(began))}" if began else ""
     ago = f" ({_spoken(seconds)} ago)" if seconds >= 60 else ""
-    return f"step {since(event)}{at}{ago}"
+    since = f"step {event.started}{at}{ago}"
+    if (onset := early_onset(event)) is not None:
+        since = f"{since}; in hindsight, out of its normal range from step {onset}"
+    return since
 
 
 def _delay(context: Context) -> str:

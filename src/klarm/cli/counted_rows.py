@@ -69,11 +69,10 @@ class CountedRows:
             raise SourceError(f"{log} has no column {self._column}; it has {names}{more}")
         rising = [name for name, values in self._values.items() if _are_steps(values)]
         named = [name for name in rising if _LIKE_A_STEP.search(name)]
-        likely = next(iter([*named, *rising]), "NAME")
-        self._say(
-            f"{log}: no step column found, so rows are counted from 0; if there is one, name it "
-            f"with --step-column {shlex.quote(likely)}"
-        )
+        hint = "if there is one, pass --step-column NAME"
+        if likely := [shlex.quote(name) for name in (*named, *rising)][:1]:
+            hint = f"if {likely[0]} is the step, pass --step-column {likely[0]}"
+        self._say(f"{log}: no step column found, so rows are counted from 0; {hint}")
 
 
 def _are_steps(values: list[float | None]) -> bool:

@@ -287,8 +287,8 @@ def _nothing_new(run: RecordedRun) -> str:
     last = run.fold.last_step
     since = "" if last is None else f" since step {last}"
     incidents = [
-        f"incident {known.number} on {subject_of(known)} is open ({known.severity}, since step "
-        f"{known.last.started})"
+        f"incident {known.number} on {subject_of(known)} is open ({known.severity}, began at "
+        f"step {known.last.started})"
         for known in run.open_incidents
     ]
     rest = in_a_line(run.unknown_because) or f"no incident is open{without_kl(run.latest)}"

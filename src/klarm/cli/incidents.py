@@ -162,9 +162,9 @@ def _notified(id_: str, entries: Sequence[Delivered], ahead: Mapping[str, Verdic
         if verdict in ("send", "wait"):
             waits = "pending" if verdict == "send" else "held back"
             if notes.get(channel) == "rejected":
-                notes[channel] = f"rejected, the rest {waits}"
+                notes[channel] = f"rejected, more {waits}"
             else:
-                notes[channel] = f"the rest {waits}" if channel in notes else waits
+                notes[channel] = f"more {waits}" if channel in notes else waits
     return ", ".join(f"{name} ({note})" if note else name for name, note in notes.items()) or "–"
 
 

@@ -27,7 +27,7 @@ _NO_ALARM = "Sent by `klarm test-alert`: no run is in trouble, and there is noth
 @click.argument("channel", required=False)
 @config_option
 def testalert(channel: str | None, config_file: Path | None) -> None:
-    """Send an example alert, marked as a test, to CHANNEL or to all channels.
+    """Send an example message, marked as a test, to CHANNEL or to all channels.
 
     The exit code is 1 if it was not delivered everywhere.
     """
@@ -84,7 +84,7 @@ def _message() -> Message:
             metric="kl",
             peak=steep[-1],
             reason="decisive",
-            message=f"KL is {steep[-1]:.3g}, where its trend so far predicts 0.022.",
+            message=f"KL is {steep[-1]:.3g}; its trend predicted 0.022.",
             recommendation="Lower the learning rate or raise the KL penalty.",
             moved="learning_rate ×10 from 60; reward flat",
             pattern="learning rate raised",
@@ -95,8 +95,8 @@ def _message() -> Message:
     )
     return msgspec.structs.replace(
         example,
-        summary=f"{_NO_ALARM} It would say: {example.summary}",
-        body=f"{_NO_ALARM} An alert reads like this:\n{example.body}",
+        summary=f"{_NO_ALARM} A real one would say: {example.summary}",
+        body=f"{_NO_ALARM} A real message looks like this:\n{example.body}",
         test=True,
         message_id=os.urandom(16).hex(),
     )

@@ -70,7 +70,7 @@ def _the_one(found: list[Found], text: str) -> Found:
     lines = [
         f"  {one.incident.id}  run {one.folder if copies else one.fold.run}, "
         f"{subject_of(one.incident)}, {one.incident.severity}, "
-        f"since step {one.incident.last.started}"
+        f"began at step {one.incident.last.started}"
         for one in found
     ]
     listed = "\n".join(lines)

@@ -20,7 +20,7 @@ _OFFSET_NATS = 1e-3
 # A KL of a few thousandths may double by chance, so the quick test also needs this absolute rise.
 _MIN_RISE_NATS = 5e-3
 # Incidents say it in other words once the trend contains the explosion; see incidents/restated.py.
-PREDICTED = "where its trend so far predicts"
+PREDICTED = "its trend predicted"
 _MAX_LOG = 700.0  # exp overflows a float above 709
 # In the prototype of this detector, 4.4 % of the generated healthy runs reached a score of 1, and
 # 0.4 % reached 1.5.
@@ -184,7 +184,7 @@ class KLRunawayDetector(Detector):
         # A signed estimate is judged by its absolute value: it may also run away downwards.
         if quick >= slow:
             sign = "" if value > 0.0 else "±"
-            message = f"KL is {value:.4g}, {PREDICTED} {sign}{self._expected():.2g}."
+            message = f"KL is {value:.4g}; {PREDICTED} {sign}{self._expected():.2g}."
         else:
             message = (
                 f"KL is at {value:.4g}: since half-way through the run "

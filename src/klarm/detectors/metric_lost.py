@@ -55,8 +55,9 @@ class MetricLostDetector(Detector):
     measures: ClassVar[str] = "steps"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "Check whether the trainer still computes and logs it: its detectors are blind. A "
-            "value that is stuck can also mean that the policy no longer changes."
+            "Check that the trainer still computes and logs it: until it is back, the detectors "
+            "that use it see nothing. A value that is stuck can also mean that the policy no "
+            "longer changes."
         ),
     }
 

@@ -52,8 +52,9 @@ class RewardDriftDetector(Detector):
     ...     detector.update(step, {"reward": 1 - 0.01 * step, "kl": 0.01 * step})
     ...     for step in range(100)
     ... ]
-    >>> [alert.message for alert in alerts if alert]
-    ['Reward fell from 0.88 to 0.13 while KL rose from 0.12 to 0.87 (medians of 25 rows).']
+    >>> print(*(alert.message for alert in alerts if alert))  # doctest: +NORMALIZE_WHITESPACE
+    Reward fell from 0.88 to 0.13 while KL rose from 0.12 to 0.87
+    (medians of the 25 rows up to step 24 and up to step 99).
     """
 
     name: ClassVar[str] = "reward_drift"
@@ -94,6 +95,7 @@ class RewardDriftDetector(Detector):
         self._latest: list[float] = []  # their rewards
         self._blocks: list[list[_Row]] = []
         self._rewards: list[_Values] = []  # the rewards of each of these blocks
+        self._ends: list[int] = []  # and their last steps
         self._units = 0.0
         self._drift = ""
         self._worse: Worse = "higher"
@@ -114,6 +116,7 @@ class RewardDriftDetector(Detector):
         if len(self._latest) == self._size:
             self._blocks = [*self._blocks[1 - _BLOCKS :], self._rows]
             self._rewards = [*self._rewards[1 - _BLOCKS :], _Values(self._latest)]
+            self._ends = [*self._ends[1 - _BLOCKS :], step]
             self._rows, self._latest = [], []
             self._check()
         self.score = self._units
@@ -152,8 +155,10 @@ class RewardDriftDetector(Detector):
         if self._units > self.noise_units:
             self._worse = "lower" if reward.units < 0 else "higher"
             went = "fell" if reward.units < 0 else "rose"
+            blocks = f"up to step {self._ends[0]} and up to step {self._ends[-1]}"
             self._drift = (
-                f"Reward {went} {reward} while {words} {other} (medians of {self._size} rows)."
+                f"Reward {went} {reward} while {words} {other} (medians of the {self._size} rows "
+                f"{blocks})."
             )
 
     def _has_turned(self, reward: _Move) -> bool:

@@ -23,7 +23,6 @@ from klarm.incidents.text import (
     is_alarm,
     likely_cause,
     short_title,
-    since,
     state,
     title,
 )
@@ -55,7 +54,6 @@ __all__ = [
     "number",
     "own_keys",
     "short_title",
-    "since",
     "standing",
     "state",
     "subject_of",

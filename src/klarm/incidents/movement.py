@@ -89,7 +89,8 @@ class Movement(NamedTuple):
         if self.normal is None or way not in ("up", "down"):
             return ""
         if self.steady:
-            return f"{self.metric} {'rising' if way == 'up' else 'falling'} as before"
+            going = "rising" if way == "up" else "falling"
+            return f"{self.metric} still {going}, no faster than before"
         usual, over = self.normal.level, f"over {self.rows} rows"
         if self.normal.all_positive and usual / 2.0 < self.level < usual * 2.0:
             return f"{self.metric} {way} {100 * abs(self.level / usual - 1.0):.0f}% {over}"

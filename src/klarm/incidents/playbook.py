@@ -171,7 +171,8 @@ PATTERNS: tuple[Pattern, ...] = (
         "learning rate too high from the start",
         ("kl", "gradient", "entropy", "reward", "loss", "advantage"),
         {},
-        "the policy broke down within the first 30 rows",
+        "the learning rate was too high from the start, as the policy broke down within its first "
+        "30 rows",
         "Start again with a learning rate ten times lower. If only KL rose, a stronger KL penalty "
         "may be enough.",
         only="early",
@@ -245,7 +246,8 @@ PATTERNS: tuple[Pattern, ...] = (
         "past the optimum",
         ("kl", "reward"),
         {"kl": _UP, "reward": _DOWN},
-        "KL has risen and the reward is falling",
+        "the policy was pushed past the optimum by a learning rate that is too high or a KL "
+        "penalty that is too low",
         "Go back to a checkpoint from before the incident, and continue with a lower learning "
         "rate.",
         not_at_once="reward",
@@ -263,7 +265,8 @@ PATTERNS: tuple[Pattern, ...] = (
         "KL ahead of the reward",
         ("kl",),
         {"kl": _UP, "reward": ("flat",)},
-        "KL has risen faster than the reward",
+        "the policy moves away from the reference faster than the reward justifies so far: the "
+        "learning rate may be too high or the KL penalty too low",
         "Watch the reward. If it does not rise soon, lower the learning rate or raise the KL "
         "penalty.",
         only="harmless",
@@ -272,7 +275,8 @@ PATTERNS: tuple[Pattern, ...] = (
         "KL runs away from the reward",
         ("kl",),
         {"kl": _UP, "reward": ("flat",)},
-        "KL has risen much faster than the reward",
+        "the policy moves away from the reference faster than the reward justifies: the learning "
+        "rate is too high or the KL penalty too low",
         "Lower the learning rate or raise the KL penalty. If KL does not level off then, go back "
         "to a checkpoint from before the incident.",
     ),
@@ -288,7 +292,8 @@ PATTERNS: tuple[Pattern, ...] = (
         "reward bought with KL",
         ("kl", "gradient"),
         {"kl": _UP, "reward": _UP},
-        "the reward rises, but KL runs ahead of it: the reward may be gamed",
+        "the policy games the reward, or the learning rate is too high: KL rises faster than the "
+        "reward",
         "Read the samples with the highest rewards. If they are bad, go back and fix the reward, "
         "otherwise lower the learning rate or raise the KL penalty.",
     ),
@@ -296,7 +301,8 @@ PATTERNS: tuple[Pattern, ...] = (
         "narrowing",
         ("entropy",),
         {"entropy": _DOWN, "reward": _STILL_OR_DOWN},
-        "the policy is losing its diversity without a matching rise in reward",
+        "too little exploration or a learning rate that is too high: the policy is losing its "
+        "diversity without a matching rise in reward",
         "Compare samples of one prompt. If they have become alike, lower the learning rate, add "
         "an entropy bonus or raise the sampling temperature.",
     ),

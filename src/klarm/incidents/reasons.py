@@ -17,7 +17,10 @@ from klarm.types import ROLLED_BACK, Event, reason_of
 _NAMES = {"kl": "KL"}
 
 
-_OPENED_BY = "Opened by "
+_AT_ONCE = "Opened at once: "
+_BECOMES_CRITICAL = (
+    " This alert is critical; the incident becomes critical if such alerts continue."
+)
 
 
 def why(event: Event, *, notified: bool = False, after_state: bool = False) -> str:
@@ -28,11 +31,11 @@ def why(event: Event, *, notified: bool = False, after_state: bool = False) -> s
     """
     said = _reason(event, notified)
     if after_state:
-        said = said.removeprefix(_OPENED_BY)
+        said = said.removeprefix(_AT_ONCE)
     # Its message says "(critical above ...)", which would look like a mistake in a warning.
     if event.event in ("opened", "escalated") and event.severity == "warning":
         more = event.alert_severity == "critical"
-        said += " It becomes critical if the critical alerts continue." if more else ""
+        said += _BECOMES_CRITICAL if more else ""
     return said
 
 
@@ -48,7 +51,7 @@ def _reason(event: Event, notified: bool) -> str:
 
 
 def is_undone(event: Event) -> bool:
-    """Return whether an incident was undone, because training went back to before it."""
+    """Return whether an incident was rolled back, because training went back to before it."""
     return event.event == "resolved" and event.reason.endswith((ROLLED_BACK, "rolled_back"))
 
 
@@ -60,12 +63,11 @@ def _confirmed(event: Event) -> str:
 
 def _decisive(event: Event) -> str:
     detector = _detector(event) or "the detector"
-    alert = f"an alert of {detector} that needs no confirmation"
-    return f"{_OPENED_BY}{alert}.{_follows(event)}"
+    return f"{_AT_ONCE}this alert of {detector} needs no confirmation.{_follows(event)}"
 
 
 def _not_finite(event: Event) -> str:
-    return f"{_OPENED_BY}a value that is not finite.{_follows(event)}"
+    return f"{_AT_ONCE}a value is not finite.{_follows(event)}"
 
 
 def _follows(event: Event) -> str:
@@ -159,7 +161,7 @@ def _closed(event: Event) -> str:
 
 def _rolled_back(event: Event) -> str:
     if event.event == "resolved":
-        return f"Undone: training went back to step {event.step}."
+        return f"Rolled back: training went back to step {event.step}."
     return f"Open again: training went back to step {event.step}, before it was resolved."
 
 

@@ -30,7 +30,7 @@ def ending(event: Event) -> str:
     'at a new level'
     """
     if is_undone(event):
-        return "undone"
+        return "rolled back"
     reason = reason_of(event.reason)
     if reason == "recovered":
         return "recovered" if is_back(event) else AT_A_NEW_LEVEL

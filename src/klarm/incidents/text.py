@@ -51,17 +51,17 @@ def title(event: Event, became: str = "") -> str:
     `became` is what to say instead of the state if several events are combined.
 
     >>> title(Event("opened", 3, "kl", "critical", 153, 148, ["kl_runaway"], 0.8, "", "", ""))
-    'kl critical since step 148 (opened)'
+    'kl critical, began at step 148 (opened)'
     """
     if is_crash(event):
         return f"crashed after step {event.step}"
     if is_undone(event):
-        return f"{subject_of(event)} undone, training went back to step {event.step}"
+        return f"{subject_of(event)} rolled back, training went back to step {event.step}"
     if event.event == "resolved":
-        lasted = f"{event.severity} from step {event.started} to {event.step}"
+        lasted = f"{event.severity}, steps {event.started} to {event.step}"
         return f"{subject_of(event)} {state(event)}, {lasted}"
     pattern = f", pattern: {event.pattern}" if event.pattern and is_alarm(event) else ""
-    what = f"{subject_of(event)} {event.severity} since step {event.started}"
+    what = f"{subject_of(event)} {event.severity}, began at step {event.started}"
     return f"{what} ({became or state(event)}){pattern}"
 
 
@@ -186,20 +186,24 @@ def _place(event: Event) -> str:
     if is_alarm(event):
         return f"{what} {state(event)}, {event.severity}, step {event.step}"
     # The sentence that follows says how it was resolved.
-    became = "resolved" if state(event).startswith(("resolved", "undone")) else state(event)
-    return f"{what} {became} at step {event.step} ({event.severity} since step {event.started})"
+    became = state(event)
+    if became.startswith(("resolved", "rolled back")):
+        became = "resolved"
+    began = f"{event.severity}, began at step {event.started}"
+    return f"{what} {became} at step {event.step} ({began})"
 
 
 def since(event: Event) -> str:
-    """Return the step of the first alert; if it came late, also when the trouble began.
+    """Return a sentence with the step of the first alert; if that was late, also the onset.
 
     >>> since(Event("opened", 3, "kl", "critical", 223, 223, [], 0.8, "", "", "", onset=204))
-    '223 (the first alert; out of its normal range from step 204 on)'
+    'First alert at step 223; in hindsight, the metric left its normal range at step 204.'
     """
     began = early_onset(event)
     if began is None:
-        return str(event.started)
-    return f"{event.started} (the first alert; out of its normal range from step {began} on)"
+        return f"Since step {event.started}."
+    left = f"the metric left its normal range at step {began}"
+    return f"First alert at step {event.started}; in hindsight, {left}."
 
 
 def early_onset(event: Event) -> int | None:
@@ -214,7 +218,7 @@ def early_onset(event: Event) -> int | None:
 def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
     """Return three parts: what happened and since when, what to do first, and the details."""
     opens = event.event == "opened"
-    happened = [event.message, f"Since step {since(event)}. {why(event)}".rstrip()]
+    happened = [event.message, f"{since(event)} {why(event)}".rstrip()]
     if event.pattern:
         happened.append(f"Likely cause: {likely_cause(event)}.")
     details = (
@@ -227,13 +231,13 @@ def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
 
 def _in_short(incident: Incident) -> str:
     settled = incident.level is not None
-    when = f"open since step {incident.started}{', settled' if settled else ''}"
+    still = "settled" if settled else "still open"
     if incident.state == "ended":
         still = f"settled but {UNRESOLVED}" if settled else UNRESOLVED
-        when = f"since step {incident.started}, {still}"
+    when = f"began at step {incident.started}, {still}"
     if incident.state == "resolved":
         how = incident.reason.replace("_", " ")
         if how == "recovered":
             how = AT_A_NEW_LEVEL if incident.at_new_level else ""
         when = f"steps {incident.started} to {incident.ended}{f', {how}' if how else ''}"
-    return f"{subject_of(incident)}, {incident.severity}, {when}"
+    return f"{subject_of(incident)}: {incident.severity}, {when}"

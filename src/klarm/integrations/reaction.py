@@ -78,7 +78,7 @@ class Reaction:
             return
         for incident in monitor.critical:
             voice.say(
-                f"incident {incident.number} on {subject_of(incident)} (critical, since step "
+                f"incident {incident.number} on {subject_of(incident)} (critical, began at step "
                 f"{incident.started}) is still open and is not acted upon again for {patience} "
                 f"rows{_way_back(voice, incident)}"
             )

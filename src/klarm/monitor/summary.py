@@ -17,7 +17,7 @@ _EXCUSES: Mapping[Excused, str] = {
     "solved": "the reward is near its best and KL is low or not logged",
     "taking_off": "KL is low or not logged",
     "harmless": "KL and reward do not suffer",
-    "paid_for": "the reward pays for the KL, or the KL is small",
+    "paid_for": "the reward rises along with KL, or while KL is small",
 }
 
 
@@ -78,8 +78,8 @@ def why_no_incident(
         said += [f"{name} {rows}" for name, rows in more]
     if others:
         (first, when), *rest = others
-        said.append(f"no incident: alerts of {first} do not count {when}")
-        said += [f"those of {name} not {when}" for name, when in rest]
+        said.append(f"no incident: {first} alerts are ignored {when}")
+        said += [f"{name} alerts {when}" for name, when in rest]
     return ", ".join(said)
 
 

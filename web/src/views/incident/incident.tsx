@@ -68,7 +68,7 @@ export function IncidentView({ run, id }: { run: string | null; id: string }) {
 
 function Head({ incident, silence }: { incident: IncidentDetail; silence: Silence | undefined }) {
   const { signal, severity, started, ended, peak, worse, metric, level, before } = incident;
-  const lasted = ended === null ? `since step ${count(started)}` : `from step ${count(started)} to ${count(ended)}`;
+  const lasted = ended === null ? `began at step ${count(started)}` : `steps ${count(started)} to ${count(ended)}`;
   const undone = incident.reason === "rolled_back";
   const extreme = worse === "lower" ? "Lowest" : "Peak";
   const proportion = timesBefore(peak, before);
@@ -76,7 +76,7 @@ function Head({ incident, silence }: { incident: IncidentDetail; silence: Silenc
     <div class="incident-head">
       <div class="run-title">
         <h1>
-          {subject(incident)} {severity} {lasted}
+          {subject(incident)} {severity}, {lasted}
         </h1>
         <Badge kind={incident.is_open ? severity : "neutral"} text={incident.state_text || incident.state} />
         <Tags incident={incident} />
@@ -120,7 +120,7 @@ function Head({ incident, silence }: { incident: IncidentDetail; silence: Silenc
       </dl>
       {undone && (
         <p>
-          Undone: training went back to step {count(incident.last_step)}, so these steps no longer count. The charts show what was logged
+          Rolled back: training went back to step {count(incident.last_step)}, so these steps no longer count. The charts show what was logged
           since.
         </p>
       )}
@@ -141,7 +141,7 @@ function SinceWhen({ incident }: { incident: IncidentDetail }) {
   return (
     <p class="since">
       First alert at step {count(started)}, <Ago time={incident.started_time} />
-      {early !== null && `; out of its normal range from step ${count(early)} on`}
+      {early !== null && `; in hindsight, out of its normal range from step ${count(early)}`}
       {opened !== null && (opened > started ? `; reported at step ${count(opened)}` : "; reported at once")}.
     </p>
   );

@@ -79,7 +79,7 @@ function Trouble({ run }: { run: RunSummary }) {
   return (
     <a class="trouble" href={incidentAddress(run.id, worst.id)} title={worst.message}>
       <span class="trouble-title">
-        {subject(worst)} {worst.severity} since step {count(worst.started)}
+        {subject(worst)} {worst.severity}, began at step {count(worst.started)}
         {more > 0 && <span class="more"> +{more}</span>}
       </span>
       <span class="trouble-message muted">{worst.message}</span>

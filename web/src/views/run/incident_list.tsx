@@ -40,7 +40,7 @@ export function IncidentList({ run, isWatched, hasSteps, incidents, blips, onSho
               </a>
               <span class="muted">
                 {incident.ended === null
-                  ? `since step ${count(incident.started)}`
+                  ? `began at step ${count(incident.started)}`
                   : `${incident.severity}, steps ${count(incident.started)} to ${count(incident.ended)}`}
                 {isUndone(incident) && ` (training went back to step ${count(incident.last_step)})`}
                 {incident.is_open && incident.state_text !== "open" && `, ${incident.state_text}`}
@@ -67,7 +67,7 @@ export function IncidentList({ run, isWatched, hasSteps, incidents, blips, onSho
             {blips.map((blip, at) => (
               <li key={at} class="muted">
                 {heading(blip.signal)}, {blip.severity}, {blip.started === blip.step ? `step ${count(blip.step)}` : `steps ${count(blip.started)} to ${count(blip.step)}`}: {blip.detectors.join(", ")}, peak {number(blip.peak)}
-                {blip.rolled_back && " (undone by a rollback)"}
+                {blip.rolled_back && " (rolled back)"}
               </li>
             ))}
           </ul>

@@ -24,7 +24,7 @@ export function Trouble({ run, incidents }: { run: string; incidents: Incident[]
         <Badge kind={worst.severity} />
         <h2>
           <a href={incidentAddress(run, worst.id)}>
-            {subject(worst)} {worst.severity} since step {count(worst.started)}
+            {subject(worst)} {worst.severity}, began at step {count(worst.started)}
             {worst.state_text !== "open" && `, ${worst.state_text}`}
           </a>
         </h2>

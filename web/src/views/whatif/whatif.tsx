@@ -240,7 +240,7 @@ function Incidents({ answer }: { answer: WhatIf }) {
               <Badge kind={incident.severity} />
               <strong>{subject(incident)}</strong>
               <span class="muted">
-                {incident.ended === null ? `since step ${count(incident.started)}` : `steps ${count(incident.started)} to ${count(incident.ended)}`}
+                {incident.ended === null ? `began at step ${count(incident.started)}` : `steps ${count(incident.started)} to ${count(incident.ended)}`}
                 {incident.opened !== null && `, opened at ${count(incident.opened)}`} · {incident.detectors.join(", ")}
               </span>
             </div>
