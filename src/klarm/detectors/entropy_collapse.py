@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
-from klarm.detectors.base import Excused
+from msgspec.structs import replace
+
+from klarm.detectors.base import LEVEL_BEFORE, Excused
 from klarm.detectors.lazy_score import LazyScoreDetector
 from klarm.settings import setting
 from klarm.types import Alert, Severity, Worse
@@ -125,7 +127,7 @@ class EntropyCollapseDetector(LazyScoreDetector):
         if value <= self.threshold and self.threshold > 0.0:
             message = f"Entropy {value:.3g} is below the threshold of {self.threshold:g}."
             return self._alert("warning", step, value, message)
-        return self._alert("warning", step, value, self._fallen()) if has_fallen else None
+        return self._fallen(step, value) if has_fallen else None
 
     def _learn(self, level: float) -> bool:
         """Learn from the latest level: has it fallen too far from the recent highest?"""
@@ -180,15 +182,19 @@ class EntropyCollapseDetector(LazyScoreDetector):
         severity: Severity = "critical" if below >= needed else "warning"
         return self._alert(severity, step, value, message, decisive=True)
 
-    def _fallen(self) -> str:
+    def _fallen(self, step: int, value: float) -> Alert:
         (since, recent), (_, level) = self._recent_highest(), self._levels[-1]
         if self._is_differential:
-            return (
+            message = (
                 f"Entropy has fallen by {recent - level:.3g} nats, from {recent:.3g} at step "
                 f"{since} to {level:.3g} (medians of {_SMOOTHING} values; warning at "
                 f"{self.fall_nats:g})."
             )
-        return (
-            f"Entropy has fallen by {1 - level / recent:.0%}, from {recent:.3g} at step {since} to "
-            f"{level:.3g} (medians of {_SMOOTHING} values; warning at {self.fall_fraction:.0%})."
-        )
+        else:
+            message = (
+                f"Entropy has fallen by {1 - level / recent:.0%}, from {recent:.3g} at step "
+                f"{since} to {level:.3g} (medians of {_SMOOTHING} values; warning at "
+                f"{self.fall_fraction:.0%})."
+            )
+        alert = self._alert("warning", step, value, message)
+        return replace(alert, metrics={**alert.metrics, LEVEL_BEFORE: recent})

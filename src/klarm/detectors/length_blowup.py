@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from klarm.detectors.base import LEVEL_BEFORE
 from klarm.detectors.lazy_score import LazyScoreDetector
 from klarm.settings import setting
 from klarm.stats import MedianWithin, median
@@ -138,6 +139,8 @@ class LengthBlowupDetector(LazyScoreDetector):
             "baseline_length": self._length,
             "baseline_truncated_fraction": self._cut,
         }
+        if self._lengths.median > self.growth * self._length:
+            details[LEVEL_BEFORE] = self._length
         if self._rewards:
             details["baseline_reward"] = self._reward
         return details

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
-from klarm.detectors.base import Detector
+from klarm.detectors.base import LEVEL_BEFORE, Detector
 from klarm.settings import setting
 from klarm.types import Alert, Severity, Worse
 
@@ -85,6 +85,7 @@ class RewardCollapseDetector(Detector):
         self._since_best: deque[float] = deque(maxlen=_MAX_SINCE_BEST)
         self._severity: Severity | None = None
         self._fall = ""
+        self._came_from = 0.0  # the level before the fall
         self._units = 0.0
 
     def _observe(self, step: int, value: float) -> Alert | None:
@@ -138,6 +139,7 @@ class RewardCollapseDetector(Detector):
         self._units = fall / noise if noise > 0.0 else inf
         if self._units > self.noise_units:
             self._severity = "critical" if now <= self._lowest else "warning"
+            self._came_from = was
             where = "to its lowest level" if self._severity == "critical" else "and stays there"
             self._fall = (
                 f"Reward fell from {was:.4g} to {now:.4g} (the median of the last "
@@ -172,6 +174,7 @@ class RewardCollapseDetector(Detector):
             return  # it goes up and down
         self._units = lost / noise if noise > 0.0 else inf
         self._severity = "warning"
+        self._came_from = best
         share = lost / learnt if learnt > 0.0 else 1.0
         self._fall = (
             f"Reward has slowly lost {min(share, 1.0):.0%} of what was learnt: its best level was "
@@ -179,11 +182,13 @@ class RewardCollapseDetector(Detector):
         )
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        return {
+        details = {
             **super()._details(value, score, severity),
             "score": score,
             "threshold": self.noise_units,
         }
+        has_fallen = self._severity is not None
+        return {**details, LEVEL_BEFORE: self._came_from} if has_fallen else details
 
 
 def _scatter_about_line(values: list[float]) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from klarm.detectors.base import Detector, Excused
+from klarm.detectors.base import LEVEL_BEFORE, Detector, Excused
 from klarm.settings import setting
 from klarm.types import Alert, Severity, Worse
 
@@ -98,6 +98,7 @@ class RewardDriftDetector(Detector):
         self._drift = ""
         self._worse: Worse = "higher"
         self._other = ""  # the other metric that moves
+        self._came_from = 0.0  # the reward in the oldest block
 
     def _note(self, step: int, metrics: Mapping[str, float]) -> None:
         # The other metrics may come in another dict of the step than the reward.
@@ -151,6 +152,7 @@ class RewardDriftDetector(Detector):
         self._units = max(0.0, min(units, abs(reward.units)))
         if self._units > self.noise_units:
             self._worse = "lower" if reward.units < 0 else "higher"
+            self._came_from = reward.first
             went = "fell" if reward.units < 0 else "rose"
             self._drift = (
                 f"Reward {went} {reward} while {words} {other} (medians of {self._size} rows)."
@@ -165,7 +167,8 @@ class RewardDriftDetector(Detector):
         return newest < reward.first + (reward.last - reward.first) / 2.0
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        return {**super()._details(value, score, severity), "score": score, "while": self._other}
+        details = {**super()._details(value, score, severity), "score": score, "while": self._other}
+        return {**details, LEVEL_BEFORE: self._came_from} if self._drift else details
 
     def _move(self, metric: str) -> _Move:
         place = self.watches.index(metric)
