@@ -157,7 +157,7 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     message: str
     recommendation: str
     # If it opened or escalated: what else had moved, and the matching pattern of the playbook. The
-    # pattern is repeated when it settles and when the run ends.
+    # pattern is repeated when it escalates and none fits, when it settles and when the run ends.
     moved: str = ""
     pattern: str = ""
     cause: str = ""
