@@ -535,6 +535,7 @@ def test_an_escalation_that_no_pattern_fits_repeats_the_cause_with_its_own_advic
     """A collapse of entropy that becomes critical long after the fall: nothing moves any more."""
 
     def change(row: Row, step: int) -> None:
+        row["entropy"] *= 2.0
         if step >= 150:
             row["entropy"] = max(0.02, row["entropy"] * 0.95 ** (step - 149))
             row["reward"] -= min(0.2, 0.003 * (step - 150))

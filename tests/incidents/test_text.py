@@ -393,7 +393,6 @@ def test_an_escalation_without_a_remedy_has_its_own_recommendation() -> None:
     """The remedy of the opening was for a warning."""
     general = changed("escalated", "severity_raised").recommendation
     assert advice(changed("escalated", "severity_raised"), DIAGNOSED) == [general]
-    assert advice(changed("settled", "settled"), DIAGNOSED) == [remedy]
 
 
 def test_the_advice_on_a_run_that_has_ended_is_about_its_checkpoints() -> None:
