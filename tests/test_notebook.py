@@ -44,7 +44,7 @@ def test_an_incident_shows_what_to_do() -> None:
     shown = incident._repr_html_()
     assert "klarm incident 1 on kl" in shown
     assert "<th>severity</th><td>critical</td>" in shown
-    assert "<th>peak</th><td>kl nan</td>" in shown
+    assert "<th>peak</th><td>kl NaN</td>" in shown
     assert "<th>to do</th>" in shown
 
 

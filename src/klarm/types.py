@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from klarm.notebook import html_table
+from klarm.text import number
 
 Severity = Literal["warning", "critical"]
 # Which direction is bad: for entropy, lower is worse.
@@ -79,7 +80,7 @@ class Incident(msgspec.Struct):
             ("state", f"{self.state} ({how})" if how else self.state),
             ("severity", self.severity),
             ("steps", f"{self.started} to {'now' if self.ended is None else self.ended}"),
-            ("peak", f"{self.metric} {self.peak:.4g}"),
+            ("peak", f"{self.metric} {number(self.peak, 4)}"),
             ("detectors", ", ".join(self.detectors)),
             ("message", self.worst.message),
             ("to do", self.worst.recommendation),

@@ -11,6 +11,7 @@ from typing import ClassVar
 from klarm.detectors.base import LEVEL_BEFORE, Detector, Excused
 from klarm.settings import setting
 from klarm.stats import Forecast
+from klarm.text import number
 from klarm.types import Alert, Severity, Worse
 
 # The constants here were chosen by hand on the runs for tuning; docs/quality.md describes those.
@@ -186,12 +187,12 @@ class KLRunawayDetector(Detector):
         self._is_slow = slow > quick
         if not self._is_slow:
             sign = "" if value > 0.0 else "±"
-            message = f"KL is {value:.4g}, {PREDICTED} {sign}{self._expected():.2g}."
+            message = f"KL is {number(value, 4)}, {PREDICTED} {sign}{number(self._expected(), 2)}."
         else:
             message = (
-                f"KL is at {value:.4g}: since half-way through the run "
-                f"{'its level' if value > 0.0 else 'its size'} has grown ×{_exp(rise):.2g} more "
-                "than in the doubling before."
+                f"KL is at {number(value, 4)}: since half-way through the run "
+                f"{'its level' if value > 0.0 else 'its size'} has grown ×{number(_exp(rise), 2)} "
+                "more than in the doubling before."
             )
         worse: Worse = "higher" if value > 0.0 else "lower"
         return self._alert(severity, step, value, message, decisive=True, worse=worse)

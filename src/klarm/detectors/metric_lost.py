@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 from klarm.detectors.base import Detector
 from klarm.metrics import METRICS, Kind
 from klarm.settings import setting
+from klarm.text import number
 from klarm.types import Alert, Severity
 
 # Metrics that never repeat a value, because of their noise. Others, such as a learning rate or a
@@ -220,7 +221,7 @@ class MetricLostDetector(Detector):
         )
         parts = [f"{name} has not been logged for {steps} steps" for name, steps in gone.items()]
         parts += [
-            f"{name} has been stuck at {values[name]:.6g} for {steps} steps"
+            f"{name} has been stuck at {number(values[name], 6)} for {steps} steps"
             for name, steps in still.items()
         ]
         return Alert(

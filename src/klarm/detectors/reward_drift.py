@@ -8,6 +8,8 @@ from typing import ClassVar, NamedTuple
 
 from klarm.detectors.base import LEVEL_BEFORE, Detector, Excused
 from klarm.settings import setting
+from klarm.stats import median
+from klarm.text import number
 from klarm.types import Alert, Severity, Worse
 
 _BLOCKS = 4
@@ -31,9 +33,11 @@ class _Move(NamedTuple):
     first: float = 0.0
     last: float = 0.0
     units: float = 0.0
+    shown: tuple[float, float] = (0.0, 0.0)  # the same levels as exact medians, for people
 
     def __str__(self) -> str:
-        return f"from {self.first:.3g} to {self.last:.3g}"
+        first, last = self.shown
+        return f"from {number(first)} to {number(last)}"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -152,7 +156,7 @@ class RewardDriftDetector(Detector):
         self._units = max(0.0, min(units, abs(reward.units)))
         if self._units > self.noise_units:
             self._worse = "lower" if reward.units < 0 else "higher"
-            self._came_from = reward.first
+            self._came_from = reward.shown[0]
             went = "fell" if reward.units < 0 else "rose"
             self._drift = (
                 f"Reward {went} {reward} while {words} {other} (medians of {self._size} rows)."
@@ -188,7 +192,9 @@ class RewardDriftDetector(Detector):
         )
         units = (last - first) / noise
         # NaN means that the values overflow, so nothing is known.
-        return _Move(first, last, units) if units == units else _Move()  # noqa: PLR0124
+        if units != units:  # noqa: PLR0124
+            return _Move()
+        return _Move(first, last, units, (median(blocks[0].values), median(blocks[-1].values)))
 
 
 class _Values:
