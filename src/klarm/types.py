@@ -80,11 +80,12 @@ class Incident(msgspec.Struct):
             ("state", f"{self.state} ({how})" if how else self.state),
             ("severity", self.severity),
             ("steps", f"{self.started} to {'now' if self.ended is None else self.ended}"),
-            ("peak", f"{self.metric} {number(self.peak, 4)}"),
             ("detectors", ", ".join(self.detectors)),
             ("message", self.worst.message),
             ("to do", self.worst.recommendation),
         ]
+        if self.subject in ("", self.metric):  # otherwise it counts the steps of a lost metric
+            rows.insert(3, ("peak", f"{self.metric} {number(self.peak, 4)}"))
         name = f"klarm incident {self.number or ''} on {self.subject or self.signal}"
         return html_table(name, rows)
 
