@@ -221,7 +221,7 @@ class MetricLostDetector(Detector):
         )
         parts = [f"{name} has not been logged for {steps} steps" for name, steps in gone.items()]
         parts += [
-            f"{name} has been stuck at {number(values[name], 6)} for {steps} steps"
+            f"{name} has been stuck at {number(values[name] or 0.0, 6)} for {steps} steps"
             for name, steps in still.items()
         ]
         return Alert(

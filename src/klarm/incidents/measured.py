@@ -39,8 +39,9 @@ class Measured(NamedTuple):
     def came_from(self) -> float:
         """The level that the detector compared with; NaN if the alert does not name it."""
         level = self.alert.metrics.get(LEVEL_BEFORE)
-        is_known = isinstance(level, float) and math.isfinite(level) and self.is_finite
-        return level if is_known else math.nan
+        if not isinstance(level, float) or not math.isfinite(level) or not self.is_finite:
+            return math.nan
+        return level
 
     @property
     def is_finite(self) -> bool:

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from klarm.detectors import Detector, KLRunawayDetector, ZScoreDetector
 from klarm.detectors.kl_runaway import PREDICTED
-from klarm.incidents.numbers import number
 from klarm.incidents.recent_rows import RecentRows
 from klarm.stats import median
+from klarm.text import number
 from klarm.types import Alert
 
 _LEVEL_VALUES = 5
