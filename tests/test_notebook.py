@@ -44,7 +44,7 @@ def test_an_incident_shows_what_to_do() -> None:
     shown = incident._repr_html_()
     assert "klarm incident 1 on kl" in shown
     assert "<th>severity</th><td>critical</td>" in shown
-    assert "<th>peak</th><td>kl nan</td>" in shown
+    assert "<th>peak</th><td>kl NaN</td>" in shown
     assert "<th>to do</th>" in shown
 
 
@@ -66,3 +66,13 @@ def test_a_disabled_monitor_says_so() -> None:
     shown = klarm.init("a", console=False, disabled=True)._repr_html_()
     assert "nothing is watched" in shown
     assert "steps" not in shown
+
+
+def test_a_lost_metric_has_no_peak() -> None:
+    """Its incident only counts steps."""
+    monitor = klarm.init("a", console=False)
+    for step in range(150):
+        klarm.log({"kl": 0.02 + 0.001 * (step % 7), "entropy": 1.0 + min(step, 60) * 0.01}, step)
+    (incident,) = monitor.incidents
+    assert "on stuck entropy" in incident._repr_html_()
+    assert "peak" not in incident._repr_html_()

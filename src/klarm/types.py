@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from klarm.notebook import html_table
+from klarm.text import number
 
 Severity = Literal["warning", "critical"]
 # Which direction is bad: for entropy, lower is worse.
@@ -80,11 +81,12 @@ class Incident(msgspec.Struct):
             ("state", f"{self.state} ({how})" if how else self.state),
             ("severity", self.severity),
             ("steps", f"{self.started} to {'now' if self.ended is None else self.ended}"),
-            ("peak", f"{self.metric} {self.peak:.4g}"),
             ("detectors", ", ".join(self.detectors)),
             ("message", self.worst.message),
             ("to do", self.worst.recommendation),
         ]
+        if self.subject in ("", self.metric):  # otherwise it counts the steps of a lost metric
+            rows.insert(3, ("peak", f"{self.metric} {number(self.peak, 4)}"))
         name = f"klarm incident {self.number or ''} on {self.subject or self.signal}"
         return html_table(name, rows)
 
@@ -158,7 +160,7 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     message: str
     recommendation: str
     # If it opened or escalated: what else had moved, and the matching pattern of the playbook. The
-    # pattern is repeated when it settles and when the run ends.
+    # pattern is repeated when it escalates and none fits, when it settles and when the run ends.
     moved: str = ""
     pattern: str = ""
     cause: str = ""

@@ -15,6 +15,7 @@ from klarm.channels.discord import discord_payload
 from klarm.channels.message import Context, Message, message_of, one_line
 from klarm.channels.slack import slack_payload
 from klarm.channels.sparkline import sparkline
+from klarm.incidents import advice
 from klarm.types import ROLLED_BACK, SEVERITY_RAISED
 
 OPENED = DIAGNOSED
@@ -50,14 +51,13 @@ def test_an_opened_incident_is_described_in_full() -> None:
     assert message.why == "In alert for 5 consecutive rows."
 
 
-def test_an_escalation_still_says_what_else_moved() -> None:
-    """Its event does not; the one that opened the incident did."""
-    message = message_of(
-        msgspec.structs.replace(PLAIN, event="escalated", reason=SEVERITY_RAISED), CONTEXT
-    )
+def test_an_escalation_repeats_the_cause_but_has_advice_of_its_own() -> None:
+    """The opening may have been of a warning; the terminal gives the same advice."""
+    escalated = msgspec.structs.replace(PLAIN, event="escalated", reason=SEVERITY_RAISED)
+    message = message_of(escalated, CONTEXT)
     assert message.title == "grpo-7b: kl critical, began at step 148 (escalated)"
     assert message.fields["Likely cause"] == "updates that are too large (pattern: gradients first)"
-    assert message.fields["To do"] == "Lower the learning rate or the gradient clip."
+    assert [message.fields["To do"]] == [escalated.recommendation] == advice(escalated)
 
 
 def test_a_resolution_says_how_long_it_was_and_asks_for_nothing() -> None:

@@ -47,7 +47,7 @@ def test_a_number_refers_to_the_chosen_run() -> None:
     broken("a")
     broken("b")
     assert "run a: incident 1" in run("ack", "1", "--run", "a").output
-    assert "run b has no incident 7, only 1" in run("ack", "7", "--run", "b").output
+    assert "run b has no incident 7; it has 1\n" in run("ack", "7", "--run", "b").output
 
 
 def test_an_acknowledgement_can_be_taken_back() -> None:

@@ -491,7 +491,7 @@ def test_an_acknowledgement_is_recorded_for_existing_incidents() -> None:
     assert done.stdout.endswith("\nno notification of it is pending\n")
     done = run_klarm("ack", "7")
     assert done.returncode == 1
-    assert "run a has no incident 7, only 1; for another run, name it" in done.stderr
+    assert "run a has no incident 7; it has 1; for another run, name it" in done.stderr
     ((_, command),) = read_commands(Path("klarm_runs/a"))
     ((_, _, opened), *_) = Outbox(Path("klarm_runs/a")).recorded()
     assert (command.command, command.incident, command.by) == ("ack", opened.id, "ada")

@@ -48,6 +48,18 @@ def test_the_worst_run_comes_first_with_its_kl_and_open_incidents() -> None:
     assert "0.25 ▁▁▁▁▁▁▁▁▁█" in rows[1]
 
 
+def test_of_equally_bad_runs_the_one_with_more_open_incidents_comes_first() -> None:
+    """Whichever was seen last; but something can still be done about one that is training."""
+    for name, metrics in (("two", ("kl", "loss")), ("one", ("kl",))):
+        klarm.init(name, console=False)
+        for step in range(41):
+            klarm.log(dict.fromkeys(metrics, 0.1 + 0.1 * (step % 2) if step < 40 else math.nan))
+        klarm.finish()
+    assert [row.split()[0] for row in runs().stdout.splitlines()[1:]] == ["two", "one"]
+    record("live", [*[0.1, 0.2] * 20, math.nan], finish=False)
+    assert [row.split()[0] for row in runs().stdout.splitlines()[1:]] == ["live", "two", "one"]
+
+
 @pytest.mark.parametrize("columns", [80, 120])
 def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
     """No number or word is cut off, even with a long name and a large journal."""

@@ -10,6 +10,7 @@ import math
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import msgspec
@@ -200,7 +201,7 @@ def test_mistakes_are_one_line_errors() -> None:
     assert "there is no run grop in klarm_runs; did you mean grpo?" in done.output
     done = show("grpo", "9")
     assert done.exit_code == 1
-    assert "run grpo has no incident 9, only 1, 2, 3, 4, 5" in done.output
+    assert "run grpo has no incident 9; it has 1, 2, 3, 4, 5\n" in done.output
 
 
 def test_a_run_in_which_nothing_was_watched_is_not_called_free_of_incidents() -> None:
@@ -243,6 +244,60 @@ def test_an_acknowledgement_is_shown_before_a_process_has_recorded_it() -> None:
     assert "acknowledged" not in one_line(show("grpo", "1"))
     assert CliRunner().invoke(command, [*acknowledge, "--undo"]).exit_code == 0
     assert "acknowledged" not in one_line(show("grpo", "2"))
+
+
+@pytest.mark.usefixtures("exploding")
+def test_the_first_sentence_says_at_which_step_it_was_true() -> None:
+    """The peak below it is that of the whole incident."""
+    assert " Step 159: KL is 0." in one_line(show("grpo", "2"))
+
+
+@pytest.mark.usefixtures("exploding")
+def test_a_list_says_when_an_incident_became_critical_and_who_is_on_it() -> None:
+    """Its title has the step of the first alert, when it was a warning."""
+    assert CliRunner().invoke(command, ["ack", "2", "--by", "ann"]).exit_code == 0
+    whole = "kl critical since step 153 (unresolved when the run ended)"
+    for arguments in ([], ["grpo", "2"]):
+        shown = one_line(show(*arguments))
+        assert f"{whole}, a warning before step 159, acknowledged by ann" in shown
+    runs = CliRunner().invoke(command, ["runs"], env={"COLUMNS": "160"})
+    assert "kl (from step 159, acknowledged)" in runs.stdout
+
+
+@pytest.mark.usefixtures("exploding")
+def test_a_title_is_wrapped_beside_its_number() -> None:
+    """Not to the first column, where the next incident begins."""
+    for arguments in ([], ["grpo", "2"]):
+        lines = show(*arguments).stdout.splitlines()
+        wrapped = [line for line in lines if "step 159" in line]
+        assert wrapped
+        assert wrapped[0].startswith(" " * 10)
+
+
+@pytest.mark.usefixtures("exploding")
+def test_times_are_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in messages, which people compare with them."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        sent(("opened", 157), message="a1")
+        assert "slack notified at 2001-09-09 01:46 UTC (opened" in one_line(show("grpo", "2"))
+    finally:
+        monkeypatch.delenv("TZ")
+        time.tzset()
+
+
+def test_the_number_of_steps_without_a_metric_is_not_called_a_peak() -> None:
+    """It has no unit and no curve."""
+    klarm.init("stuck", console=False)
+    for step in range(150):
+        klarm.log({"kl": 0.02 + 0.001 * (step % 7), "entropy": 1.0 + min(step, 60) * 0.01}, step)
+    klarm.finish()
+    shown = one_line(show("stuck", "1"))
+    assert "stuck entropy warning since step 60" in shown
+    assert "peak" not in shown
+    incident = next(iter(read_run(Path("klarm_runs/stuck")).fold.incidents.values()))
+    assert isinstance(incident.last.peak, float)  # programs can still read it
 
 
 @pytest.mark.usefixtures("exploding")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from fed_detectors import feed
 from klarm.detectors import KLExplosionDetector
 from klarm.settings.fields import ConfigError
+from klarm.text import number
 
 kl_values = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -297,3 +298,13 @@ def test_scores_do_not_change_the_detector() -> None:
     detector.scores(np.full(500, 7.0))
     detector.update(100, {"kl": 0.7})
     assert detector.score == pytest.approx(2.0)
+
+
+def test_a_message_has_no_exponent_where_a_number_is_short() -> None:
+    """The peak beside it is written in the same way: 24698, not 2.47e+04."""
+    detector = KLExplosionDetector()
+    values = [*(0.02 + 0.001 * (step % 3) for step in range(50)), 24_698.0]
+    alert = [detector.update(step, {"kl": value}) for step, value in enumerate(values)][-1]
+    assert alert is not None
+    assert alert.message.startswith(f"KL 24698 is {number(detector.score)}σ above")
+    assert "e+" not in alert.message

@@ -31,7 +31,7 @@ def test_a_jump_is_a_warning_immediately() -> None:
     assert alerts[50] is not None
     assert alerts[50].decisive
     assert alerts[50].message == (
-        "The learning rate has jumped from 5e-05 to 0.005, ×100 (warning at ×5)."
+        "The learning rate has jumped from 5e-5 to 0.005, ×100 (warning at ×5)."
     )
 
 

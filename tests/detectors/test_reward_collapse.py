@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 
 import pytest
 from hypothesis import given
@@ -41,6 +42,23 @@ def test_a_fall_of_half_is_a_warning_until_it_is_normal() -> None:
     assert all(alert.decisive for alert in alerts)
     assert alerts[0].message.startswith("Reward fell from ")
     assert alerts[0].message.endswith("σ of its noise, and stays there.")
+
+
+def test_what_a_message_calls_a_median_is_the_median() -> None:
+    """The rule compares lower medians, but people recompute what they read."""
+    rewards = learning(300) + around(0.45, 100)
+    sudden = feed(rewards)[0]
+    before, latest = rewards[sudden.step - 69 : sudden.step - 19], rewards[sudden.step - 19 :][:20]
+    was, now = statistics.median(before), statistics.median(latest)
+    assert f"fell from {was:.4g} to {now:.4g} (the median of the last 20)" in sudden.message
+    assert sudden.metrics["level_before"] == pytest.approx(was)
+    rng = random.Random(3)
+    levels = [min(step / 100, 1.0) - max(step - 200, 0) / 300 for step in range(480)]
+    rewards = [level + rng.gauss(0, 0.02) for level in levels]
+    slow = next(alert for alert in feed(rewards) if "slowly" in alert.message)
+    windows = [rewards[end - 20 : end] for end in range(73, slow.step, 5)]
+    best = statistics.median(max(windows, key=statistics.median_low))
+    assert f"its best level was {best:.4g}, " in slow.message
 
 
 def test_a_fall_to_the_lowest_level_is_critical() -> None:

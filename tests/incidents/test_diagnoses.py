@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pytest
 
+from klarm.channels.message import Context, message_of
 from klarm.cli.demo import read_recording
-from klarm.detectors import CATALOGUE, Detector
-from klarm.incidents import advice, event_text
+from klarm.detectors import CATALOGUE, Detector, EntropyCollapseDetector
+from klarm.incidents import advice, event_text, likely_cause
 from klarm.incidents.dates import Dates
 from klarm.incidents.trends import Movement
 from klarm.journal.file import MemoryJournal
@@ -95,7 +96,7 @@ def test_the_recorded_drift_is_never_called_healthy() -> None:
         ("entropy", 225, "reward hacking"),
         ("kl", 226, "reward hacking"),  # it is five times what it was at 176
         ("reward", 250, "reward hacking"),
-        ("entropy", 314, ""),
+        ("entropy", 314, "reward hacking"),  # as said before
         ("kl", 367, "KL far ahead of the reward"),  # and five times that
     ]
 
@@ -529,6 +530,28 @@ def test_a_movement_has_one_date_in_all_messages_even_of_its_own_incident() -> N
     assert own
     assert len(said) >= 2
     assert len({*own, *said}) == 1
+
+
+def test_an_escalation_that_no_pattern_fits_repeats_the_cause_with_its_own_advice() -> None:
+    """A collapse of entropy that becomes critical long after the fall: nothing moves any more."""
+
+    def change(row: Row, step: int) -> None:
+        row["entropy"] *= 2.0
+        if step >= 150:
+            row["entropy"] = max(0.02, row["entropy"] * 0.95 ** (step - 149))
+            row["reward"] -= min(0.2, 0.003 * (step - 150))
+
+    events = [event for event in notified(run(change)) if event.signal == "entropy"]
+    opened, escalated = events[0], events[-1]
+    assert (opened.severity, escalated.severity) == ("warning", "critical")
+    assert opened.pattern
+    assert escalated.cause == opened.cause
+    assert advice(opened) == [opened.remedy]
+    assert advice(escalated) == [EntropyCollapseDetector.recommendations["critical"]]
+    assert f"Likely cause: {likely_cause(opened)}." in event_text(escalated)
+    message = message_of(escalated, Context(run="a", now=0.0, opening=opened))
+    assert message.fields["Likely cause"] == likely_cause(opened)
+    assert message.fields["To do"] == escalated.recommendation
 
 
 def test_an_incident_keeps_its_onset_when_it_escalates() -> None:

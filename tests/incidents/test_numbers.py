@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from klarm.incidents.numbers import counted, factor, number, share, times
+from klarm.incidents.numbers import counted, factor, share, times
+from klarm.text import number
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from klarm.detectors import (
     RewardCollapseDetector,
     RewardDriftDetector,
 )
+from klarm.incidents.measured import Measured
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.recovery import Course, stays_away
 from klarm.incidents.rules import IncidentRules
@@ -90,6 +91,98 @@ def test_a_reward_that_rose_before_it_fell_is_not_back_half_way() -> None:
     assert spelt(quiet_events(values, "reward"))[0] == "settled"
     values = [level + noise.gauss(0.0, 0.01) for level in [*rising, *[0.3] * 40, *[0.68] * 100]]
     assert spelt(quiet_events(values, "reward"))[0] == "recovered"
+
+
+def ramp(first: float, last: float, rows: int) -> list[float]:
+    return [first + (last - first) * (row + 1) / rows for row in range(rows)]
+
+
+def slow_fall(seed: int, end: list[float]) -> list[dict[str, float]]:
+    """Return a reward that climbs to 0.55, falls to 0.4 over 70 rows while KL rises, and an end."""
+    noise = random.Random(seed)
+    rewards = [*ramp(0.3, 0.55, 150), *ramp(0.55, 0.4, 70), *end]
+    kls = [*[0.02] * 150, *ramp(0.02, 0.026, 70), *[0.026] * len(end)]
+    return [
+        {"reward": reward + noise.gauss(0.0, 0.02), "kl": kl * math.exp(noise.gauss(0.0, 0.08))}
+        for reward, kl in zip(rewards, kls, strict=True)
+    ]
+
+
+def reward_ends(rows: list[dict[str, float]]) -> list[Event]:
+    """Return how the incidents on the reward went on, with all detectors."""
+    events: list[Event] = []
+    watched = Monitor("a", [kind() for kind in CATALOGUE], MemoryJournal())
+    watched.on_event.append(events.append)
+    for step, row in enumerate(rows):
+        watched.log(row, step)
+    kept = [event for event in events if event.subject == "reward"]
+    assert kept[0].event == "opened"
+    return [event for event in kept if event.event in ("settled", "resolved")]
+
+
+def test_a_reward_that_fell_slowly_is_not_back_at_a_level_inside_the_fall() -> None:
+    """Its first alert comes when most of the fall is over, but it says from where it fell."""
+    for seed in range(5):
+        for end in (ramp(0.4, 0.44, 120), [0.42] * 120):
+            (settled,) = reward_ends(slow_fall(seed, end))
+            assert settled.reason == "settled"
+            assert settled.before is not None
+            assert 0.51 < settled.before < 0.59
+
+
+def test_a_reward_that_fell_slowly_and_came_back_has_recovered() -> None:
+    """It is back where it was before the fall."""
+    for seed in range(5):
+        end = reward_ends(slow_fall(seed, [*[0.4] * 40, *ramp(0.4, 0.54, 30), *[0.54] * 120]))[-1]
+        assert end.reason == "recovered"
+        assert end.before is not None
+        assert 0.51 < end.before < 0.59
+
+
+def test_a_reward_that_was_lost_slowly_is_compared_with_its_best_level() -> None:
+    """The best level is from before the rows that are kept."""
+    noise = random.Random(0)
+    levels = [*ramp(0.1, 0.6, 100), *[0.6] * 60, *ramp(0.6, 0.1, 400), *[0.32] * 150]
+    values = [level + noise.gauss(0.0, 0.01) for level in levels]
+    last = quiet_events(values, "reward")[-1]
+    assert last.reason == "settled"
+    assert last.before is not None
+    assert 0.58 < last.before < 0.62
+
+
+def test_a_kl_that_grew_slowly_is_not_back_at_a_level_inside_the_growth() -> None:
+    """The slow test of kl_runaway compares with the level half-way through the run."""
+    detector, noise = KLRunawayDetector(), random.Random(7)
+    levels = [0.05 * 10.0 ** (max(step - 1000, 0) / 1500) for step in range(2500)]
+    rows = [(step, level * math.exp(noise.gauss(0, 0.3))) for step, level in enumerate(levels)]
+    alerts = [detector.update(step, {"kl": value}) for step, value in rows]
+    alert = next(alert for alert in alerts if alert is not None)
+    assert "since half-way through the run" in alert.message
+    measured = Measured.of(alert, detector)
+    assert 0.04 < measured.came_from < 0.06
+    recent = RecentRows()
+    for step, value in rows[: alert.step]:
+        recent.add(step, {"kl": value})
+    course = Course(measured.kind, alert.step, rows[alert.step][1], by_level=True)
+    course.measure_normal(recent)
+    inside = course.normal
+    course.note_came_from(measured.came_from)
+    for level, is_back in ((inside, False), (0.05, True)):
+        for step in range(alert.step, alert.step + 10):
+            recent.add(step, {"kl": level})
+        assert course.is_back(recent) is is_back
+
+
+def test_the_normal_level_is_from_before_the_onset() -> None:
+    """The rows between the onset and the first alert belong to the trouble."""
+    recent = RecentRows()
+    for step in range(130):
+        recent.add(step, {"loss": 1.0 if step < 30 else 4.0 if step < 120 else 16.0})
+    course = Course(("loss", "higher"), 120, 16.0, by_level=True)
+    course.measure_normal(recent)
+    assert course.normal == 4.0
+    course.measure_before(recent, onset=30)
+    assert (course.normal, course.shown_before) == (1.0, 1.0)
 
 
 def test_the_level_before_is_known_after_a_rollback() -> None:

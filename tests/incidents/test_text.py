@@ -391,8 +391,13 @@ def test_the_remedy_of_the_playbook_takes_precedence() -> None:
     remedy, general = DIAGNOSED.remedy, DIAGNOSED.recommendation
     assert advice(DIAGNOSED) == [remedy]
     assert advice(OPENED) == [general]
-    assert advice(changed("escalated", "severity_raised"), DIAGNOSED) == [remedy]
     assert advice(changed("settled", "settled"), DIAGNOSED) == [remedy]
+
+
+def test_an_escalation_without_a_remedy_has_its_own_recommendation() -> None:
+    """The remedy of the opening was for a warning."""
+    general = changed("escalated", "severity_raised").recommendation
+    assert advice(changed("escalated", "severity_raised"), DIAGNOSED) == [general]
 
 
 def test_the_advice_on_a_run_that_has_ended_is_about_its_checkpoints() -> None:

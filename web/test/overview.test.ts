@@ -20,6 +20,15 @@ describe("the order of runs", () => {
     ];
     expect(ids(listed(runs, "", "worst"))).toEqual(["burning", "over", "warned", "fine"]);
   });
+  test("of equally bad runs, the one with more open incidents is first", () => {
+    const open = (critical: number, warning: number) => ({ total: 9, open: critical + warning, critical, warning });
+    const runs = [
+      run("one", { health: "critical", incidents: open(1, 0), started: 9 }),
+      run("one and a warning", { health: "critical", incidents: open(1, 1) }),
+      run("two", { health: "critical", incidents: open(2, 0) }),
+    ];
+    expect(ids(listed(runs, "", "worst"))).toEqual(["two", "one and a warning", "one"]);
+  });
   test("a run that logs another step keeps its place", () => {
     const runs = [run("a", { started: 2 }), run("b", { started: 1 })];
     const later = runs.map((one) => (one.id === "b" ? changed(one, { run: "b", what: ["steps"], last_seen: 99 }) : one));

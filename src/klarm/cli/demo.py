@@ -20,7 +20,7 @@ from klarm.cli.chart import Point, draw
 from klarm.cli.demo_page import play_on_page
 from klarm.config import Config, load
 from klarm.detectors import KLExplosionDetector
-from klarm.incidents import counted, event_panel, event_text, incidents_in_sum, is_alarm
+from klarm.incidents import counted, event_panel, event_text, incidents_in_sum, is_alarm, number
 from klarm.monitor import Monitor
 from klarm.terminal import echo, rich_console
 from klarm.types import Event
@@ -160,8 +160,8 @@ class _Player:
                 point = self.points[-1]
                 _say(
                     console,
-                    f"step {row['step']:>3}  kl {row['kl']:.4g}, reward {row['reward']:.3g}; "
-                    f"kl_explosion warns above {point.warning_at:.3g}",
+                    f"step {row['step']:>3}  kl {number(row['kl'], 4)}, reward "
+                    f"{number(row['reward'])}; kl_explosion warns above {number(point.warning_at)}",
                 )
             if not fast:
                 time.sleep(pause)
@@ -176,19 +176,19 @@ class _Player:
         first = on_kl[0]
         kl = {row["step"]: row["kl"] for row in self.rows}
         before = [value for step, value in kl.items() if step < first.started]
-        highest = f" (highest before step {first.started}: {max(before):.3g})" if before else ""
-        opened_at = f"step {first.step}, at KL {kl[first.step]:.3g}{highest}"
+        highest = f" (highest before step {first.started}: {number(max(before))})" if before else ""
+        opened_at = f"step {first.step}, at KL {number(kl[first.step])}{highest}"
         opened = f"{total}\nThe one on KL opened at {opened_at}"
         if spikes := self._spikes_since_settled():
             value, at = max(spikes)
             level = median(value for step, value in kl.items() if step > on_kl[-1].step)
             return (
-                f"{opened}. Since step {on_kl[-1].step}, KL has stayed near {level:.2g}, with "
-                f"spikes of up to {value:.3g} (step {at}), which belong to this incident: it is "
-                "still open."
+                f"{opened}. Since step {on_kl[-1].step}, KL has stayed near {number(level, 2)}, "
+                f"with spikes of up to {number(value)} (step {at}), which belong to this incident: "
+                "it is still open."
             )
         value, at = max((value, step) for step, value in kl.items() if step >= first.step)
-        return f"{opened}; KL reached {value:.3g} at step {at}."
+        return f"{opened}; KL reached {number(value)} at step {at}."
 
     def _spikes_since_settled(self) -> list[tuple[float, int]]:
         """Return the KLs with an alert, and their steps, since the incident on KL has settled."""

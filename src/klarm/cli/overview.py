@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from klarm.cli.options import config_option, table_or_json_option
-from klarm.cli.recorded import RecordedRun, ago, read_run
+from klarm.cli.recorded import RecordedRun, acknowledged_in, ago, read_run
 from klarm.cli.runs import runs_in
 from klarm.config import load
 from klarm.incidents import COLOURS, number, subject_of
+from klarm.journal import IncidentRecord
 from klarm.metrics import to_number
 from klarm.terminal import echo, echo_json, echo_progress, rich_console
 from klarm.text import clean, clean_line
@@ -106,17 +108,25 @@ def _open(run: RecordedRun) -> Text:
     if run.problem:
         return Text(clean(run.problem), "dim")
     text = Text()
+    acknowledged = acknowledged_in(run.folder) if run.open_incidents else {}
     for severity in reversed(SEVERITIES):
         found = [known for known in run.open_incidents if known.severity == severity]
         if found:
             text.append("; " if text else "")
-            named = ", ".join(dict.fromkeys(map(subject_of, found)))
+            named = ", ".join(dict.fromkeys(_named(one, acknowledged) for one in found))
             text.append(f"{severity}: {named}", COLOURS[severity])
     if run.not_watched:
         why = clean_line(run.not_watched).partition(": ")[2].removesuffix(".")
         text.append("; " if text else "")
         text.append(f"not watched: {why}", COLOURS["warning"])
     return text or Text("–")
+
+
+def _named(incident: IncidentRecord, acknowledged: Mapping[str, Sequence[str]]) -> str:
+    """Return what an incident is about, since when it is critical, and whether it is in hand."""
+    notes = [f"from step {incident.raised}"] if incident.raised is not None else []
+    notes += ["acknowledged"] if incident.id in acknowledged else []
+    return f"{subject_of(incident)} ({', '.join(notes)})" if notes else subject_of(incident)
 
 
 def _as_json(run: RecordedRun) -> dict[str, object]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from klarm.cli.curve import Curve
+from klarm.delivery import Outbox
 from klarm.journal import (
     FILE_NAME,
     Activity,
@@ -65,9 +66,15 @@ class RecordedRun:
         return sorted(found, key=lambda known: known.severity != "critical")
 
     @property
-    def order(self) -> tuple[int, float]:
-        """The sort key for lists: the worst first, then the latest."""
-        return rank_of(self.health), -self.last_seen
+    def order(self) -> tuple[int, bool, int, int, float]:
+        """The sort key for lists: the worst first, then the latest. The page has the same order.
+
+        Of runs that are equally bad, something can still be done about one that is training.
+        """
+        found = self.open_incidents
+        critical = sum(known.severity == "critical" for known in found)
+        is_over = self.activity != "training"
+        return rank_of(self.health), is_over, -critical, -len(found), -self.last_seen
 
 
 def read_run(folder: Path, *metrics: str, on_damage: OnDamage | None = None) -> RecordedRun:
@@ -114,6 +121,13 @@ def read_run(folder: Path, *metrics: str, on_damage: OnDamage | None = None) -> 
         is_watched=not run.not_watched,
     )
     return run
+
+
+def acknowledged_in(folder: Path) -> dict[str, list[str]]:
+    """Return who has acknowledged which incident, by id, even if no process has recorded it yet."""
+    outbox = Outbox(folder)
+    outbox.refresh()
+    return {id_: list(names) for id_, names in outbox.acknowledged.items() if names}
 
 
 def in_a_line(sentence: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,12 +11,13 @@ import click
 
 from klarm.cli.curve import draw_curve
 from klarm.cli.options import complete_run, config_option
-from klarm.cli.recorded import RecordedRun, ago, read_run
+from klarm.cli.recorded import RecordedRun, acknowledged_in, ago, read_run
 from klarm.cli.runs import find_run, started
 from klarm.cli.which import find_incident
 from klarm.config import load
 from klarm.delivery import Outbox, silence_in_words
 from klarm.incidents import COLOURS, counted, number, title
+from klarm.journal import IncidentRecord
 from klarm.metrics import METRICS, to_number
 from klarm.terminal import rich_console
 from klarm.text import clean
@@ -106,10 +108,12 @@ def _show_incidents(console: Console, run: RecordedRun) -> None:
         console.print(Text(clean(run.unknown_because), f"bold {COLOURS['warning']}"))
     if known or not run.unknown_because:
         console.print(heading(f"{counted(len(known), 'incident')}" if known else "no incident"))
+    acknowledged = acknowledged_in(run.folder)
     for one in known:
         colour = COLOURS[one.severity] if one.is_open else "dim"
-        line = Text(f"  {one.number}  {one.id}  ", "dim")
-        console.print(line.append(clean(title(one.last)), colour))
+        number_and_id = Text(f"  {one.number}  {one.id} ", "dim")
+        named = f"{title(one.last)}{notes_of(one, acknowledged.get(one.id, []))}"
+        console.print(beside(number_and_id, Text(clean(named), colour)))
     outbox = Outbox(run.folder)
     outbox.refresh()
     for silence in outbox.in_force(time.time()):
@@ -156,6 +160,27 @@ def labelled(label: str, text: str) -> Table:
     return line
 
 
+def beside(first: Text, text: Text) -> Table:
+    """Return a line whose first part stays alone in its column when the text is wrapped."""
+    from rich.table import Table
+
+    line = Table.grid(padding=(0, 1, 0, 0))
+    line.add_column(no_wrap=True)
+    line.add_column(overflow="fold")
+    line.add_row(first, text)
+    return line
+
+
+def notes_of(incident: IncidentRecord, acknowledged_by: Sequence[str]) -> str:
+    """Return what follows the title of an incident: when it became critical, who is on it."""
+    notes = ""
+    if incident.raised is not None:
+        notes += f", a warning before step {incident.raised}"
+    if acknowledged_by:
+        notes += f", acknowledged by {', '.join(acknowledged_by)}"
+    return notes
+
+
 def heading(text: str) -> Text:
     """Return a heading."""
     from rich.text import Text
@@ -169,9 +194,9 @@ def chart_size(console: Console) -> tuple[int, int]:
 
 
 def clock(moment: float) -> str:
-    """Return a readable time in the local time zone."""
+    """Return a readable time in UTC, as in messages."""
     try:
-        local = time.localtime(moment)
+        utc = time.gmtime(moment)
     except (OverflowError, ValueError, OSError):  # not a possible time
         return "unknown"
-    return time.strftime("%Y-%m-%d %H:%M", local) if moment > 0 else "unknown"
+    return time.strftime("%Y-%m-%d %H:%M UTC", utc) if moment > 0 else "unknown"

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from klarm.cli.curve import Curve, Value, draw_curve
+from klarm.cli.recorded import acknowledged_in, read_run
 from klarm.cli.run_channels import channels_of
-from klarm.cli.show import chart_size, clock, heading, labelled
+from klarm.cli.show import beside, chart_size, clock, heading, labelled, notes_of
 from klarm.cli.which import Found
 from klarm.config import Config
 from klarm.delivery import Delivered, Outbox, Run, Verdict, deliveries, prospects_of
@@ -56,12 +57,15 @@ def show_incident(console: Console, found: Found, settings: Config) -> None:
     alarm = next((e for e in reversed(events) if is_alarm(e)), incident.opened)
     diagnosis = next((e for e in reversed(events) if e.pattern), alarm)
     colour = COLOURS[incident.severity]
-    named = f"incident {incident.number} ({incident.id}): "
-    console.print(Text.assemble((named, "bold"), (clean(title(incident.last)), f"bold {colour}")))
-    console.print(Text(clean(alarm.message)))
+    acknowledged_by = acknowledged_in(folder).get(incident.id, [])
+    named = Text(f"incident {incident.number} ({incident.id}):", "bold")
+    became = f"{title(incident.last)}{notes_of(incident, acknowledged_by)}"
+    console.print(beside(named, Text(clean(became), f"bold {colour}")))
+    # The numbers below go up to the end of the incident.
+    console.print(Text(clean(f"Step {alarm.step}: {alarm.message}")))
     to_do = advice(incident.last, diagnosis)
     if to_do:
-        console.print(Text.assemble(("→ ", colour), (clean(to_do[0]), "bold")))
+        console.print(beside(Text("→", colour), Text(clean(to_do[0]), "bold")))
     peak = _show_curve(console, folder, incident, alarm)
     console.print()
     console.print(heading("What happened"))
@@ -129,18 +133,15 @@ def _show_known(
         console.print(labelled("cause", likely_cause(diagnosis)))
     if moved:
         console.print(labelled("moved", moved))
-    worst = "peak" if incident.last.worse == "higher" else "lowest"
-    console.print(labelled(worst, f"{number(peak)}{_before(events)}"))
+    if metric_of(incident.last):  # otherwise it is the number of steps without a metric
+        worst = "peak" if incident.last.worse == "higher" else "lowest"
+        console.print(labelled(worst, f"{number(peak)}{_before(events)}"))
     if checkpoint:
         console.print(labelled("go back to", checkpoint))
     by_detector = _alerts(journal, incident)
     counts = ", ".join(f"{name} {count}" for name, count in by_detector.items())
     total = f"{sum(by_detector.values())} ({counts})" if counts else "none"
     console.print(labelled("alerts", total))
-    outbox = Outbox(journal.parent)  # it knows commands that no process has recorded yet
-    outbox.refresh()
-    if names := outbox.acknowledged.get(incident.id):
-        console.print(labelled("acknowledged", f"by {', '.join(names)}"))
 
 
 def _before(events: list[Event]) -> str:

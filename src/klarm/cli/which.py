@@ -13,6 +13,7 @@ from klarm.incidents import subject_of
 from klarm.journal import FILE_NAME, Fold, IncidentRecord
 
 _MIN_PREFIX = 4
+_MAX_LISTED = 10
 
 
 class Found(NamedTuple):
@@ -26,7 +27,7 @@ class Found(NamedTuple):
 def find_incident(text: str, run: str | None, settings: Config) -> Found:
     """Return the incident that a user named: `3`, `kq7x2mab`, or at least `kq7x`."""
     if text.isdecimal():
-        return _by_number(int(text), find_run(run, settings))
+        return _by_number(int(text), find_run(run, settings), is_named=run is not None)
     if len(text) < _MIN_PREFIX:
         raise click.UsageError(
             f"{text!r} is neither a number nor an id: give at least {_MIN_PREFIX} characters "
@@ -46,7 +47,7 @@ def find_incident(text: str, run: str | None, settings: Config) -> Found:
     return _the_one(found, text)
 
 
-def _by_number(number: int, folder: Path) -> Found:
+def _by_number(number: int, folder: Path, *, is_named: bool) -> Found:
     fold = _fold(folder)
     found = [
         Found(folder, fold, incident)
@@ -55,10 +56,10 @@ def _by_number(number: int, folder: Path) -> Found:
     ]
     if not found:
         numbers = [str(incident.number) for incident in fold.incidents.values()]
-        others = f", only {', '.join(numbers[-10:])}" if numbers else ""
-        raise click.ClickException(
-            f"run {fold.run} has no incident {number}{others}; for another run, name it"
-        )
+        has = "it has" if len(numbers) <= _MAX_LISTED else "its latest are"
+        others = f"; {has} {', '.join(numbers[-_MAX_LISTED:])}" if numbers else ""
+        hint = "" if is_named else "; for another run, name it"
+        raise click.ClickException(f"run {fold.run} has no incident {number}{others}{hint}")
     return _the_one(found, str(number))
 
 

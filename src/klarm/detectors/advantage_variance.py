@@ -9,6 +9,7 @@ from typing import ClassVar
 from klarm.detectors.base import Detector
 from klarm.settings import setting
 from klarm.stats import SlidingMean
+from klarm.text import number
 from klarm.types import Alert, Severity
 
 _CRITICAL_FACTOR = 2.0
@@ -80,8 +81,9 @@ class AdvantageVarianceDetector(Detector):
         # A frozen baseline is rolling until its window is full.
         mode = self.baseline_mode if self._seen >= self.rolling_window else "rolling"
         message = (
-            f"The standard deviation of advantages {value:.4g} is {ratio:.3g} times its {mode} "
-            f"baseline of {self.mean:.4g} ({severity} above {self._threshold(severity):g} times)."
+            f"The standard deviation of advantages {number(value, 4)} is {number(ratio)} times its "
+            f"{mode} baseline of {number(self.mean, 4)} ({severity} above "
+            f"{self._threshold(severity):g} times)."
         )
         return self._alert(severity, step, value, message)
 

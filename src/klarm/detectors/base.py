@@ -26,6 +26,10 @@ from klarm.types import Alert, Severity, Worse
 # suffers, or the reward has risen with it.
 Excused = Literal["", "solved", "taking_off", "harmless", "paid_for"]
 
+# The number in an alert that says which level the metric came from, if the detector knows it: the
+# first alert of a slow fall comes from inside it. The incident ends when the metric is back there.
+LEVEL_BEFORE = "level_before"
+
 # How the monitor may save time with rows in which every value is finite; see monitor/dispatch.py.
 # - always: `_note` and `_observe` may be called directly. All without an own `update` have it.
 # - alone: the same, if a row has none of the other metrics that the detector watches.

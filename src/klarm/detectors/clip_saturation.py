@@ -10,6 +10,7 @@ from typing import ClassVar
 from klarm.detectors.base import Excused
 from klarm.detectors.lazy_score import LazyScoreDetector
 from klarm.settings import setting
+from klarm.text import number
 from klarm.types import Alert, Severity
 
 _CRITICAL_FACTOR = 2.0
@@ -64,8 +65,8 @@ class ClipSaturationDetector(LazyScoreDetector):
         low = self.score
         severity: Severity = "critical" if low > self._limit("critical") else "warning"
         message = (
-            f"The clipped share has been at least {low:.3g} for {self.consecutive_steps} rows, "
-            f"now {value:.3g} ({severity} above {self._limit(severity):g})."
+            f"The clipped share has been at least {number(low)} for {self.consecutive_steps} "
+            f"rows, now {number(value)} ({severity} above {self._limit(severity):g})."
         )
         return self._alert(severity, step, value, message, decisive=True)
 

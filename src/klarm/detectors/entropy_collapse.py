@@ -9,9 +9,12 @@ from math import inf
 from operator import itemgetter
 from typing import ClassVar
 
-from klarm.detectors.base import Excused
+from msgspec.structs import replace
+
+from klarm.detectors.base import LEVEL_BEFORE, Excused
 from klarm.detectors.lazy_score import LazyScoreDetector
 from klarm.settings import setting
+from klarm.text import number
 from klarm.types import Alert, Severity, Worse
 
 # The level is the median of this many values, so that one or two noisy rows have no effect.
@@ -124,9 +127,9 @@ class EntropyCollapseDetector(LazyScoreDetector):
         if 2 * self._below >= self.consecutive_steps:
             return self._near_floor(step, value)
         if value <= self.threshold and self.threshold > 0.0:
-            message = f"Entropy {value:.3g} is below the threshold of {self.threshold:g}."
+            message = f"Entropy {number(value)} is below the threshold of {self.threshold:g}."
             return self._alert("warning", step, value, message)
-        return self._alert("warning", step, value, self._fallen()) if has_fallen else None
+        return self._fallen(step, value) if has_fallen else None
 
     def _learn(self, level: float) -> bool:
         """Learn from the latest level: has it fallen too far from the recent highest?"""
@@ -172,21 +175,25 @@ class EntropyCollapseDetector(LazyScoreDetector):
     def _near_floor(self, step: int, value: float) -> Alert:
         below, needed = self._below, self.consecutive_steps
         message = (
-            f"Entropy is {value:.3g} nats and has been below {self._floor:.3g} for {below} rows "
-            f"(critical after {needed}): the policy is nearly deterministic."
+            f"Entropy is {number(value)} nats and has been below {number(self._floor)} for {below} "
+            f"rows (critical after {needed}): the policy is nearly deterministic."
         )
         severity: Severity = "critical" if below >= needed else "warning"
         return self._alert(severity, step, value, message, decisive=True)
 
-    def _fallen(self) -> str:
+    def _fallen(self, step: int, value: float) -> Alert:
         (since, recent), (_, level) = self._recent_highest(), self._levels[-1]
         if self._is_differential:
-            return (
-                f"Entropy has fallen by {recent - level:.3g} nats, from {recent:.3g} at step "
-                f"{since} to {level:.3g} (medians of {_SMOOTHING} values; warning at "
+            message = (
+                f"Entropy has fallen by {number(recent - level)} nats, from {number(recent)} at "
+                f"step {since} to {number(level)} (medians of {_SMOOTHING} values; warning at "
                 f"{self.fall_nats:g})."
             )
-        return (
-            f"Entropy has fallen by {1 - level / recent:.0%}, from {recent:.3g} at step {since} to "
-            f"{level:.3g} (medians of {_SMOOTHING} values; warning at {self.fall_fraction:.0%})."
-        )
+        else:
+            message = (
+                f"Entropy has fallen by {1 - level / recent:.0%}, from {number(recent)} at step "
+                f"{since} to {number(level)} (medians of {_SMOOTHING} values; warning at "
+                f"{self.fall_fraction:.0%})."
+            )
+        alert = self._alert("warning", step, value, message)
+        return replace(alert, metrics={**alert.metrics, LEVEL_BEFORE: recent})

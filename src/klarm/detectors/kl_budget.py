@@ -10,6 +10,7 @@ from typing import ClassVar
 from klarm.detectors.lazy_score import LazyScoreDetector
 from klarm.settings import setting, settings_of
 from klarm.stats import median
+from klarm.text import number
 from klarm.types import Alert, Severity, Worse
 
 _MEDIAN_OF = 5
@@ -105,7 +106,7 @@ class KLBudgetDetector(LazyScoreDetector):
         )
         side, sign = ("above", "") if level > 0 else ("below", "-")
         message = (
-            f"{what} {level:.3g} nats, {side} the budget "
+            f"{what} {number(level)} nats, {side} the budget "
             f"({severity} {side} {sign}{self._limit(severity):g})."
         )
         decisive = self._is_lasting(five, ten)

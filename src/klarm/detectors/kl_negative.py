@@ -11,6 +11,7 @@ from typing import ClassVar
 from klarm.detectors.base import Detector
 from klarm.settings import setting
 from klarm.stats import median
+from klarm.text import number
 from klarm.types import Alert, Severity, Worse
 
 # The median must be this many standard errors below 0.
@@ -72,8 +73,8 @@ class KLNegativeDetector(Detector):
         if self.score <= _MIN_STANDARD_ERRORS * _TO_ERROR * scatter / sqrt(self.recent_steps):
             return None  # an estimate with this noise may be below 0 by chance
         message = (
-            f"The median KL of the last {self.recent_steps} rows is {level:.3g}. A KL cannot be "
-            f"negative, so this estimate is wrong (warning below -{self.limit_nats:g})."
+            f"The median KL of the last {self.recent_steps} rows is {number(level)}. A KL cannot "
+            f"be negative, so this estimate is wrong (warning below -{self.limit_nats:g})."
         )
         return self._alert("warning", step, value, message, decisive=True)
 

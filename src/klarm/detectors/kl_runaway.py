@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from math import exp, inf, log
 from typing import ClassVar
 
-from klarm.detectors.base import Detector, Excused
+from klarm.detectors.base import LEVEL_BEFORE, Detector, Excused
 from klarm.settings import setting
 from klarm.stats import Forecast
+from klarm.text import number
 from klarm.types import Alert, Severity, Worse
 
 # The constants here were chosen by hand on the runs for tuning; docs/quality.md describes those.
@@ -134,6 +135,7 @@ class KLRunawayDetector(Detector):
         self._sum = 0.0
         self._ahead = 0.0  # the distance of the last value above its forecast, in noise units
         self._foreseen = -inf  # the forecast of the last logarithm
+        self._is_slow = False  # whether the last alert is of the slow test
         self._drift = log(self.drift_factor)
         self._take_off = constants.take_off_steps
         # The floor is then down to a thousandth of a nat.
@@ -182,14 +184,15 @@ class KLRunawayDetector(Detector):
         self._since = 0
         severity: Severity = "critical" if score > _CRITICAL_SCORE else "warning"
         # A signed estimate is judged by its absolute value: it may also run away downwards.
-        if quick >= slow:
+        self._is_slow = slow > quick
+        if not self._is_slow:
             sign = "" if value > 0.0 else "±"
-            message = f"KL is {value:.4g}; {PREDICTED} {sign}{self._expected():.2g}."
+            message = f"KL is {number(value, 4)}; {PREDICTED} {sign}{number(self._expected(), 2)}."
         else:
             message = (
-                f"KL is at {value:.4g}: since half-way through the run "
-                f"{'its level' if value > 0.0 else 'its size'} has grown ×{_exp(rise):.2g} more "
-                "than in the doubling before."
+                f"KL is at {number(value, 4)}: since half-way through the run "
+                f"{'its level' if value > 0.0 else 'its size'} has grown ×{number(_exp(rise), 2)} "
+                "more than in the doubling before."
             )
         worse: Worse = "higher" if value > 0.0 else "lower"
         return self._alert(severity, step, value, message, decisive=True, worse=worse)
@@ -209,12 +212,15 @@ class KLRunawayDetector(Detector):
         return max(_exp(self._foreseen) - _OFFSET_NATS, 0.0)
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        return {
+        details: dict[str, float | str] = {
             self._metric: value,
             "score": score,
             "expected": self._expected(),
             "threshold": _CRITICAL_SCORE if severity == "critical" else 1.0,
         }
+        if self._is_slow and value > 0.0:
+            details[LEVEL_BEFORE] = max(_exp(self._records.middle) - _OFFSET_NATS, 0.0)
+        return details
 
 
 class _Records:
@@ -224,8 +230,9 @@ class _Records:
         self.highest = -inf
         self._noted: list[float] = []
         self.next = float(_FIRST_NOTED_STEP)  # the row of the next note
-        # The level if growth had continued as before: the highest level half-way through the run,
-        # plus the rise in the doubling before that.
+        self.middle = -inf  # the highest level half-way through the run
+        # The level if growth had continued as before: that level plus the rise in the doubling
+        # before it.
         self.limit = inf
 
     def update(self, rows: int, level: float) -> None:
@@ -235,7 +242,8 @@ class _Records:
             self.next *= 2.0 ** (1.0 / _NOTES_PER_DOUBLING)
             noted = self._noted = [*self._noted[-2 * _NOTES_PER_DOUBLING :], self.highest]
             if len(noted) > 2 * _NOTES_PER_DOUBLING:
-                self.limit = 2.0 * noted[_NOTES_PER_DOUBLING] - noted[0]
+                self.middle = noted[_NOTES_PER_DOUBLING]
+                self.limit = 2.0 * self.middle - noted[0]
 
 
 def _exp(logarithm: float) -> float:

@@ -10,6 +10,7 @@ from typing import ClassVar
 from klarm.detectors.base import Detector
 from klarm.settings import setting
 from klarm.stats import median
+from klarm.text import number
 from klarm.types import Alert, Severity
 
 # The metrics that suffer first when updates are too large.
@@ -110,8 +111,8 @@ class LearningRateJumpDetector(Detector):
         self.score = value / self._jumped_from
         self._damage = self._damage or self._what_suffered()
         message = (
-            f"The learning rate has jumped from {self._jumped_from:.3g} to {value:.3g}, ×"
-            f"{self.score:.3g} (warning at ×{self.factor:g})."
+            f"The learning rate has jumped from {number(self._jumped_from)} to {number(value)}, ×"
+            f"{number(self.score)} (warning at ×{self.factor:g})."
         )
         if not self._damage:
             return self._alert("warning", step, value, message, decisive=True)
@@ -128,17 +129,17 @@ class LearningRateJumpDetector(Detector):
             last = _finite([*self._rows, self._row], place)[-1]
             # The median of a fall may be a value long past. The last one may also be back for once.
             to = (
-                f"{last:.3g}"
+                f"{number(last)}"
                 if last <= now
-                else f"{now:.3g} (median of the last {len(latest)} rows)"
+                else f"{number(now)} (median of the last {len(latest)} rows)"
             )
             if name == _ENTROPY and 0.0 < now <= _ENTROPY_SHARE * was:
-                return f"entropy has fallen from {was:.3g} to {to}"
+                return f"entropy has fallen from {number(was)} to {to}"
             scatter = median([abs(value - was) for value in before])
             if name == _REWARD and was - now > max(
                 _REWARD_SHARE * abs(was), _REWARD_SCATTERS * scatter
             ):
-                return f"reward has fallen from {was:.3g} to {to}"
+                return f"reward has fallen from {number(was)} to {to}"
         return ""
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from klarm.detectors.base import LEVEL_BEFORE
 from klarm.detectors.lazy_score import LazyScoreDetector
 from klarm.settings import setting
 from klarm.stats import MedianWithin, median
+from klarm.text import number
 from klarm.types import Alert, Severity
 
 _CRITICAL_FACTOR = 1.5
@@ -96,9 +98,9 @@ class LengthBlowupDetector(LazyScoreDetector):
             return None
         severity: Severity = "critical" if score > _CRITICAL_FACTOR else "warning"
         message = (
-            f"Completions are {longer:.3g} times as long as before (median {length:.4g} tokens, "
-            f"{self._length:.4g} before) and {cut:.0%} are cut off "
-            f"({self._cut:.0%} before), but {self._reward_text()}."
+            f"Completions are {number(longer)} times as long as before (median {number(length, 4)} "
+            f"tokens, {number(self._length, 4)} before) and {cut:.0%} are cut off ({self._cut:.0%} "
+            f"before), but {self._reward_text()}."
         )
         return self._alert(severity, step, value, message, decisive=True)
 
@@ -128,7 +130,7 @@ class LengthBlowupDetector(LazyScoreDetector):
         if not self._rewards:
             return "no reward is logged that could explain this"
         now = median(self._rewards)
-        return f"the reward has not climbed ({now:.3g}, {self._reward:.3g} before)"
+        return f"the reward has not climbed ({number(now)}, {number(self._reward)} before)"
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
         details: dict[str, float | str] = {
@@ -138,6 +140,8 @@ class LengthBlowupDetector(LazyScoreDetector):
             "baseline_length": self._length,
             "baseline_truncated_fraction": self._cut,
         }
+        if self._lengths.median > self.growth * self._length:
+            details[LEVEL_BEFORE] = self._length
         if self._rewards:
             details["baseline_reward"] = self._reward
         return details

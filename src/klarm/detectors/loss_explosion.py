@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 from klarm.detectors.base import Shortcut
 from klarm.detectors.lazy_score import LazyScoreDetector
 from klarm.settings import setting
+from klarm.text import number
 from klarm.types import Alert, Severity
 
 _LASTING = 5  # consecutive values, so that a spike does not count
@@ -118,9 +119,9 @@ class LossExplosionDetector(LazyScoreDetector):
             severity=severity,
             step=step,
             message=(
-                f"The last {_LASTING} values of {name} are at least {least:.3g}, {score:.3g} times "
-                f"the largest of the {len(sizes) - _LASTING} before ({severity} above {limit:g} "
-                "times)."
+                f"The last {_LASTING} values of {name} are at least {number(least)}, "
+                f"{number(score)} times the largest of the {len(sizes) - _LASTING} before "
+                f"({severity} above {limit:g} times)."
             ),
             metrics={name: sizes[-1], "score": score, "threshold": limit},
             recommendation=self.recommendations[severity],

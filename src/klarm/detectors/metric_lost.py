@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 from klarm.detectors.base import Detector
 from klarm.metrics import METRICS, Kind
 from klarm.settings import setting
+from klarm.text import number
 from klarm.types import Alert, Severity
 
 # Metrics that never repeat a value, because of their noise. Others, such as a learning rate or a
@@ -221,7 +222,7 @@ class MetricLostDetector(Detector):
         )
         parts = [f"{name} has not been logged for {rows} rows" for name, rows in gone.items()]
         parts += [
-            f"{name} has been stuck at {values[name]:.6g} for {rows} rows"
+            f"{name} has been stuck at {number(values[name] or 0.0, 6)} for {rows} rows"
             for name, rows in still.items()
         ]
         return Alert(

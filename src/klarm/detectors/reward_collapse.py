@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
-from klarm.detectors.base import Detector
+from klarm.detectors.base import LEVEL_BEFORE, Detector
 from klarm.settings import setting
+from klarm.text import number
 from klarm.types import Alert, Severity, Worse
 
 # It looks for a fall at every fifth value only, because a fall must last and medians take time.
@@ -82,9 +83,11 @@ class RewardCollapseDetector(Detector):
         # The highest level over `collapse_steps` values, the lowest level before it, and the levels
         # since.
         self._best, self._lowest_before_best = -inf, inf
+        self._best_median = -inf  # the same level as messages give it
         self._since_best: deque[float] = deque(maxlen=_MAX_SINCE_BEST)
         self._severity: Severity | None = None
         self._fall = ""
+        self._came_from = 0.0  # the level before the fall
         self._units = 0.0
 
     def _observe(self, step: int, value: float) -> Alert | None:
@@ -108,7 +111,8 @@ class RewardCollapseDetector(Detector):
             values = values[-lasting - self.before_steps :]
         before = values[:-lasting]
         ordered = sorted(before)  # once, because this takes most of the time of a check
-        was, now = _level(ordered), _level(sorted(values[-lasting:]))
+        latest = sorted(values[-lasting:])
+        was, now = _level(ordered), _level(latest)
         early = len(before) < self.before_steps
         if early:  # levels of few values are noise, so only the latest count
             self._lowest, self._highest, self._best = inf, -inf, -inf
@@ -117,8 +121,8 @@ class RewardCollapseDetector(Detector):
         self._units, self._severity = 0.0, None
         fall = was - now
         if fall > (_MIN_EARLY_FALL if early else _MIN_RELATIVE_FALL) * abs(was):
-            self._judge_sudden(was, now, before, ordered, lasting)
-        self._judge_slow(was, now, before, ordered, lasting)
+            self._judge_sudden(was, now, before, ordered, latest)
+        self._judge_slow(was, now, before, ordered, latest)
 
     def _noise(self, level: float, values: list[float], ordered: list[float]) -> float:
         """Return the standard deviation of the rewards around their level."""
@@ -128,7 +132,7 @@ class RewardCollapseDetector(Detector):
         return max(_TO_STD * scatter, _MIN_RELATIVE_NOISE * abs(level))
 
     def _judge_sudden(
-        self, was: float, now: float, before: list[float], ordered: list[float], lasting: int
+        self, was: float, now: float, before: list[float], ordered: list[float], latest: list[float]
     ) -> None:
         """Compare with the values just before the fall."""
         fall, covered = was - now, self._highest - min(self._lowest, now)
@@ -138,21 +142,23 @@ class RewardCollapseDetector(Detector):
         self._units = fall / noise if noise > 0.0 else inf
         if self._units > self.noise_units:
             self._severity = "critical" if now <= self._lowest else "warning"
+            self._came_from = _median(ordered)
             where = "to its lowest level" if self._severity == "critical" else "and stays there"
             self._fall = (
-                f"Reward fell from {was:.4g} to {now:.4g} (the median of the last "
-                f"{lasting}), {self._units:.3g}σ of its noise, {where}."
+                f"Reward fell from {number(self._came_from, 4)} to {number(_median(latest), 4)} "
+                f"(the median of the last {len(latest)}), {number(self._units)}σ of its noise, "
+                f"{where}."
             )
 
     def _judge_slow(
-        self, was: float, now: float, before: list[float], ordered: list[float], lasting: int
+        self, was: float, now: float, before: list[float], ordered: list[float], latest: list[float]
     ) -> None:
         """Compare with the best level of the run, to find a gradual loss."""
         if self._severity is not None:
             self._best = -inf  # reported as a sudden fall: start again from its end
             return
         if now > self._best:
-            self._best = now
+            self._best, self._best_median = now, _median(latest)
             self._since_best.clear()
             self._lowest_before_best = min(self._lowest_before_best, self._lowest)
             return
@@ -172,18 +178,22 @@ class RewardCollapseDetector(Detector):
             return  # it goes up and down
         self._units = lost / noise if noise > 0.0 else inf
         self._severity = "warning"
+        self._came_from = self._best_median
         share = lost / learnt if learnt > 0.0 else 1.0
         self._fall = (
             f"Reward has slowly lost {min(share, 1.0):.0%} of what was learnt: its best level was "
-            f"{self._best:.4g}, now it is {now:.4g} (the median of the last {lasting})."
+            f"{number(self._best_median, 4)}, now it is {number(_median(latest), 4)} (the median "
+            f"of the last {len(latest)})."
         )
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        return {
+        details = {
             **super()._details(value, score, severity),
             "score": score,
             "threshold": self.noise_units,
         }
+        has_fallen = self._severity is not None
+        return {**details, LEVEL_BEFORE: self._came_from} if has_fallen else details
 
 
 def _scatter_about_line(values: list[float]) -> float:
@@ -211,7 +221,13 @@ def _scatter(ordered: list[float]) -> float:
     return scatter if scatter == scatter else inf  # noqa: PLR0124  # the sums overflow
 
 
+def _median(ordered: list[float]) -> float:
+    """Return the median of sorted values, which people read; halves do not overflow when added."""
+    last = len(ordered) - 1
+    return ordered[last // 2] / 2 + ordered[last - last // 2] / 2
+
+
 def _level(ordered: list[float]) -> float:
-    """Return the lower median, clamped so that differences do not overflow."""
+    """Return the lower median, which is judged, clamped so that differences do not overflow."""
     level = ordered[(len(ordered) - 1) // 2]
     return level if -_MAX_SIZE < level < _MAX_SIZE else _MAX_SIZE if level > 0.0 else -_MAX_SIZE

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from klarm.detectors.base import Detector, Excused
+from klarm.detectors.base import LEVEL_BEFORE, Detector, Excused
 from klarm.settings import setting
+from klarm.stats import median
+from klarm.text import number
 from klarm.types import Alert, Severity, Worse
 
 _BLOCKS = 4
@@ -31,9 +33,11 @@ class _Move(NamedTuple):
     first: float = 0.0
     last: float = 0.0
     units: float = 0.0
+    shown: tuple[float, float] = (0.0, 0.0)  # the same levels as exact medians, for people
 
     def __str__(self) -> str:
-        return f"from {self.first:.3g} to {self.last:.3g}"
+        first, last = self.shown
+        return f"from {number(first)} to {number(last)}"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -100,6 +104,7 @@ class RewardDriftDetector(Detector):
         self._drift = ""
         self._worse: Worse = "higher"
         self._other = ""  # the other metric that moves
+        self._came_from = 0.0  # the reward in the oldest block
 
     def _note(self, step: int, metrics: Mapping[str, float]) -> None:
         # The other metrics may come in another dict of the step than the reward.
@@ -154,6 +159,7 @@ class RewardDriftDetector(Detector):
         self._units = max(0.0, min(units, abs(reward.units)))
         if self._units > self.noise_units:
             self._worse = "lower" if reward.units < 0 else "higher"
+            self._came_from = reward.shown[0]
             went = "fell" if reward.units < 0 else "rose"
             blocks = f"up to step {self._ends[0]} and up to step {self._ends[-1]}"
             self._drift = (
@@ -170,7 +176,8 @@ class RewardDriftDetector(Detector):
         return newest < reward.first + (reward.last - reward.first) / 2.0
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        return {**super()._details(value, score, severity), "score": score, "while": self._other}
+        details = {**super()._details(value, score, severity), "score": score, "while": self._other}
+        return {**details, LEVEL_BEFORE: self._came_from} if self._drift else details
 
     def _move(self, metric: str) -> _Move:
         place = self.watches.index(metric)
@@ -190,7 +197,9 @@ class RewardDriftDetector(Detector):
         )
         units = (last - first) / noise
         # NaN means that the values overflow, so nothing is known.
-        return _Move(first, last, units) if units == units else _Move()  # noqa: PLR0124
+        if units != units:  # noqa: PLR0124
+            return _Move()
+        return _Move(first, last, units, (median(blocks[0].values), median(blocks[-1].values)))
 
 
 class _Values:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from klarm.detectors.base import Detector, Excused, Shortcut
 from klarm.settings import setting
+from klarm.text import number
 from klarm.types import Alert, Severity
 
 _CRITICAL_FACTOR = 2.0
@@ -120,9 +121,9 @@ class RewardHackingDetector(Detector):
             severity="warning",
             step=step,
             message=(
-                f"The rewards of this step have split into groups: the dip test has p = {p:.2g} "
-                f"(bimodal below {self.dip_significance:g}). {bimodal} of the first {tested} rows "
-                "were bimodal."
+                "The rewards of this step have split into groups: the dip test has p = "
+                f"{number(p, 2)} (bimodal below {self.dip_significance:g}). {bimodal} of the first "
+                f"{tested} rows were bimodal."
             ),
             metrics=numbers,
             recommendation=self.recommendations["warning"],
@@ -136,8 +137,9 @@ class RewardHackingDetector(Detector):
     def _judge(self, step: int, value: float, ratio: float) -> Alert:
         severity: Severity = "critical" if ratio > self._threshold("critical") else "warning"
         message = (
-            f"The variance of rewards {value * value:.4g} is {ratio:.3g} times its baseline of "
-            f"{self.mean:.4g} ({severity} above {self._threshold(severity):g} times)."
+            f"The variance of rewards {number(value * value, 4)} is {number(ratio)} times its "
+            f"baseline of {number(self.mean, 4)} ({severity} above {self._threshold(severity):g} "
+            "times)."
         )
         return self._alert(severity, step, value, message)
 

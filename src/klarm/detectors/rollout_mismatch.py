@@ -9,6 +9,7 @@ from typing import ClassVar
 from klarm.detectors.base import Detector
 from klarm.settings import setting
 from klarm.stats import SlidingMedian, median
+from klarm.text import number
 from klarm.types import Alert, Severity
 
 _CRITICAL_FACTOR = 3.0
@@ -68,8 +69,8 @@ class RolloutMismatchDetector(Detector):
         severity: Severity = "critical" if score > _CRITICAL_FACTOR else "warning"
         limit = self._limit * (_CRITICAL_FACTOR if severity == "critical" else 1.0)
         message = (
-            f"Trainer and sampler are {level:.3g} nats apart (median of the last "
-            f"{len(self._last.values)} rows; {severity} above {limit:.3g} in this run)."
+            f"Trainer and sampler are {number(level)} nats apart (median of the last "
+            f"{len(self._last.values)} rows; {severity} above {number(limit)} in this run)."
         )
         return self._alert(severity, step, value, message, decisive=True)
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 from klarm.detectors.base import Detector
 from klarm.settings import setting
 from klarm.stats import median
+from klarm.text import number
 from klarm.types import Alert, Severity
 
 _CONFIRMING_VALUES = 3
@@ -67,18 +68,18 @@ class TrustRegionDetector(Detector):
             return None
         if usual > self.max_step_nats:
             message = (
-                f"The last three updates moved the policy by a median of {usual:.3g} nats "
+                f"The last three updates moved the policy by a median of {number(usual)} nats "
                 f"(critical above {self.max_step_nats:g})."
             )
             return self._alert("critical", step, value, message, decisive=True)
         if size > _DECISIVE_FACTOR * self.max_step_nats:
             message = (
-                f"This update alone moved the policy by {size:.3g} nats (critical above "
+                f"This update alone moved the policy by {number(size)} nats (critical above "
                 f"{_DECISIVE_FACTOR * self.max_step_nats:g})."
             )
             return self._alert("critical", step, value, message, decisive=True)
         message = (
-            f"This update moved the policy by {size:.3g} nats (warning above "
+            f"This update moved the policy by {number(size)} nats (warning above "
             f"{self.max_step_nats:g})."
         )
         return self._alert("warning", step, value, message)

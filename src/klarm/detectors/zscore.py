@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from klarm.detectors.base import Detector
 from klarm.settings import setting
 from klarm.stats import SlidingMoments
+from klarm.text import number
 from klarm.types import Alert, Severity
 
 if TYPE_CHECKING:
@@ -178,10 +179,10 @@ class ZScoreDetector(Detector):
         severity: Severity = "critical" if z > self._threshold("critical") else "warning"
         # A frozen baseline is rolling until its window is full.
         mode = self.baseline_mode if self._seen >= self.rolling_window else "rolling"
-        sigmas = f"{z:.0f}" if 1e3 <= z < 1e6 else f"{z:.3g}"  # 3750, not 3.75e+03
         message = (
-            f"{self.label} {value:.4g} is {sigmas}σ above its {mode} baseline of {self.mean:.4g} ± "
-            f"{self.spread:.2g} ({severity} above {self._threshold(severity):g}σ)."
+            f"{self.label} {number(value, 4)} is {number(z)}σ above its {mode} baseline of "
+            f"{number(self.mean, 4)} ± {number(self.spread, 2)} ({severity} above "
+            f"{self._threshold(severity):g}σ)."
         )
         return self._alert(severity, step, value, message)
 

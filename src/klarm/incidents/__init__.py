@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from klarm.incidents.checkpoints import Saved, can_be_loaded, damage_of
 from klarm.incidents.crash import is_crash
-from klarm.incidents.numbers import counted, number
+from klarm.incidents.numbers import counted
 from klarm.incidents.own_keys import own_keys, with_own_keys
 from klarm.incidents.reasons import is_undone, why
 from klarm.incidents.rules import IncidentRules
@@ -27,6 +27,7 @@ from klarm.incidents.text import (
     title,
 )
 from klarm.incidents.tracker import Change, Tracker
+from klarm.text import number
 
 __all__ = [
     "COLOURS",

@@ -108,6 +108,7 @@ class Episode:
             course.by_size = course.by_size or by_size
             if measured.value is not None:
                 course.add(measured.value, alert.step)
+        course.note_came_from(measured.came_from)
         # The peak is that of the first metric: detectors of one signal may watch several.
         if measured.kind != self.kind or measured.value is None:
             return
@@ -187,7 +188,7 @@ class Episode:
         if course is None or onset is None:
             return event
         course.measure_before(recent, onset)
-        return replace(event, before=_known(course.before))
+        return replace(event, before=_known(course.shown_before))
 
     def event(
         self,
@@ -217,7 +218,7 @@ class Episode:
         course = self.courses.get(self.kind)
         level = before = math.nan
         if course is not None:
-            before = course.normal if math.isnan(course.before) else course.before
+            before = course.shown_before
             level = course.level(recent) if kind in ("settled", "resolved") else math.nan
         notified = self.notified_worst if math.isfinite(self.notified_peak) else math.nan
         if kind in ("opened", "escalated"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from klarm.detectors import Detector
+from klarm.detectors import LEVEL_BEFORE, Detector
 from klarm.incidents.recovery import Kind
 from klarm.metrics import METRICS
 from klarm.types import Alert
@@ -34,6 +34,14 @@ class Measured(NamedTuple):
             lists = [text for text in alert.metrics.values() if isinstance(text, str)]
             names = frozenset(name for text in lists for name in text.split(", ") if name)
         return cls(alert, detector, (metric, alert.worse), number, names)
+
+    @property
+    def came_from(self) -> float:
+        """The level that the detector compared with; NaN if the alert does not name it."""
+        level = self.alert.metrics.get(LEVEL_BEFORE)
+        if not isinstance(level, float) or not math.isfinite(level) or not self.is_finite:
+            return math.nan
+        return level
 
     @property
     def is_finite(self) -> bool:

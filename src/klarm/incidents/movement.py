@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from klarm.incidents.numbers import factor, number
+from klarm.incidents.numbers import factor
+from klarm.text import number
 
 RATE = "learning_rate"
 _KL = "kl"

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from klarm.incidents.numbers import counted, number, share, times
+from klarm.incidents.numbers import counted, share, times
 from klarm.incidents.recovery import BETTER_HIGH, is_worse, stays_away
 from klarm.incidents.subject import measured_by, metric_of
+from klarm.text import number
 from klarm.types import ROLLED_BACK, Event, reason_of
 
 _NAMES = {"kl": "KL"}

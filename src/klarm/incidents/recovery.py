@@ -41,6 +41,9 @@ class Course:
     normal: float = math.nan  # decides whether it has recovered
     before: float = math.nan  # the level just before the onset, which people read
     fell_from: float = math.nan  # the level it must return to: at least the normal one
+    # The level that detectors compared with, the best of their alerts: they may look back further
+    # than the rows that are kept, and the first alert of a slow fall comes from inside it.
+    came_from: float = math.nan
     # Where the incident before this one settled: a return to that level is not a recovery.
     settled: float = math.nan
     # The worst level in alert; NaN if no value in alert was finite, so that there is none to leave.
@@ -69,8 +72,13 @@ class Course:
             self.rows += 1
         self._raise_level(median([known for _, known in self.latest]))
 
+    def note_came_from(self, level: float) -> None:
+        """Note the level that the detector of an alert compared with; NaN if it names none."""
+        self.came_from = self._better(self.came_from, level)
+
     def merge(self, other: Course) -> None:
         """Add the alerts of another episode of the same problem."""
+        self.note_came_from(other.came_from)
         if is_worse(other.worst, self.worst, self.kind[1]):
             self.worst = other.worst
         if other.rows:
@@ -86,41 +94,58 @@ class Course:
         """Continue the course of a settled incident, with the normal level from before it."""
         self.normal, self.fell_from = earlier.normal, earlier.fell_from
         self.before = earlier.before
+        self.note_came_from(earlier.came_from)
         self.settled = level if math.isnan(earlier.settled) else earlier.settled
 
     def measure_normal(self, recent: RecentRows) -> None:
         """Set the normal level from the rows before the first alert."""
         if math.isnan(self.normal):
-            metric, worse = self.kind
-            self.normal = self.fell_from = recent.level(metric, self.first - 1, sizes=self.by_size)
-            if worse == "lower":
-                just_before = recent.level(metric, self.first - 1, _JUST_BEFORE_ROWS)
-                self.fell_from = max(self.fell_from, just_before)
+            self._set_normal(recent, self.first)
 
     def measure_before(self, recent: RecentRows, onset: int) -> None:
-        """Set the level just before the onset, once; if too few rows are known, the normal one."""
+        """Set the levels from before the onset, once, if enough rows from before it are known."""
         if math.isnan(self.before):
             metric, worse = self.kind
             end = min(onset, self.first)
+            self._set_normal(recent, end)
             found = recent.finite_values(metric, -math.inf, end)
             latest = [abs(value) if self.by_size else value for value in found[-_SHOWN_ROWS:]]
             self.before = median(latest) if len(latest) == _SHOWN_ROWS else self.normal
             # The onset may be dated some rows late, inside a fall, or inside the rise of a reward,
             # which is noisy. The level of more rows may be NaN.
             just_before = recent.level(metric, end - 1, _JUST_BEFORE_ROWS)
-            if worse == "lower":
-                self.before = max(self.before, just_before)
-            elif metric == BETTER_HIGH:
-                self.before = min(self.before, just_before)
+            if worse == "lower" or metric == BETTER_HIGH:
+                self.before = self._better(self.before, just_before)
+
+    @property
+    def shown_before(self) -> float:
+        """The level before the incident, which people read; NaN if unknown."""
+        before = self.normal if math.isnan(self.before) else self.before
+        return self._better(before, self.came_from)
+
+    def _set_normal(self, recent: RecentRows, end: int) -> None:
+        """Set the normal level from the rows before a step, unless there are too few."""
+        metric, worse = self.kind
+        normal = recent.level(metric, end - 1, sizes=self.by_size)
+        if math.isnan(normal):
+            return
+        self.normal = self.fell_from = normal
+        if worse == "lower":
+            just_before = recent.level(metric, end - 1, _JUST_BEFORE_ROWS)
+            self.fell_from = self._better(normal, just_before)
+
+    def _better(self, level: float, other: float) -> float:
+        """Return the better of two levels, of which either may be unknown (NaN)."""
+        if math.isnan(level) or math.isnan(other):
+            return other if math.isnan(level) else level
+        return max(level, other) if self.kind[1] == "lower" else min(level, other)
 
     def is_back(self, recent: RecentRows) -> bool:
         """Return whether the metric has recovered, given that there are no alerts."""
         metric, worse = self.kind
         if not self.by_level or (metric == BETTER_HIGH and worse == "higher"):
             return True
-        now, before = self.level(recent), self.normal
-        if math.isfinite(self.fell_from):
-            before = self.fell_from
+        now, before = self.level(recent), self._better(self.fell_from, self.came_from)
         # If no finite value was in alert, the level does not matter: it may have grown by learning.
         furthest = (self.worst_level, self.settled)
         return not any(stays_away(now, before, far, self.kind) for far in furthest)

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from klarm.detectors import Detector, KLRunawayDetector, ZScoreDetector
 from klarm.detectors.kl_runaway import PREDICTED
-from klarm.incidents.numbers import number
 from klarm.incidents.recent_rows import RecentRows
 from klarm.stats import median
+from klarm.text import number
 from klarm.types import Alert
 
 _LEVEL_VALUES = 5
@@ -36,12 +36,12 @@ def restated(alert: Alert, detector: Detector, recent: RecentRows, onset: int) -
     if not recent.finite_values(metric, onset, alert.step):
         return alert  # its baseline is from before the onset
     before = recent.finite_values(metric, 0, onset)
-    what = f"{detector.label} {value:.4g}"
+    what = f"{detector.label} {number(value, 4)}"
     if len(before) < detector.min_values:
         return replace(alert, message=f"{what} is far above its recent values.")
     mean, spread = detector.baseline_of(before)
     sigmas = number((value - mean) / spread)
-    level = f"{mean:.4g} ± {spread:.2g}"
+    level = f"{number(mean, 4)} ± {number(spread, 2)}"
     message = f"{what} is {sigmas}σ above its level before step {onset} ({level})."
     return replace(alert, message=message)
 
@@ -65,4 +65,4 @@ def _without_trend(
         was = f"it has been far from its earlier level since step {onset}"
     else:
         return alert
-    return replace(alert, message=f"KL is {value:.4g}; {was}.")
+    return replace(alert, message=f"KL is {number(value, 4)}; {was}.")

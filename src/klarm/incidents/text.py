@@ -81,11 +81,14 @@ def advice(event: Event, diagnosis: Event | None = None) -> list[str]:
     """Return the one thing to do first, or an empty list if nothing is left to do.
 
     The playbook knows what else moved, so its remedy takes precedence over the recommendation of
-    the detector. `diagnosis` is the event with the remedy, if this one has none.
+    the detector. `diagnosis` is the event with the remedy, if this one has none; an alarm without
+    one has its own recommendation, which may be for a higher severity.
     """
     if event.event == "resolved" and (event.recovered or event.reason in SENTENCES):
         return []
-    remedy = event.remedy or (diagnosis.remedy if diagnosis is not None else "")
+    remedy = event.remedy
+    if diagnosis is not None and not is_alarm(event):
+        remedy = remedy or diagnosis.remedy
     to_do = [text for text in (remedy, event.recommendation) if text][:1]
     if event.event == "ended" and event.metric:
         return [_after_the_run(event, diagnosis, "".join(to_do))]

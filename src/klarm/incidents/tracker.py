@@ -337,11 +337,24 @@ class Tracker:
             advice=self._advice,
             dates=Dates.of(others, said),
         )
+        event = _with_known_cause(event, episode.diagnosed)
         event = episode.with_level_before(event, self.recent)
         good = self.last_good_checkpoint(event)
         event = event if good is None else replace(event, checkpoint=clean_line(good[1]))
         episode.diagnosed = event if event.pattern else episode.diagnosed
         return with_remedy_of_a_single_value(event, self.recent)
+
+
+def _with_known_cause(event: Event, diagnosed: Event | None) -> Event:
+    """Return an escalation that no pattern fits with the cause that was named before.
+
+    What to do is the recommendation of its own alert, which knows how bad it has become, unless the
+    same trouble has only grown.
+    """
+    if event.pattern or diagnosed is None or event.event != "escalated":
+        return event
+    remedy = diagnosed.remedy if event.reason == "far_worse" else ""
+    return replace(event, pattern=diagnosed.pattern, cause=diagnosed.cause, remedy=remedy)
 
 
 def _name(signal: SignalTracker) -> str:

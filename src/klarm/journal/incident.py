@@ -31,6 +31,7 @@ class IncidentRecord:
     opened: Event  # or the first readable event
     last: Event
     severity: Severity  # the highest severity of its events
+    raised: int | None = None  # the step at which it became that severe, if it was less before
     acknowledged_by: list[str] = field(default_factory=list)
 
     @classmethod
@@ -41,7 +42,8 @@ class IncidentRecord:
     def add(self, event: Event) -> None:
         """Add the next event of the incident."""
         self.last = event
-        self.severity = max(self.severity, event.severity, key=SEVERITIES.index)
+        if SEVERITIES.index(event.severity) > SEVERITIES.index(self.severity):
+            self.severity, self.raised = event.severity, event.step
 
     def ending(self, event: EventKind, step: int, reason: Reason, by: str = "") -> Event:
         """Return an event that ends the incident of a run that is not training.

@@ -85,10 +85,10 @@ function Head({ incident, silence }: { incident: IncidentDetail; silence: Silenc
       <p class="lead">{incident.message || incident.headline}</p>
       {incident.message && incident.headline !== incident.message && <p>{incident.headline}</p>}
       <dl class="facts">
-        {peak !== null && (
+        {peak !== null && metric && (
           <div>
             <dt>
-              {extreme} {shown(metric || signal)}
+              {extreme} {shown(metric)}
             </dt>
             <dd>
               {number(peak)}

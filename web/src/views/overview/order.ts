@@ -19,10 +19,12 @@ export const sortIn = (text: string | null): Sort => (text !== null && Object.ha
 
 type Compare = (a: RunSummary, b: RunSummary) => number;
 
-// A run that trains comes before one that has ended: something can still be done about it.
+// A run that trains comes before one that has ended: something can still be done about it. `klarm runs` has the same order.
 const worst: Compare = (a, b) =>
   urgency(a.health) - urgency(b.health) ||
   Number(b.activity === "training") - Number(a.activity === "training") ||
+  b.incidents.critical - a.incidents.critical ||
+  b.incidents.open - a.incidents.open ||
   (b.started ?? 0) - (a.started ?? 0) ||
   byName(a, b);
 const byName: Compare = (a, b) => a.name.localeCompare(b.name, undefined, { numeric: true });
