@@ -251,6 +251,7 @@ class Episode:
             alert_severity=incident.worst.severity,
             subject=incident.subject,
             onset=incident.onset,
+            unsafe_from=incident.unsafe_from,
         )
         said = self.diagnosed
         if said is None or kind not in ("settled", "reopened", "ended"):

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from klarm.incidents.checkpoints import unsafe_since
 from klarm.incidents.crash import is_crash
 from klarm.incidents.numbers import counted
 from klarm.incidents.playbook import IF_SINGLE
@@ -99,8 +100,7 @@ def _after_the_run(event: Event, diagnosis: Event | None, to_do: str) -> str:
         # This says what to repair before the next run.
         rest = _STOP.sub("", to_do)
         return rest[:1].upper() + rest[1:]
-    onsets = [known.onset for known in (event, diagnosis) if known is not None]
-    first = min([event.started, *(onset for onset in onsets if onset is not None)])
+    first = min(unsafe_since(known) for known in (event, diagnosis) if known is not None)
     saved = f"checkpoints that were saved since step {first}"
     if event.severity == "critical" and not single:
         if to_do.startswith("Go back "):  # which also says what to change
@@ -194,12 +194,14 @@ def since(event: Event) -> str:
     """Return the step of the first alert; if it came late, also when the trouble began.
 
     >>> since(Event("opened", 3, "kl", "critical", 223, 223, [], 0.8, "", "", "", onset=204))
-    '223 (the first alert; out of its normal range from step 204 on)'
+    '223 (the first alert of this incident; out of its normal range from step 204 on)'
     """
     began = early_onset(event)
     if began is None:
         return str(event.started)
-    return f"{event.started} (the first alert; out of its normal range from step {began} on)"
+    # An unconfirmed alert shortly before, which the terminal has shown, is not part of it.
+    first = f"{event.started} (the first alert of this incident"
+    return f"{first}; out of its normal range from step {began} on)"
 
 
 def early_onset(event: Event) -> int | None:
