@@ -58,6 +58,8 @@ class Incident(msgspec.Struct):
     ended: int | None = None
     onset: int | None = None  # the step at which its metric left its normal range, in hindsight
     onset_rows: int = 0  # the number of rows from there to its first alert
+    # The step from which on checkpoints are unsafe, if that is before the onset and `started`.
+    unsafe_from: int | None = None
     reason: str = ""  # how it was resolved: a Reason
     level: float | None = None  # the level at which its metric has settled
     follows: str = ""  # the id of the incident that it supersedes
@@ -169,6 +171,8 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     # and the last checkpoint before that step, which is repeated like the pattern.
     onset: int | None = None
     checkpoint: str = ""
+    # The step from which on checkpoints are unsafe, if that is before the onset and `started`.
+    unsafe_from: int | None = None
     # If it is resolved: false if it only went quiet and its metric is as bad as before.
     recovered: bool = True
     # Unique across runs. It is empty in format 1, where readers derive one.

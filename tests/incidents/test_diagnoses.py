@@ -17,8 +17,9 @@ from klarm.channels.message import Context, message_of
 from klarm.cli.demo import read_recording
 from klarm.detectors import CATALOGUE, Detector, EntropyCollapseDetector
 from klarm.incidents import advice, event_text, likely_cause
-from klarm.incidents.dates import Dates
-from klarm.incidents.trends import Movement
+from klarm.incidents.dates import Dates, Own, Said
+from klarm.incidents.movement import Movement
+from klarm.incidents.recent_rows import RecentRows
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
 from klarm.types import Event
@@ -81,7 +82,7 @@ def test_the_recorded_explosion_is_explained_by_its_learning_rate() -> None:
         ("advantage", "learning rate raised"),
     ]
     assert events[1].moved.startswith(
-        "learning_rate ×100 from 152, then loss ×2.2 from 153, then entropy "
+        "learning_rate ×100 from 152, then entropy ×0.56 from 154, then reward "
     )
     assert "grad_norm ×4.9 from 158, now ×0.54" in events[4].moved
 
@@ -96,8 +97,8 @@ def test_the_recorded_drift_is_never_called_healthy() -> None:
         ("entropy", 225, "reward hacking"),
         ("kl", 226, "reward hacking"),  # it is five times what it was at 176
         ("reward", 250, "reward hacking"),
-        ("entropy", 314, "reward hacking"),  # as said before
-        ("kl", 367, "KL far ahead of the reward"),  # and five times that
+        ("entropy", 314, "reward hacking"),  # nothing has moved since, and nothing came back
+        ("kl", 367, "reward hacking"),  # and five times that
     ]
 
 
@@ -325,7 +326,7 @@ def test_the_cause_does_not_deny_a_rise_of_the_reward_that_delayed_the_incident(
     (opened,) = [r for r in journal.records if isinstance(r, Event) and r.event == "opened"]
     early = [a.step for a in alerts if a.detector == "kl_runaway" and a.step < opened.step]
     assert len(early) > 20  # excused because the reward rose
-    assert opened.moved.startswith("reward ×1.4 from 157")
+    assert opened.moved.startswith("reward ×1.6 from 150")
     assert opened.pattern == "KL runs away from the reward"
     cause = "the policy moves away from the reference faster than the reward justifies"
     assert f"  Likely cause: {cause}" in event_text(opened)
@@ -503,14 +504,17 @@ def test_a_metric_with_an_incident_is_dated_by_it_in_all_messages() -> None:
 
 def test_a_movement_has_the_date_of_its_own_incident() -> None:
     """Whatever a diagnosis would say by itself; the other direction is another movement."""
-    dates = Dates({("kl", "up"): 300}, {})
+    dates = Dates({("kl", "up"): Own(300, lasts=True)}, Said())
     found = [Movement("kl", "up", 344, 8.0), Movement("length", "up", 340, 2.0)]
-    dated = dates.applied_to(found, list(range(250, 350)))
+    recent = RecentRows()
+    for step in range(250, 350):
+        recent.add(step, {"kl": 0.02, "length": 200.0})
+    dated = dates.applied_to(found, recent)
     assert [(movement.metric, movement.step) for movement in dated] == [
         ("kl", 300),
         ("length", 340),
     ]
-    (fell,) = dates.applied_to([Movement("kl", "down", 344, 0.1)], list(range(250, 350)))
+    (fell,) = dates.applied_to([Movement("kl", "down", 344, 0.1)], recent)
     assert fell.step == 344
 
 

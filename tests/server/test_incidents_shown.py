@@ -38,7 +38,7 @@ def test_since_when_is_what_messages_say(onset: int | None, shown: int | None) -
     assert run["worst"]["started"] == 223
     assert found["out_of_range_from"] == shown
     said = event_text(event)
-    assert "  Since step 223." in said or "  First alert at step 223; in hindsight" in said
+    assert "  Since step 223." in said or "  First alert of this incident at step 223; in hindsight" in said
     assert (f"left its normal range at step {shown}." in said) == (shown is not None)
 
 
@@ -56,8 +56,8 @@ def test_a_hundred_rows_before_an_incident_are_drawn_and_twenty_after(apart: int
 
 def test_a_message_is_about_late_rows_and_not_about_late_steps() -> None:
     """Five rows are not well before, even if they are fifty steps."""
-    assert since(opening(onset=173, onset_rows=5)) == "223"
-    assert "from step 173 on" in since(opening(onset=173, onset_rows=6))
+    assert "range" not in event_text(opening(onset=173, onset_rows=5))
+    assert "left its normal range at step 173." in event_text(opening(onset=173, onset_rows=6))
 
 
 def test_an_incident_is_named_by_its_metric() -> None:

@@ -70,6 +70,11 @@ class KLBudgetDetector(LazyScoreDetector):
         above=0,
     )
 
+    @property
+    def limit_nats(self) -> float:
+        """The KL above which it warns: the budget, unless the policy started near it."""
+        return self._beyond_limit
+
     def _start(self) -> None:
         self._counted_values = max(self._silent_values, _HALF_OF)
         self._ten: deque[float] = deque(maxlen=_HALF_OF)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from klarm.incidents.checkpoints import Saved, can_be_loaded, damage_of
+from klarm.incidents.checkpoints import Saved, can_be_loaded, damage_of, unsafe_since
 from klarm.incidents.crash import is_crash
 from klarm.incidents.numbers import counted
 from klarm.incidents.own_keys import own_keys, with_own_keys
@@ -59,6 +59,7 @@ __all__ = [
     "state",
     "subject_of",
     "title",
+    "unsafe_since",
     "why",
     "with_own_keys",
 ]

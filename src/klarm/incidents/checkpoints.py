@@ -8,11 +8,18 @@ from pathlib import Path
 
 from klarm.incidents.loadable import problem_with
 from klarm.journal import Limit
+from klarm.types import Event, Incident
 
 Saved = tuple[int, str]  # the step and the path
 Span = tuple[int, int | None]  # the first step, and the step after the last; None: no end
 # How many are kept in memory; the journal has all of them.
 _MAX_KEPT = 100
+
+
+def unsafe_since(incident: Incident | Event) -> int:
+    """Return the step from which on checkpoints are not from before an incident."""
+    known = (incident.started, incident.onset, incident.unsafe_from)
+    return min(step for step in known if step is not None)
 
 
 class Checkpoints:

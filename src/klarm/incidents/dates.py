@@ -1,19 +1,61 @@
 """Since when metrics have moved, the same in all messages of an episode.
 
-A diagnosis dates a movement by its way so far, so the same movement would be dated later the
-further it goes.
+A diagnosis dates a movement by its way so far and looks at a hundred rows, so the same movement
+would be dated later the further it goes, and forgotten once it fills these rows.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from klarm.incidents.movement import RATE, Direction, Movement, in_order
-from klarm.incidents.trends import not_before_a_raised_rate
-from klarm.types import Incident
+from klarm.incidents.movement import RATE, Before, Direction, Movement, in_order
+from klarm.incidents.playbook import Explained
+from klarm.incidents.recent_rows import RecentRows
+from klarm.incidents.trends import LOOK_BACK, level_before, not_before_a_raised_rate
+from klarm.stats import median
+from klarm.types import Incident, Worse
 
-Said = dict[str, tuple[Direction, int]]  # by metric, its direction and the earliest step
+# A movement is over when the median of so many values is near its level before.
+_MEDIAN_OF = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """Since when a metric has moved, as messages have said it."""
+
+    step: int
+    before: Before | None  # its level before that step; None if too few values were known
+    told: int  # the last row in which it was seen to have moved
+
+
+class Own(NamedTuple):
+    """The date of a metric's own incident."""
+
+    step: int
+    lasts: bool  # the incident was open before and has not settled, so the movement goes on
+
+
+Moving = tuple[str, Direction]  # a metric, and which way it goes
+
+
+@dataclass(slots=True)
+class Said:
+    """What messages have said while incidents were open."""
+
+    since: dict[Moving, Since] = field(default_factory=dict)
+    causes: dict[str, Explained] = field(default_factory=dict)  # by the id of the incident
+
+    def clear(self) -> None:
+        """Forget what was said of an earlier episode."""
+        self.since.clear()
+        self.causes.clear()
+
+    def copy(self) -> Said:
+        """Return a copy, whose changes leave no trace."""
+        return Said(dict(self.since), dict(self.causes))
 
 
 class Dates(NamedTuple):
@@ -22,47 +64,134 @@ class Dates(NamedTuple):
     What was said is remembered in `said`, which belongs to the caller.
     """
 
-    of_incidents: Mapping[tuple[str, Direction], int]
+    of_incidents: Mapping[Moving, Own]
     said: Said
 
     @classmethod
     def of(cls, incidents: Iterable[Incident], said: Said) -> Dates:
         """Combine the incidents that are open with what was said while they were."""
-        dates: dict[tuple[str, Direction], int] = {}
+        dates = cls({}, said)
         for incident in incidents:
-            went: Direction = "up" if incident.worse == "higher" else "down"
-            # Without an onset, it has opened in this very row and is yet to be dated.
-            if incident.onset is not None:
-                dates[incident.metric, went] = incident.onset
-        return cls(dates, said)
+            dates = dates.including(incident)
+        return dates
 
-    def own_onset(self, metric: str, went: Direction, steps: list[int]) -> int | None:
+    def including(self, incident: Incident, *, opens: bool = False) -> Dates:
+        """Add the date of an incident, if it has one; `opens` says that it opens in this row."""
+        if incident.onset is None:
+            return self
+        key = incident.metric, direction_of(incident.worse)
+        own = Own(incident.onset, lasts=incident.state == "open" and not opens)
+        return Dates({**self.of_incidents, key: own}, self.said)
+
+    def own_onset(self, metric: str, went: Direction, recent: RecentRows) -> int | None:
         """Return since when a metric has moved, if that was said before its own incident."""
-        known, earliest = self.said.get(metric, ("flat", 0))
-        return earliest if known == went and earliest in steps else None
+        since = self.said.since.get((metric, went))
+        return since.step if since is not None and _goes_on(metric, went, since, recent) else None
 
-    def applied_to(self, movements: Iterable[Movement], steps: list[int]) -> list[Movement]:
-        """Return the movements with these dates, in their order, given the steps looked at."""
-        movements = list(movements)
+    def applied_to(self, movements: Iterable[Movement], recent: RecentRows) -> list[Movement]:
+        """Return the movements with these dates and the levels before them, in their order."""
+        movements = [self._continued(movement, recent) for movement in movements]
         raised = next((m.step for m in movements if m.metric == RATE and m.direction == "up"), 0)
-        # What has moved since then has not if it moved before these rows.
-        first = steps[0] if steps else 0
-        dated = [self._dated(movement, first, raised) for movement in movements]
-        return in_order(not_before_a_raised_rate(dated, steps))
+        steps = [step for step, _ in recent.last(LOOK_BACK)]
+        began = min((own.step for own in self.of_incidents.values()), default=math.inf)
+        since_then = bool(steps) and began < steps[len(steps) // 2]
+        dated = [
+            self._dated(movement, recent, raised)._replace(since_then=since_then)
+            for movement in movements
+        ]
+        dated = [_with_level(m, recent) for m in not_before_a_raised_rate(dated, steps)]
+        for movement in dated:
+            if _is_dated(movement) and movement.is_worth_saying:
+                key = movement.metric, movement.direction
+                self.said.since[key] = Since(movement.step, movement.before, steps[-1])
+        return in_order(dated)
 
-    def _dated(self, movement: Movement, first: int, raised: int) -> Movement:
+    def _continued(self, movement: Movement, recent: RecentRows) -> Movement:
+        """Return a movement that fills the rows looked at, and so looks flat in them, as it is."""
+        if movement.direction != "flat" or movement.metric == RATE:
+            return movement
+        ways: tuple[Direction, Direction] = ("up", "down")
+        for went in ways:
+            own = self.of_incidents.get((movement.metric, went))
+            since = self.said.since.get((movement.metric, went))
+            if own is not None and own.lasts:
+                step = own.step
+            elif (
+                since is not None
+                and _first(recent) <= since.told
+                and _goes_on(movement.metric, went, since, recent)
+            ):
+                step = since.step
+            else:
+                continue
+            before = self._level_before(movement.metric, went, step, recent)
+            found = movement._replace(
+                direction=went, step=step, before=before, reached=movement.level, steady=False
+            )
+            if before is not None and found.is_worth_saying:
+                return found
+        return movement
+
+    def _dated(self, movement: Movement, recent: RecentRows, raised: int) -> Movement:
+        if not _is_dated(movement):
+            return movement
         metric, went, step = movement.metric, movement.direction, movement.step
-        if went not in ("up", "down") or metric == RATE:
-            return movement  # the steps of a NaN and of a learning rate are exact
-        own = self.of_incidents.get((metric, went))
-        known, earliest = self.said.get(metric, (went, step))
-        # What moved before the learning rate was raised moved again with it.
-        goes_on = known == went and first <= earliest < step and not earliest < raised <= step
-        if own is not None and first <= own:
-            step = own
-        elif goes_on:
-            step = earliest
+        own, since = self.of_incidents.get((metric, went)), self.said.since.get((metric, went))
+        # What has moved since then has not if it moved before these rows.
+        if own is not None and (own.lasts or _first(recent) <= own.step):
+            step = own.step
+        elif (
+            since is not None
+            and since.step < step
+            # What moved before the learning rate was raised moved again with it.
+            and not since.step < raised <= step
+            and _goes_on(metric, went, since, recent)
+        ):
+            step = since.step
         elif not movement.is_worth_saying:
             return movement
-        self.said[metric] = went, step
-        return movement._replace(step=step, steady=False)
+        before = self._level_before(metric, went, step, recent)
+        if before is None and step < _first(recent):
+            movement = movement._replace(factor=math.nan)  # it is that of later rows
+        return movement._replace(step=step, before=before, steady=False)
+
+    def _level_before(
+        self, metric: str, went: Direction, step: int, recent: RecentRows
+    ) -> Before | None:
+        since = self.said.since.get((metric, went))
+        if since is not None and since.step == step and since.before is not None:
+            return since.before  # its rows may no longer be kept
+        return level_before(recent, metric, step)
+
+
+def direction_of(worse: Worse) -> Direction:
+    """Return which way a metric goes if it gets worse."""
+    return "up" if worse == "higher" else "down"
+
+
+def _is_dated(movement: Movement) -> bool:
+    """Return whether its date is an estimate: the steps of a NaN and of a learning rate are not."""
+    return movement.direction in ("up", "down") and movement.metric != RATE
+
+
+def _with_level(movement: Movement, recent: RecentRows) -> Movement:
+    if movement.before is not None or not _is_dated(movement):
+        return movement
+    return movement._replace(before=level_before(recent, movement.metric, movement.step))
+
+
+def _first(recent: RecentRows) -> int:
+    rows = recent.last(LOOK_BACK)
+    return rows[0][0] if rows else 0
+
+
+def _goes_on(metric: str, went: Direction, since: Since, recent: RecentRows) -> bool:
+    """Return whether it is the same movement: one that began in these rows, or never came back."""
+    if _first(recent) <= since.step:
+        return True
+    if since.before is None:
+        return False
+    values = recent.finite_values(metric, since.told, math.inf)
+    places = range(len(values) - _MEDIAN_OF + 1)
+    medians = (median(values[place : place + _MEDIAN_OF]) for place in places)
+    return all(since.before.is_left_by(level, went) for level in medians)

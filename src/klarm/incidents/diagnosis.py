@@ -7,11 +7,17 @@ from math import inf
 
 from msgspec.structs import replace
 
-from klarm.detectors import Detector
-from klarm.incidents.dates import Dates
+from klarm.detectors import Detector, KLBudgetDetector
+from klarm.incidents.dates import Dates, direction_of
 from klarm.incidents.excuse import KL, PROBED, kl_budgets
-from klarm.incidents.movement import Direction, Movement, summary
-from klarm.incidents.playbook import JUMP_NOT_RULED_OUT, LIKE_A_JUMP, Circumstances, diagnose
+from klarm.incidents.movement import RATE, Direction, Movement, summary
+from klarm.incidents.playbook import (
+    JUMP_NOT_RULED_OUT,
+    LIKE_A_JUMP,
+    Circumstances,
+    Explained,
+    diagnose,
+)
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.restated import restated
 from klarm.incidents.trends import (
@@ -19,13 +25,14 @@ from klarm.incidents.trends import (
     component_movements,
     earlier_onset,
     movements_of,
-    with_levels_before,
 )
 from klarm.metrics import Advice
 from klarm.text import clean_line
 from klarm.types import Event, Incident
 
 _REWARD = "reward"  # the signal
+# A metric that moves so many rows after the learning rate was raised moves because of it.
+_MAX_ROWS_AFTER = 2
 # A failure within this many rows was there from the start.
 _EARLY_ROWS = 30
 # The policy has broken down if the median of this many latest entropies differs from the first one
@@ -47,20 +54,23 @@ def diagnosis_of(
     It also sets the onset of the incident, and restates the alert that the event is about. `advice`
     has the framework's own words for some patterns, `dates` what is known of other movements.
     """
-    went: Direction = "up" if event.worse == "higher" else "down"
+    went = direction_of(event.worse)
     own = {d.measures: went for d in detectors if d.name in event.detectors}
     if event.metric:
         own[event.metric] = went
     movements = movements_of(recent)
-    steps = [step for step, _ in recent.last(LOOK_BACK)]
     if event.event == "opened" or incident.onset is None:  # otherwise it was said before
-        dated = [dates.own_onset(metric, went, steps) for metric in own]
+        dated = [dates.own_onset(metric, went, recent) for metric in own]
         found = [step for step in dated if step is not None] or _left(movements, own, went, recent)
         known = [] if incident.onset is None else [incident.onset]
         incident.onset = min([event.started, *known, *found])
         # When it is opened again after a rollback, some of these rows may no longer be kept.
         rows = recent.count(incident.onset, event.started)
         incident.onset_rows = max(incident.onset_rows, rows)
+        raised = _raised_just_before(incident.onset, movements, recent)
+        unsafe = [step for step in (raised, incident.unsafe_from) if step is not None]
+        earlier = [step for step in unsafe if step < incident.onset]
+        incident.unsafe_from = min(earlier, default=None)
     if incident.worst.step == event.step:  # an earlier alert was restated when it was new
         for detector in detectors:
             if detector.name == incident.worst.detector:
@@ -69,11 +79,22 @@ def diagnosis_of(
         event,
         onset=incident.onset,
         onset_rows=incident.onset_rows,
+        unsafe_from=incident.unsafe_from,
         message=incident.worst.message,
     )
     early = event.severity == "critical" and _is_early(event, recent)
-    movements = with_levels_before(dates.applied_to(movements, steps), recent)
-    event = _explained(event, movements, own, kl_budgets(detectors), early=early)
+    dates = dates.including(incident, opens=event.event == "opened")
+    movements = dates.applied_to(movements, recent)
+    at = Circumstances(
+        event.started,
+        over=_is_over(movements, detectors),
+        critical=event.severity == "critical",
+        early=early,
+        before=dates.said.causes.get(event.id),
+    )
+    event, explained = _explained(event, movements, own, kl_budgets(detectors), at)
+    if explained is not None:
+        dates.said.causes[event.id] = explained
     said = advice.patterns.get(event.pattern)
     if said is not None:
         event = replace(event, cause=said.cause or event.cause, remedy=said.remedy)
@@ -81,8 +102,7 @@ def diagnosis_of(
         event = replace(event, remedy=f"{event.remedy} {JUMP_NOT_RULED_OUT}")
     if event.signal != _REWARD:
         return event
-    components = dates.applied_to(component_movements(recent), steps)
-    return _with_components(event, with_levels_before(components, recent))
+    return _with_components(event, dates.applied_to(component_movements(recent), recent))
 
 
 def _left(
@@ -95,19 +115,30 @@ def _left(
     return [*steps, *(step for step in earlier if step is not None)]
 
 
+def _raised_just_before(
+    onset: int, movements: Iterable[Movement], recent: RecentRows
+) -> int | None:
+    """Return where the learning rate was raised, if that was at most a few rows before the onset.
+
+    The update of that step was already a bad one, even if the metrics of the step look normal.
+    """
+    rows_before = [step for step, _ in recent.last(LOOK_BACK) if step < onset][-_MAX_ROWS_AFTER:]
+    raised = (m.step for m in movements if m.metric == RATE and m.direction == "up")
+    return next((step for step in raised if step in rows_before), None)
+
+
 def _explained(
     event: Event,
     movements: Iterable[Movement],
     own: Mapping[str, Direction],
     budgets: Mapping[str, float],
-    *,
-    early: bool,
-) -> Event:
-    """Return the event with what else moved, and with the pattern that fits.
+    at: Circumstances,
+) -> tuple[Event, Explained | None]:
+    """Return the event with what else moved and with the pattern that fits, and what shows it.
 
     `own` maps the metrics in alert to their direction. If such a metric looks flat in these steps,
     the alert is trusted, because its detector looks further back or more closely. If no metric at
-    all has moved there is no diagnosis, unless the run has just begun (`early`).
+    all has moved there is no diagnosis, unless the run has just begun, or there was one before.
     """
     seen, trusted = [], []
     for movement in movements:
@@ -116,23 +147,35 @@ def _explained(
             trusted.append(movement._replace(direction=direction, step=event.started))
         else:
             seen.append(movement)
-    if not early and all(movement.direction == "flat" for movement in seen):
-        return event
-    at = Circumstances(event.started, critical=event.severity == "critical", early=early)
-    pattern = diagnose(
-        [*seen, *trusted], event.signal, at, budget=budgets[KL], probe_budget=budgets[PROBED]
-    )
+    nothing_moved = all(movement.direction == "flat" for movement in seen)
+    if nothing_moved and not at.early and at.before is None:
+        return event, None
+    known = [*seen, *trusted]
+    pattern = diagnose(known, event.signal, at, budget=budgets[KL], probe_budget=budgets[PROBED])
+    if nothing_moved and at.critical and pattern is not None and not pattern.goes_back:
+        pattern = None  # the detector's advice on a critical alert is better than an earlier one
     others = [movement for movement in seen if movement.metric not in own]
     onset = event.started if event.onset is None else event.onset
     if pattern is None:
-        return replace(event, moved=summary(others, onset))
-    return replace(
+        return replace(event, moved=summary(others, onset)), None
+    levels = pattern.levels_in(known)
+    if at.before is not None and at.before.pattern == pattern.name:
+        levels = {**at.before.levels, **levels}
+    event = replace(
         event,
         moved=summary(others, min([onset, *pattern.steps_in(seen)])),
         pattern=pattern.name,
         cause=pattern.cause,
         remedy=pattern.remedy,
     )
+    return event, Explained(pattern.name, levels)
+
+
+def _is_over(movements: Iterable[Movement], detectors: Iterable[Detector]) -> bool:
+    """Return whether KL, as the trainer or as the probe measures it, has exceeded its budget."""
+    levels = {movement.metric: abs(movement.level) for movement in movements}
+    budgets = [detector for detector in detectors if isinstance(detector, KLBudgetDetector)]
+    return any(levels.get(detector.measures, 0.0) > detector.limit_nats for detector in budgets)
 
 
 def _with_components(event: Event, found: Sequence[Movement]) -> Event:

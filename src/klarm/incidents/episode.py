@@ -253,6 +253,7 @@ class Episode:
             subject=incident.subject,
             onset=incident.onset,
             onset_rows=None if incident.onset is None else incident.onset_rows,
+            unsafe_from=incident.unsafe_from,
         )
         said = self.diagnosed
         if said is None or kind not in ("settled", "reopened", "ended"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from klarm.incidents.numbers import factor
@@ -23,12 +24,18 @@ _MIN_SHARE, _MIN_NOISE = 0.25, 2.0
 Direction = Literal["up", "down", "flat", "broken"]
 
 
-class Before(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Before:
     """The last values of a metric before it moved."""
 
     level: float  # their median
     noise: float  # their scatter around it
     all_positive: bool  # only then a factor means something
+
+    def is_left_by(self, level: float, went: Direction) -> bool:
+        """Return whether a level is clearly away from it in a direction."""
+        gone = level - self.level if went == "up" else self.level - level
+        return gone > max(_MIN_SHARE * abs(self.level), _MIN_NOISE * self.noise)
 
 
 class Movement(NamedTuple):
@@ -44,6 +51,7 @@ class Movement(NamedTuple):
     reached: float = math.nan  # the same or, if it has turned back, its furthest level
     before: Before | None = None  # None if too few values before the step are known
     steady: bool = False  # whether it only went on as before
+    since_then: bool = False  # whether "before" was after an incident had begun
     ended: Direction | None = None  # its current direction, if it has turned back
     # The distance of the median from normal, step by step.
     path: tuple[tuple[int, float], ...] = ()
@@ -58,6 +66,12 @@ class Movement(NamedTuple):
     def lately(self) -> Direction:
         """Its current direction."""
         return self.ended or self.direction
+
+    @property
+    def levels(self) -> tuple[float, float]:
+        """Its level before it moved, as far as that is known, and the current one."""
+        usual = self.before or self.normal
+        return self.level / self.factor if usual is None else usual.level, self.level
 
     def share_since(self, step: int) -> float:
         """Return the share of its movement that came after a step; 1 if unknown."""
@@ -79,9 +93,7 @@ class Movement(NamedTuple):
         """Whether it went far since its step: growth that goes on as before is no movement."""
         if self.before is None or self.steady:
             return not self.steady
-        gone = self.reached - self.before.level
-        gone = gone if self.direction == "up" else -gone
-        return gone > max(_MIN_SHARE * abs(self.before.level), _MIN_NOISE * self.before.noise)
+        return self.before.is_left_by(self.reached, self.direction)
 
     @property
     def gradual(self) -> str:
@@ -89,7 +101,7 @@ class Movement(NamedTuple):
         way = self.tends if self.direction == "flat" else self.direction
         if self.normal is None or way not in ("up", "down"):
             return ""
-        if self.steady:
+        if self.steady and not self.since_then:
             going = "rising" if way == "up" else "falling"
             return f"{self.metric} still {going}, no faster than before"
         usual, over = self.normal.level, f"over {self.rows} rows"

@@ -18,8 +18,15 @@ _MIN_FLAT = 5  # values in each half
 # noise, if by now it is beyond it by the second. A rise to 1.5 times is a fall to 1 / 1.5.
 _BEYOND_SHARES = 0.25, 0.5
 _LEFT_NOISE, _GONE_NOISE = 2.0, 4.0
-# Values within this many spreads of normal are like those before.
-_LIKE_BEFORE = 2.0
+# A value is clearly unlike up to this many values before it if it is further from their level than
+# this many times their noise, and than this share of the level. Noise goes as far once in a while,
+# so two values in a row that are like those before end the search. The last few are left out,
+# because the movement may have begun in them.
+_ROWS_BEFORE, _MIN_ROWS_BEFORE, _LEFT_OUT = 30, 5, 5
+_UNLIKE_NOISE, _UNLIKE_SHARE = 2.5, 0.05
+_LIKE_IN_A_ROW = 2
+# A reward is so noisy that the median of this many values is judged instead.
+_NOISY_MEDIAN_OF = 5
 
 # Scales on which trends are lines, each with its inverse, which must not overflow.
 _Scale = tuple[Callable[[float], float], Callable[[float], float]]
@@ -35,7 +42,6 @@ def onset_of(
     noise: float,
     min_distance: float,
     *,
-    offset: int,
     traced: bool,
 ) -> tuple[int, int]:
     """Return where a metric began to move to its last distance from normal, and was seen to move.
@@ -43,7 +49,7 @@ def onset_of(
     It is seen to move from a quarter of the way on, and a jump began there: slow growth before is
     not part of it. A gradual movement from a level without a trend is traced back: the line through
     two points of its way shows where it left normal, after it was last within its noise. `away` are
-    distances of running medians, each of which stands for the value `offset` places further on.
+    distances of running medians.
     """
     side = math.copysign(1.0, away[-1])
     distances = [side * distance for distance in away]
@@ -60,12 +66,51 @@ def onset_of(
     began = middle - 2 * (_passed(distances, most) - middle)
     within_noise = max((i for i in range(quarter) if distances[i] <= noise), default=-1)
     began = min(quarter, max(began, within_noise, 0) + 1)
-    if not is_flat(values[:began]):
-        return quarter, quarter
-    like_before = [side * (value - normal) <= _LIKE_BEFORE * noise for value in values]
-    while began < quarter and like_before[began + offset]:
-        began += 1
-    return began, quarter
+    return (began if is_flat(values[:began]) else quarter), quarter
+
+
+def first_unlike(
+    values: Sequence[float], noise: float, side: float, *, began: int, evident: int
+) -> int:
+    """Return the first value from `began` on that is clearly unlike those before it.
+
+    From there to the one at which the movement was evident, nearly all are: a reader who looks at
+    the curve must see it begin there. `noise` is that of more values, if it is larger.
+    """
+    end = max(0, began - _LEFT_OUT)
+    before = values[max(0, end - _ROWS_BEFORE) : end]
+    if len(before) < _MIN_ROWS_BEFORE:
+        return began
+    level = median(before)
+    noise = max(noise, 1.4826 * median(abs(value - level) for value in before))
+    limit = max(_UNLIKE_NOISE * noise, _UNLIKE_SHARE * abs(level))
+    unlike = [
+        place for place in range(began, len(values)) if side * (values[place] - level) > limit
+    ]
+    if not unlike:
+        return began
+    first = max((place for place in unlike if place <= evident), default=unlike[0])
+    for place in reversed([place for place in unlike if place < first]):
+        if first - place > _LIKE_IN_A_ROW:
+            break
+        first = place
+    return first
+
+
+def left_level(
+    values: Sequence[float], evident: int, normal: float, noise: float, side: float
+) -> int:
+    """Return from where on a noisy metric was beyond its normal level, until that was evident."""
+    medians = [
+        median(values[place : place + _NOISY_MEDIAN_OF])
+        for place in range(len(values) - _NOISY_MEDIAN_OF + 1)
+    ]
+    middle = _NOISY_MEDIAN_OF // 2
+    limit = _LEFT_NOISE * noise
+    first = evident
+    while first > middle and side * (medians[first - 1 - middle] - normal) > limit:
+        first -= 1
+    return first
 
 
 def is_flat(values: Sequence[float]) -> bool:

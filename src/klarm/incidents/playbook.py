@@ -5,6 +5,8 @@ A test verifies that the table in `docs/playbook.md` says the same.
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -21,6 +23,8 @@ from klarm.types import Event
 
 # KL is far from the reference above this share of its budget.
 FAR = 0.5
+# A metric stays where it went if it is still at least this share of the way from where it was.
+_MIN_STAYED = 0.5
 # A reward has risen with another metric if at least this share of its rise came after that metric
 # moved. SB3 logs a mean over the last hundred episodes, which still rises after a policy broke.
 _MIN_SHARED_RISE = 0.25
@@ -34,9 +38,23 @@ IF_SINGLE = (
     "and go back to the last good checkpoint."
 )
 
+# What comes before a remedy that does not go back, if an incident is critical and KL has exploded:
+# hardly any run returns from there by itself.
+GO_BACK_FIRST = "Go back to a checkpoint from before the incident. Before you continue, "
+_GOES_BACK = re.compile(r"\b[Gg]o(ing)? back\b|\bStart again\b")
+
 # A jump of the learning rate may look like these patterns, if nobody sees it.
 LIKE_A_JUMP = ("reward hacking", "reward bought with KL")
 JUMP_NOT_RULED_OUT = "learning_rate is not logged, so a jump of it cannot be ruled out."
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The pattern that an incident was last explained by."""
+
+    pattern: str
+    # The levels of its metrics then: before they moved, and where they were.
+    levels: dict[str, tuple[float, float]]
 
 
 class Circumstances(NamedTuple):
@@ -44,8 +62,10 @@ class Circumstances(NamedTuple):
 
     started: float = inf  # the step of the incident's first alert
     far: bool = False  # KL is above half its budget
+    over: bool = False  # KL has exceeded its budget
     critical: bool = False
     early: bool = False  # the policy broke down when the run had just begun
+    before: Explained | None = None  # how the incident was explained before
 
 
 @dataclass(frozen=True)
@@ -69,17 +89,22 @@ class Pattern:
     cause_metric: str = ""
     # If this metric moved at once, others that only went on as before did not cause it.
     not_at_once: str = ""
+    # The cause to give once KL has exceeded its budget, if it is another one.
+    cause_if_over: str = ""
 
     @property
     def is_of_broken_values(self) -> bool:
         """Whether all that it goes by is that metrics are not finite."""
         return bool(self.moved) and all(went == _BROKEN for went in self.moved.values())
 
+    @property
+    def goes_back(self) -> bool:
+        """Whether its remedy includes going back to a checkpoint, or to the start."""
+        return _GOES_BACK.search(self.remedy) is not None
+
     def fits(self, movements: Iterable[Movement], at: Circumstances) -> bool:
         """Return whether the pattern fits these movements."""
-        if (self.only == "far" and not at.far) or (self.only == "early" and not at.early):
-            return False
-        if self.only == "harmless" and (at.far or at.critical):
+        if not self._is_possible(at):
             return False
         found = {movement.metric: movement for movement in movements}
         for metric, directions in self.moved.items():
@@ -101,9 +126,33 @@ class Pattern:
             others = [found[metric] for metric in self.moved if metric != self.not_at_once]
             if all(other.steady for other in others):
                 return False
-        steps = [found[metric].step for metric in self.order if metric in found]
-        # Metrics that moved at the same step have no order.
-        return all(earlier < later for earlier, later in pairwise(steps))
+        return self._is_in_order(found)
+
+    def still_fits(self, movements: Iterable[Movement], at: Circumstances) -> bool:
+        """Return whether it explained the incident before, and its metrics stay where they went.
+
+        A metric that stays there looks flat in the rows that are looked at.
+        """
+        if at.before is None or at.before.pattern != self.name or not self._is_possible(at):
+            return False
+        found = {movement.metric: movement for movement in movements}
+        for metric, directions in self.moved.items():
+            movement = found.get(metric)
+            if movement is None:
+                return False
+            if movement.lately in directions:
+                continue
+            if movement.lately != "flat" or metric not in at.before.levels:
+                return False
+            usual, reached = at.before.levels[metric]
+            if (movement.level - usual) / (reached - usual or inf) < _MIN_STAYED:
+                return False
+        return self._is_in_order(found)
+
+    def levels_in(self, movements: Iterable[Movement]) -> dict[str, tuple[float, float]]:
+        """Return the levels of its metrics that moved: before, and now."""
+        found = {m.metric: m for m in _as_patterns_see(movements) if m.metric in self.moved}
+        return {m.metric: m.levels for m in found.values() if m.direction in ("up", "down")}
 
     def steps_in(self, movements: Iterable[Movement]) -> list[int]:
         """Return the steps at which the metrics moved that the pattern names."""
@@ -112,6 +161,17 @@ class Pattern:
         return [
             m.step for m in moved if m.metric in self.moved or stand_ins.get(m.metric) in self.moved
         ]
+
+    def _is_in_order(self, found: Mapping[str, Movement]) -> bool:
+        known = [found[metric] for metric in self.order if metric in found]
+        steps = [movement.step for movement in known if movement.direction != "flat"]
+        # Metrics that moved at the same step have no order.
+        return all(earlier < later for earlier, later in pairwise(steps))
+
+    def _is_possible(self, at: Circumstances) -> bool:
+        if (self.only == "far" and not at.far) or (self.only == "early" and not at.early):
+            return False
+        return self.only != "harmless" or not (at.far or at.critical)
 
     def _rose_with_others(self, found: Mapping[str, Movement]) -> bool:
         """Return whether enough of the rise of the reward came after the other metrics moved."""
@@ -260,6 +320,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "Go back to a checkpoint from before the incident, and lower the learning rate or raise "
         "the KL penalty.",
         only="far",
+        cause_if_over="KL has exceeded its budget without a matching rise in reward",
     ),
     Pattern(
         "KL ahead of the reward",
@@ -317,13 +378,27 @@ def diagnose(
     budget: float = inf,
     probe_budget: float = inf,
 ) -> Pattern | None:
-    """Return the first pattern that fits what moved and explains an incident on this signal."""
+    """Return the first pattern that fits what moved and explains an incident on this signal.
+
+    Its cause and remedy are those for these circumstances. The pattern of an earlier diagnosis is
+    kept while nothing contradicts it, unless one before it in the playbook fits now.
+    """
     movements = list(movements)
     budgets = {_KL: budget, _PROBED: probe_budget}
     far = any(abs(m.level) > FAR * budgets.get(m.metric, inf) for m in movements)
-    at, movements = at._replace(far=far), _with_whole_loss(_with_one_kl(movements))
+    at, movements = at._replace(far=far), _as_patterns_see(movements)
     explaining = (pattern for pattern in PATTERNS if signal in pattern.explains)
-    return next((pattern for pattern in explaining if pattern.fits(movements, at)), None)
+    fitting = (p for p in explaining if p.fits(movements, at) or p.still_fits(movements, at))
+    found = next(fitting, None)
+    if found is None:
+        return None
+    if at.over and found.cause_if_over:
+        found = dataclasses.replace(found, cause=found.cause_if_over)
+    risen = any(m.metric == _KL and m.lately == "up" for m in movements)
+    if at.critical and (far or (signal == _KL and risen)) and not found.goes_back:
+        first = f"{GO_BACK_FIRST}{found.remedy[:1].lower()}{found.remedy[1:]}"
+        found = dataclasses.replace(found, remedy=first)
+    return found
 
 
 def with_remedy_of_a_single_value(event: Event, recent: RecentRows) -> Event:
@@ -332,6 +407,10 @@ def with_remedy_of_a_single_value(event: Event, recent: RecentRows) -> Event:
     if is_broken and not_finite_since(recent, event.started) == 1:
         return replace(event, remedy=IF_SINGLE)
     return event
+
+
+def _as_patterns_see(movements: Iterable[Movement]) -> list[Movement]:
+    return _with_whole_loss(_with_one_kl(movements))
 
 
 def _with_one_kl(movements: Iterable[Movement]) -> list[Movement]:

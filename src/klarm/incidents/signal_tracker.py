@@ -274,8 +274,7 @@ class SignalTracker:
         identity = self._identify(self.name, incident.started, step)
         incident.id, incident.number, incident.follows = identity
         incident.state, incident.opened = "open", step
-        earlier = (self._excused.since(episode.courses), episode.late)
-        incident.onset = min((step for step in earlier if step is not None), default=None)
+        incident.onset, incident.unsafe_from = episode.late, self._excused.since(episode.courses)
         incident.severity, incident.worst = confirmed.severity, confirmed.by.alert
         if follows is not None:
             incident.follows = follows.incident.id

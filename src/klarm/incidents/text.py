@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from klarm.incidents.checkpoints import unsafe_since
 from klarm.incidents.crash import is_crash
 from klarm.incidents.numbers import counted
 from klarm.incidents.playbook import IF_SINGLE
@@ -102,8 +103,7 @@ def _after_the_run(event: Event, diagnosis: Event | None, to_do: str) -> str:
         # This says what to repair before the next run.
         rest = _STOP.sub("", to_do)
         return rest[:1].upper() + rest[1:]
-    onsets = [known.onset for known in (event, diagnosis) if known is not None]
-    first = min([event.started, *(onset for onset in onsets if onset is not None)])
+    first = min(unsafe_since(known) for known in (event, diagnosis) if known is not None)
     saved = f"checkpoints that were saved since step {first}"
     if event.severity == "critical" and not single:
         if to_do.startswith("Go back "):  # which also says what to change
@@ -200,13 +200,14 @@ def since(event: Event) -> str:
     """Return a sentence with the step of the first alert; if that was late, also the onset.
 
     >>> since(Event("opened", 3, "kl", "critical", 223, 223, [], 0.8, "", "", "", onset=204))
-    'First alert at step 223; in hindsight, the metric left its normal range at step 204.'
+    'First alert of this incident at step 223; in hindsight, the metric left its normal range at step 204.'
     """
     began = early_onset(event)
     if began is None:
         return f"Since step {event.started}."
     left = f"the metric left its normal range at step {began}"
-    return f"First alert at step {event.started}; in hindsight, {left}."
+    # An unconfirmed alert shortly before, which the terminal has shown, is not part of it.
+    return f"First alert of this incident at step {event.started}; in hindsight, {left}."
 
 
 def early_onset(event: Event) -> int | None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from msgspec.structs import replace
 
 from klarm.detectors import Detector
-from klarm.incidents.checkpoints import Checkpoints, Saved, Span
+from klarm.incidents.checkpoints import Checkpoints, Saved, Span, unsafe_since
 from klarm.incidents.corrections import Place, corrections, known_identities
 from klarm.incidents.crash import SIGNAL, crash_event
 from klarm.incidents.dates import Dates, Said
@@ -78,7 +78,7 @@ class Tracker:
         """Forget everything except which numbers have been used."""
         self._past: deque[Episode] = deque(maxlen=_MAX_PAST)
         self._step: int | None = None  # the current step, which may come in several dicts
-        self._said: Said = {}  # since when metrics have moved, as said while incidents were open
+        self._told = Said()  # what people were told while incidents were open
         self._busy: list[SignalTracker] = []  # those whose rows without an alert must be counted
         self.recent.clear()
         self._evidence.reset()
@@ -252,14 +252,13 @@ class Tracker:
         }
         news = corrections(step, recorded, current, ends, undone=undone, renew=self._renew)
         # A replay does not get here, so these events leave no trace in what is said later.
-        return [self._complete(event, dict(self._said)) for event in news]
+        return [self._complete(event, self._told.copy()) for event in news]
 
     def last_good_checkpoint(
         self, incident: Incident | Event, is_good: Callable[[str], bool] = lambda _: True
     ) -> Saved | None:
         """Return step and path of the last good checkpoint before an incident."""
-        first = incident.started if incident.onset is None else incident.onset
-        return self.checkpoints.last_before(first, self._unsafe(), is_good)
+        return self.checkpoints.last_before(unsafe_since(incident), self._unsafe(), is_good)
 
     def _end_step(self) -> list[Change]:
         changes: list[Change] = []
@@ -305,18 +304,17 @@ class Tracker:
         spans: list[Span] = []
         for incident in incidents.values():
             if incident.severity == "critical":
-                first = incident.started if incident.onset is None else incident.onset
                 last = incident
                 while last.reason == "superseded" and last.id in followers:
                     last = followers[last.id]
                 if last.reason == "accepted" and last.by:
                     continue  # a person accepted this level
                 end = last.back if last.reason == "closed" else last.ended
-                spans.append((first, end if last.state == "resolved" else None))
+                spans.append((unsafe_since(incident), end if last.state == "resolved" else None))
         return spans
 
     def _completed(self, change: Change) -> Change:
-        return self._complete(change, self._said) if isinstance(change, Event) else change
+        return self._complete(change, self._told) if isinstance(change, Event) else change
 
     def _complete(self, event: Event, said: Said) -> Event:
         """Add to an opened or escalated incident what else moved, and the last good checkpoint."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from klarm.incidents.movement import RATE, Before, Direction, Movement, in_order
-from klarm.incidents.onset import is_flat, left_trend, onset_of
+from klarm.incidents.onset import first_unlike, is_flat, left_level, left_trend, onset_of
 from klarm.incidents.recent_rows import RecentRows
 from klarm.metrics import METRICS, is_reward_component
 from klarm.stats import median
@@ -70,12 +70,13 @@ def with_levels_before(movements: Iterable[Movement], recent: RecentRows) -> lis
     return [
         movement
         if movement.direction not in ("up", "down") or movement.metric == RATE
-        else movement._replace(before=_before(recent, movement.metric, movement.step))
+        else movement._replace(before=level_before(recent, movement.metric, movement.step))
         for movement in movements
     ]
 
 
-def _before(recent: RecentRows, metric: str, step: int) -> Before | None:
+def level_before(recent: RecentRows, metric: str, step: int) -> Before | None:
+    """Return the level of a metric just before a step; None if too few values are known."""
     values = recent.finite_values(metric, -math.inf, step)[-_ROWS_BEFORE:]
     if len(values) < _MIN_ROWS_BEFORE:
         return None
@@ -153,7 +154,7 @@ def not_before_a_raised_rate(movements: list[Movement], steps: list[int]) -> lis
     if raised is None:
         return movements
     just_before = set(steps[: steps.index(raised)][-_TRACED_EARLY:])
-    return [m._replace(step=raised) if m.step in just_before else m for m in movements]
+    return [m._replace(step=raised, before=None) if m.step in just_before else m for m in movements]
 
 
 def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
@@ -211,18 +212,20 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
     # A running median moves when most of its values have: use the middle one.
     offset = median_of // 2
     # A reward is too noisy to be traced back, and often climbs before.
-    began, evident = onset_of(
-        values, course, normal, spread, min_distance, offset=offset, traced=not is_reward
-    )
+    began, evident = onset_of(values, course, normal, spread, min_distance, traced=not is_reward)
     levels = [normal + distance for distance in course]
-    left = left_trend(values[:split], levels, math.copysign(1.0, furthest), offset)
-    began = max(began, left or 0)
+    side = math.copysign(1.0, furthest)
+    left = left_trend(values[:split], levels, side, offset)
+    began, evident = (max(place, left or 0) + offset for place in (began, evident))
+    if is_reward and left == 0:  # otherwise it has just left a trend
+        began = evident = left_level(values, began, normal, spread, side)
+    began = first_unlike(values, spread, side, began=began, evident=evident)
     # A factor over a level that is smaller than its noise means nothing.
     unit = normal if abs(normal) > spread else math.nan
     return Movement(
         metric,
         direction,
-        series[began + offset][0],
+        series[began][0],
         (normal + furthest) / unit,
         level=normal + now,
         reached=normal + furthest,
@@ -230,7 +233,7 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
         steady=left is None,
         normal=usual,
         rows=len(series),
-        evident=series[max(began, evident) + offset][0],
+        evident=series[max(began, evident)][0],
         path=tuple((series[split + i + median_of - 1][0], far) for i, far in enumerate(away)),
     )
 

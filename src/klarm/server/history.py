@@ -7,6 +7,7 @@ from functools import cache
 import msgspec
 
 from klarm.detectors import known_detectors
+from klarm.incidents import unsafe_since
 from klarm.journal import Checkpoint, IncidentRecord
 from klarm.server.run_view import RunView, StoredRecord
 from klarm.types import Alert
@@ -155,7 +156,6 @@ def _is_critical(incident: IncidentRecord) -> bool:
 
 def _unsafe_span(incident: IncidentRecord) -> tuple[int, int | None]:
     """Return the range of steps in which a critical incident makes checkpoints unsafe."""
-    onset = incident.opened.onset
-    first = incident.last.started if onset is None else onset
+    first = unsafe_since(incident.opened)
     over = incident.recovered or incident.reason == "accepted"
     return first, incident.last.step if over else None
