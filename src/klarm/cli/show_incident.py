@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from klarm.cli.curve import Curve, Value, draw_curve
-from klarm.cli.recorded import acknowledged_in, read_run
+from klarm.cli.recorded import acknowledged_in
 from klarm.cli.run_channels import channels_of
 from klarm.cli.show import beside, chart_size, clock, heading, labelled, notes_of
 from klarm.cli.which import Found

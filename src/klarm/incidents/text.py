@@ -200,14 +200,14 @@ def since(event: Event) -> str:
     """Return a sentence with the step of the first alert; if that was late, also the onset.
 
     >>> since(Event("opened", 3, "kl", "critical", 223, 223, [], 0.8, "", "", "", onset=204))
-    'First alert of this incident at step 223; in hindsight, the metric left its normal range at step 204.'
+    'Its first alert was at step 223; in hindsight, the metric left its normal range at step 204.'
     """
     began = early_onset(event)
     if began is None:
         return f"Since step {event.started}."
     left = f"the metric left its normal range at step {began}"
     # An unconfirmed alert shortly before, which the terminal has shown, is not part of it.
-    return f"First alert of this incident at step {event.started}; in hindsight, {left}."
+    return f"Its first alert was at step {event.started}; in hindsight, {left}."
 
 
 def early_onset(event: Event) -> int | None:
