@@ -38,7 +38,7 @@ def test_the_worst_run_comes_first_with_its_kl_and_open_incidents() -> None:
     record("broken", [*[0.1, 0.2] * 20, math.nan])
     record("late", [*[0.1] * 20, 0.25], finish=False)
     heading, *rows = runs().stdout.splitlines()
-    assert heading.split() == ["run", "state", "steps", "last", "seen", "KL", "unresolved"]
+    assert heading.split() == ["run", "state", "rows", "last", "seen", "KL", "unresolved"]
     assert [row.split()[0] for row in rows] == ["broken", "late", "early"]
     assert rows[0].split()[1:3] == ["finished", "41"]
     assert "NaN" in rows[0]

@@ -166,8 +166,8 @@ def test_an_unconfirmed_alert_shortly_before_is_not_called_part_of_the_incident(
         alerts += monitor.log({"grad_norm": norm}, step=10 * row)
     opened = next(r for r in journal.records if isinstance(r, Event) and r.event == "opened")
     assert alerts[0].step < opened.started
-    said = event_text(replace(opened, onset=opened.started - 10))
-    assert f"Since step {opened.started} (the first alert of this incident; " in said
+    said = event_text(replace(opened, onset=opened.started - 100, onset_rows=10))
+    assert f"Its first alert was at step {opened.started}; " in said
 
 
 def raised_at_200(row: int) -> Row:

@@ -48,9 +48,7 @@ def test_a_crash_is_recorded_and_reported_as_one() -> None:
     assert done.returncode == 1
     assert ending() == ("crashed", "RuntimeError: out of memory")
     assert "Traceback (most recent call last):" in done.stderr
-    said = (
-        "run a crashed after 1 step (RuntimeError: out of memory): the crash is incident 1; apart"
-    )
+    said = "run a crashed after 1 row (RuntimeError: out of memory): the crash is incident 1; apart"
     assert f"{said} from it, no incident" in done.stderr
 
 
@@ -59,7 +57,7 @@ def test_an_interruption_is_reported_as_one() -> None:
     done = run("os.kill(os.getpid(), signal.SIGINT)\nimport time; time.sleep(30)")
     assert done.returncode == -signal.SIGINT
     assert ending() == ("interrupted", "KeyboardInterrupt")
-    assert "run a was interrupted after 1 step (KeyboardInterrupt)" in done.stderr
+    assert "run a was interrupted after 1 row (KeyboardInterrupt)" in done.stderr
 
 
 @pytest.mark.parametrize("script", ["", "sys.exit()", "sys.exit(0)"])
@@ -68,7 +66,7 @@ def test_a_script_that_ends_has_ended_well(script: str) -> None:
     done = run(script)
     assert done.returncode == 0
     assert ending() == ("", "")
-    assert "run a ends after 1 step: no incident" in done.stderr
+    assert "run a ends after 1 row: no incident" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -150,7 +148,7 @@ def test_what_a_with_statement_sees_is_recorded() -> None:
     done = run("with monitor: sys.exit(3)")
     assert done.returncode == 3
     assert ending() == ("stopped", "SystemExit: 3")
-    assert "run a stopped after 1 step (SystemExit: 3)" in done.stderr
+    assert "run a stopped after 1 row (SystemExit: 3)" in done.stderr
 
 
 def test_finish_in_a_finally_block_knows_what_is_under_way() -> None:
@@ -226,7 +224,7 @@ def test_a_training_whose_end_the_framework_did_not_tell_has_stopped() -> None:
     done = run("monitor.training_began('transformers')")
     assert done.returncode == 0
     assert ending() == ("stopped", "")
-    assert "run a stopped after 1 step, before the end of training: no incident" in done.stderr
+    assert "run a stopped after 1 row, before the end of training: no incident" in done.stderr
 
 
 def test_a_training_that_ended_has_ended_well() -> None:

@@ -152,8 +152,12 @@ def _explained(
         return event, None
     known = [*seen, *trusted]
     pattern = diagnose(known, event.signal, at, budget=budgets[KL], probe_budget=budgets[PROBED])
-    if nothing_moved and at.critical and pattern is not None and not pattern.goes_back:
-        pattern = None  # the detector's advice on a critical alert is better than an earlier one
+    if pattern is not None and at.critical and not pattern.goes_back:
+        is_old = at.before is not None and at.before.pattern == pattern.name
+        if nothing_moved or (is_old and event.reason == "severity_raised"):
+            pattern = (
+                None  # the detector's advice on a critical alert is better than an earlier one
+            )
     others = [movement for movement in seen if movement.metric not in own]
     onset = event.started if event.onset is None else event.onset
     if pattern is None:
