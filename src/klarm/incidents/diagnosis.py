@@ -17,6 +17,7 @@ from klarm.incidents.playbook import (
     Circumstances,
     Explained,
     diagnose,
+    goes_back,
 )
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.restated import restated
@@ -59,6 +60,7 @@ def diagnosis_of(
     if event.metric:
         own[event.metric] = went
     movements = movements_of(recent)
+    moves = any(movement.direction != "flat" for movement in movements)  # in these rows
     if event.event == "opened" or incident.onset is None:  # otherwise it was said before
         dated = [dates.own_onset(metric, went, recent) for metric in own]
         found = [step for step in dated if step is not None] or _left(movements, own, went, recent)
@@ -92,7 +94,11 @@ def diagnosis_of(
         early=early,
         before=dates.said.causes.get(event.id),
     )
-    event, explained = _explained(event, movements, own, kl_budgets(detectors), at)
+    explaining, explained = _explained(event, movements, own, kl_budgets(detectors), at)
+    if not moves and at.critical and not goes_back(explaining.remedy):
+        # The detector's advice on a critical alert is better than that of an earlier warning.
+        explaining = replace(event, moved=explaining.moved)
+    event = explaining
     if explained is not None:
         dates.said.causes[event.id] = explained
     said = advice.patterns.get(event.pattern)
@@ -152,12 +158,6 @@ def _explained(
         return event, None
     known = [*seen, *trusted]
     pattern = diagnose(known, event.signal, at, budget=budgets[KL], probe_budget=budgets[PROBED])
-    if pattern is not None and at.critical and not pattern.goes_back:
-        is_old = at.before is not None and at.before.pattern == pattern.name
-        if nothing_moved or (is_old and event.reason == "severity_raised"):
-            pattern = (
-                None  # the detector's advice on a critical alert is better than an earlier one
-            )
     others = [movement for movement in seen if movement.metric not in own]
     onset = event.started if event.onset is None else event.onset
     if pattern is None:

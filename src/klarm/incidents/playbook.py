@@ -97,11 +97,6 @@ class Pattern:
         """Whether all that it goes by is that metrics are not finite."""
         return bool(self.moved) and all(went == _BROKEN for went in self.moved.values())
 
-    @property
-    def goes_back(self) -> bool:
-        """Whether its remedy includes going back to a checkpoint, or to the start."""
-        return _GOES_BACK.search(self.remedy) is not None
-
     def fits(self, movements: Iterable[Movement], at: Circumstances) -> bool:
         """Return whether the pattern fits these movements."""
         if not self._is_possible(at):
@@ -395,10 +390,15 @@ def diagnose(
     if at.over and found.cause_if_over:
         found = dataclasses.replace(found, cause=found.cause_if_over)
     risen = any(m.metric == _KL and m.lately == "up" for m in movements)
-    if at.critical and (far or (signal == _KL and risen)) and not found.goes_back:
+    if at.critical and (far or (signal == _KL and risen)) and not goes_back(found.remedy):
         first = f"{GO_BACK_FIRST}{found.remedy[:1].lower()}{found.remedy[1:]}"
         found = dataclasses.replace(found, remedy=first)
     return found
+
+
+def goes_back(remedy: str) -> bool:
+    """Return whether a remedy includes going back to a checkpoint, or to the start."""
+    return _GOES_BACK.search(remedy) is not None
 
 
 def with_remedy_of_a_single_value(event: Event, recent: RecentRows) -> Event:
