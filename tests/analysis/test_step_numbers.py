@@ -17,7 +17,7 @@ import pytest
 from klarm.analysis.replay import Replay, replay
 from klarm.config.layers import load
 from klarm.detectors import CATALOGUE
-from klarm.incidents import event_text, since, title
+from klarm.incidents import event_text, title
 from klarm.journal import Checkpoint
 from klarm.sources import LogRow
 
@@ -247,7 +247,7 @@ def numbered(name: str, numbering: Numbering) -> Replay:
 
 def said(found: Replay) -> list[str]:
     """Return all that a replay found, and each event in words, as lines to compare."""
-    words = [[title(event), since(event), event_text(event)] for event in found.events]
+    words = [[title(event), event_text(event)] for event in found.events]
     return json.dumps([msgspec.to_builtins(found), words], indent=1).splitlines()
 
 
