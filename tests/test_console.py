@@ -52,7 +52,7 @@ def test_what_becomes_of_it_is_a_line_each(capsys: pytest.CaptureFixture[str]) -
         console.event(msgspec.structs.replace(OPENED, event=kind, reason=reason))
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 3
-    assert lines[-1].endswith("The run ended with this incident open.")
+    assert lines[-1].startswith("klarm INCIDENT 1 on kl unresolved when the run ended at step ")
 
 
 def test_single_alerts_are_shown_only_if_they_are_wanted(

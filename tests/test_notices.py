@@ -73,7 +73,7 @@ def test_a_topic_is_said_once_and_the_rest_is_counted(capsys: pytest.CaptureFixt
         "klarm: step 0 is odd",
         "klarm: hello",
         "klarm: alone",
-        "klarm: happened 12 more times: odd steps",
+        "klarm: 12 more times: odd steps",
     ]
 
 
@@ -85,7 +85,7 @@ def test_a_run_says_at_its_end_how_often_something_went_wrong(
         for _ in range(3):
             monitor.log([1])  # type: ignore[arg-type]
     *_, repeats, last = capsys.readouterr().err.splitlines()
-    assert repeats == "klarm: happened 2 more times: log takes a dict of metrics, got list"
+    assert repeats == "klarm: 2 more times: log takes a dict of metrics, got list"
     assert last.startswith("klarm: run a ends after 0 rows")
 
 

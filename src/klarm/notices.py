@@ -72,7 +72,7 @@ class Notices:
         repeats, self._repeats = self._repeats, {}
         for topic, count in repeats.items():
             times = "once more" if count == 1 else f"{count} more times"
-            self.warn(f"happened {times}: {topic}")
+            self.warn(f"{times}: {topic}")
 
     def _speak(self, level: int, message: str) -> None:
         # The level of this logger only; that of the root logger belongs to the program.

@@ -261,7 +261,7 @@ def test_a_list_says_when_an_incident_became_critical_and_who_is_on_it() -> None
         shown = one_line(show(*arguments))
         assert f"{whole}, a warning before step 159, acknowledged by ann" in shown
     runs = CliRunner().invoke(command, ["runs"], env={"COLUMNS": "160"})
-    assert "kl (from step 159, acknowledged)" in runs.stdout
+    assert "kl (since step 159, acknowledged)" in runs.stdout
 
 
 @pytest.mark.usefixtures("exploding")

@@ -40,8 +40,8 @@ def test_a_fall_of_half_is_a_warning_until_it_is_normal() -> None:
     assert [alerts[0].step, alerts[-1].step] == [312, 326]
     assert {alert.severity for alert in alerts} == {"warning"}
     assert all(alert.decisive for alert in alerts)
-    assert alerts[0].message.startswith("Reward fell from ")
-    assert alerts[0].message.endswith("σ of its noise, and stays there.")
+    assert alerts[0].message.startswith("Reward fell by ")
+    assert alerts[0].message.endswith(", and stays there (the median of the last 20 rows).")
 
 
 def test_what_a_message_calls_a_median_is_the_median() -> None:
@@ -50,7 +50,7 @@ def test_what_a_message_calls_a_median_is_the_median() -> None:
     sudden = feed(rewards)[0]
     before, latest = rewards[sudden.step - 69 : sudden.step - 19], rewards[sudden.step - 19 :][:20]
     was, now = statistics.median(before), statistics.median(latest)
-    assert f"fell from {was:.4g} to {now:.4g} (the median of the last 20)" in sudden.message
+    assert f", from {was:.4g} to {now:.4g}, and stays there (the median of" in sudden.message
     assert sudden.metrics["level_before"] == pytest.approx(was)
     rng = random.Random(3)
     levels = [min(step / 100, 1.0) - max(step - 200, 0) / 300 for step in range(480)]

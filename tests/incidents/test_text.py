@@ -410,7 +410,7 @@ def test_the_advice_on_a_run_that_has_ended_is_about_its_checkpoints() -> None:
         ]
     early = msgspec.structs.replace(DIAGNOSED, onset=140, remedy="Stop, and read some samples.")
     assert advice(changed("ended", "finished"), early) == [
-        "Do not use checkpoints that were saved since step 140: go back to the last one before."
+        "Do not use checkpoints that were saved since step 140: go back to an earlier one."
     ]
     assert advice(changed("ended", "finished", severity="warning")) == [
         "Evaluate checkpoints that were saved since step 153 before you use them."

@@ -82,7 +82,7 @@ def test_a_tracker_that_fails_is_named_once(capsys: pytest.CaptureFixture[str]) 
     monitor.finish()
     said = capsys.readouterr().err
     assert said.count("T took no alert: RuntimeError: no such run") == 1
-    assert "happened once more: alerts in T" in said
+    assert "once more: alerts in T" in said
 
 
 def test_a_run_that_began_later_takes_the_place_of_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ from klarm.monitor.binding_report import BindingReport
 from klarm.monitor.coverage import idle_lines, watched_lines
 from klarm.monitor.missing import hints, nothing_known
 
-_IDLE = "1 detector has nothing to read, because this is not logged: "
+_IDLE = "1 detector is idle, because this metric is not logged: "
 REWARD_HACKING_IDLE = f"{_IDLE}reward_std (reward_hacking)"
 KL_EXPLOSION_IDLE = f"{_IDLE}kl (kl_explosion)"
 
@@ -52,7 +52,7 @@ def test_many_metrics_that_are_not_logged_are_one_short_line() -> None:
     every = [kind() for kind in CATALOGUE]
     (line,) = idle_lines(every, Binding())
     assert re.match(
-        r"\d\d detectors have nothing to read, because these are not logged: kl, kl_old, ", line
+        r"\d\d detectors are idle, because these metrics are not logged: kl, kl_old, ", line
     )
     assert len(line) < 230
 
@@ -228,7 +228,7 @@ def test_a_run_of_one_step_reports_what_is_missing_at_its_end() -> None:
     report.finish()
     assert said == [
         "watching\n  kl: kl_explosion",
-        "1 detector has nothing to read, because this is not logged: kl_old (trust_region)",
+        "1 detector is idle, because this metric is not logged: kl_old (trust_region)",
     ]
 
 

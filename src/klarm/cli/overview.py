@@ -124,7 +124,7 @@ def _open(run: RecordedRun) -> Text:
 
 def _named(incident: IncidentRecord, acknowledged: Mapping[str, Sequence[str]]) -> str:
     """Return what an incident is about, since when it is critical, and whether it is in hand."""
-    notes = [f"from step {incident.raised}"] if incident.raised is not None else []
+    notes = [f"since step {incident.raised}"] if incident.raised is not None else []
     notes += ["acknowledged"] if incident.id in acknowledged else []
     return f"{subject_of(incident)} ({', '.join(notes)})" if notes else subject_of(incident)
 

@@ -61,7 +61,7 @@ class RewardCollapseDetector(Detector):
         ),
         "critical": (
             "Stop, go back to the last checkpoint before the fall, and lower the learning rate: "
-            "the run has lost what it had learnt, and such a policy rarely recovers in place."
+            "a policy whose reward has fallen this low rarely recovers in place."
         ),
     }
 
@@ -143,11 +143,11 @@ class RewardCollapseDetector(Detector):
         if self._units > self.noise_units:
             self._severity = "critical" if now <= self._lowest else "warning"
             self._came_from = _median(ordered)
-            where = "to its lowest level" if self._severity == "critical" else "and stays there"
+            where = "its lowest level" if self._severity == "critical" else "and stays there"
             self._fall = (
-                f"Reward fell from {number(self._came_from, 4)} to {number(_median(latest), 4)} "
-                f"(the median of the last {len(latest)}), {number(self._units)}σ of its noise, "
-                f"{where}."
+                f"Reward fell by {number(self._units)}σ, from {number(self._came_from, 4)} to "
+                f"{number(_median(latest), 4)}, {where} (the median of the last {len(latest)} "
+                "rows)."
             )
 
     def _judge_slow(

@@ -46,7 +46,7 @@ class Said:
     """What messages have said while incidents were open."""
 
     since: dict[Moving, Since] = field(default_factory=dict)
-    causes: dict[str, Explained] = field(default_factory=dict)  # by the id of the incident
+    causes: dict[int, Explained] = field(default_factory=dict)  # by the number of the incident
 
     def clear(self) -> None:
         """Forget what was said of an earlier episode."""

@@ -92,7 +92,7 @@ def diagnosis_of(
         over=_is_over(movements, detectors),
         critical=event.severity == "critical",
         early=early,
-        before=dates.said.causes.get(event.id),
+        before=dates.said.causes.get(event.incident),
     )
     explaining, explained = _explained(event, movements, own, kl_budgets(detectors), at)
     if not moves and at.critical and not goes_back(explaining.remedy):
@@ -100,7 +100,7 @@ def diagnosis_of(
         explaining = replace(event, moved=explaining.moved)
     event = explaining
     if explained is not None:
-        dates.said.causes[event.id] = explained
+        dates.said.causes[event.incident] = explained
     said = advice.patterns.get(event.pattern)
     if said is not None:
         event = replace(event, cause=said.cause or event.cause, remedy=said.remedy)

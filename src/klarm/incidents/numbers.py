@@ -5,6 +5,8 @@ from __future__ import annotations
 from klarm.text import number
 
 _FRACTIONS = {2: "half", 3: "a third of", 4: "a quarter of"}
+# A fraction in words may be off by this share of it.
+_MAX_ROUNDING = 0.1
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 
@@ -38,14 +40,16 @@ def times(value: float) -> str:
 
 
 def share(divisor: float) -> str:
-    """Return the fraction 1/divisor in words; empty if it rounds to 1.
+    """Return the fraction 1/divisor in words, or in percent; empty if it rounds to 1.
 
-    >>> share(20.0), share(2.1), share(8.0), share(1.3), share(1000.0)
-    ('a 20th of', 'half', 'an 8th of', '', 'less than a 100th of')
+    >>> share(20.0), share(2.1), share(8.0), share(1.3), share(1000.0), share(1.5)
+    ('a 20th of', 'half', 'an 8th of', '', 'less than a 100th of', '67% of')
     """
     parts = round(divisor)
     if parts < 2:
         return ""
+    if abs(divisor - parts) > _MAX_ROUNDING * parts:
+        return f"{100.0 / divisor:.0f}% of"
     if parts > 100:
         return "less than a 100th of"
     if parts in _FRACTIONS:

@@ -108,7 +108,7 @@ def _after_the_run(event: Event, diagnosis: Event | None, to_do: str) -> str:
     if event.severity == "critical" and not single:
         if to_do.startswith("Go back "):  # which also says what to change
             return f"Do not use {saved}. {to_do}"
-        return f"Do not use {saved}: go back to the last one before."
+        return f"Do not use {saved}: go back to an earlier one."
     if to_do.startswith("Go back "):
         return to_do
     return f"Evaluate {saved} before you use them."
@@ -143,7 +143,8 @@ def event_text(event: Event) -> str:
     """Return an event as lines: in full when an incident opens, later in short."""
     head = f"klarm INCIDENT {_place(event)}"
     if not is_alarm(event):
-        return f"{head}. {why(event)}"
+        # The state of a run that ended says it all.
+        return head if event.reason == "finished" else f"{head}. {why(event)}"
     (first, *rest), to_do, details = _parts(event)
     return "\n  ".join([f"{head}: {first}", *rest, *(f"-> {text}" for text in to_do), *details])
 

@@ -71,11 +71,9 @@ def idle_lines(detectors: Iterable[Detector], binding: Binding) -> list[str]:
         if len(missing) > _MAX_METRICS_NAMED:  # which would take three lines of a terminal
             absent = [*missing]
         count = sum(map(len, missing.values()))
-        idle_ones = "1 detector has" if count == 1 else f"{count} detectors have"
-        these = "this is" if len(missing) == 1 else "these are"
-        lines.append(
-            f"{idle_ones} nothing to read, because {these} not logged: {', '.join(absent)}"
-        )
+        idle_ones = "1 detector is" if count == 1 else f"{count} detectors are"
+        these = "this metric is" if len(missing) == 1 else "these metrics are"
+        lines.append(f"{idle_ones} idle, because {these} not logged: {', '.join(absent)}")
     if off:
         lines.append(f"off (enabled: false): {', '.join(off)}")
     return lines

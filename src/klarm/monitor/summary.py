@@ -92,7 +92,8 @@ def alerts_in_sum(counts: Mapping[str, int], folder: Path | None, why: str = "")
     said = f"{said}, {why}" if why else said
     if folder is None:
         return said
-    return f"{said}; list them with: klarm replay {shlex.quote(str(folder))} --alerts"
+    them = "it" if sum(counts.values()) == 1 else "them"
+    return f"{said}; list {them} with: klarm replay {shlex.quote(str(folder))} --alerts"
 
 
 def notebook_table(run: str, logged: int, state: str, incidents: Sequence[Incident]) -> str:

@@ -95,8 +95,8 @@ def advice_on_episodes(
                 "environment, a worker that fails. If nothing was meant to change, go back to the "
                 "checkpoint before it.",
                 "critical": "Stop, go back to the last checkpoint before the fall, and lower "
-                f"{learning_rate}: the run has lost what it had learnt, and such a policy rarely "
-                "recovers in place.",
+                f"{learning_rate}: a policy whose reward has fallen this low rarely recovers in "
+                "place.",
             },
             "reward_hacking": {
                 "warning": "Watch the episodes with the highest returns: has the policy found "
