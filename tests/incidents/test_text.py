@@ -370,7 +370,7 @@ def test_later_events_are_rendered_in_short() -> None:
         (changed("resolved", "rolled_back"), f"resolved {place} Rolled back: training went back"),
         (
             changed("ended", "finished"),
-            f"unresolved when the run ended {place} The run ended with this",
+            f"unresolved when the run ended {place.removesuffix('.')}",
         ),
         (changed("resolved", "20 quiet steps"), f"resolved {place} 20 quiet steps."),
     ):

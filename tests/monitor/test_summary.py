@@ -56,7 +56,7 @@ def test_the_end_says_why_alerts_opened_no_incident(capsys: pytest.CaptureFixtur
             watched.log({"kl": kl}, step)
     assert (
         "klarm: 1 alert, 1 critical, not confirmed: kl_explosion needs 50 consecutive rows with an "
-        "alert; list them with: klarm replay klarm_runs/a --alerts\n"
+        "alert; list it with: klarm replay klarm_runs/a --alerts\n"
     ) in capsys.readouterr().err
 
 
