@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import subprocess
 import sys
 import time
@@ -109,6 +110,31 @@ def test_the_lowest_value_of_a_fall_is_the_same_in_messages() -> None:
     ended = list(read_run(Path("klarm_runs/grpo")).fold.incidents.values())[2].last
     assert (ended.metric, ended.peak) == ("entropy", lowest)
     assert f"lowest {lowest:.3g} (" in one_line(show("grpo", "3"))
+
+
+def test_what_is_known_of_a_slow_fall_says_when_it_was_so() -> None:
+    """It left its normal range before the first alert; what else moved is as of one step."""
+    rng = random.Random(3)
+    klarm.init("grpo", console=False)
+    rewards = [
+        0.5 + rng.gauss(0, 0.03) - min(0.4, 0.003 * max(0, step - 150)) for step in range(250)
+    ]
+    for step, reward in enumerate(rewards):
+        entropy = rng.lognormvariate(0, 0.03) * 0.97 ** max(0, step - 180)
+        klarm.log({"reward": reward, "entropy": entropy}, step)
+    incidents = read_run(Path("klarm_runs/grpo")).fold.incidents.values()
+    (opened,) = [i.opened for i in incidents if i.opened.signal == "reward"]
+    klarm.finish()
+    assert opened.onset is not None
+    shown = one_line(show("grpo", str(opened.incident)))
+    left = f"in hindsight, the metric left its normal range at step {opened.onset}."
+    lowest = min(rewards[opened.onset :])
+    assert_all_in(
+        shown,
+        f"Its first alert was at step {opened.started}; {left}",
+        f"(by step {opened.step})",
+        f"lowest {lowest:.3g} (",
+    )
 
 
 def sent(*events: tuple[str, int], outcome: str = "sent", **more: object) -> None:
