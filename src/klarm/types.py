@@ -168,7 +168,7 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     cause: str = ""
     remedy: str = ""
     # If it opened or escalated: the step at which its metric left its normal range, in hindsight,
-    # and the last checkpoint before that step, which is repeated like the pattern.
+    # and the last good checkpoint before that step, which is repeated like the pattern.
     onset: int | None = None
     checkpoint: str = ""
     # The step from which on checkpoints are unsafe, if that is before the onset and `started`.

@@ -39,7 +39,7 @@ def test_an_opened_incident_is_described_in_full() -> None:
         "Why now: In alert for 5 consecutive rows.\n"
         "Likely cause: updates that are too large (pattern: gradients first)\n"
         "To do: Lower the learning rate or the gradient clip.\n"
-        "Last checkpoint before: /data/ckpt/step-140\n"
+        "Last good checkpoint: /data/ckpt/step-140\n"
         "Peak: kl 0.07796\n"
         "Also moved: grad_norm ×4 from 147, then kl ×6 from 148; reward flat\n"
         "Cost: $4.00 since it began, $560 for the run so far\n"
@@ -107,7 +107,7 @@ def test_an_end_without_recovery_does_not_sound_like_one() -> None:
     assert message.title == ("grpo-7b: kl not recovered, critical, steps 148 to 360")
     assert message.summary == "but kl stays at 0.07."
     assert message.fields["To do"] == "Lower the learning rate or the gradient clip."
-    assert message.fields["Last checkpoint before"]
+    assert message.fields["Last good checkpoint"]
     assert message.mood == "warning"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import subprocess
 import sys
 import time
@@ -109,6 +110,31 @@ def test_the_lowest_value_of_a_fall_is_the_same_in_messages() -> None:
     ended = list(read_run(Path("klarm_runs/grpo")).fold.incidents.values())[2].last
     assert (ended.metric, ended.peak) == ("entropy", lowest)
     assert f"lowest {lowest:.3g} (" in one_line(show("grpo", "3"))
+
+
+def test_what_is_known_of_a_slow_fall_says_when_it_was_so() -> None:
+    """It left its normal range before the first alert; what else moved is as of one step."""
+    rng = random.Random(3)
+    klarm.init("grpo", console=False)
+    rewards = [
+        0.5 + rng.gauss(0, 0.03) - min(0.4, 0.003 * max(0, step - 150)) for step in range(250)
+    ]
+    for step, reward in enumerate(rewards):
+        entropy = rng.lognormvariate(0, 0.03) * 0.97 ** max(0, step - 180)
+        klarm.log({"reward": reward, "entropy": entropy}, step)
+    incidents = read_run(Path("klarm_runs/grpo")).fold.incidents.values()
+    (opened,) = [i.opened for i in incidents if i.opened.signal == "reward"]
+    klarm.finish()
+    assert opened.onset is not None
+    shown = one_line(show("grpo", str(opened.incident)))
+    left = f"in hindsight, the metric left its normal range at step {opened.onset}."
+    lowest = min(rewards[opened.onset :])
+    assert_all_in(
+        shown,
+        f"Its first alert was at step {opened.started}; {left}",
+        f"(by step {opened.step})",
+        f"lowest {lowest:.3g} (",
+    )
 
 
 def sent(*events: tuple[str, int], outcome: str = "sent", **more: object) -> None:
@@ -256,7 +282,7 @@ def test_the_first_sentence_says_at_which_step_it_was_true() -> None:
 def test_a_list_says_when_an_incident_became_critical_and_who_is_on_it() -> None:
     """Its title has the step of the first alert, when it was a warning."""
     assert CliRunner().invoke(command, ["ack", "2", "--by", "ann"]).exit_code == 0
-    whole = "kl critical since step 153 (unresolved when the run ended)"
+    whole = "kl critical, began at step 153 (unresolved when the run ended)"
     for arguments in ([], ["grpo", "2"]):
         shown = one_line(show(*arguments))
         assert f"{whole}, a warning before step 159, acknowledged by ann" in shown
@@ -294,7 +320,7 @@ def test_the_number_of_steps_without_a_metric_is_not_called_a_peak() -> None:
         klarm.log({"kl": 0.02 + 0.001 * (step % 7), "entropy": 1.0 + min(step, 60) * 0.01}, step)
     klarm.finish()
     shown = one_line(show("stuck", "1"))
-    assert "stuck entropy warning since step 60" in shown
+    assert "stuck entropy warning, began at step 60" in shown
     assert "peak" not in shown
     incident = next(iter(read_run(Path("klarm_runs/stuck")).fold.incidents.values()))
     assert isinstance(incident.last.peak, float)  # programs can still read it

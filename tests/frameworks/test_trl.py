@@ -175,7 +175,7 @@ def test_on_critical_checkpoint_saves_once_and_goes_on(
     assert opened["checkpoint"] == saved[JUMP]
     assert (
         f"klarm: kl is critical: training goes on, with a checkpoint at {saved[opened['step']]}, "
-        f"at step {opened['step']}; last checkpoint from before it: {saved[JUMP]}\n"
+        f"at step {opened['step']}; last good checkpoint: {saved[JUMP]}\n"
     ) in capsys.readouterr().err
 
 
@@ -190,7 +190,7 @@ def test_the_last_good_checkpoint_survives_a_limit_of_one(
     good = Path(opened["checkpoint"])
     assert good.name in ("checkpoint-30", "checkpoint-40")
     assert (good / "model.safetensors").is_file()
-    assert f"last checkpoint from before it: {good}\n" in capsys.readouterr().err
+    assert f"last good checkpoint: {good}\n" in capsys.readouterr().err
     Qwen2ForCausalLM.from_pretrained(good)
 
 

@@ -42,8 +42,8 @@ def test_the_last_checkpoint_before_the_first_alert_is_named() -> None:
     train(monitor, 1, 45, bad=38)
     assert monitor.last_good_checkpoint(monitor.incidents[0]) == (30, "checkpoint-30")
     assert [event.checkpoint for event in events] == ["checkpoint-30"]
-    assert "\n  Last checkpoint before the incident: checkpoint-30" in event_text(events[0])
-    assert "\nLast checkpoint before the incident: checkpoint-30" in notice.text(events[0])
+    assert "\n  Last good checkpoint: checkpoint-30" in event_text(events[0])
+    assert "\nLast good checkpoint: checkpoint-30" in notice.text(events[0])
     lines = Path("klarm_runs/a/journal.jsonl").read_text().splitlines()
     (event,) = [line for line in map(json.loads, lines) if line["type"] == "event"]
     assert event["checkpoint"] == "checkpoint-30"

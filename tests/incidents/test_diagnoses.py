@@ -341,6 +341,39 @@ def test_a_reward_that_rises_slowly_is_not_called_flat() -> None:
     assert opened.moved == "reward still rising, no faster than before; entropy flat"
 
 
+def test_a_reward_that_falls_since_kl_took_off_is_not_called_rising() -> None:
+    """It is still above its earlier level when KL opens the incident."""
+    rng = random.Random(0)
+    rows = [
+        {
+            "kl": 0.02 * rng.lognormvariate(0, 0.1) * 1.15 ** max(0, step - 179),
+            "reward": 0.4 + 0.001 * step + rng.gauss(0, 0.02) - 0.004 * max(0, step - 179),
+            "entropy": 1.2 * rng.lognormvariate(0, 0.03),
+        }
+        for step in range(200)
+    ]
+    opened = notified(rows)[0]
+    assert opened.signal == "kl"
+    assert "rising" not in opened.moved
+    assert re.match(r"reward up \d+% over 100 rows, but not in the last 25;", opened.moved)
+
+
+def test_the_lowest_value_of_an_opening_counts_from_the_onset() -> None:
+    """The message dates the fall from the onset; a lower row than that of the alert is in it."""
+    rng = random.Random(3)
+    rows = [
+        {"reward": 0.5 + rng.gauss(0, 0.03) - min(0.4, 0.003 * max(0, step - 150))}
+        for step in range(350)
+    ]
+    opened = notified(rows)[0]
+    assert opened.signal == "reward"
+    assert opened.onset is not None
+    assert opened.onset < opened.started
+    since_onset = [row["reward"] for row in rows[opened.onset : opened.step + 1]]
+    assert min(since_onset) < min(row["reward"] for row in rows[opened.started : opened.step + 1])
+    assert opened.peak == min(since_onset)
+
+
 def test_an_entropy_that_falls_by_a_fifth_is_not_called_flat() -> None:
     """It is within a quarter of its normal level, but everybody sees that it falls."""
 

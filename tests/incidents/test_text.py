@@ -295,7 +295,7 @@ def test_an_opened_incident_is_rendered_in_full() -> None:
         "  Likely cause: the learning rate went up and KL followed "
         "(pattern: learning rate raised).",
         "  -> Go back to a checkpoint from before the change.",
-        "  Last checkpoint before the incident: out/checkpoint-150",
+        "  Last good checkpoint: out/checkpoint-150",
         "  Also moved: learning_rate ×100 from 152; reward flat.",
     ]
     assert event_paragraphs(DIAGNOSED).splitlines() == [
@@ -303,7 +303,7 @@ def test_an_opened_incident_is_rendered_in_full() -> None:
         "Since step 153. In alert for 5 consecutive rows.",
         "Likely cause: the learning rate went up and KL followed (pattern: learning rate raised).",
         "To do: Go back to a checkpoint from before the change.",
-        "Last checkpoint before the incident: out/checkpoint-150",
+        "Last good checkpoint: out/checkpoint-150",
         "Also moved: learning_rate ×100 from 152; reward flat.",
     ]
 
@@ -352,7 +352,7 @@ def test_later_events_are_rendered_in_short() -> None:
         "  Since step 153. Raised from warning to critical at step 157.\n"
         "  Likely cause: the learning rate went up and KL followed (pattern: learning rate raised)."
         "\n  -> Go back to a checkpoint from before the change.\n"
-        "  Last checkpoint before the incident: out/checkpoint-150"
+        "  Last good checkpoint: out/checkpoint-150"
     )
     worse = changed("escalated", "far_worse", peak=0.608, notified=0.0485)
     assert event_text(worse).startswith("klarm INCIDENT 1 on kl getting worse, critical, step 157:")

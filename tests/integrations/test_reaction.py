@@ -105,7 +105,7 @@ def test_a_resumed_run_reports_open_incidents_and_the_good_checkpoint(
     assert (
         capsys.readouterr().err.count(
             "klarm: incident 1 on kl_old (critical, began at step 3) is still open and is not "
-            "acted upon again for 20 rows; last checkpoint from before it: good\n"
+            "acted upon again for 20 rows; last good checkpoint: good\n"
         )
         == 1
     )
@@ -116,7 +116,7 @@ def test_a_resumed_run_reports_open_incidents_and_the_good_checkpoint(
 def test_the_reaction_is_reported_even_if_saving_failed(
     on_critical: Literal["stop", "checkpoint"], doing: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The report has the path and the last checkpoint before the incident."""
+    """The report has the path and the last good checkpoint."""
     monitor, reaction = (
         Monitor("a", [TrustRegionDetector()], console=Console()),
         Reaction(on_critical),
@@ -130,8 +130,8 @@ def test_the_reaction_is_reported_even_if_saving_failed(
         reaction.act(monitor, due, 6, Path("mine/worse"), lambda _: 1 / 0)
     said = [line for line in capsys.readouterr().err.splitlines() if "training" in line]
     assert said == [
-        f"klarm: kl_old is critical: training {doing}, {kept}, at step 6; last checkpoint from "
-        "before it: bucket://good"
+        f"klarm: kl_old is critical: training {doing}, {kept}, at step 6; last good checkpoint: "
+        "bucket://good"
         for kept in ("with a checkpoint at mine/bad", "without a checkpoint")
     ]
     assert Path("mine/bad").read_text() == "state"

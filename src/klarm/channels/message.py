@@ -191,7 +191,7 @@ def _fields(event: Event, context: Context) -> dict[str, str]:
         "Why now": why(event, notified=True) if is_alarm(event) else "",
         "Likely cause": likely_cause(opening),
         "To do": to_do,
-        "Last checkpoint before": (event.checkpoint or opening.checkpoint) if to_do else "",
+        "Last good checkpoint": (event.checkpoint or opening.checkpoint) if to_do else "",
         worst: f"{metric} {number(event.peak, 4)}" if metric else "",
         "History": context.history,
         # The value of an earlier alert would be confusing beside the peak.

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from klarm.cli.curve import Curve, Value, draw_curve
 from klarm.cli.recorded import acknowledged_in
 from klarm.cli.run_channels import channels_of
@@ -20,11 +22,15 @@ from klarm.delivery import Delivered, Outbox, Run, Verdict, deliveries, prospect
 from klarm.incidents import (
     COLOURS,
     advice,
+    also_moved,
     counted,
+    early_onset,
     is_alarm,
     likely_cause,
     metric_of,
     number,
+    peak_is_finite,
+    since,
     title,
     why,
 )
@@ -66,6 +72,9 @@ def show_incident(console: Console, found: Found, settings: Config) -> None:
     to_do = advice(incident.last, diagnosis)
     if to_do:
         console.print(beside(Text("→", colour), Text(clean(to_do[0]), "bold")))
+    began = replace(incident.opened, started=incident.last.started)
+    if early_onset(began) is not None:
+        console.print(Text(clean(since(began))))
     peak = _show_curve(console, folder, incident, alarm)
     console.print()
     console.print(heading("What happened"))
@@ -97,6 +106,9 @@ def _show_curve(
     console.print(draw_curve(around, chart_size(console), lowest=lowest, marked=marked))
     if not all(map(math.isfinite, within)):
         return "NaN or infinite"
+    first = incident.opened  # its peak may be from before the first alert
+    if (metric_of(first), first.worse) == (metric, alarm.worse) and peak_is_finite(first):
+        within.append(float(first.peak))
     return min(within) if lowest else max(within)
 
 
@@ -127,12 +139,12 @@ def _show_known(
 ) -> None:
     latest = list(reversed(events))
     diagnosis = next((event for event in latest if event.pattern), None)
-    moved = next((event.moved for event in latest if event.moved), "")
+    moved = next((event for event in latest if also_moved(event)), None)
     checkpoint = next((event.checkpoint for event in latest if event.checkpoint), "")
     if diagnosis is not None:
         console.print(labelled("cause", likely_cause(diagnosis)))
-    if moved:
-        console.print(labelled("moved", moved))
+    if moved is not None:
+        console.print(labelled("moved", f"{moved.moved} (by step {moved.step})"))
     if metric_of(incident.last):  # otherwise it is the number of steps without a metric
         worst = "peak" if incident.last.worse == "higher" else "lowest"
         console.print(labelled(worst, f"{number(peak)}{_before(events)}"))

@@ -6,7 +6,7 @@ from klarm.incidents.checkpoints import Saved, can_be_loaded, damage_of, unsafe_
 from klarm.incidents.crash import is_crash
 from klarm.incidents.numbers import counted
 from klarm.incidents.own_keys import own_keys, with_own_keys
-from klarm.incidents.reasons import is_undone, why
+from klarm.incidents.reasons import is_undone, peak_is_finite, why
 from klarm.incidents.rules import IncidentRules
 from klarm.incidents.standing import ending, standing
 from klarm.incidents.subject import metric_of, subject_of
@@ -23,6 +23,7 @@ from klarm.incidents.text import (
     is_alarm,
     likely_cause,
     short_title,
+    since,
     state,
     title,
 )
@@ -54,7 +55,9 @@ __all__ = [
     "metric_of",
     "number",
     "own_keys",
+    "peak_is_finite",
     "short_title",
+    "since",
     "standing",
     "state",
     "subject_of",

@@ -11,6 +11,7 @@ from klarm.incidents.confirmation import is_more_severe
 from klarm.incidents.excuse import Excuse
 from klarm.incidents.lost import lost_since, named_by_lost
 from klarm.incidents.measured import Measured
+from klarm.incidents.reasons import peak_is_finite
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.recovery import LEVEL_ROWS, Course, Kind, is_worse
 from klarm.types import Event, EventKind, Incident, Reason
@@ -157,8 +158,8 @@ class Episode:
         if value - value == 0.0 and (peak != peak or is_worse(value, peak, self.incident.worse)):  # noqa: PLR0124
             self.finite_peak = value
 
-    def _worst(self, recent: RecentRows) -> float:
-        """Return the worst finite value of its metric that people can see in the curve.
+    def _worst(self, recent: RecentRows, first: int) -> float:
+        """Return the worst finite value of its metric that people can see in the curve from a step.
 
         The rules use the peak of the alerts, whose value may be a median, or come rows later.
         """
@@ -166,7 +167,7 @@ class Episode:
         course = self.courses.get(self.kind)
         if self.counts_steps or course is None or course.by_size:
             return self.finite_peak
-        found = recent.finite_values(metric, self.incident.started, math.inf)
+        found = recent.finite_values(metric, first, math.inf)
         known = [value for value in (self.finite_peak, self.notified_worst) if value == value]  # noqa: PLR0124
         return (max if worse == "higher" else min)([*known, *found], default=math.nan)
 
@@ -182,13 +183,23 @@ class Episode:
         level = recent.worst(*kind, LEVEL_ROWS, sizes=course.by_size)
         return level if math.isfinite(level) else course.worst
 
-    def with_level_before(self, event: Event, recent: RecentRows) -> Event:
-        """Return its event with the level just before its onset, now that the onset is known."""
+    def in_hindsight(self, event: Event, recent: RecentRows) -> Event:
+        """Return its event with the level before its onset and, if it opens, the worst since then.
+
+        Only what people read changes: the rules go on with the peak of the alerts.
+        """
         course, onset = self.courses.get(self.kind), self.incident.onset
         if course is None or onset is None:
             return event
         course.measure_before(recent, onset)
-        return replace(event, before=_known(course.shown_before))
+        event = replace(event, before=_known(course.shown_before))
+        if event.event != "opened" or not peak_is_finite(event):
+            return event
+        worst = self._worst(recent, min(onset, self.incident.started))
+        if not math.isfinite(worst):
+            return event
+        self.notified_worst = worst
+        return replace(event, peak=worst)
 
     def event(
         self,
@@ -210,7 +221,7 @@ class Episode:
         if reason == "confirmed" and rows is not None:
             # Alerts that did not count confirmed nothing, but it has been in alert since the first.
             rows = max(rows, sum(metric in row for _, row in recent.since(incident.started)))
-        worst = self._worst(recent)
+        worst = self._worst(recent, incident.started)
         if reason == "far_worse" or (math.isfinite(peak) and math.isfinite(worst)):
             peak = worst
         if news is not None:

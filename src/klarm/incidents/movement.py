@@ -20,6 +20,7 @@ _ON_THE_WAY, _MAX_SUDDEN_ROWS = (0.25, 0.75), 5
 # A movement is worth saying if it went further than this share of the level just before it, and
 # than this many times the noise there.
 _MIN_SHARE, _MIN_NOISE = 0.25, 2.0
+LATE_SHARE = 4  # the last quarter of the rows shows whether a trend goes on
 
 Direction = Literal["up", "down", "flat", "broken"]
 
@@ -61,6 +62,7 @@ class Movement(NamedTuple):
     rows: int = 0  # how many these were
     # Of one that counts as flat, because it is within its normal range: which way it goes.
     tends: Direction = "flat"
+    pauses: bool = False  # whether it turned back in the last quarter of the rows
 
     @property
     def lately(self) -> Direction:
@@ -101,10 +103,15 @@ class Movement(NamedTuple):
         way = self.tends if self.direction == "flat" else self.direction
         if self.normal is None or way not in ("up", "down"):
             return ""
+        over = f"over {self.rows} rows"
         if self.steady and not self.since_then:
-            going = "rising" if way == "up" else "falling"
-            return f"{self.metric} still {going}, no faster than before"
-        usual, over = self.normal.level, f"over {self.rows} rows"
+            if self.ended is not None:
+                return ""
+            if not self.pauses:
+                going = "rising" if way == "up" else "falling"
+                return f"{self.metric} still {going}, no faster than before"
+            over = f"{over}, but not in the last {self.rows // LATE_SHARE}"
+        usual = self.normal.level
         if self.normal.all_positive and usual / 2.0 < self.level < usual * 2.0:
             return f"{self.metric} {way} {100 * abs(self.level / usual - 1.0):.0f}% {over}"
         return f"{self.metric} {way} from {number(usual, 2)} to {number(self.level, 2)} {over}"

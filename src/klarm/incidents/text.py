@@ -226,9 +226,7 @@ def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
     happened = [event.message, f"{since(event)} {why(event)}".rstrip()]
     if event.pattern:
         happened.append(f"Likely cause: {likely_cause(event)}.")
-    details = (
-        [f"Last checkpoint before the incident: {event.checkpoint}"] if event.checkpoint else []
-    )
+    details = [f"Last good checkpoint: {event.checkpoint}"] if event.checkpoint else []
     if opens and (moved := also_moved(event)):
         details.append(f"Also moved: {moved}.")
     return happened, advice(event), details

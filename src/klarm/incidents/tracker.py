@@ -336,7 +336,7 @@ class Tracker:
             dates=Dates.of(others, said),
         )
         event = _with_known_cause(event, episode.diagnosed)
-        event = episode.with_level_before(event, self.recent)
+        event = episode.in_hindsight(event, self.recent)
         good = self.last_good_checkpoint(event)
         event = event if good is None else replace(event, checkpoint=clean_line(good[1]))
         episode.diagnosed = event if event.pattern else episode.diagnosed

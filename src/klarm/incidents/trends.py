@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from klarm.incidents.movement import RATE, Before, Direction, Movement, in_order
+from klarm.incidents.movement import LATE_SHARE, RATE, Before, Direction, Movement, in_order
 from klarm.incidents.onset import first_unlike, is_flat, left_level, left_trend, onset_of
 from klarm.incidents.recent_rows import RecentRows
 from klarm.metrics import METRICS, is_reward_component
@@ -43,6 +43,9 @@ _JUMPING_VALUES, _JUMPING_SPREADS, _JUMPING_MEDIAN_OF = 4, 2.0, 5
 # by at most this share. A reward, of which ten values count, does so in pure noise once in fifty
 # times.
 _FLAT_SPREADS, _FLAT_REWARD_SPREADS, _FLAT_SHARE = 3.0, 1.0, 0.05
+# A trend goes on unless the last rows turn back by this many spreads: noise does so once in ten
+# times.
+_PAUSE_SPREADS = 0.25
 _MAX_COMPONENTS = 3  # reward functions that are named
 
 # The explained variance is NaN where all returns are equal, which is no failure.
@@ -205,6 +208,7 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
             rows=len(series),
             tends=tends,
             steady=tends != "flat" and left is None,
+            pauses=_pauses(values, now, spread),
         )
     end = away.index(furthest) + 1 if turned else len(away)
     before = [median(values[i : i + median_of]) - normal for i in range(split)]
@@ -233,9 +237,18 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
         steady=left is None,
         normal=usual,
         rows=len(series),
+        pauses=_pauses(values, furthest, spread),
         evident=series[max(began, evident)][0],
         path=tuple((series[split + i + median_of - 1][0], far) for i, far in enumerate(away)),
     )
+
+
+def _pauses(values: list[float], side: float, spread: float) -> bool:
+    """Return whether values turn back in their last quarter, judging by its last third."""
+    latest = values[-(len(values) // LATE_SHARE) :]
+    end = len(latest) - len(latest) // 3
+    back = math.copysign(1.0, side) * (median(latest[:end]) - median(latest[end:]))
+    return back > _PAUSE_SPREADS * spread
 
 
 def _reward_median_of(values: list[float], spread: float) -> int:

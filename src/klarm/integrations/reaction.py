@@ -130,4 +130,4 @@ class Reaction:
 
 def _way_back(monitor: Monitor, incident: Incident) -> str:
     good = monitor.last_good_checkpoint(incident)
-    return "" if good is None else f"; last checkpoint from before it: {good[1]}"
+    return "" if good is None else f"; last good checkpoint: {good[1]}"

@@ -146,7 +146,7 @@ class Monitor(CanFallSilent):
 
     @never_raises(lambda: None)
     def last_good_checkpoint(self, incident: Incident | Event) -> Saved | None:
-        """Return step and path of the last checkpoint from before an incident.
+        """Return step and path of the last good checkpoint from before an incident.
 
         An incident begins with its first alert, or when its metric left what was normal. A
         checkpoint that was saved within another critical incident, is deleted by now or cannot be
