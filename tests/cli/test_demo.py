@@ -144,7 +144,9 @@ def test_the_closing_line_names_numbers_of_the_recording(arguments: list[str]) -
         re.M,
     )
     assert closing is not None
-    since = re.search(r"on kl opened, .*\n  (?:Since|Its first alert was at) step (\d+)", done.stdout)
+    since = re.search(
+        r"on kl opened, .*\n  (?:Since|Its first alert was at) step (\d+)", done.stdout
+    )
     assert since is not None
     kl = {row["step"]: row["kl"] for row in read_recording(arguments[0])}
     opened, started = int(closing[1]), int(since[1])
