@@ -313,6 +313,19 @@ def test_times_are_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
         time.tzset()
 
 
+def test_a_change_has_the_same_name_as_in_messages() -> None:
+    """An escalation of what was critical already is called getting worse."""
+    rng = random.Random(0)
+    klarm.init("worse", console=False)
+    for step in range(160):
+        growth = 1.2 ** max(0, step - 100)
+        klarm.log({"kl": 0.02 * rng.lognormvariate(0.0, 0.1) * growth}, step)
+    klarm.finish()
+    shown = one_line(show("worse", "1"))
+    assert "opened, warning: At once, because this alert of kl_runaway" in shown
+    assert "getting worse, critical: Peak " in shown
+
+
 def test_the_number_of_steps_without_a_metric_is_not_called_a_peak() -> None:
     """It has no unit and no curve."""
     klarm.init("stuck", console=False)

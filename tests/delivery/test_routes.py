@@ -176,8 +176,8 @@ def test_a_history_says_once_that_an_incident_opened() -> None:
     opened = example_event(step=282, reason="decisive", detector="kl_runaway")
     broken = example_event(step=290, reason="not_finite")
     assert history_of([opened, broken]) == (
-        "Opened at step 282: this alert of kl_runaway needs no confirmation. "
-        "Opened at step 290: a value is not finite."
+        "Opened at step 282: At once, because this alert of kl_runaway needs no confirmation. "
+        "Opened at step 290: At once, because a value is not finite."
     )
 
 

@@ -153,8 +153,7 @@ def test_an_entropy_that_collapses_alone() -> None:
     assert opened.moved == ""
     assert opened.onset == 202
     assert opened.message == (
-        "Entropy has fallen by 85%, from 0.643 at step 183 to 0.0988 "
-        "(medians of 5 values; warning at 80%)."
+        "Entropy is 0.0988, 85% below the 0.643 of step 183 (medians of 5 values; warning at 80%)."
     )
     assert (escalated.event, escalated.severity) == ("escalated", "critical")
     assert isinstance(escalated.peak, float)

@@ -31,6 +31,7 @@ from klarm.incidents import (
     number,
     peak_is_finite,
     since,
+    state,
     title,
     why,
 )
@@ -79,7 +80,8 @@ def show_incident(console: Console, found: Found, settings: Config) -> None:
     console.print()
     console.print(heading("What happened"))
     for event in events:
-        text = f"{event.event}, {event.severity}: {why(event, after_state=True)}".rstrip()
+        became = state(event) if is_alarm(event) else event.event
+        text = f"{became}, {event.severity}: {why(event, after_state=True)}".rstrip()
         console.print(labelled(f"step {event.step}", text))
     console.print()
     console.print(heading("Details"))

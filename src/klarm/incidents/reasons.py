@@ -19,6 +19,7 @@ _NAMES = {"kl": "KL"}
 
 
 _AT_ONCE = "Opened at once: "
+_IMMEDIATELY = "At once, because "
 _BECOMES_CRITICAL = (
     " This alert is critical; the incident becomes critical if such alerts continue."
 )
@@ -32,7 +33,7 @@ def why(event: Event, *, notified: bool = False, after_state: bool = False) -> s
     """
     said = _reason(event, notified)
     if after_state:
-        said = said.removeprefix(_AT_ONCE)
+        said = said.replace(_AT_ONCE, _IMMEDIATELY, 1)
     # Its message says "(critical above ...)", which would look like a mistake in a warning.
     if event.event in ("opened", "escalated") and event.severity == "warning":
         more = event.alert_severity == "critical"
