@@ -13,7 +13,8 @@ import pytest
 from klarm.detectors import CATALOGUE, Detector
 from klarm.detectors.gradient_norm_spike import GradientNormSpikeDetector
 from klarm.detectors.trust_region import TrustRegionDetector
-from klarm.incidents.playbook import IF_SINGLE, PATTERNS, Pattern
+from klarm.incidents.pattern import Pattern
+from klarm.incidents.playbook import IF_SINGLE, PATTERNS
 from klarm.incidents.text import advice
 from klarm.journal.file import MemoryJournal
 from klarm.metrics import METRICS, advice_of

@@ -1,4 +1,4 @@
-"""What moved, in which order, and what it looks like."""
+"""What moved, in which order, and what it looks like. Covers pattern.py too."""
 
 from __future__ import annotations
 
@@ -10,14 +10,8 @@ from pathlib import Path
 import pytest
 
 from klarm.incidents.movement import Movement, summary
-from klarm.incidents.playbook import (
-    GO_BACK_FIRST,
-    IF_SINGLE,
-    PATTERNS,
-    Circumstances,
-    Explained,
-    diagnose,
-)
+from klarm.incidents.pattern import Circumstances, Explained, Pattern
+from klarm.incidents.playbook import GO_BACK_FIRST, IF_SINGLE, PATTERNS, diagnose
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.trends import component_movements, movements_of
 
@@ -154,8 +148,6 @@ def test_the_advice_on_a_critical_incident_is_not_to_wait() -> None:
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.name)
 def test_every_pattern_is_found_and_documented(pattern: object) -> None:
     """No pattern is hidden by one before it, and its page says the same."""
-    from klarm.incidents.playbook import Pattern
-
     assert isinstance(pattern, Pattern)
     order = [*pattern.order, *(metric for metric in pattern.moved if metric not in pattern.order)]
     movements = [

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from klarm.incidents.movement import RATE, Before, Direction, Movement, in_order
-from klarm.incidents.playbook import Explained
+from klarm.incidents.pattern import Explained
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.trends import LOOK_BACK, level_before, not_before_a_raised_rate
 from klarm.stats import median

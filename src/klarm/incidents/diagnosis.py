@@ -11,14 +11,8 @@ from klarm.detectors import Detector, KLBudgetDetector
 from klarm.incidents.dates import Dates, direction_of
 from klarm.incidents.excuse import KL, PROBED, kl_budgets
 from klarm.incidents.movement import RATE, Direction, Movement, summary
-from klarm.incidents.playbook import (
-    JUMP_NOT_RULED_OUT,
-    LIKE_A_JUMP,
-    Circumstances,
-    Explained,
-    diagnose,
-    goes_back,
-)
+from klarm.incidents.pattern import Circumstances, Explained
+from klarm.incidents.playbook import JUMP_NOT_RULED_OUT, LIKE_A_JUMP, diagnose, goes_back
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.restated import restated
 from klarm.incidents.trends import (
