@@ -337,7 +337,9 @@ def test_a_reward_that_rises_slowly_is_not_called_flat() -> None:
     """It has not left its normal range, but everybody sees that it rises."""
     opened = notified(risen_with_kl(seed=0, gain=0.0))[0]
     assert opened.signal == "kl"
-    assert opened.moved == "reward still rising, no faster than before; entropy flat"
+    assert opened.moved == (
+        "nothing new (reward still rising, no faster than before; entropy flat)"
+    )
 
 
 def test_a_reward_that_falls_since_kl_took_off_is_not_called_rising() -> None:
@@ -354,7 +356,9 @@ def test_a_reward_that_falls_since_kl_took_off_is_not_called_rising() -> None:
     opened = notified(rows)[0]
     assert opened.signal == "kl"
     assert "rising" not in opened.moved
-    assert re.match(r"reward up \d+% over 100 rows, but not in the last 25;", opened.moved)
+    assert re.match(
+        r"reward up \d+% since 50 to 100 rows ago, but not in the last 25;", opened.moved
+    )
 
 
 def test_the_lowest_value_of_an_opening_counts_from_the_onset() -> None:
@@ -383,7 +387,8 @@ def test_an_entropy_that_falls_by_a_fifth_is_not_called_flat() -> None:
 
     opened = next(event for event in notified(run(change, 215)) if event.signal == "kl")
     assert re.fullmatch(
-        r"length ×2.9 from 205; entropy down (1|2)\d% over 100 rows; reward flat", opened.moved
+        r"length ×2.9 from 205; entropy down (1|2)\d% since 50 to 100 rows ago; reward flat",
+        opened.moved,
     )
 
 

@@ -98,23 +98,28 @@ class Movement(NamedTuple):
         return self.before.is_left_by(self.reached, self.direction)
 
     @property
+    def goes_on(self) -> bool:
+        """Whether it only goes on as it went before the incident."""
+        return self.steady and not self.since_then and self.ended is None and not self.pauses
+
+    @property
     def gradual(self) -> str:
         """How far it went from the first half of the rows, without a step; empty if it is flat."""
         way = self.tends if self.direction == "flat" else self.direction
         if self.normal is None or way not in ("up", "down"):
             return ""
-        over = f"over {self.rows} rows"
+        since = f"since {self.rows // 2} to {self.rows} rows ago"
+        if self.goes_on:
+            going = "rising" if way == "up" else "falling"
+            return f"{self.metric} still {going}, no faster than before"
         if self.steady and not self.since_then:
             if self.ended is not None:
                 return ""
-            if not self.pauses:
-                going = "rising" if way == "up" else "falling"
-                return f"{self.metric} still {going}, no faster than before"
-            over = f"{over}, but not in the last {self.rows // LATE_SHARE}"
+            since = f"{since}, but not in the last {self.rows // LATE_SHARE}"
         usual = self.normal.level
         if self.normal.all_positive and usual / 2.0 < self.level < usual * 2.0:
-            return f"{self.metric} {way} {100 * abs(self.level / usual - 1.0):.0f}% {over}"
-        return f"{self.metric} {way} from {number(usual, 2)} to {number(self.level, 2)} {over}"
+            return f"{self.metric} {way} {100 * abs(self.level / usual - 1.0):.0f}% {since}"
+        return f"{self.metric} {way} from {number(usual, 2)} to {number(self.level, 2)} {since}"
 
     def __str__(self) -> str:
         if self.direction == "flat":
@@ -160,6 +165,9 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     'kl ×8 from 618; before that, grad_norm ×4 from 612'
     >>> summary(moved[:1], began=615)
     'grad_norm ×4 from 612, before the incident'
+    >>> rising = Movement("reward", "up", 630, 1.1, steady=True, normal=Before(0.5, 0.01, True))
+    >>> summary([rising, Movement("entropy", "flat", 630, 1.0)])
+    'nothing new (reward still rising, no faster than before; entropy flat)'
     """
     movements = list(movements)
     moved = [m for m in movements if m.direction != "flat" and m.is_worth_saying]
@@ -173,10 +181,12 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
         said = f"{later}; before that, {earlier}" if later else f"{earlier}, before the incident"
     else:
         said = later
-    parts = [said, *gradual]
-    return "; ".join(
-        part for part in [*parts, f"{flat} flat" if flat and any(parts) else ""] if part
-    )
+    parts = [part for part in (said, *gradual) if part]
+    if not parts:
+        return ""
+    line = "; ".join([*parts, f"{flat} flat"] if flat else parts)
+    nothing_new = not said and all(m.goes_on for m in others if m.gradual)
+    return f"nothing new ({line})" if nothing_new else line
 
 
 def _listed(movements: Iterable[Movement]) -> str:
