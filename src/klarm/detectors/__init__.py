@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from klarm.detectors.advantage_variance import AdvantageVarianceDetector
-from klarm.detectors.base import LEVEL_BEFORE, Detector, Excused, resets
+from klarm.detectors.base import LEVEL_BEFORE, OTHER_METRIC, Detector, Excused, resets
 from klarm.detectors.clip_saturation import ClipSaturationDetector
 from klarm.detectors.entropy_collapse import EntropyCollapseDetector
 from klarm.detectors.gradient_norm_spike import GradientNormSpikeDetector
@@ -57,6 +57,7 @@ CATALOGUE: tuple[type[Detector], ...] = (
 __all__ = [
     "CATALOGUE",
     "LEVEL_BEFORE",
+    "OTHER_METRIC",
     "AdvantageVarianceDetector",
     "ClipSaturationDetector",
     "Detector",

@@ -30,6 +30,10 @@ Excused = Literal["", "solved", "taking_off", "harmless", "paid_for"]
 # first alert of a slow fall comes from inside it. The incident ends when the metric is back there.
 LEVEL_BEFORE = "level_before"
 
+# The entry in an alert that names another metric whose numbers are in its message, so that the list
+# of what else moved does not give other numbers for it.
+OTHER_METRIC = "while"
+
 # How the monitor may save time with rows in which every value is finite; see monitor/dispatch.py.
 # - always: `_note` and `_observe` may be called directly. All without an own `update` have it.
 # - alone: the same, if a row has none of the other metrics that the detector watches.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from klarm.detectors.base import Detector
+from klarm.detectors.base import OTHER_METRIC, Detector
 from klarm.settings import setting
 from klarm.stats import median
 from klarm.text import number
@@ -73,7 +73,7 @@ class LearningRateJumpDetector(Detector):
         self._highest = 0.0
         self._jumped_from = 0.0
         self._left = 0  # number of values for which it still watches for damage
-        self._damage = ""
+        self._damage = self._damaged = ""  # what has suffered, in words and as a metric
         # Entropy and reward of the current step, and of the earlier ones since the last jump.
         self._step: int | None = None
         self._row: _Row = (None, None)
@@ -109,7 +109,8 @@ class LearningRateJumpDetector(Detector):
             return None
         self._left -= 1
         self.score = value / self._jumped_from
-        self._damage = self._damage or self._what_suffered()
+        if not self._damage:
+            self._damaged, self._damage = self._what_suffered()
         message = (
             f"The learning rate has jumped from {number(self._jumped_from)} to {number(value)}, ×"
             f"{number(self.score)} (warning at ×{self.factor:g})."
@@ -119,7 +120,8 @@ class LearningRateJumpDetector(Detector):
         message = f"{message[:-1]}, and since then {self._damage}."
         return self._alert("critical", step, value, message, decisive=True)
 
-    def _what_suffered(self) -> str:
+    def _what_suffered(self) -> tuple[str, str]:
+        """Return the metric that has suffered, and how far; both empty if none has."""
         for place, name in enumerate((_ENTROPY, _REWARD)):
             before = _finite(self._before, place)
             latest = _finite(self._rows, place)[-_NOW:]
@@ -134,20 +136,18 @@ class LearningRateJumpDetector(Detector):
                 else f"{number(now)} (median of the last {len(latest)} rows)"
             )
             if name == _ENTROPY and 0.0 < now <= _ENTROPY_SHARE * was:
-                return f"entropy has fallen from {number(was)} to {to}"
+                return name, f"entropy has fallen from {number(was)} to {to}"
             scatter = median([abs(value - was) for value in before])
             if name == _REWARD and was - now > max(
                 _REWARD_SHARE * abs(was), _REWARD_SCATTERS * scatter
             ):
-                return f"reward has fallen from {number(was)} to {to}"
-        return ""
+                return name, f"reward has fallen from {number(was)} to {to}"
+        return "", ""
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        return {
-            **super()._details(value, score, severity),
-            "score": score,
-            "threshold": self.factor,
-        }
+        details = super()._details(value, score, severity)
+        details |= {"score": score, "threshold": self.factor}
+        return {**details, OTHER_METRIC: self._damaged} if self._damage else details
 
 
 def _finite(rows: Iterable[_Row], place: int) -> list[float]:

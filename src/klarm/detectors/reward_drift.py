@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from klarm.detectors.base import LEVEL_BEFORE, Detector, Excused
+from klarm.detectors.base import LEVEL_BEFORE, OTHER_METRIC, Detector, Excused
 from klarm.settings import setting
 from klarm.stats import median
 from klarm.text import number
@@ -176,7 +176,8 @@ class RewardDriftDetector(Detector):
         return newest < reward.first + (reward.last - reward.first) / 2.0
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        details = {**super()._details(value, score, severity), "score": score, "while": self._other}
+        details = super()._details(value, score, severity)
+        details |= {"score": score, OTHER_METRIC: self._other}
         return {**details, LEVEL_BEFORE: self._came_from} if self._drift else details
 
     def _move(self, metric: str) -> _Move:

@@ -7,7 +7,7 @@ from math import inf
 
 from msgspec.structs import replace
 
-from klarm.detectors import Detector, KLBudgetDetector
+from klarm.detectors import OTHER_METRIC, Detector, KLBudgetDetector
 from klarm.incidents.dates import Dates, direction_of
 from klarm.incidents.excuse import KL, PROBED, kl_budgets
 from klarm.incidents.movement import RATE, Direction, Movement, summary
@@ -80,7 +80,11 @@ def diagnosis_of(
     )
     early = event.severity == "critical" and _is_early(event, recent)
     dates = dates.including(incident, opens=event.event == "opened")
-    movements = dates.applied_to(movements, recent)
+    in_message = incident.worst.metrics.get(OTHER_METRIC)
+    movements = [
+        movement._replace(in_message=movement.metric == in_message)
+        for movement in dates.applied_to(movements, recent)
+    ]
     at = Circumstances(
         event.started,
         over=_is_over(movements, detectors),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from klarm.detectors import Excused
+from klarm.detectors import OTHER_METRIC, Excused
 from klarm.incidents.excuse import KL, PROBED, Excuse
 from klarm.incidents.measured import Measured
 from klarm.incidents.recent_rows import RecentRows
@@ -120,7 +120,7 @@ class Evidence:
     def _takes_off(self, measured: Measured) -> bool:
         """Return whether learning takes off: rewards spread and rise while KL is not far."""
         details = measured.alert.metrics
-        split, longer = "reward_dip_p" in details, details.get("while") == "length"
+        split, longer = "reward_dip_p" in details, details.get(OTHER_METRIC) == "length"
         if measured.kind[1] == "lower" or split or longer:
             return False  # a take-off explains no fall, no split and no growing length
         return not self._kl_is_far()

@@ -63,6 +63,8 @@ class Movement(NamedTuple):
     # Of one that counts as flat, because it is within its normal range: which way it goes.
     tends: Direction = "flat"
     pauses: bool = False  # whether it turned back in the last quarter of the rows
+    # Whether the message of the alert says how far it went, which it measures over other rows.
+    in_message: bool = False
 
     @property
     def lately(self) -> Direction:
@@ -126,6 +128,8 @@ class Movement(NamedTuple):
             return self.gradual or f"{self.metric} flat"
         if self.direction == "broken":
             return f"{self.metric} not finite at {self.step}"
+        if self.in_message:
+            return f"{self.metric} from {self.step}"
         is_ratio = self.before is None or (self.before.all_positive and self.reached > 0.0)
         if self.before is None:
             far = factor(self.factor) if 0.0 < self.factor < math.inf else self.direction
@@ -173,7 +177,8 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     moved = [m for m in movements if m.direction != "flat" and m.is_worth_saying]
     earlier = _listed(m for m in moved if m.step < began)
     later = _listed(m for m in moved if m.step >= began)
-    others = [m for m in movements if m.metric in _TELLING_IF_FLAT and m not in moved]
+    not_said = [m for m in movements if m not in moved and not m.in_message]
+    others = [m for m in not_said if m.metric in _TELLING_IF_FLAT]
     # KL grows in every run, so it is no news if it only goes on.
     gradual = [m.gradual for m in others if not (m.metric == _KL and m.steady)]
     flat = ", ".join(m.metric for m in others if m.direction == "flat" and not m.gradual)
