@@ -23,6 +23,7 @@ from klarm.incidents.recent_rows import RecentRows
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
 from klarm.types import Event
+from moved_line import date_of, dates_of
 
 Row = dict[str, float]
 
@@ -82,9 +83,9 @@ def test_the_recorded_explosion_is_explained_by_its_learning_rate() -> None:
         ("advantage", "learning rate raised"),
     ]
     assert events[1].moved.startswith(
-        "learning_rate ×100 from 152, then entropy ×0.56 from 154, then reward "
+        "learning_rate ×100 from step 152, then entropy ×0.56, reward "
     )
-    assert "grad_norm ×4.9 from 158, now ×0.54" in events[4].moved
+    assert "grad_norm ×4.9 (now ×0.54) from step 158" in events[4].moved
 
 
 def test_the_recorded_drift_is_never_called_healthy() -> None:
@@ -119,7 +120,7 @@ def test_a_learning_rate_that_jumps() -> None:
     assert (events[0].signal, events[0].step, events[0].pattern) == ("gradient", 200, "")
     assert events[0].moved == ""
     assert all(
-        "learning_rate ×10 from 200" in event.moved for event in events if event.signal == "kl"
+        "learning_rate ×10 from step 200" in event.moved for event in events if event.signal == "kl"
     )
     assert {event.pattern for event in events[1:]} == {"learning rate raised"}
 
@@ -325,7 +326,7 @@ def test_the_cause_does_not_deny_a_rise_of_the_reward_that_delayed_the_incident(
     (opened,) = [r for r in journal.records if isinstance(r, Event) and r.event == "opened"]
     early = [a.step for a in alerts if a.detector == "kl_runaway" and a.step < opened.step]
     assert len(early) > 20  # excused because the reward rose
-    assert opened.moved.startswith("reward ×1.6 from 150")
+    assert opened.moved.startswith("reward ×1.6 from step 150")
     assert opened.pattern == "KL runs away from the reward"
     cause = "the policy moves away from the reference faster than the reward justifies"
     assert f"  Likely cause: {cause}" in event_text(opened)
@@ -357,7 +358,7 @@ def test_a_reward_that_falls_since_kl_took_off_is_not_called_rising() -> None:
     assert opened.signal == "kl"
     assert "rising" not in opened.moved
     assert re.match(
-        r"reward up \d+% since 50 to 100 rows ago, but not in the last 25;", opened.moved
+        r"reward up \d+% compared with 50–100 rows ago, but not in the last 25 rows;", opened.moved
     )
 
 
@@ -387,7 +388,8 @@ def test_an_entropy_that_falls_by_a_fifth_is_not_called_flat() -> None:
 
     opened = next(event for event in notified(run(change, 215)) if event.signal == "kl")
     assert re.fullmatch(
-        r"length ×2.9 from 205; entropy down (1|2)\d% since 50 to 100 rows ago; reward flat",
+        r"length ×2.9 from step 205; entropy down (1|2)\d% compared with 50–100 rows ago; "
+        r"reward flat",
         opened.moved,
     )
 
@@ -404,7 +406,8 @@ def test_a_reward_that_has_just_jumped_is_neither_slow_nor_missing() -> None:
     first = next(e for e in notified(run(change, 230)) if e.signal == "kl")
     assert first.step <= 206
     assert "slowly" not in first.moved
-    assert re.search(r"reward ×[3-5][.\d]* from 20[123]\b", first.moved)
+    assert re.search(r"reward ×[3-5][.\d]* ", first.moved)
+    assert date_of("reward", first.moved) in (201, 202, 203)
     assert first.pattern in ("reward hacking", "reward bought with KL")
 
 
@@ -412,7 +415,8 @@ def test_the_recorded_reward_that_doubles_within_five_rows_is_dated() -> None:
     """From 0.45 at step 152 to 0.94 at step 157."""
     opened = next(e for e in notified(read_recording("exploding")) if e.signal == "kl")
     assert opened.step == 157
-    assert re.search(r"reward ×[12][.\d]* from 15[345]\b", opened.moved)
+    assert re.search(r"reward ×[12][.\d]*,", opened.moved)
+    assert date_of("reward", opened.moved) in (153, 154, 155)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -489,7 +493,9 @@ def test_what_moved_before_the_cause_is_not_said_to_follow_it() -> None:
 
     opened = next(event for event in notified(run(change, 215)) if event.signal == "kl")
     assert opened.pattern == "learning rate raised"
-    assert opened.moved.startswith("learning_rate ×100 from 200; before that, length ×3 from 150; ")
+    assert opened.moved.startswith(
+        "learning_rate ×100 from step 200; before that, length ×3 from step 150; "
+    )
 
 
 def test_what_moved_before_an_incident_without_a_known_cause_is_said_to_be_earlier() -> None:
@@ -501,7 +507,7 @@ def test_what_moved_before_an_incident_without_a_known_cause_is_said_to_be_earli
 
     (opened,) = [e for e in notified(run(change, 210)) if e.event == "opened"][-1:]
     assert (opened.subject, opened.pattern) == ("grad_norm", "")
-    assert opened.moved.startswith("length ×0.3 from 170, before the incident; ")
+    assert opened.moved.startswith("length ×0.3 from step 170, before the incident; ")
 
 
 def test_only_what_is_telling_is_called_flat() -> None:
@@ -512,7 +518,7 @@ def test_only_what_is_telling_is_called_flat() -> None:
         row["length"] *= 3.0 if step >= 205 else 1.0
 
     opened = next(event for event in notified(run(change, 215)) if event.signal == "kl")
-    assert opened.moved == "length ×2.9 from 205; entropy, reward flat"
+    assert opened.moved == "length ×2.9 from step 205; entropy, reward flat"
 
 
 def _far_too_large_updates(row: Row, step: int) -> None:
@@ -525,16 +531,11 @@ def _far_too_large_updates(row: Row, step: int) -> None:
     row["length"] *= 1.04 ** max(since - 5, 0)
 
 
-def _dates_said(events: Iterable[Event], metric: str) -> list[int]:
-    found = [re.search(rf"\b{metric} [^,;]*from (\d+)", event.moved) for event in events]
-    return [int(match[1]) for match in found if match]
-
-
 def test_a_metric_with_an_incident_is_dated_by_it_in_all_messages() -> None:
     """KL moves on for long, and a later diagnosis alone would date it ever later."""
     events = notified(run(_far_too_large_updates))
     kl = [event for event in events if event.signal == "kl"]
-    said = _dates_said([event for event in events if event.step > kl[0].step], "kl")
+    said = dates_of("kl", [event for event in events if event.step > kl[0].step])
     assert len(said) >= 2
     assert set(said) == {kl[0].onset}
 
@@ -567,7 +568,7 @@ def test_a_movement_has_one_date_in_all_messages_even_of_its_own_incident() -> N
     """The incident on reward opens last, when its rise has filled half of the rows looked at."""
     events = notified(run(_gamed))
     own = [event.onset for event in events if event.signal == "reward"]
-    said = _dates_said(events, "reward")
+    said = dates_of("reward", events)
     assert own
     assert len(said) >= 2
     assert len({*own, *said}) == 1
@@ -606,7 +607,7 @@ def test_an_incident_keeps_its_onset_when_it_escalates() -> None:
 def test_a_movement_is_never_dated_later_while_incidents_are_open() -> None:
     """Not even that of a metric without an incident, such as length without its detector."""
     without = [kind() for kind in CATALOGUE if kind.name != "length_blowup"]
-    said = _dates_said(notified(run(_far_too_large_updates), without), "length")
+    said = dates_of("length", notified(run(_far_too_large_updates), without))
     assert len(said) >= 3
     assert said == sorted(said, reverse=True)
 

@@ -21,6 +21,7 @@ from klarm.incidents.text import early_onset
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
 from klarm.types import Event
+from moved_line import dates_of
 
 BEGAN = 180
 Row = dict[str, float]
@@ -57,11 +58,6 @@ def told(rows: list[Row]) -> list[Event]:
     return [event for event in events if event.event in ("opened", "escalated")]
 
 
-def dates_said(events: list[Event], metric: str) -> list[int]:
-    found = [re.search(rf"\b{metric} [^,;]*from (\d+)", event.moved) for event in events]
-    return [int(match[1]) for match in found if match]
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_loss_that_follows_kl_is_never_its_cause(seed: int) -> None:
     """Once the explosion filled the rows looked at, KL was dated after the loss."""
@@ -78,7 +74,7 @@ def test_a_metric_keeps_the_date_of_its_open_incident(seed: int) -> None:
         own = next(event for event in events if event.subject == metric)
         later = [e for e in events if e.step > own.step and e.incident != own.incident]
         assert later
-        assert dates_said(later, metric) == [own.onset] * len(later)
+        assert dates_of(metric, later) == [own.onset] * len(later)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -46,7 +46,7 @@ def test_keys_of_a_framework_are_not_shown() -> None:
 
 def test_a_name_within_another_is_left_alone() -> None:
     """A part of a reward may be named like a metric."""
-    moved = "rewards/length/mean ×2 from 7, then length ×3 from 8; kl, reward flat"
+    moved = "rewards/length/mean ×2 from step 7, then length ×3 from step 8; reward flat"
     assert with_own_keys(moved, {"length": "n", "reward": r"\1 r"}) == (
-        r"rewards/length/mean ×2 from 7, then length (n) ×3 from 8; kl, reward (\1 r) flat"
+        r"rewards/length/mean ×2 from step 7, then length (n) ×3 from step 8; reward (\1 r) flat"
     )

@@ -52,7 +52,7 @@ OPENED = Event(
 )
 DIAGNOSED = msgspec.structs.replace(
     OPENED,
-    moved="learning_rate ×100 from 152; reward flat",
+    moved="learning_rate ×100 from step 152; reward flat",
     pattern="learning rate raised",
     cause="the learning rate went up and KL followed",
     remedy="Go back to a checkpoint from before the change.",
@@ -296,7 +296,7 @@ def test_an_opened_incident_is_rendered_in_full() -> None:
         "(pattern: learning rate raised).",
         "  -> Go back to a checkpoint from before the change.",
         "  Last good checkpoint: out/checkpoint-150",
-        "  Also moved: learning_rate ×100 from 152; reward flat.",
+        "  Also moved: learning_rate ×100 from step 152; reward flat.",
     ]
     assert event_paragraphs(DIAGNOSED).splitlines() == [
         "Step 157: KL 0.418 is 6.86σ above its rolling baseline.",
@@ -304,7 +304,7 @@ def test_an_opened_incident_is_rendered_in_full() -> None:
         "Likely cause: the learning rate went up and KL followed (pattern: learning rate raised).",
         "To do: Go back to a checkpoint from before the change.",
         "Last good checkpoint: out/checkpoint-150",
-        "Also moved: learning_rate ×100 from 152; reward flat.",
+        "Also moved: learning_rate ×100 from step 152; reward flat.",
     ]
 
 

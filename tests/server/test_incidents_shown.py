@@ -84,8 +84,10 @@ def test_an_incident_keeps_its_name_when_another_metric_escalates_it() -> None:
 def test_what_moved_and_the_diagnosis_say_of_which_moment_they_are() -> None:
     """An escalation tells anew what has moved; a pattern may have fitted only before."""
     write(
-        opening(moved="grad_norm ×4 from 220", pattern="gradients first", cause="c", remedy="r"),
-        replace(opening(moved="entropy ×0.2 from 280"), event="escalated", step=300),
+        opening(
+            moved="grad_norm ×4 from step 220", pattern="gradients first", cause="c", remedy="r"
+        ),
+        replace(opening(moved="entropy ×0.2 from step 280"), event="escalated", step=300),
     )
     with served() as client:
         found = client.get("/runs/a/incidents/kaaaaaaa")

@@ -86,7 +86,7 @@ def _message() -> Message:
             reason="decisive",
             message=f"KL is {steep[-1]:.3g}; its trend predicted 0.022.",
             recommendation="Lower the learning rate or raise the KL penalty.",
-            moved="learning_rate ×10 from 60; reward flat",
+            moved="learning_rate ×10 from step 60; reward flat",
             pattern="learning rate raised",
             cause="the learning rate was raised",
             remedy="Go back to a checkpoint from before the change, and lower the learning rate.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal, NamedTuple
 
 from klarm.incidents.numbers import factor
@@ -110,42 +111,42 @@ class Movement(NamedTuple):
         way = self.tends if self.direction == "flat" else self.direction
         if self.normal is None or way not in ("up", "down"):
             return ""
-        since = f"since {self.rows // 2} to {self.rows} rows ago"
+        since = f"compared with {self.rows // 2}–{self.rows} rows ago"
         if self.goes_on:
             going = "rising" if way == "up" else "falling"
             return f"{self.metric} still {going}, no faster than before"
         if self.steady and not self.since_then:
             if self.ended is not None:
                 return ""
-            since = f"{since}, but not in the last {self.rows // LATE_SHARE}"
+            since = f"{since}, but not in the last {self.rows // LATE_SHARE} rows"
         usual = self.normal.level
         if self.normal.all_positive and usual / 2.0 < self.level < usual * 2.0:
             return f"{self.metric} {way} {100 * abs(self.level / usual - 1.0):.0f}% {since}"
         return f"{self.metric} {way} from {number(usual, 2)} to {number(self.level, 2)} {since}"
 
     def __str__(self) -> str:
+        """How far it went, without its step."""
         if self.direction == "flat":
             return self.gradual or f"{self.metric} flat"
         if self.direction == "broken":
-            return f"{self.metric} not finite at {self.step}"
+            return f"{self.metric} not finite"
         if self.in_message:
-            return f"{self.metric} from {self.step}"
+            return self.metric
         is_ratio = self.before is None or (self.before.all_positive and self.reached > 0.0)
         if self.before is None:
             far = factor(self.factor) if 0.0 < self.factor < math.inf else self.direction
-            text = f"{self.metric} {far} from {self.step}"
         elif is_ratio:
-            text = f"{self.metric} {factor(self.reached / self.before.level)} from {self.step}"
+            far = factor(self.reached / self.before.level)
         else:
-            way = f"from {number(self.before.level, 2)} to {number(self.reached, 2)}"
-            text = f"{self.metric} {way} since {self.step}"
+            far = f"{number(self.before.level, 2)} → {number(self.reached, 2)}"
+        text = f"{self.metric} {far}"
         if self.ended is None:
             return text
         if self.before is None:
-            return f"{text}, now {self.ended}"
+            return f"{text} (now {self.ended})"
         is_ratio = is_ratio and self.level > 0.0
         now = factor(self.level / self.before.level) if is_ratio else number(self.level, 2)
-        return f"{text}, now {now}"
+        return f"{text} (now {now})"
 
 
 def in_order(movements: Iterable[Movement]) -> list[Movement]:
@@ -164,11 +165,13 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
 
     >>> moved = [Movement("grad_norm", "up", 612, 4.0), Movement("kl", "up", 618, 8.0)]
     >>> summary([*moved, Movement("reward", "flat", 630, 1.0)])
-    'grad_norm ×4 from 612, then kl ×8 from 618; reward flat'
+    'grad_norm ×4 from step 612, then kl ×8 from step 618; reward flat'
+    >>> summary([*moved, Movement("loss", "up", 618, 2.0), Movement("length", "up", 618, 3.0)])
+    'grad_norm ×4 from step 612, then kl ×8, loss ×2 and length ×3 from step 618'
     >>> summary(moved, began=615)
-    'kl ×8 from 618; before that, grad_norm ×4 from 612'
+    'kl ×8 from step 618; before that, grad_norm ×4 from step 612'
     >>> summary(moved[:1], began=615)
-    'grad_norm ×4 from 612, before the incident'
+    'grad_norm ×4 from step 612, before the incident'
     >>> rising = Movement("reward", "up", 630, 1.1, steady=True, normal=Before(0.5, 0.01, True))
     >>> summary([rising, Movement("entropy", "flat", 630, 1.0)])
     'nothing new (reward still rising, no faster than before; entropy flat)'
@@ -195,4 +198,11 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
 
 
 def _listed(movements: Iterable[Movement]) -> str:
-    return ", then ".join(map(str, movements))
+    """Return movements in their order, those of one step together."""
+    by_step = groupby(movements, key=lambda movement: movement.step)
+    return ", then ".join(f"{_enumerated(group)} from step {step}" for step, group in by_step)
+
+
+def _enumerated(movements: Iterable[Movement]) -> str:
+    *others, last = map(str, movements)
+    return f"{', '.join(others)} and {last}" if others else last

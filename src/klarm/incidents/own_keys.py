@@ -20,8 +20,8 @@ def own_keys(origins: Mapping[str, Origin]) -> dict[str, str]:
 def with_own_keys(moved: str, keys: Mapping[str, str]) -> str:
     """Return a line about what moved with the keys of its metrics beside their names.
 
-    >>> with_own_keys("grad_norm ×4 from 612, then kl ×8 from 618; reward flat", {"kl": "KL_div"})
-    'grad_norm ×4 from 612, then kl (KL_div) ×8 from 618; reward flat'
+    >>> with_own_keys("loss ×4 from step 12, then kl ×8 from step 18", {"kl": "KL_div"})
+    'loss ×4 from step 12, then kl (KL_div) ×8 from step 18'
     """
     if not moved or not keys:
         return moved
