@@ -86,7 +86,7 @@ def test_a_run_says_at_its_end_how_often_something_went_wrong(
             monitor.log([1])  # type: ignore[arg-type]
     *_, repeats, last = capsys.readouterr().err.splitlines()
     assert repeats == "klarm: 2 more times: log takes a dict of metrics, got list"
-    assert last.startswith("klarm: run a ends after 0 rows")
+    assert last.startswith("klarm: run a ended after 0 rows")
 
 
 def test_with_the_console_off_only_handlers_of_the_program_hear(

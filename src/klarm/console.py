@@ -59,9 +59,10 @@ class Console:
     def event(self, event: Event) -> None:
         """Show a change of an incident: as a panel if it is an alarm, otherwise as one line.
 
-        A crash is in the traceback and in the last line of the run.
+        The last lines of a run list the incidents that it leaves open; a crash is also in the
+        traceback.
         """
-        if not self.enabled or is_crash(event):
+        if not self.enabled or is_crash(event) or event.event == "ended":
             return
         if self._terminal and is_alarm(event):
             show_on_stderr(event_panel(event))

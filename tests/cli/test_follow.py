@@ -89,7 +89,7 @@ def test_once_reads_the_log_and_continues_the_next_time() -> None:
     done = run(str(LOG), "--once")
     assert done.returncode == 0
     assert "klarm INCIDENT 1 on kl opened, critical, step 100: kl is NaN" in done.stderr
-    assert "run log as of step 100 (101 new rows): 1 incident (kl: critical, began" in done.stderr
+    assert "run log as of step 100 (101 new rows): 1 incident; see klarm " in done.stderr
     size = JOURNAL.stat().st_size
     again = run(str(LOG), "--once")
     assert again.returncode == 0
@@ -169,13 +169,13 @@ def test_reading_a_log_once_is_not_the_end_of_the_run() -> None:
     done = run(str(LOG), "--once")
     assert "ended" not in done.stderr
     assert done.stderr.endswith(
-        "klarm: run log as of step 100 (101 new rows): 1 incident (kl: critical, began at "
-        "step 100, still open); see klarm incidents klarm_runs/log\n"
+        "klarm: run log as of step 100 (101 new rows): 1 incident; see klarm incidents "
+        "klarm_runs/log\n  1 on kl: critical, began at step 100, still open\n"
     )
     write([math.nan], first=101)
     done = run(str(LOG), "--once")
     assert "reopened" not in done.stderr
-    assert "run log as of step 101 (1 new row): 1 incident (kl: critical, began " in done.stderr
+    assert "run log as of step 101 (1 new row): 1 incident; see" in done.stderr
     assert [e.event for e in read_journal(JOURNAL) if isinstance(e, Event)] == ["opened"]
     assert klarm_lines("runs")[1].split()[:3] == ["log", "not", "followed"]
     assert klarm_lines("show")[0] == "run log: not followed, critical"
@@ -191,7 +191,7 @@ def test_an_idle_log_or_the_end_of_stdin_is_the_end_of_the_run(idle: list[str]) 
         done = subprocess.run(
             arguments, stdin=log, capture_output=True, text=True, timeout=60, check=False
         )
-    assert "run log ends after 101 rows: 1 incident" in done.stderr
+    assert "run log ended after 101 rows: 1 incident" in done.stderr
     events = [e.event for e in read_journal(JOURNAL) if isinstance(e, Event)]
     assert events == ["opened", "ended"]
     assert klarm_lines("runs")[1].split()[:2] == ["log", "finished"]

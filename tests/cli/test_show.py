@@ -285,7 +285,7 @@ def test_a_list_says_when_an_incident_became_critical_and_who_is_on_it() -> None
     whole = "kl critical, began at step 153 (unresolved when the run ended)"
     for arguments in ([], ["grpo", "2"]):
         shown = one_line(show(*arguments))
-        assert f"{whole}, a warning before step 159, acknowledged by ann" in shown
+        assert f"{whole}, warning until step 159, acknowledged by ann" in shown
     runs = CliRunner().invoke(command, ["runs"], env={"COLUMNS": "160"})
     assert "kl (since step 159, acknowledged)" in runs.stdout
 
@@ -322,7 +322,7 @@ def test_a_change_has_the_same_name_as_in_messages() -> None:
         klarm.log({"kl": 0.02 * rng.lognormvariate(0.0, 0.1) * growth}, step)
     klarm.finish()
     shown = one_line(show("worse", "1"))
-    assert "opened, warning: At once, because this alert of kl_runaway" in shown
+    assert "opened, warning: Immediately, because this kl_runaway alert" in shown
     assert "getting worse, critical: Peak " in shown
 
 

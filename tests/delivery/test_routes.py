@@ -172,12 +172,12 @@ def test_a_late_message_says_until_when_it_was_seen_what_else_moved() -> None:
 
 
 def test_a_history_says_once_that_an_incident_opened() -> None:
-    """The sentence alone would be "Opened at once: ..."."""
+    """The sentence alone would be "Opened immediately: ..."."""
     opened = example_event(step=282, reason="decisive", detector="kl_runaway")
     broken = example_event(step=290, reason="not_finite")
     assert history_of([opened, broken]) == (
-        "Opened at step 282: At once, because this alert of kl_runaway needs no confirmation. "
-        "Opened at step 290: At once, because a value is not finite."
+        "Opened at step 282: Immediately, because this kl_runaway alert needs no confirmation. "
+        "Opened at step 290: Immediately, because a value is not finite."
     )
 
 

@@ -53,7 +53,7 @@ def test_an_exponential_rise_raises_alerts_when_its_median_exceeds_one_nat_and_t
     assert [alert.decisive for alert in alerts if alert] == [False, False, *[True] * 6]
     assert alerts[36] is not None
     assert alerts[36].message == (
-        "The median of the last 5 KLs is 1.11 nats, above the budget (warning above 1)."
+        "KL is 1.11 nats (median of the last 5 rows), above its budget (warning above 1)."
     )
 
 
@@ -65,7 +65,7 @@ def test_half_of_the_last_ten_beyond_the_budget_raise_an_alert_without_their_med
     assert not any(alert.decisive for alert in alerts if alert)
     assert alerts[29] is not None
     assert alerts[29].message == (
-        "5 of the last 10 KLs are at or beyond 4 nats, above the budget (critical above 2)."
+        "KL was 4 nats or beyond in 5 of the last 10 rows, above its budget (critical above 2)."
     )
 
 
@@ -88,7 +88,7 @@ def test_a_signed_estimate_far_below_zero_raises_an_alert_too() -> None:
         **dict.fromkeys(range(3, 5), "warning"),
     } | dict.fromkeys(range(5, 8), "critical")
     assert alerts[2] is not None
-    assert "below the budget (warning below -1)" in alerts[2].message
+    assert "below its budget (warning below -1)" in alerts[2].message
 
 
 def test_two_overflows_in_five_values_raise_no_alert() -> None:

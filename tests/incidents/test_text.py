@@ -74,13 +74,13 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     (
         changed("opened", "decisive"),
-        "Opened at once: this alert of kl_runaway needs no confirmation.",
+        "Opened immediately: this kl_runaway alert needs no confirmation.",
     ),
     (
         changed("opened", "decisive", detector="", detectors=["mine"]),
-        "Opened at once: this alert of mine needs no confirmation.",
+        "Opened immediately: this mine alert needs no confirmation.",
     ),
-    (changed("opened", "not_finite"), "Opened at once: a value is not finite."),
+    (changed("opened", "not_finite"), "Opened immediately: a value is not finite."),
     (
         changed("opened", "rolled_back", step=51),
         "Open again: training went back to step 51, before it was resolved.",
@@ -505,30 +505,33 @@ def test_the_summary_of_a_run_lists_its_latest_incidents() -> None:
     assert incidents_in_sum([]) == "no incident"
     assert incidents_in_sum([msgspec.structs.replace(incident(1), opened=None)]) == "no incident"
     assert incidents_in_sum([incident(7, severity="critical")]) == (
-        "1 incident (kl: critical, began at step 7, still open)"
+        "1 incident\n  7 on kl: critical, began at step 7, still open"
     )
     assert incidents_in_sum([incident(7, state="settled", level=0.5)]) == (
-        "1 incident (kl: warning, began at step 7, settled)"
+        "1 incident\n  7 on kl: warning, began at step 7, settled"
     )
     assert incidents_in_sum([incident(7, state="ended")]) == (
-        "1 incident (kl: warning, began at step 7, unresolved when the run ended)"
+        "1 incident\n  7 on kl: warning, began at step 7, unresolved"
     )
     assert incidents_in_sum([incident(7, state="ended", level=0.5)]) == (
-        "1 incident (kl: warning, began at step 7, settled but unresolved when the run ended)"
+        "1 incident\n  7 on kl: warning, began at step 7, settled, unresolved"
     )
-    assert incidents_in_sum(
-        [incident(7, state="resolved", reason="recovered", ended=40, at_new_level=True)]
-    ) == ("1 incident (kl: warning, steps 7 to 40, at a new level)")
+    assert (
+        incidents_in_sum(
+            [incident(7, state="resolved", reason="recovered", ended=40, at_new_level=True)]
+        )
+        == "1 incident\n  7 on kl: warning, steps 7 to 40, at a new level"
+    )
     many = [
         incident(number, state="resolved", reason="recovered", ended=number + 30)
-        for number in range(7)
+        for number in range(12)
     ]
-    assert incidents_in_sum(reversed(many)) == (
-        "7 incidents (kl: warning, steps 2 to 32; kl: warning, steps 3 to 33; "
-        "kl: warning, steps 4 to 34; kl: warning, steps 5 to 35; kl: warning, steps 6 to 36; "
-        "and 2 earlier ones)"
-    )
-    assert incidents_in_sum(many[1:]).endswith("; and 1 earlier one)")
+    assert incidents_in_sum(reversed(many), "; see it").splitlines() == [
+        "12 incidents; see it",
+        "  2 earlier incidents",
+        *(f"  {number} on kl: warning, steps {number} to {number + 30}" for number in range(2, 12)),
+    ]
+    assert "\n  1 earlier incident\n" in incidents_in_sum(many[1:])
 
 
 def test_the_docs_quote_the_sentences() -> None:

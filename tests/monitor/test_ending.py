@@ -66,7 +66,7 @@ def test_a_script_that_ends_has_ended_well(script: str) -> None:
     done = run(script)
     assert done.returncode == 0
     assert ending() == ("", "")
-    assert "run a ends after 1 row: no incident" in done.stderr
+    assert "run a ended after 1 row: no incident" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_an_alert_is_returned_recorded_and_shown(capsys: pytest.CaptureFixture[s
     assert "klarm: run a is recorded in klarm_runs/a/journal.jsonl" in shown
     assert "klarm: watching\n  kl ← train/kl: kl_explosion\n" in shown
     assert "klarm CRITICAL at step 100, kl_explosion: KL 2 is 15σ above" in shown
-    assert "klarm: run a ends after 101 rows: no incident\n" in shown
+    assert "klarm: run a ended after 101 rows: no incident\n" in shown
 
 
 @pytest.mark.parametrize("earlier_steps", [0, 3])
@@ -66,7 +66,7 @@ def test_a_process_that_logs_nothing_does_not_say_no_incident(
         pass
     *_, last = capsys.readouterr().err.splitlines()
     process = " in this process" if earlier_steps else ""
-    assert last == f"klarm: run a ends after 0 rows{process}: nothing was watched"
+    assert last == f"klarm: run a ended after 0 rows{process}: nothing was watched"
 
 
 def test_whatever_trainers_log_is_taken_or_left_but_never_raises() -> None:
@@ -164,7 +164,7 @@ def test_a_run_in_which_nothing_is_watched_does_not_look_healthy(
     said = f"klarm: WARNING: nothing is watched: {nothing} (`klarm docs metrics`"
     assert warning.startswith(said)
     assert hint.endswith("metrics.kl names my/lk, which is not logged; did you mean my/kl?")
-    assert end == f"klarm: run a ends after 30 rows: NOTHING WAS WATCHED: {nothing}"
+    assert end == f"klarm: run a ended after 30 rows: NOTHING WAS WATCHED: {nothing}"
 
 
 def test_a_checkpoint_is_recorded() -> None:

@@ -71,7 +71,7 @@ def test_the_notice_of_a_run_that_starts_over_says_that_a_new_run_needs_a_new_na
         assert "run a exists: its journal ends at step" in shown
         assert said in shown
         assert ("a new run needs a new name" in shown) == (step == 5)
-        assert "run a ends after 1 row in this process" in shown
+        assert "run a ended after 1 row in this process" in shown
 
 
 def test_the_end_of_a_run_says_that_steps_which_were_rolled_back_are_counted(
@@ -84,7 +84,7 @@ def test_the_end_of_a_run_says_that_steps_which_were_rolled_back_are_counted(
         for step in range(21):
             monitor.log({"kl": 0.2}, step)
     shown = capsys.readouterr().err
-    assert "run a ends after 81 rows, including those that were rolled back: no " in shown
+    assert "run a ended after 81 rows, including those that were rolled back: no " in shown
 
 
 def test_a_log_that_keeps_going_back_is_taken_as_it_comes(

@@ -95,7 +95,6 @@ def _what_next(recording: str, width: int | None) -> str:
         f"{klarm} replay {log}": "everything klarm reports; it takes your logs, too",
         f"{klarm} demo {another}": RECORDINGS[another.split()[0]],
         f"{klarm} demo --page": "in a browser; needs klarm[server]",
-        f"{klarm} init": "write a klarm.yaml",
     }
     lines = ["What to type next:"]
     column = max(len(command) for command in offered if " replay " not in command)
@@ -169,26 +168,25 @@ class _Player:
     def summary(self) -> str:
         """Return what was caught at which step, with the values of the recording."""
         incidents = incidents_in_sum(self._monitor.incidents)
-        total = f"{counted(len(self.rows), 'step')}, {incidents}."
+        total = f"{counted(len(self.rows), 'step')}, {incidents}"
         on_kl = self._events_on_kl()
         if not on_kl:
             return f"{total} No incident on KL." if self._monitor.incidents else total
         first = on_kl[0]
         kl = {row["step"]: row["kl"] for row in self.rows}
         before = [value for step, value in kl.items() if step < first.started]
-        highest = f" (highest before step {first.started}: {number(max(before))})" if before else ""
+        highest = f" (highest before: {number(max(before))})" if before else ""
         opened_at = f"step {first.step}, at KL {number(kl[first.step])}{highest}"
-        opened = f"{total}\nThe one on KL opened at {opened_at}"
+        opened = f"{total}\nIncident {first.incident} opened at {opened_at}."
         if spikes := self._spikes_since_settled():
             value, at = max(spikes)
             level = median(value for step, value in kl.items() if step > on_kl[-1].step)
             return (
-                f"{opened}. Since step {on_kl[-1].step}, KL has stayed near {number(level, 2)}, "
-                f"with spikes of up to {number(value)} (step {at}), which belong to this incident: "
-                "it is still open."
+                f"{opened} It is still open: KL stays near {number(level, 2)}, with spikes up to "
+                f"{number(value)} (step {at})."
             )
         value, at = max((value, step) for step, value in kl.items() if step >= first.step)
-        return f"{opened}; KL reached {number(value)} at step {at}."
+        return f"{opened} KL reached {number(value)} at step {at}."
 
     def _spikes_since_settled(self) -> list[tuple[float, int]]:
         """Return the KLs with an alert, and their steps, since the incident on KL has settled."""

@@ -104,16 +104,15 @@ class KLBudgetDetector(LazyScoreDetector):
         if self.score <= self._beyond_limit:
             return None
         severity: Severity = "critical" if self.score > self._limit("critical") else "warning"
+        at = f"{number(level)} nats"
         what = (
-            f"{_HALF} of the last {len(ten)} KLs are at or beyond"
+            f"KL was {at} or beyond in {_HALF} of the last {len(ten)} rows"
             if half
-            else f"The median of the last {len(five)} KLs is"
+            else f"KL is {at} (median of the last {len(five)} rows)"
         )
         side, sign = ("above", "") if level > 0 else ("below", "-")
-        message = (
-            f"{what} {number(level)} nats, {side} the budget "
-            f"({severity} {side} {sign}{self._limit(severity):g})."
-        )
+        limit = f"{severity} {side} {sign}{self._limit(severity):g}"
+        message = f"{what}, {side} its budget ({limit})."
         decisive = self._is_lasting(five, ten)
         worse: Worse = "higher" if level > 0 else "lower"
         return self._alert(severity, step, value, message, decisive=decisive, worse=worse)

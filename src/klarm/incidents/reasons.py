@@ -18,8 +18,8 @@ from klarm.types import ROLLED_BACK, Event, reason_of
 _NAMES = {"kl": "KL"}
 
 
-_AT_ONCE = "Opened at once: "
-_IMMEDIATELY = "At once, because "
+_OPENED = "Opened immediately: "
+_AS_HISTORY = "Immediately, because "
 _BECOMES_CRITICAL = (
     " This alert is critical; the incident becomes critical if such alerts continue."
 )
@@ -33,7 +33,7 @@ def why(event: Event, *, notified: bool = False, after_state: bool = False) -> s
     """
     said = _reason(event, notified)
     if after_state:
-        said = said.replace(_AT_ONCE, _IMMEDIATELY, 1)
+        said = said.replace(_OPENED, _AS_HISTORY, 1)
     # Its message says "(critical above ...)", which would look like a mistake in a warning.
     if event.event in ("opened", "escalated") and event.severity == "warning":
         more = event.alert_severity == "critical"
@@ -64,12 +64,13 @@ def _confirmed(event: Event) -> str:
 
 
 def _decisive(event: Event) -> str:
-    detector = _detector(event) or "the detector"
-    return f"{_AT_ONCE}this alert of {detector} needs no confirmation.{_follows(event)}"
+    detector = _detector(event)
+    alert = f"{detector} alert" if detector else "alert"
+    return f"{_OPENED}this {alert} needs no confirmation.{_follows(event)}"
 
 
 def _not_finite(event: Event) -> str:
-    return f"{_AT_ONCE}a value is not finite.{_follows(event)}"
+    return f"{_OPENED}a value is not finite.{_follows(event)}"
 
 
 def _follows(event: Event) -> str:

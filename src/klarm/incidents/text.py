@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 COLOURS: dict[Severity, str] = {"warning": "yellow", "critical": "red"}
 # The summary at the end of a run lists this many incidents; the journal has all of them.
-_MAX_NAMED = 5
+_MAX_NAMED = 10
 # If the first alert came this many rows after the metric left its normal range, messages say so.
 _MIN_ROWS_LATE = 6
 # The maximum length of the title of a W&B alert.
@@ -172,16 +172,19 @@ def event_paragraphs(event: Event) -> str:
     return "\n".join([*lines, *details])
 
 
-def incidents_in_sum(incidents: Iterable[Incident]) -> str:
-    """Summarise the incidents of a run in one line, in the order of their numbers."""
+def incidents_in_sum(incidents: Iterable[Incident], where: str = "") -> str:
+    """Summarise the incidents of a run, in the order of their numbers: one line for each.
+
+    `where` says where to find more about them, if there are any.
+    """
     opened = [incident for incident in incidents if incident.opened is not None]
     opened.sort(key=lambda incident: incident.number)
     if not opened:
         return "no incident"
     named = [_in_short(incident) for incident in opened[-_MAX_NAMED:]]
     if earlier := len(opened) - len(named):
-        named.append(f"and {counted(earlier, 'earlier one')}")
-    return f"{counted(len(opened), 'incident')} ({'; '.join(named)})"
+        named.insert(0, counted(earlier, "earlier incident"))
+    return "\n  ".join([f"{counted(len(opened), 'incident')}{where}", *named])
 
 
 def _place(event: Event) -> str:
@@ -236,11 +239,11 @@ def _in_short(incident: Incident) -> str:
     settled = incident.level is not None
     still = "settled" if settled else "still open"
     if incident.state == "ended":
-        still = f"settled but {UNRESOLVED}" if settled else UNRESOLVED
+        still = "settled, unresolved" if settled else "unresolved"
     when = f"began at step {incident.started}, {still}"
     if incident.state == "resolved":
         how = incident.reason.replace("_", " ")
         if how == "recovered":
             how = AT_A_NEW_LEVEL if incident.at_new_level else ""
         when = f"steps {incident.started} to {incident.ended}{f', {how}' if how else ''}"
-    return f"{subject_of(incident)}: {incident.severity}, {when}"
+    return f"{incident.number} on {subject_of(incident)}: {incident.severity}, {when}"

@@ -27,7 +27,7 @@ REASONS: dict[Outcome, Reason | None] = {
     "detached": None,
 }
 _CUT_SHORT = ("crashed", "interrupted", "stopped")
-_VERBS = {"": "ends", "interrupted": "was interrupted", "detached": "is no longer followed"}
+_VERBS = {"": "ended", "interrupted": "was interrupted", "detached": "is no longer followed"}
 _MAX_ERROR = 300  # characters
 # They end a loop, not a run.
 _NO_ERRORS = (StopIteration, StopAsyncIteration, GeneratorExit)
@@ -51,7 +51,7 @@ class Ending(NamedTuple):
         >>> Ending("crashed", "RuntimeError: out of memory").in_words("a", "12 rows")
         'run a crashed after 12 rows (RuntimeError: out of memory)'
         >>> Ending().in_words("a", "12 rows")
-        'run a ends after 12 rows'
+        'run a ended after 12 rows'
         """
         verb = _VERBS.get(self.outcome, self.outcome)
         said = f"run {run} {verb} after {after}"

@@ -23,10 +23,8 @@ _EXCUSES: Mapping[Excused, str] = {
 
 def incidents_and_where(incidents: Sequence[Incident], folder: Path | None) -> str:
     """Return how many incidents there were, and the command that shows them."""
-    summary = incidents_in_sum(incidents)
-    if folder is None or not any(incident.number for incident in incidents):
-        return summary
-    return f"{summary}; see klarm incidents {shlex.quote(str(folder))}"
+    where = "" if folder is None else f"; see klarm incidents {shlex.quote(str(folder))}"
+    return incidents_in_sum(incidents, where)
 
 
 def as_of(run: str, step: int, new_rows: int) -> str:
