@@ -1,6 +1,7 @@
 """What every detector in the catalogue must hold to, whoever wrote it.
 
-Covers base.py. The checks are those of `klarm.testing`, which others use for theirs.
+Covers base.py and declaration.py. The checks are those of `klarm.testing`, which others use for
+theirs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The states of an incident: every way from pending to its end, counted to the row.
 
-Covers episode.py, measured.py and reopening.py too.
+Covers episode.py, escalation.py, measured.py and reopening.py too.
 """
 
 from __future__ import annotations

@@ -14,21 +14,21 @@ class Stopping:
     """
 
     def __init__(self) -> None:
-        self._told = False
+        self._asked_to_stop = False
         self._waker: queue.SimpleQueue[None] = queue.SimpleQueue()  # its `put` may interrupt `get`
 
     def set(self) -> None:
         """Set the flag."""
-        self._told = True
+        self._asked_to_stop = True
         self._waker.put(None)
 
     def is_set(self) -> bool:
         """Return whether the flag is set."""
-        return self._told
+        return self._asked_to_stop
 
     def wait(self, seconds: float) -> None:
         """Wait for some seconds, or until the flag is set."""
-        if not self._told:
+        if not self._asked_to_stop:
             with contextlib.suppress(queue.Empty):
                 self._waker.get(timeout=seconds)
 

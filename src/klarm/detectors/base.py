@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import ClassVar, Literal
 
+from klarm.detectors.declaration import declaration_problem
 from klarm.detectors.not_finite import not_finite_message, when_not_finite
 from klarm.metrics import CLAMP_NATS, Kind
 from klarm.settings import (
     ConfigError,
     Configurable,
     check_settings,
-    missing_attribute,
     setting,
     settings_of,
 )
@@ -39,13 +39,6 @@ OTHER_METRIC = "while"
 # - alone: the same, if a row has none of the other metrics that the detector watches.
 # - idle: it need not be called at all.
 Shortcut = Literal["", "always", "alone", "idle"]
-
-# What a detector's class must have, with an example of each.
-REQUIRED: Mapping[str, str] = {
-    "name": 'name: ClassVar[str] = "reward_floor"',
-    "signal": 'signal: ClassVar[str] = "reward"',
-    "watches": 'watches: ClassVar[tuple[str, ...]] = ("reward",)',
-}
 
 
 class _Resets:
@@ -147,7 +140,7 @@ class Detector(Configurable, ABC):
                 setattr(cls, name, functools.update_wrapper(own, shared))
 
     def __post_init__(self) -> None:
-        wrong = missing_attribute(type(self), REQUIRED) or watches_problem(type(self))
+        wrong = declaration_problem(type(self))
         if wrong:
             raise ConfigError(wrong)
         check_settings(self, self.name)
@@ -297,13 +290,3 @@ class Detector(Configurable, ABC):
             decisive=self.not_finite_is_decisive,
             worse=self.worse,
         )
-
-
-def watches_problem(kind: type[Detector]) -> str:
-    """Return what is wrong with the metrics that a class watches; empty if nothing is."""
-    who, watches = kind.__name__, kind.watches
-    if not isinstance(watches, tuple):
-        return f'{who}.watches must be a tuple, got {watches!r:.80}; write it as in ("kl",)'
-    if not watches or not all(isinstance(name, str) and name for name in watches):
-        return f'{who}.watches must name a metric, as in ("kl",)'
-    return ""

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-from klarm.detectors.base import REQUIRED, Detector, watches_problem
+from klarm.detectors.base import Detector
+from klarm.detectors.declaration import declaration_problem
 from klarm.metrics import METRICS, meaning
 from klarm.plugins import DETECTORS, PluginError, not_a_kind_of, plugins
-from klarm.settings import missing_attribute
 from klarm.types import SEVERITIES
 
 # A section of klarm.yaml. Two underscores separate section and setting in environment variables.
@@ -45,8 +45,7 @@ def installed_detectors() -> Installed:
 
 def detector_problem(kind: type[Detector]) -> str:
     """Return why a class cannot be a detector; empty if it can."""
-    wrong = not_a_kind_of(Detector, kind) or missing_attribute(kind, REQUIRED)
-    wrong = wrong or watches_problem(kind)
+    wrong = not_a_kind_of(Detector, kind) or declaration_problem(kind)
     if wrong:
         return wrong
     who = kind.__name__

@@ -22,6 +22,23 @@ def unsafe_since(incident: Incident | Event) -> int:
     return min(step for step in known if step is not None)
 
 
+def unsafe_spans(incidents: Iterable[Incident]) -> list[Span]:
+    """Return the spans of steps in which the run was broken, so that checkpoints are unsafe."""
+    opened = {incident.id: incident for incident in incidents if incident.opened is not None}
+    followers = {incident.follows: incident for incident in opened.values() if incident.follows}
+    spans: list[Span] = []
+    for incident in opened.values():
+        if incident.severity == "critical":
+            last = incident
+            while last.reason == "superseded" and last.id in followers:
+                last = followers[last.id]
+            if last.reason == "accepted" and last.by:
+                continue  # a person accepted this level
+            end = last.back if last.reason == "closed" else last.ended
+            spans.append((unsafe_since(incident), end if last.state == "resolved" else None))
+    return spans
+
+
 class Checkpoints:
     """Remembers the saved checkpoints of the part of the run that was not rolled back."""
 

@@ -18,7 +18,7 @@ from klarm.incidents.trends import LOOK_BACK, level_before, not_before_a_raised_
 from klarm.stats import median
 from klarm.types import Incident, Worse
 
-# A movement is over when the median of so many values is near its level before.
+# A movement is over when the median of this many values is near its level before.
 _MEDIAN_OF = 10
 
 
@@ -28,7 +28,7 @@ class Since:
 
     step: int
     before: Before | None  # its level before that step; None if too few values were known
-    told: int  # the last row in which it was seen to have moved
+    last_seen: int  # the last step at which a message listed it
 
 
 class Own(NamedTuple):
@@ -118,7 +118,7 @@ class Dates(NamedTuple):
                 step = own.step
             elif (
                 since is not None
-                and _first(recent) <= since.told
+                and _first(recent) <= since.last_seen
                 and _goes_on(movement.metric, went, since, recent)
             ):
                 step = since.step
@@ -191,7 +191,7 @@ def _goes_on(metric: str, went: Direction, since: Since, recent: RecentRows) -> 
         return True
     if since.before is None:
         return False
-    values = recent.finite_values(metric, since.told, math.inf)
+    values = recent.finite_values(metric, since.last_seen, math.inf)
     places = range(len(values) - _MEDIAN_OF + 1)
     medians = (median(values[place : place + _MEDIAN_OF]) for place in places)
     return all(since.before.is_left_by(level, went) for level in medians)

@@ -26,7 +26,7 @@ from klarm.text import clean_line
 from klarm.types import Event, Incident
 
 _REWARD = "reward"  # the signal
-# A metric that moves so many rows after the learning rate was raised moves because of it.
+# A metric that moves within this many rows of a raised learning rate moves because of it.
 _MAX_ROWS_AFTER = 2
 # A failure within this many rows was there from the start.
 _EARLY_ROWS = 30

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from klarm.detectors import Detector
 from klarm.incidents.allowances import Allowances
-from klarm.incidents.confirmation import Confirmation, Confirmed, is_more_severe
+from klarm.incidents.confirmation import Confirmation, Confirmed
 from klarm.incidents.episode import Episode
+from klarm.incidents.escalation import escalate
 from klarm.incidents.evidence import Evidence
 from klarm.incidents.excuse import KL, PROBED, Excuse, kl_budgets
 from klarm.incidents.excused import ExcusedAlerts
@@ -21,7 +22,6 @@ from klarm.incidents.in_alert import InAlert
 from klarm.incidents.measured import Measured
 from klarm.incidents.reasons import is_back
 from klarm.incidents.recent_rows import RecentRows
-from klarm.incidents.recovery import is_further
 from klarm.incidents.reopening import is_new_problem, reopen, unsettle
 from klarm.incidents.rules import IncidentRules
 from klarm.types import Alert, Blip, Event, Incident, Reason
@@ -112,7 +112,9 @@ class SignalTracker:
         if episode is not None and episode.incident.state == "open":
             for one in counting:
                 episode.add(one, self._recent)
-            return self._escalate(episode, step, counting)
+            return escalate(
+                episode, step, counting, self._confirmation, rules=self._rules, recent=self._recent
+            )
         pending = self.pending = self.pending or Episode.begin(self.name, counting[0], self._recent)
         for one in counting:
             pending.add(one, self._recent)
@@ -298,41 +300,6 @@ class SignalTracker:
             return [unsettle(episode, again, step, self._recent)]
         end = self._end(episode, step, "superseded")
         return [end, self._opened(again, step, alerts, confirmed, follows=episode)]
-
-    def _escalate(self, episode: Episode, step: int, alerts: Sequence[Measured]) -> list[Event]:
-        incident, rules = episode.incident, self._rules
-        confirmed: Confirmed | None = None
-        if incident.severity != "critical":  # otherwise it cannot rise
-            confirmed = self._confirmation.confirmed(alerts)
-        if confirmed is not None and is_more_severe(confirmed.severity, incident.severity):
-            episode.turn_to(confirmed.by)
-            episode.notified_kinds.add(confirmed.by.kind)
-            incident.severity, incident.worst = confirmed.severity, confirmed.by.alert
-            news = confirmed.by if confirmed.by.kind != episode.kind else None
-            return [episode.event("escalated", step, "severity_raised", self._recent, news=news)]
-        late = episode.rows_since_notified >= rules.escalate_later_after
-        factor = rules.escalate_later_factor if late else rules.escalate_factor
-        is_known = math.isfinite(episode.finite_peak)  # a NaN after a NaN is not worse
-        if (
-            is_known
-            and not episode.counts_steps
-            and is_further(
-                episode.finite_peak, episode.notified, episode.kind, factor, episode.normal
-            )
-        ):
-            as_bad = [s.alert for s in alerts if s.alert.severity == incident.severity]
-            incident.worst = as_bad[0] if as_bad else incident.worst
-            return [episode.event("escalated", step, "far_worse", self._recent)]
-        for measured in alerts:
-            # Several detectors of one explosion are no news, unless a long time has passed.
-            other = late and measured.alert.detector not in episode.notified_detectors
-            is_news = measured.kind not in episode.notified_kinds or other
-            is_news = is_news or not measured.names <= episode.notified_names
-            if is_news and self._confirmation.is_sure(measured.alert):
-                incident.worst = measured.alert
-                episode.notified_kinds.add(measured.kind)
-                return [episode.event("escalated", step, "new_kind", self._recent, news=measured)]
-        return []
 
     def _settle(self, episode: Episode, step: int) -> Event:
         incident = episode.incident

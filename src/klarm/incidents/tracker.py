@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from msgspec.structs import replace
 
 from klarm.detectors import Detector
-from klarm.incidents.checkpoints import Checkpoints, Saved, Span, unsafe_since
+from klarm.incidents.checkpoints import Checkpoints, Saved, unsafe_since, unsafe_spans
 from klarm.incidents.corrections import Place, corrections, known_identities
 from klarm.incidents.crash import SIGNAL, crash_event
 from klarm.incidents.dates import Dates, Said
@@ -78,7 +78,7 @@ class Tracker:
         """Forget everything except which numbers have been used."""
         self._past: deque[Episode] = deque(maxlen=_MAX_PAST)
         self._step: int | None = None  # the current step, which may come in several dicts
-        self._told = Said()  # what people were told while incidents were open
+        self._said = Said()  # what messages have said while incidents were open
         self._busy: list[SignalTracker] = []  # those whose rows without an alert must be counted
         self.recent.clear()
         self._evidence.reset()
@@ -205,7 +205,7 @@ class Tracker:
     def crashed(self, step: int, error: str) -> Event:
         """Return the event that notifies people that an exception ended the run."""
         id_, number, _ = self._identify(SIGNAL, step, step)
-        good = self.checkpoints.last_before(step + 1, self._unsafe(), lambda _: True)
+        good = self.checkpoints.last_before(step + 1, unsafe_spans(self.incidents), lambda _: True)
         checkpoint = "" if good is None else clean_line(good[1])
         return crash_event(step, error, id_, number, checkpoint)
 
@@ -252,13 +252,15 @@ class Tracker:
         }
         news = corrections(step, recorded, current, ends, undone=undone, renew=self._renew)
         # A replay does not get here, so these events leave no trace in what is said later.
-        return [self._complete(event, self._told.copy()) for event in news]
+        return [self._complete(event, self._said.copy()) for event in news]
 
     def last_good_checkpoint(
         self, incident: Incident | Event, is_good: Callable[[str], bool] = lambda _: True
     ) -> Saved | None:
         """Return step and path of the last good checkpoint before an incident."""
-        return self.checkpoints.last_before(unsafe_since(incident), self._unsafe(), is_good)
+        return self.checkpoints.last_before(
+            unsafe_since(incident), unsafe_spans(self.incidents), is_good
+        )
 
     def _end_step(self) -> list[Change]:
         changes: list[Change] = []
@@ -297,24 +299,8 @@ class Tracker:
                 return signal
         return None
 
-    def _unsafe(self) -> list[Span]:
-        """Return the spans of steps in which the run was broken, so that checkpoints are unsafe."""
-        incidents = {i.id: i for i in self.incidents if i.opened is not None}
-        followers = {i.follows: i for i in incidents.values() if i.follows}
-        spans: list[Span] = []
-        for incident in incidents.values():
-            if incident.severity == "critical":
-                last = incident
-                while last.reason == "superseded" and last.id in followers:
-                    last = followers[last.id]
-                if last.reason == "accepted" and last.by:
-                    continue  # a person accepted this level
-                end = last.back if last.reason == "closed" else last.ended
-                spans.append((unsafe_since(incident), end if last.state == "resolved" else None))
-        return spans
-
     def _completed(self, change: Change) -> Change:
-        return self._complete(change, self._told) if isinstance(change, Event) else change
+        return self._complete(change, self._said) if isinstance(change, Event) else change
 
     def _complete(self, event: Event, said: Said) -> Event:
         """Add to an opened or escalated incident what else moved, and the last good checkpoint."""

@@ -87,7 +87,7 @@ class RunBlocks:
         return unpack_steps(self._packs(STEPS, [first_row])[0][1])
 
     def step_beside(self, step: int, rows: int) -> int:
-        """Return the step so many rows after a step, or before it; at most the last or first one.
+        """Return the step some rows after a step, or before it; at most the last or first one.
 
         The number of rows must not exceed that of a block, because only three blocks are read.
         """

@@ -1,0 +1,66 @@
+"""Escalation: what makes an open incident worth another notification."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from klarm.incidents.confirmation import Confirmation, Confirmed, is_more_severe
+from klarm.incidents.episode import Episode
+from klarm.incidents.measured import Measured
+from klarm.incidents.recent_rows import RecentRows
+from klarm.incidents.recovery import is_further
+from klarm.incidents.rules import IncidentRules
+from klarm.types import Event
+
+
+def escalate(
+    episode: Episode,
+    step: int,
+    alerts: Sequence[Measured],
+    confirmation: Confirmation,
+    *,
+    rules: IncidentRules,
+    recent: RecentRows,
+) -> list[Event]:
+    """Return the escalation of an open incident by the alerts of a row, if they are one.
+
+    It is if a higher severity is confirmed, if the metric is far worse than when people were last
+    notified, or if another kind of trouble has joined it.
+    """
+    incident = episode.incident
+    confirmed: Confirmed | None = None
+    if incident.severity != "critical":  # otherwise it cannot rise
+        confirmed = confirmation.confirmed(alerts)
+    if confirmed is not None and is_more_severe(confirmed.severity, incident.severity):
+        episode.turn_to(confirmed.by)
+        episode.notified_kinds.add(confirmed.by.kind)
+        incident.severity, incident.worst = confirmed.severity, confirmed.by.alert
+        news = confirmed.by if confirmed.by.kind != episode.kind else None
+        return [episode.event("escalated", step, "severity_raised", recent, news=news)]
+    late = episode.rows_since_notified >= rules.escalate_later_after
+    if _is_far_worse(episode, rules.escalate_later_factor if late else rules.escalate_factor):
+        as_bad = [s.alert for s in alerts if s.alert.severity == incident.severity]
+        incident.worst = as_bad[0] if as_bad else incident.worst
+        return [episode.event("escalated", step, "far_worse", recent)]
+    for measured in alerts:
+        if _is_new_kind(measured, episode, late=late) and confirmation.is_sure(measured.alert):
+            incident.worst = measured.alert
+            episode.notified_kinds.add(measured.kind)
+            return [episode.event("escalated", step, "new_kind", recent, news=measured)]
+    return []
+
+
+def _is_far_worse(episode: Episode, factor: float) -> bool:
+    """Return whether the peak is this many times the one that people were notified of."""
+    peak = episode.finite_peak
+    if not math.isfinite(peak) or episode.counts_steps:  # a NaN after a NaN is not worse
+        return False
+    return is_further(peak, episode.notified, episode.kind, factor, episode.normal)
+
+
+def _is_new_kind(measured: Measured, episode: Episode, *, late: bool) -> bool:
+    # Several detectors of one explosion are no news, unless a long time has passed.
+    other = late and measured.alert.detector not in episode.notified_detectors
+    is_news = measured.kind not in episode.notified_kinds or other
+    return is_news or not measured.names <= episode.notified_names
