@@ -371,3 +371,23 @@ def test_a_closed_stderr_does_not_end_it() -> None:
     os.close(write_end)
     assert done.returncode == 0
     assert recorded_steps() == list(range(100))
+
+
+@pytest.mark.parametrize(
+    ("first", "then"), [([], ["--step-column", "tick"]), (["--step-column", "tick"], [])]
+)
+def test_another_step_column_is_refused_instead_of_logging_all_rows_again(
+    first: list[str], then: list[str]
+) -> None:
+    """The same rows have other steps then, which looked like a rollback or like new rows."""
+    rows = [f"{10 * row},{0.4 + 0.2 * (row % 2)}" for row in range(40)]
+    Path("log.csv").write_text("\n".join(["tick,kl", *rows, ""]))
+    assert run("log.csv", "--once", *first).returncode == 0
+    before = JOURNAL.read_bytes()
+    done = run("log.csv", "--once", *then)
+    assert done.returncode == 2
+    assert "step column" in done.stderr
+    assert "--run" in done.stderr
+    assert JOURNAL.read_bytes() == before
+    assert run("log.csv", "--once", "--run", "another", *then).returncode == 0
+    assert "nothing new" in run("log.csv", "--once", *first).stderr  # as before, it goes on

@@ -25,7 +25,7 @@ from faults.every_channel import EchoingMail, called, every_call, service, setup
 from klarm.console import Console
 from klarm.delivery import log as deliveries
 from klarm.detectors import KLExplosionDetector
-from klarm.journal import FileJournal, append_command
+from klarm.journal import FileJournal, Source, append_command
 from klarm.journal.checksum import sealed
 from klarm.journal.records import decoded
 from klarm.monitor.monitor import Monitor
@@ -81,7 +81,7 @@ def hostile_run(monitor: Monitor) -> None:
     monitor.log({f"critic_loss{HOSTILE}": math.nan, "kl": math.nan}, 9)
     monitor.log({"kl": 0.1}, HOSTILE)
     monitor.say(f"an integration says {HOSTILE}")
-    monitor._source(f"/log/{HOSTILE}", 0)
+    monitor._source(Source(f"/log/{HOSTILE}", 0, HOSTILE))
     monitor.resume(HOSTILE)  # type: ignore[arg-type]
     monitor.apply(Command(command="close", key="1", time=0.0, by=HOSTILE, incident="x"))
 
@@ -193,7 +193,7 @@ def foreign_run(folder: Path) -> int:
     klarm.finish()
     monitor.log({"kl": 0.1, "x": 1.0}, 0)
     monitor.checkpoint(0, "/ckpt/0")
-    monitor._source("/log", 0)
+    monitor._source(Source("/log", 0))
     monitor.log({"kl": math.nan}, 1)
     (known,) = monitor.critical
     command = Command(command="ack", key="k", time=1.0, by="ann", incident=known.id)

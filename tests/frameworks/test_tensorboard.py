@@ -56,7 +56,7 @@ def test_a_run_is_followed_over_the_restart_of_its_trainer() -> None:
         steps: list[object] = []
         for row in follower.poll():
             if isinstance(row, Source):
-                monitor._source(row.path, row.kept)
+                monitor._source(row)
             else:
                 steps.append(row.step)
                 monitor.log(row.metrics, row.step)

@@ -189,6 +189,7 @@ def test_live_replay_and_a_resumed_run_agree(seed: int) -> None:
 
 def test_a_log_that_is_followed_has_its_late_rows_recorded() -> None:
     """Where it is followed again, they are known, and what repeats is, too."""
+    from klarm.journal import Source
     from klarm.metrics import Binding
     from klarm.sources import LogRow
     from klarm.sources.recorded import PassingOver, Recorded
@@ -196,7 +197,7 @@ def test_a_log_that_is_followed_has_its_late_rows_recorded() -> None:
     rows = [(0, {"kl": 0.1}), (1, {"kl": 0.2}), (0, {"reward": 0.5}), (2, {"kl": 0.3})]
     rows += [(1, {"kl": 0.2, "entropy": 1.0}), (3, {"kl": 0.4}), (2, {"kl": 0.3}), (4, {"kl": 0.5})]
     watched = klarm.init("a", console=False)
-    watched._source("log.jsonl", 0)
+    watched._source(Source("log.jsonl", 0))
     for step, row in rows:
         klarm.log(row, step)
     assert lines_of("a", "resume") == []

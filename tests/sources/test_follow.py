@@ -52,7 +52,7 @@ class Followed:
         steps: list[object] = []
         for row in self.follower.poll():
             if isinstance(row, Source):
-                self.monitor._source(row.path, row.kept)
+                self.monitor._source(row)
             else:
                 steps.append(row.step)
                 self.monitor.log(row.metrics, row.step)
@@ -366,5 +366,5 @@ def test_steps_of_the_training_process_are_not_taken_for_rows_of_the_log() -> No
     klarm.finish()
     add(lines(1, 2))
     new = list(Follower(LOG, JOURNAL, pytest.fail).poll())
-    assert new[0] == Source(str(LOG.absolute()), 0)
+    assert new[0] == Source(str(LOG.absolute()), 0, "")
     assert [row.step for row in new[1:] if isinstance(row, LogRow)] == [1, 2]

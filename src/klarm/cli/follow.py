@@ -233,7 +233,7 @@ class Watch:
             any_new = self.any_new = True
             monitor = self._monitor = self._monitor or self._started()
             if isinstance(row, Source):
-                monitor._source(row.path, row.kept)
+                monitor._source(row)
             else:
                 monitor.log(row.metrics, row.step)
             if stopping.is_set():

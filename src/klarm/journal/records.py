@@ -76,6 +76,8 @@ class Source(msgspec.Struct, tag_field="type", tag="source"):
 
     path: str
     kept: int
+    # The column that was named for the steps, "" if none was; earlier versions did not record it.
+    step_column: str | None = None
 
 
 # The outcome of a process that only stopped watching: training goes on, and incidents stay open.

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from klarm.boundary import never_raises, report_failure
 from klarm.console import Console
 from klarm.detectors import Detector
@@ -216,9 +218,11 @@ class Monitor(CanFallSilent):
         self.notices.say_once(message, about)
 
     @never_raises(lambda: None)
-    def _source(self, path: str | os.PathLike[str], kept: int) -> None:
-        """Note that steps are read from a log, of which so many are recorded already."""
-        self._unless_silent(self._journal.record, Source(clean_line(str(path)), kept))
+    def _source(self, source: Source) -> None:
+        """Note that steps are read from a log."""
+        column = None if source.step_column is None else clean_line(source.step_column)
+        safe = replace(source, path=clean_line(source.path), step_column=column)
+        self._unless_silent(self._journal.record, safe)
 
     @never_raises(lambda: None)
     def _bound(self, origins: Mapping[str, Origin]) -> None:

@@ -162,9 +162,21 @@ class Follower:
 
     def _note(self, rows: list[LogRow]) -> Iterator[LogRow | Source]:
         if rows and self._passing.differs and not self._noted and self._tail is not None:
+            self._refuse_other_steps(self._tail.path)
             self._noted = True
-            yield Source(str(self._tail.path.absolute()), self._passing.kept)
+            path = str(self._tail.path.absolute())
+            yield Source(path, self._passing.kept, self._step_column)
         yield from rows
+
+    def _refuse_other_steps(self, path: Path) -> None:
+        """Raise SourceError if the log only differs because another column has its steps."""
+        before, now = self._passing.step_column, self._step_column
+        if before is not None and before != now:
+            raise SourceError(
+                f"{path} was recorded with {_named(before)} and is now read with {_named(now)}, "
+                f"which gives its rows other steps: name a new run with --run, or use "
+                f"{_named(before)} again"
+            )
 
     def _open(self) -> Tail | DocumentTail | None:
         """Continue with the file that was read last, or begin with the first."""
@@ -208,6 +220,10 @@ class Follower:
         if message != self.trouble:
             self.trouble = message
             self._say(message)
+
+
+def _named(step_column: str) -> str:
+    return f"the step column {step_column!r}" if step_column else "no step column"
 
 
 def _is_document(path: Path) -> bool:

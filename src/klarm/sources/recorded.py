@@ -23,12 +23,13 @@ class Recorded:
 
     def __init__(self, journal: Path) -> None:
         self.path: Path | None = None  # of the log
+        self.step_column: str | None = None  # None if unknown
         self.steps = array("q")
         self.sums = array("q")
         begins = True
         for record in read_journal(journal):
             if isinstance(record, Source):
-                self.path = Path(record.path)
+                self.path, self.step_column = Path(record.path), record.step_column
                 del self.steps[record.kept :], self.sums[record.kept :]
                 begins = True
             elif isinstance(record, Step) and self.path is not None:
@@ -54,6 +55,8 @@ class PassingOver:
         self._sum = 0
         # The number of steps that the log and the record have in common.
         self.kept = 0
+        # The step column of the record; None if unknown.
+        self.step_column = None if recorded is None else recorded.step_column
         # Whether the log differs from the record, or nothing is recorded.
         self.differs = recorded is None or not recorded.steps
         self._done = self.differs
