@@ -134,5 +134,5 @@ def test_a_channel_is_tried_with_an_example() -> None:
     """As `klarm test-alert` would, without a run."""
     SENT.clear()
     ListChannel(name="x").send(example_message("warning", run="mine"), {})
-    assert SENT[0].title == "mine: kl warning, began at step 150 (opened)"
+    assert SENT[0].title == "mine: kl warning, began at step 150 (opened at step 154)"
     assert SENT[0].curve

@@ -60,6 +60,8 @@ class Incident(msgspec.Struct):
     onset_rows: int = 0  # the number of rows from there to its first alert
     # The step from which on checkpoints are unsafe, if that is before the onset and `started`.
     unsafe_from: int | None = None
+    # The first of the alerts before it that other signals had excused for long; see `started`.
+    ignored_since: int | None = None
     reason: str = ""  # how it was resolved: a Reason
     level: float | None = None  # the level at which its metric has settled
     follows: str = ""  # the id of the incident that it supersedes
@@ -194,6 +196,8 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     subject: str = ""
     # The number of rows from the onset to the first alert. None in earlier journals.
     onset_rows: int | None = None
+    # The step since which its metric had been in alert, if those alerts were ignored for long.
+    ignored_since: int | None = None
 
 
 class Blip(msgspec.Struct, frozen=True, tag_field="type", tag="blip"):

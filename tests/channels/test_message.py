@@ -30,7 +30,7 @@ def test_an_opened_incident_is_described_in_full() -> None:
     message = message_of(OPENED, CONTEXT)
     assert (
         message.title
-        == "grpo-7b: kl critical, began at step 148 (opened), pattern: gradients first"
+        == "grpo-7b: kl critical, began at step 148 (opened at step 153), pattern: gradients first"
     )
     assert message.body == (
         "KL 0.07796 is 9.24σ above its rolling baseline of 0.01306 ± 0.007.\n"
@@ -55,7 +55,7 @@ def test_an_escalation_repeats_the_cause_but_has_advice_of_its_own() -> None:
     """The opening may have been of a warning; the terminal gives the same advice."""
     escalated = msgspec.structs.replace(PLAIN, event="escalated", reason=SEVERITY_RAISED)
     message = message_of(escalated, CONTEXT)
-    assert message.title == "grpo-7b: kl critical, began at step 148 (escalated)"
+    assert message.title == "grpo-7b: kl critical, began at step 148 (escalated at step 153)"
     assert message.fields["Likely cause"] == "updates that are too large (pattern: gradients first)"
     assert [message.fields["To do"]] == [escalated.recommendation] == advice(escalated)
 
@@ -67,7 +67,7 @@ def test_a_resolution_says_how_long_it_was_and_asks_for_nothing() -> None:
     )
     message = message_of(over, CONTEXT)
     assert message.title == "grpo-7b: kl resolved (recovered), critical, steps 148 to 360"
-    assert message.summary == "Recovered: KL is back at 0.021 (0.02 before the incident)."
+    assert message.summary == "Recovered: KL is back at 0.021 (0.02 before the rise)."
     assert message.mood == "good"
     assert message.fields == {
         "Lasted": "steps 148 to 360, 12 min",

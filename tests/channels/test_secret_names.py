@@ -16,8 +16,8 @@ from klarm.settings.secret import Secret
     [
         (
             {"slack": {"webhook_url": {"env": "http://127.0.0.1:9101/services/xyzzy99"}}},
-            "channels.slack.webhook_url is in the variable that env names, which is not set (not "
-            "shown: it does not look like a name); give the NAME of the variable",
+            "channels.slack.webhook_url is read from the variable that env names, which is not set "
+            "(not shown: it does not look like a name); give the NAME of the variable",
         ),
         ({"pagerduty": {"routing_key": {"env": "PDROUTINGKEYxyzzy123"}}}, "that env names"),
         ({"pagerduty": {"routing_key": {"env": "0a1b2c3d4e5f6a7b8c9dxyzzy0f0a1b"}}}, "env names"),

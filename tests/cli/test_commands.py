@@ -180,12 +180,12 @@ def test_replay_prints_the_incidents_of_a_log() -> None:
 def test_replay_gives_no_advice_for_alerts_without_an_incident() -> None:
     """A run without an incident is healthy."""
     write_log([*[0.4, 0.6] * 50, 5.0, *[0.4, 0.6] * 5])
-    total, alerts, *_ = run("replay", "log.csv").stdout.splitlines()
+    total, alerts, why, *_ = run("replay", "log.csv").stdout.splitlines()
     assert total == "111 rows replayed: no incident."
     assert alerts == (
-        "Alerts: 0 warnings, 1 critical (--alerts lists them); not confirmed: kl_explosion needs "
-        "50 consecutive rows with an alert."
+        "Alerts: 0 warnings, 1 critical (--alerts lists them). They opened no incident:"
     )
+    assert why == "  kl_explosion needs 50 consecutive rows with an alert"
 
 
 @pytest.mark.usefixtures("quick_to_open")

@@ -138,22 +138,21 @@ def test_the_closing_line_names_numbers_of_the_recording(arguments: list[str]) -
     """These are KL at the opening, the highest KL before, and the highest after."""
     done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=True)
     closing = re.search(
-        r"^Incident \d+ opened at step (\d+), at KL (\S+) \(highest before: (\S+)\)\."
+        r"^Incident \d+ opened at step (\d+), at KL (\S+) \(highest before step (\d+): (\S+)\)\."
         r".* (?:reached|up to) (\S+) (?:at |\()step (\d+)",
         done.stdout,
         re.M,
     )
     assert closing is not None
-    since = re.search(
-        r"on kl opened, .*\n  (?:Since|Its first alert was at) step (\d+)", done.stdout
-    )
+    since = re.search(r"on kl opened, .*\n  Since step (\d+)", done.stdout)
     assert since is not None
     kl = {row["step"]: row["kl"] for row in read_recording(arguments[0])}
     opened, started = int(closing[1]), int(since[1])
     assert closing[2] == f"{kl[opened]:.3g}"
-    assert closing[3] == f"{max(kl[step] for step in kl if step < started):.3g}"
+    assert int(closing[3]) == started
+    assert closing[4] == f"{max(kl[step] for step in kl if step < started):.3g}"
     highest = max((kl[step], step) for step in kl if step >= opened)
-    assert (closing[4], int(closing[5])) == (f"{highest[0]:.3g}", highest[1])
+    assert (closing[5], int(closing[6])) == (f"{highest[0]:.3g}", highest[1])
 
 
 def played(*arguments: str) -> str:

@@ -83,7 +83,7 @@ def test_an_incident_is_shown_in_detail() -> None:
         "step 159 escalated, critical: Raised from warning to critical at step 159.",
         "cause the learning rate was raised",
         "moved learning_rate ×100 from step 152",
-        "peak 16.2 (0.024 before the incident)",
+        "peak 16.2 (0.024 before the rise)",
         "go back to step-150",
         "(kl_explosion 17, kl_runaway 27, kl_budget 15)",
         "nobody was notified",
@@ -127,11 +127,11 @@ def test_what_is_known_of_a_slow_fall_says_when_it_was_so() -> None:
     klarm.finish()
     assert opened.onset is not None
     shown = one_line(show("grpo", str(opened.incident)))
-    left = f"in hindsight, the metric left its normal range at step {opened.onset}."
+    left = f"in hindsight, reward left its normal range at step {opened.onset}."
     lowest = min(rewards[opened.onset :])
     assert_all_in(
         shown,
-        f"Its first alert was at step {opened.started}; {left}",
+        f"Since step {opened.started}; {left}",
         f"(by step {opened.step})",
         f"lowest {lowest:.3g} (",
     )
@@ -286,8 +286,8 @@ def test_a_list_says_when_an_incident_became_critical_and_who_is_on_it() -> None
     for arguments in ([], ["grpo", "2"]):
         shown = one_line(show(*arguments))
         assert f"{whole}, warning until step 159, acknowledged by ann" in shown
-    runs = CliRunner().invoke(command, ["runs"], env={"COLUMNS": "160"})
-    assert "kl (since step 159, acknowledged)" in runs.stdout
+    runs = CliRunner().invoke(command, ["runs"], env={"COLUMNS": "250"})
+    assert "kl (became critical at step 159, acknowledged)" in runs.stdout
 
 
 @pytest.mark.usefixtures("exploding")
@@ -322,7 +322,7 @@ def test_a_change_has_the_same_name_as_in_messages() -> None:
         klarm.log({"kl": 0.02 * rng.lognormvariate(0.0, 0.1) * growth}, step)
     klarm.finish()
     shown = one_line(show("worse", "1"))
-    assert "opened, warning: Immediately, because this kl_runaway alert" in shown
+    assert "opened, warning: This kl_runaway alert opens" in shown
     assert "getting worse, critical: Peak " in shown
 
 

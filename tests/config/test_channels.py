@@ -158,8 +158,8 @@ def test_a_wrong_variable_is_refused(variable: str, message: str) -> None:
     [
         (
             "{env: NOT_THERE}",
-            "klarm.yaml: channels.slack.webhook_url is in the environment variable NOT_THERE, "
-            "which is not set; set it (export NOT_THERE=...), or switch the channel off "
+            "klarm.yaml: channels.slack.webhook_url is read from the environment variable "
+            "NOT_THERE, which is not set; set it (export NOT_THERE=...), or switch the channel off "
             "(enabled: false)",
         ),
         (
@@ -190,7 +190,7 @@ def test_a_missing_secret_is_reported_at_the_start(source: str, message: str) ->
         (
             {},
             {"email": {"password": {"env": "NOT_THERE"}}},
-            "klarm.yaml, klarm.init(): channels.email.password is in the environment variable",
+            "klarm.yaml, klarm.init(): channels.email.password is read from the environment",
         ),
         ({}, {"email": {"ca_file": "/none"}}, "klarm.yaml, klarm.init(): channels.email.ca_file"),
         (

@@ -42,7 +42,7 @@ def test_a_detector_of_a_script_is_like_klarms_own() -> None:
     assert (incident.signal, incident.metric, incident.opened) == ("pass_rate", "pass_rate", 24)
     assert len(lines_of("a", "alert")) == 20
     assert [row["event"] for row in lines_of("a", "event")] == ["opened", "ended"]
-    assert SENT[0].title == "a: pass_rate critical, began at step 20 (opened)"
+    assert SENT[0].title == "a: pass_rate critical, began at step 20 (opened at step 24)"
     assert SENT[0].metric == "pass_rate"
     assert len(SENT[0].curve) > 20
 

@@ -171,13 +171,14 @@ def test_a_late_message_says_until_when_it_was_seen_what_else_moved() -> None:
     assert merge_events([opened]).moved == opened.moved
 
 
-def test_a_history_says_once_that_an_incident_opened() -> None:
-    """The sentence alone would be "Opened immediately: ..."."""
+def test_a_history_says_when_and_why_an_incident_opened() -> None:
+    """Each change with its step."""
     opened = example_event(step=282, reason="decisive", detector="kl_runaway")
     broken = example_event(step=290, reason="not_finite")
+    without_waiting = "opens an incident without waiting for further rows."
     assert history_of([opened, broken]) == (
-        "Opened at step 282: Immediately, because this kl_runaway alert needs no confirmation. "
-        "Opened at step 290: Immediately, because a value is not finite."
+        f"Opened at step 282: This kl_runaway alert {without_waiting} "
+        f"Opened at step 290: A value that is not finite {without_waiting}"
     )
 
 

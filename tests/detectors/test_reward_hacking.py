@@ -81,7 +81,7 @@ def test_the_alert_carries_its_numbers() -> None:
     alert = detector.update(100, {"reward_std": 1.0})
     assert alert is not None
     assert alert.message == (
-        "The variance of rewards 1 is 4 times its baseline of 0.25 (warning above 3 times)."
+        "The variance of the reward is 1, 4 times its baseline of 0.25 (warning above 3 times)."
     )
     assert alert.metrics == {
         "reward_std": 1.0,

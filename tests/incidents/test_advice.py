@@ -127,7 +127,7 @@ def test_elsewhere_the_advice_is_for_language_models() -> None:
     """As it is where the framework is not known."""
     for framework in ("", "trl", "verl"):
         (opened, *_) = run(framework, from_step(100, entropy=0.001))
-        assert "samples of one prompt" in advice(opened)[0]
+        assert "samples of the same prompt" in advice(opened)[0]
 
 
 @pytest.mark.parametrize("framework", ["", *OF_EPISODES])

@@ -338,9 +338,7 @@ def test_a_reward_that_rises_slowly_is_not_called_flat() -> None:
     """It has not left its normal range, but everybody sees that it rises."""
     opened = notified(risen_with_kl(seed=0, gain=0.0))[0]
     assert opened.signal == "kl"
-    assert opened.moved == (
-        "nothing new (reward still rising, no faster than before; entropy flat)"
-    )
+    assert opened.moved == ("nothing new: reward keeps rising as before; entropy flat")
 
 
 def test_a_reward_that_falls_since_kl_took_off_is_not_called_rising() -> None:
@@ -507,7 +505,7 @@ def test_what_moved_before_an_incident_without_a_known_cause_is_said_to_be_earli
 
     (opened,) = [e for e in notified(run(change, 210)) if e.event == "opened"][-1:]
     assert (opened.subject, opened.pattern) == ("grad_norm", "")
-    assert opened.moved.startswith("length ×0.3 from step 170, before the incident; ")
+    assert opened.moved.startswith("before the incident, length ×0.3 from step 170; ")
 
 
 def test_only_what_is_telling_is_called_flat() -> None:
@@ -655,5 +653,7 @@ def test_where_no_learning_rate_is_logged_its_jump_is_not_ruled_out(logged: bool
     hacked = [event for event in notified(run(change, 280)) if event.pattern == "reward hacking"]
     assert hacked
     for event in hacked:
-        said = "learning_rate is not logged, so a jump of it cannot be ruled out." in event.remedy
+        said = (
+            "learning_rate is not logged, so klarm cannot rule out that it jumped." in event.remedy
+        )
         assert said != logged

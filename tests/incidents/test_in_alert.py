@@ -7,7 +7,13 @@ import random
 
 import pytest
 
-from klarm.detectors import KLBudgetDetector, KLExplosionDetector, RewardCollapseDetector
+from klarm.detectors import (
+    KLBudgetDetector,
+    KLExplosionDetector,
+    RewardCollapseDetector,
+    RewardHackingDetector,
+)
+from klarm.incidents import event_text
 from klarm.incidents.in_alert import InAlert
 from klarm.monitor.monitor import Monitor
 from klarm.types import Command, Event
@@ -97,3 +103,21 @@ def test_an_incident_after_a_closed_one_does_not_begin_with_it() -> None:
         ("opened", 150),
         ("opened", 156),
     ]
+
+
+def test_alerts_that_were_ignored_for_long_are_mentioned() -> None:
+    """Rewards spread from step 150 on, and count once KL is far: people saw the first alert."""
+    events = list[Event]()
+    monitor = Monitor("a", [RewardHackingDetector(), KLBudgetDetector()])
+    monitor.on_event.append(events.append)
+    for step in range(300):
+        kl = 0.02 if step < 260 else 0.9
+        reward_std = (0.3 if step < 150 else 1.2) + 0.01 * (step % 3)
+        monitor.log({"kl": kl, "reward_std": reward_std}, step)
+    opened = next(event for event in events if event.signal == "reward")
+    assert opened.event == "opened"
+    assert opened.started >= 260
+    assert opened.ignored_since == 150
+    assert f"Since step {opened.started}; alerts from step 150 on were ignored." in event_text(
+        opened
+    )

@@ -117,7 +117,7 @@ def test_a_budget_that_is_exceeded_is_not_said_to_be_half_used(seed: int) -> Non
     for event in events:
         level = median(row["kl"] for row in rows[event.step - 2 : event.step + 1])
         used = "exceeded its budget" if level > 1.0 else "used over half its budget"
-        assert event.cause == f"KL has {used} without a matching rise in reward"
+        assert event.cause == f"KL has {used}, and the reward does not justify it"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -163,7 +163,7 @@ def test_an_unconfirmed_alert_shortly_before_is_not_called_part_of_the_incident(
     opened = next(r for r in journal.records if isinstance(r, Event) and r.event == "opened")
     assert alerts[0].step < opened.started
     said = event_text(replace(opened, onset=opened.started - 100, onset_rows=10))
-    assert f"Its first alert was at step {opened.started}; " in said
+    assert f"Since step {opened.started}; in hindsight" in said
 
 
 def raised_at_200(row: int) -> Row:

@@ -33,7 +33,10 @@ def test_a_stuck_metric_is_dated_from_the_first_row_with_its_value(every: int) -
     """Not from the alert, which waits for fifty such rows."""
     event = opened({"kl": 1.05}, every=every)
     assert (event.step, event.started) == (149 * every, 100 * every)
-    assert title(event) == f"stuck kl warning, began at step {100 * every} (opened)"
+    assert (
+        title(event)
+        == f"stuck kl warning, began at step {100 * every} (opened at step {event.step})"
+    )
     text = event_text(event)
     assert f"kl has been stuck at 1.05 for 50 rows.\n  Since step {100 * every}. " in text
     assert "on stuck kl opened" in text
@@ -43,7 +46,7 @@ def test_a_missing_metric_is_dated_from_the_first_row_without_it() -> None:
     """The name of the incident says what is missing."""
     event = opened({"kl": None})
     assert (event.step, event.started) == (149, 100)
-    assert title(event) == "missing kl warning, began at step 100 (opened)"
+    assert title(event) == "missing kl warning, began at step 100 (opened at step 149)"
 
 
 def test_several_lost_metrics_are_named_together() -> None:

@@ -157,7 +157,7 @@ def test_a_kl_that_grew_slowly_is_not_back_at_a_level_inside_the_growth() -> Non
     rows = [(step, level * math.exp(noise.gauss(0, 0.3))) for step, level in enumerate(levels)]
     alerts = [detector.update(step, {"kl": value}) for step, value in rows]
     alert = next(alert for alert in alerts if alert is not None)
-    assert "since half-way through the run" in alert.message
+    assert "in the second half of the run" in alert.message
     measured = Measured.of(alert, detector)
     assert 0.04 < measured.came_from < 0.06
     recent = RecentRows()

@@ -74,13 +74,16 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     (
         changed("opened", "decisive"),
-        "Opened immediately: this kl_runaway alert needs no confirmation.",
+        "This kl_runaway alert opens an incident without waiting for further rows.",
     ),
     (
         changed("opened", "decisive", detector="", detectors=["mine"]),
-        "Opened immediately: this mine alert needs no confirmation.",
+        "This mine alert opens an incident without waiting for further rows.",
     ),
-    (changed("opened", "not_finite"), "Opened immediately: a value is not finite."),
+    (
+        changed("opened", "not_finite"),
+        "A value that is not finite opens an incident without waiting for further rows.",
+    ),
     (
         changed("opened", "rolled_back", step=51),
         "Open again: training went back to step 51, before it was resolved.",
@@ -164,25 +167,25 @@ SENTENCES: list[tuple[Event, str]] = [
     (changed("resolved", "resumed", step=51), "The run was resumed at step 51."),
     (
         changed("resolved", "recovered", level=0.021, before=0.02),
-        "Recovered: KL is back at 0.021 (0.02 before the incident).",
+        "Recovered: KL is back at 0.021 (0.02 before the rise).",
     ),
     (
         changed("resolved", "recovered", rows=20, level=0.05, before=0.02),
-        "Over: no alert for 20 rows. KL is at 0.05 (0.02 before the incident), which is nearer to "
+        "Over: no alert for 20 rows. KL is at 0.05 (0.02 before the rise), which is nearer to "
         "that than to its worst (0.418).",
     ),
     (
         changed("resolved", "recovered", rows=20, level=0.005, before=0.02),
-        "Over: no alert for 20 rows. KL is at 0.005 (0.02 before the incident).",
+        "Over: no alert for 20 rows. KL is at 0.005 (0.02 before the rise).",
     ),
     (
         changed("resolved", "recovered", rows=20, level=0.05, before=0.02, peak="NaN"),
-        "Recovered: KL is finite again, at 0.05 (0.02 before the incident).",
+        "Recovered: KL is finite again, at 0.05 (0.02 before).",
     ),
     (
         changed("resolved", "recovered", metric="reward", rows=20, level=1.0, before=0.44),
-        "Over: no alert for 20 rows. Reward is at 1 (0.44 before the incident); a reward that rose "
-        "need not come down.",
+        "Over: no alert for 20 rows. Reward is at 1 (0.44 before the rise); a higher reward is "
+        "not a problem in itself.",
     ),
     (changed("resolved", "recovered", level=0.0211), "Recovered: KL is back at 0.0211."),
     (changed("resolved", "recovered", rows=20), "Recovered: no alert for 20 rows."),
@@ -246,14 +249,26 @@ def test_every_reason_of_the_enumeration_has_a_sentence() -> None:
 @pytest.mark.parametrize(
     ("event", "line"),
     [
-        (DIAGNOSED, "kl critical, began at step 153 (opened), pattern: learning rate raised"),
-        (changed("escalated", "severity_raised"), "kl critical, began at step 153 (escalated)"),
+        (
+            DIAGNOSED,
+            "kl critical, began at step 153 (opened at step 157), pattern: learning rate raised",
+        ),
+        (
+            changed("escalated", "severity_raised"),
+            "kl critical, began at step 153 (escalated at step 157)",
+        ),
         (
             changed("escalated", "new_kind", severity="warning"),
-            "kl warning, began at step 153 (spreading)",
+            "kl warning, began at step 153 (spreading at step 157)",
         ),
-        (changed("settled", "settled", step=200), "kl critical, began at step 153 (settled)"),
-        (changed("reopened", "returned"), "kl critical, began at step 153 (open again)"),
+        (
+            changed("settled", "settled", step=200),
+            "kl critical, began at step 153 (settled at step 200)",
+        ),
+        (
+            changed("reopened", "returned"),
+            "kl critical, began at step 153 (open again at step 157)",
+        ),
         (
             changed("ended", "crashed"),
             "kl critical, began at step 153 (unresolved when the run ended)",
@@ -508,13 +523,13 @@ def test_the_summary_of_a_run_lists_its_latest_incidents() -> None:
         "1 incident\n  7 on kl: critical, began at step 7, still open"
     )
     assert incidents_in_sum([incident(7, state="settled", level=0.5)]) == (
-        "1 incident\n  7 on kl: warning, began at step 7, settled"
+        "1 incident\n  7 on kl: warning, began at step 7, still open, settled at 0.5"
     )
     assert incidents_in_sum([incident(7, state="ended")]) == (
         "1 incident\n  7 on kl: warning, began at step 7, unresolved"
     )
     assert incidents_in_sum([incident(7, state="ended", level=0.5)]) == (
-        "1 incident\n  7 on kl: warning, began at step 7, settled, unresolved"
+        "1 incident\n  7 on kl: warning, began at step 7, unresolved, settled at 0.5"
     )
     assert (
         incidents_in_sum(

@@ -125,7 +125,7 @@ def test_an_incident_of_a_run_that_is_over_is_closed_in_its_journal() -> None:
     broken_run()
     klarm.finish()
     said = run("close", "1", "--by", "ada")
-    assert "is closed; `klarm deliver" in said
+    assert "is closed; run `klarm deliver" in said
     fold = Fold(JOURNAL)
     fold.update()
     (record,) = fold.incidents.values()

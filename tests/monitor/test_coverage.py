@@ -5,7 +5,12 @@
 
 from __future__ import annotations
 
-from klarm.detectors import KLExplosionDetector, LossNanDetector, MetricLostDetector
+from klarm.detectors import (
+    KLExplosionDetector,
+    LossNanDetector,
+    MetricLostDetector,
+    RewardCollapseDetector,
+)
 from klarm.metrics import Binding
 from klarm.monitor.binding_report import BindingReport
 from klarm.monitor.coverage import idle, watched, watched_in_short
@@ -45,6 +50,12 @@ def test_a_key_that_looks_like_a_missing_metric_is_offered() -> None:
     """With the setting that binds it."""
     (hint,) = hints(DETECTORS[1:2], bound(**{"my/loss/total": 1.0}))
     assert "set metrics.loss: my/loss/total" in hint
+
+
+def test_a_key_that_is_read_as_another_metric_is_not_offered() -> None:
+    """A deviation of the reward is not the reward."""
+    found = hints([RewardCollapseDetector()], bound(reward_std=0.5))
+    assert not any("reward_std" in hint for hint in found)
 
 
 def test_a_metric_that_comes_late_is_said_once_and_ends_the_waiting() -> None:

@@ -41,8 +41,9 @@ def test_the_first_alert_of_an_episode_is_shown_and_the_rest_counted(
     (line,) = unconfirmed(shown)
     assert line.startswith("klarm: step 40, kl_explosion critical, not confirmed: KL 0.9 is ")
     critical = sum(alert.severity == "critical" for alert in alerts)
-    assert f"klarm: {len(alerts)} alerts, {critical} critical, not confirmed: kl_explo" in shown
-    assert "; list them with: klarm replay" in shown
+    count = f"{len(alerts)} alerts ({critical} critical)"
+    assert f"klarm: {count} opened no incident; list them with: klarm replay" in shown
+    assert "\n  kl_explosion needs 50 consecutive rows with an alert\n" in shown
     assert len(alerts) > 1
 
 
@@ -101,7 +102,7 @@ def test_all_of_them_if_they_are_wanted(capsys: pytest.CaptureFixture[str]) -> N
     alerts = watch([*QUIET, 0.9, 1.9, 3.9, *QUIET], console_alerts=True)
     shown = capsys.readouterr().err
     assert shown.count(", kl_explosion: ") == sum(a.detector == "kl_explosion" for a in alerts)
-    assert f"klarm: {len(alerts)} alerts, " in shown
+    assert f"klarm: {len(alerts)} alerts (" in shown
     assert not unconfirmed(shown)
 
 

@@ -174,7 +174,7 @@ def test_a_negative_step_undoes_nothing(capsys: pytest.CaptureFixture[str]) -> N
     assert [line["step"] for line in lines_of("a", "step")] == [*range(8)]
     assert [incident.signal for incident in watched.critical] == ["kl"]
     said = capsys.readouterr().err
-    assert said.count("step -5 is not a whole number from 0 on") == 1
+    assert said.count("step -5 is not a non-negative integer") == 1
     assert "rolled back" not in said
 
 

@@ -38,7 +38,7 @@ def test_since_when_is_what_messages_say(onset: int | None, shown: int | None) -
     assert run["worst"]["started"] == 223
     assert found["out_of_range_from"] == shown
     said = event_text(event)
-    assert "  Since step 223." in said or "  Its first alert was at step 223; in hindsight" in said
+    assert "  Since step 223." in said or "  Since step 223; in hindsight" in said
     assert (f"left its normal range at step {shown}." in said) == (shown is not None)
 
 
@@ -78,7 +78,9 @@ def test_an_incident_keeps_its_name_when_another_metric_escalates_it() -> None:
         (run,) = client.get("/runs")["runs"]
     assert (found["metric"], found["subject"]) == ("grad_norm", "learning_rate")
     assert run["worst"]["subject"] == "learning_rate"
-    assert found["title"].startswith("learning_rate warning, began at step 223 (spreading)")
+    assert found["title"].startswith(
+        "learning_rate warning, began at step 223 (spreading at step 300)"
+    )
 
 
 def test_what_moved_and_the_diagnosis_say_of_which_moment_they_are() -> None:

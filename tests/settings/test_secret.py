@@ -26,7 +26,7 @@ def test_a_secret_is_fetched_from_a_variable_or_a_file() -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"env": "TOKEN"}, "is in the environment variable TOKEN, which is not set"),
+        ({"env": "TOKEN"}, "is read from the environment variable TOKEN, which is not set"),
         ({"file": "missing"}, "is in the file missing, which cannot be read"),
         ({"file": "empty"}, "is in the file empty, which is empty"),
     ],

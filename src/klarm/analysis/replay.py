@@ -49,7 +49,7 @@ class Replay:
     alerts: list[Alert]
     events: list[Event]
     incidents: list[IncidentRecord]  # without those rolled back
-    unconfirmed: str  # why the alerts opened no incident; empty if one was opened
+    unconfirmed: list[str]  # why the alerts opened no incident; empty if one was opened
     binding: list[str]  # short lines: what was read, what was idle, and what to do about it
     watched: list[str]  # names of the detectors that were active
     idle: dict[str, str]  # names of the idle detectors, and why
@@ -118,7 +118,7 @@ def replay(
         alerts=alerts,
         events=events,
         incidents=[known for known in fold.incidents.values() if not known.was_rolled_back],
-        unconfirmed=""
+        unconfirmed=[]
         if fold.incidents
         else why_no_incident(
             Counter(alert.detector for alert in alerts),

@@ -57,7 +57,7 @@ def close(
     if said:
         raise click.ClickException(said[0])
     if is_written:
-        echo(f"{named} is {done}; `klarm deliver {found.folder}` notifies the channels")
+        echo(f"{named} is {done}; run `klarm deliver {found.folder}` to notify the channels")
         return
     send_command(found.folder, command)
     echo(f"{named} will be {done} with the run's next step")

@@ -43,8 +43,8 @@ def deliver(
     DIRECTORY is the folder of one run, or of several. The command sends what a crashed run could
     not send, and what runs on machines without a network have recorded (deliver: elsewhere). It can
     be used at any time, for example in a cron job: a run that delivers its own messages is left
-    alone. If a channel could not be reached for one run, it is tried only once for each further
-    run, until it works. The exit code is 1 if unacknowledged messages are pending or rejected.
+    alone. After a channel has failed for one run, each further run tries it only once, until it
+    works. The exit code is 1 if unacknowledged messages are pending or rejected.
     """
     settings = load(
         config_file, {"dir": str(directory)}, overrides_from="klarm deliver", lenient=True

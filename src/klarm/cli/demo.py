@@ -175,7 +175,7 @@ class _Player:
         first = on_kl[0]
         kl = {row["step"]: row["kl"] for row in self.rows}
         before = [value for step, value in kl.items() if step < first.started]
-        highest = f" (highest before: {number(max(before))})" if before else ""
+        highest = f" (highest before step {first.started}: {number(max(before))})" if before else ""
         opened_at = f"step {first.step}, at KL {number(kl[first.step])}{highest}"
         opened = f"{total}\nIncident {first.incident} opened at {opened_at}."
         if spikes := self._spikes_since_settled():

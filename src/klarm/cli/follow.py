@@ -78,7 +78,7 @@ def follow(
     fail_on: Severity | None,
     fail_on_critical: bool,
 ) -> None:
-    """Watch a run by its LOG, from the beginning and while it grows.
+    """Watch a run through its LOG, from the beginning and while it grows.
 
     LOG is a JSON Lines, CSV or TSV file, the output of a trainer, trainer_state.json, or a
     TensorBoard event file or folder; - is stdin. It may not exist yet. If klarm follow is started

@@ -29,7 +29,7 @@ from klarm.sources.journal import Damages
 from klarm.terminal import echo, echo_json, rich_console
 from klarm.text import clean
 
-_COLUMNS = ("nr", "id", "about", "severity", "state", "steps", "detectors", "notified", "muted")
+_COLUMNS = ("#", "id", "about", "severity", "state", "steps", "detectors", "notified", "muted")
 # The columns that are wrapped in a narrow terminal, with their minimum width. The names of
 # detectors are not broken at 80 columns.
 _WIDE = 100

@@ -37,8 +37,8 @@ _PROGRESS_AFTER_SECONDS = 1.0
 def runs(directory: Path | None, form: str, config_file: Path | None) -> None:
     """List the runs in DIRECTORY, by default the folder where klarm records runs.
 
-    Runs with an open critical incident come first, then those with an open warning, then those in
-    which klarm knows no metric.
+    Runs with an open critical incident come first, then those with an open warning, then those
+    whose metrics klarm does not know.
     """
     place = directory or Path(load(config_file, lenient=True).dir).expanduser()
     folders = runs_in(place)
@@ -124,7 +124,7 @@ def _open(run: RecordedRun) -> Text:
 
 def _named(incident: IncidentRecord, acknowledged: Mapping[str, Sequence[str]]) -> str:
     """Return what an incident is about, since when it is critical, and whether it is in hand."""
-    notes = [f"since step {incident.raised}"] if incident.raised is not None else []
+    notes = [f"became critical at step {incident.raised}"] if incident.raised is not None else []
     notes += ["acknowledged"] if incident.id in acknowledged else []
     return f"{subject_of(incident)} ({', '.join(notes)})" if notes else subject_of(incident)
 

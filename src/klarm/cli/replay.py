@@ -121,7 +121,7 @@ def _print_text(found: Replay, *, every_alert: bool) -> None:
         severity = styled(f"{alert.severity:<8}", fg=COLOURS[alert.severity])
         echo(f"step {alert.step:>5}  ", severity, f"  {alert.detector}: {alert.message}")
     echo(f"{_counted_rows(found)}: {_counted_incidents(found)}.")
-    echo(f"{_counted_alerts(found, listed=every_alert)}.")
+    echo(_counted_alerts(found, listed=every_alert))
     for line in found.binding:
         echo(line)
 
@@ -154,12 +154,14 @@ def _caveat(found: Replay) -> str:
 
 def _counted_alerts(found: Replay, *, listed: bool) -> str:
     if not found.alerts:
-        return "No alerts"
+        return "No alerts."
     counts = Counter(alert.severity for alert in found.alerts)
     hint = "" if listed else " (--alerts lists them)"
     warnings = counted(counts["warning"], "warning")
-    why = f"; {found.unconfirmed}" if found.unconfirmed else ""
-    return f"Alerts: {warnings}, {counts['critical']} critical{hint}{why}"
+    said = f"Alerts: {warnings}, {counts['critical']} critical{hint}"
+    if not found.unconfirmed:
+        return f"{said}."
+    return "\n  ".join([f"{said}. They opened no incident:", *found.unconfirmed])
 
 
 def _print_json(found: Replay) -> None:

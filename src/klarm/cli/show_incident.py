@@ -23,6 +23,7 @@ from klarm.incidents import (
     COLOURS,
     advice,
     also_moved,
+    before_it,
     counted,
     early_onset,
     is_alarm,
@@ -81,7 +82,7 @@ def show_incident(console: Console, found: Found, settings: Config) -> None:
     console.print(heading("What happened"))
     for event in events:
         became = state(event) if is_alarm(event) else event.event
-        text = f"{became}, {event.severity}: {why(event, after_state=True)}".rstrip()
+        text = f"{became}, {event.severity}: {why(event)}".rstrip()
         console.print(labelled(f"step {event.step}", text))
     console.print()
     console.print(heading("Details"))
@@ -159,8 +160,10 @@ def _show_known(
 
 
 def _before(events: list[Event]) -> str:
-    level = next((event.before for event in reversed(events) if event.before is not None), None)
-    return "" if level is None else f" ({number(level)} before the incident)"
+    known = next((event for event in reversed(events) if event.before is not None), None)
+    if known is None or known.before is None:
+        return ""
+    return f" ({number(known.before)} {before_it(known.worse)})"
 
 
 def _alerts(journal: Path, incident: IncidentRecord) -> Counter[str]:

@@ -119,8 +119,7 @@ def history_of(events: Sequence[Event]) -> str:
     if len(events) == 1:
         return ""
     return " ".join(
-        f"{e.event.capitalize()} at step {e.step}: {why(e, notified=True, after_state=True)}"
-        for e in events
+        f"{e.event.capitalize()} at step {e.step}: {why(e, notified=True)}" for e in events
     )
 
 

@@ -32,8 +32,8 @@ class KLBudgetDetector(LazyScoreDetector):
 
     Also if half of the last ten values are. Critical beyond twice the budget. It needs no baseline
     and judges from the third value. For a policy that starts near the budget, for example after
-    fine-tuning, the budget is added to its lowest level so far. The default is for a mean over
-    tokens, so the detector is idle if KL is a sum over the sequence, until a budget is set.
+    fine-tuning, the limit is the budget plus the lowest level so far. The default is for a mean
+    over tokens, so the detector is idle if KL is a sum over the sequence, until a budget is set.
 
     >>> detector = KLBudgetDetector()
     >>> [bool(detector.update(step, {"kl": 1.5})) for step in range(3)]
@@ -104,15 +104,16 @@ class KLBudgetDetector(LazyScoreDetector):
         if self.score <= self._beyond_limit:
             return None
         severity: Severity = "critical" if self.score > self._limit("critical") else "warning"
-        at = f"{number(level)} nats"
+        limit = self._limit(severity)
+        # A level just above the limit must not look equal to it.
+        at = f"{number(level, 3 if number(self.score) != number(limit) else 6)} nats"
         what = (
             f"KL was {at} or beyond in {_HALF} of the last {len(ten)} rows"
             if half
             else f"KL is {at} (median of the last {len(five)} rows)"
         )
         side, sign = ("above", "") if level > 0 else ("below", "-")
-        limit = f"{severity} {side} {sign}{self._limit(severity):g}"
-        message = f"{what}, {side} its budget ({limit})."
+        message = f"{what}, {side} its budget ({severity} {side} {sign}{limit:g})."
         decisive = self._is_lasting(five, ten)
         worse: Worse = "higher" if level > 0 else "lower"
         return self._alert(severity, step, value, message, decisive=decisive, worse=worse)

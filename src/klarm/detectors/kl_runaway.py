@@ -75,8 +75,9 @@ class KLRunawayDetector(Detector):
 
     There are two tests, and the higher score counts. The quick test is a CUSUM: it sums up by how
     many noise units each value exceeds the forecast, minus the part that the previous value
-    predicts (autocorrelation) and minus an allowance. The slow test compares growth: since half-way
-    through the run, the level must have risen by `drift_factor` more than in the doubling before.
+    predicts (autocorrelation) and minus an allowance. The slow test compares growth: in the second
+    half of the run, the level must have grown `drift_factor` times as much as in the quarter
+    before.
 
     When KL recovers from a runaway, the forecast from before it is restored, so that a second
     runaway is detected as early as the first. The score is 1 at a warning and 1.5 at a critical
@@ -189,10 +190,13 @@ class KLRunawayDetector(Detector):
             sign = "" if value > 0.0 else "±"
             message = f"KL is {number(value, 4)}; {PREDICTED} {sign}{number(self._expected(), 2)}."
         else:
+            earlier = records.limit - records.middle
+            limit = self.drift_factor ** (_CRITICAL_SCORE if severity == "critical" else 1.0)
             message = (
-                f"KL is at {number(value, 4)}: since half-way through the run "
-                f"{'its level' if value > 0.0 else 'its size'} has grown ×{number(_exp(rise), 2)} "
-                "more than in the doubling before."
+                f"KL is {number(value, 4)}. Its smoothed {'level' if value > 0.0 else 'size'} has "
+                f"grown ×{number(_exp(rise + earlier), 2)} in the second half of the run, and "
+                f"×{number(_exp(earlier), 2)} in the quarter before ({severity} at "
+                f"{number(limit, 2)} times that)."
             )
         worse: Worse = "higher" if value > 0.0 else "lower"
         return self._alert(severity, step, value, message, decisive=True, worse=worse)

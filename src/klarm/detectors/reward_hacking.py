@@ -137,7 +137,7 @@ class RewardHackingDetector(Detector):
     def _judge(self, step: int, value: float, ratio: float) -> Alert:
         severity: Severity = "critical" if ratio > self._threshold("critical") else "warning"
         message = (
-            f"The variance of rewards {number(value * value, 4)} is {number(ratio)} times its "
+            f"The variance of the reward is {number(value * value, 4)}, {number(ratio)} times its "
             f"baseline of {number(self.mean, 4)} ({severity} above {self._threshold(severity):g} "
             "times)."
         )

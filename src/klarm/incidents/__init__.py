@@ -6,7 +6,7 @@ from klarm.incidents.checkpoints import Saved, can_be_loaded, damage_of, unsafe_
 from klarm.incidents.crash import is_crash
 from klarm.incidents.numbers import counted
 from klarm.incidents.own_keys import own_keys, with_own_keys
-from klarm.incidents.reasons import is_undone, peak_is_finite, why
+from klarm.incidents.reasons import before_it, is_undone, peak_is_finite, why
 from klarm.incidents.rules import IncidentRules
 from klarm.incidents.standing import ending, standing
 from klarm.incidents.subject import metric_of, subject_of
@@ -38,6 +38,7 @@ __all__ = [
     "Tracker",
     "advice",
     "also_moved",
+    "before_it",
     "can_be_loaded",
     "counted",
     "damage_of",

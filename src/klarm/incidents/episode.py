@@ -99,6 +99,8 @@ class Episode:
         recovery = measured.detector.recovery
         by_level, by_size = recovery != "quiet", recovery == "size"
         course = self.courses.get(measured.kind)
+        # The level that a later alert compared with may be one from long before the incident.
+        begins = course is None or incident.state == "pending"
         if course is None:
             course = Course(measured.kind, alert.step, measured.value or 0.0, by_level, by_size)
             self.courses[measured.kind] = course
@@ -109,7 +111,8 @@ class Episode:
             course.by_size = course.by_size or by_size
             if measured.value is not None:
                 course.add(measured.value, alert.step)
-        course.note_came_from(measured.came_from)
+        if begins:
+            course.note_came_from(measured.came_from)
         # The peak is that of the first metric: detectors of one signal may watch several.
         if measured.kind != self.kind or measured.value is None:
             return
@@ -265,6 +268,7 @@ class Episode:
             onset=incident.onset,
             onset_rows=None if incident.onset is None else incident.onset_rows,
             unsafe_from=incident.unsafe_from,
+            ignored_since=incident.ignored_since,
         )
         said = self.diagnosed
         if said is None or kind not in ("settled", "reopened", "ended"):

@@ -56,3 +56,8 @@ class InAlert:
         known = [kind for kind in kinds if kind in self._first]
         recent = [self._first[kind] for kind in known if self._rows.get(kind, 0) <= _MAX_ROWS]
         return min(recent, default=None)
+
+    def ignored_since(self, kinds: Iterable[Kind]) -> int | None:
+        """Return since when any of these had been in alert, if that was long ago."""
+        long_ago = [kind for kind in kinds if self._rows.get(kind, 0) > _MAX_ROWS]
+        return min((self._first[kind] for kind in long_ago), default=None)

@@ -114,7 +114,7 @@ class Movement(NamedTuple):
         since = f"compared with {self.rows // 2}–{self.rows} rows ago"
         if self.goes_on:
             going = "rising" if way == "up" else "falling"
-            return f"{self.metric} still {going}, no faster than before"
+            return f"{self.metric} keeps {going} as before"
         if self.steady and not self.since_then:
             if self.ended is not None:
                 return ""
@@ -131,7 +131,7 @@ class Movement(NamedTuple):
         if self.direction == "broken":
             return f"{self.metric} not finite"
         if self.in_message:
-            return self.metric
+            return f"{self.metric} (see above)"
         is_ratio = self.before is None or (self.before.all_positive and self.reached > 0.0)
         if self.before is None:
             far = factor(self.factor) if 0.0 < self.factor < math.inf else self.direction
@@ -171,10 +171,10 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     >>> summary(moved, began=615)
     'kl ×8 from step 618; before that, grad_norm ×4 from step 612'
     >>> summary(moved[:1], began=615)
-    'grad_norm ×4 from step 612, before the incident'
+    'before the incident, grad_norm ×4 from step 612'
     >>> rising = Movement("reward", "up", 630, 1.1, steady=True, normal=Before(0.5, 0.01, True))
     >>> summary([rising, Movement("entropy", "flat", 630, 1.0)])
-    'nothing new (reward still rising, no faster than before; entropy flat)'
+    'nothing new: reward keeps rising as before; entropy flat'
     """
     movements = list(movements)
     moved = [m for m in movements if m.direction != "flat" and m.is_worth_saying]
@@ -186,7 +186,7 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     gradual = [m.gradual for m in others if not (m.metric == _KL and m.steady)]
     flat = ", ".join(m.metric for m in others if m.direction == "flat" and not m.gradual)
     if earlier:
-        said = f"{later}; before that, {earlier}" if later else f"{earlier}, before the incident"
+        said = f"{later}; before that, {earlier}" if later else f"before the incident, {earlier}"
     else:
         said = later
     parts = [part for part in (said, *gradual) if part]
@@ -194,7 +194,7 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
         return ""
     line = "; ".join([*parts, f"{flat} flat"] if flat else parts)
     nothing_new = not said and all(m.goes_on for m in others if m.gradual)
-    return f"nothing new ({line})" if nothing_new else line
+    return f"nothing new: {line}" if nothing_new else line
 
 
 def _listed(movements: Iterable[Movement]) -> str:

@@ -44,7 +44,7 @@ _GOES_BACK = re.compile(r"\b[Gg]o(ing)? back\b|\bStart again\b")
 
 # A jump of the learning rate may look like these patterns, if nobody sees it.
 LIKE_A_JUMP = ("reward hacking", "reward bought with KL")
-JUMP_NOT_RULED_OUT = "learning_rate is not logged, so a jump of it cannot be ruled out."
+JUMP_NOT_RULED_OUT = "learning_rate is not logged, so klarm cannot rule out that it jumped."
 
 # The first pattern that fits is reported, so specific ones come before general ones.
 PATTERNS: tuple[Pattern, ...] = (
@@ -110,7 +110,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "collapsed",
         ("reward", "entropy", "advantage"),
         {"reward_std": DOWN, "grad_norm": DOWN},
-        "all samples get the same reward, so there is no gradient left",
+        "samples get nearly the same reward, so there is hardly any gradient left",
         "Go back to a checkpoint from before the collapse: without a gradient, no setting helps.",
     ),
     Pattern(
@@ -134,7 +134,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "longer for nothing",
         ("length",),
         {"length": UP, "reward": STILL_OR_DOWN},
-        "completions grow without a matching rise in reward: padding, repetition or a missing end "
+        "completions grow more than the reward justifies: padding, repetition or a missing end "
         "token",
         "Read some of the longest samples. If they repeat themselves or do not end, penalise "
         "truncated ones.",
@@ -177,11 +177,11 @@ PATTERNS: tuple[Pattern, ...] = (
         "KL far ahead of the reward",
         ("kl",),
         {"kl": UP, "reward": ("flat",)},
-        "KL has used over half its budget without a matching rise in reward",
+        "KL has used over half its budget, and the reward does not justify it",
         "Go back to a checkpoint from before the incident, and lower the learning rate or raise "
         "the KL penalty.",
         only="far",
-        cause_if_over="KL has exceeded its budget without a matching rise in reward",
+        cause_if_over="KL has exceeded its budget, and the reward does not justify it",
     ),
     Pattern(
         "KL ahead of the reward",
@@ -199,7 +199,7 @@ PATTERNS: tuple[Pattern, ...] = (
         {"kl": UP, "reward": ("flat",)},
         "the policy moves away from the reference faster than the reward justifies: the learning "
         "rate is too high or the KL penalty too low",
-        "Lower the learning rate or raise the KL penalty. If KL does not level off then, go back "
+        "Lower the learning rate or raise the KL penalty. If KL still does not level off, go back "
         "to a checkpoint from before the incident.",
     ),
     Pattern(
@@ -223,10 +223,10 @@ PATTERNS: tuple[Pattern, ...] = (
         "narrowing",
         ("entropy",),
         {"entropy": DOWN, "reward": STILL_OR_DOWN},
-        "too little exploration or a learning rate that is too high: the policy is losing its "
-        "diversity without a matching rise in reward",
-        "Compare samples of one prompt. If they have become alike, lower the learning rate, add "
-        "an entropy bonus or raise the sampling temperature.",
+        "too little exploration or a learning rate that is too high: the policy loses diversity "
+        "faster than the reward justifies",
+        "Compare several samples of the same prompt. If they look alike, lower the learning rate, "
+        "add an entropy bonus or raise the sampling temperature.",
     ),
 )
 

@@ -10,30 +10,28 @@ import math
 from collections.abc import Callable
 
 from klarm.incidents.numbers import counted, share, times
-from klarm.incidents.recovery import BETTER_HIGH, is_worse, stays_away
+from klarm.incidents.recovery import BETTER_HIGH, changes_by_factors, is_worse, stays_away
 from klarm.incidents.subject import measured_by, metric_of
 from klarm.text import number
-from klarm.types import ROLLED_BACK, Event, reason_of
+from klarm.types import ROLLED_BACK, Event, Worse, reason_of
 
 _NAMES = {"kl": "KL"}
+# A metric is back at its earlier level if it differs from it by at most this share.
+_NEAR, _NEAR_BY_RATIO = 0.25, 0.5
 
 
-_OPENED = "Opened immediately: "
-_AS_HISTORY = "Immediately, because "
+_WITHOUT_WAITING = "opens an incident without waiting for further rows."
 _BECOMES_CRITICAL = (
     " This alert is critical; the incident becomes critical if such alerts continue."
 )
 
 
-def why(event: Event, *, notified: bool = False, after_state: bool = False) -> str:
+def why(event: Event, *, notified: bool = False) -> str:
     """Return what to say about why an incident changed.
 
     `notified` is for messages to a channel: only their readers were notified of it before.
-    `after_state` is for text that has just named the state ("Opened at step 12: ").
     """
     said = _reason(event, notified)
-    if after_state:
-        said = said.replace(_OPENED, _AS_HISTORY, 1)
     # Its message says "(critical above ...)", which would look like a mistake in a warning.
     if event.event in ("opened", "escalated") and event.severity == "warning":
         more = event.alert_severity == "critical"
@@ -66,11 +64,11 @@ def _confirmed(event: Event) -> str:
 def _decisive(event: Event) -> str:
     detector = _detector(event)
     alert = f"{detector} alert" if detector else "alert"
-    return f"{_OPENED}this {alert} needs no confirmation.{_follows(event)}"
+    return f"This {alert} {_WITHOUT_WAITING}{_follows(event)}"
 
 
 def _not_finite(event: Event) -> str:
-    return f"{_OPENED}a value is not finite.{_follows(event)}"
+    return f"A value that is not finite {_WITHOUT_WAITING}{_follows(event)}"
 
 
 def _follows(event: Event) -> str:
@@ -112,7 +110,8 @@ def _recovered(event: Event) -> str:
     if event.level is None:
         quiet = "" if event.rows is None else f": no alert for {counted(event.rows, 'row')}"
         return f"Recovered{quiet}."
-    before = "" if event.before is None else f" ({number(event.before)} before the incident)"
+    when = before_it(event.worse) if peak_is_finite(event) else "before"
+    before = "" if event.before is None else f" ({number(event.before)} {when})"
     if not peak_is_finite(event):
         return f"Recovered: {_subject(event)} is finite again, at {number(event.level)}{before}."
     if not is_back(event):
@@ -120,6 +119,11 @@ def _recovered(event: Event) -> str:
         level = f"{_subject(event)} is at {number(event.level)}{before}"
         return f"Over: no alert{quiet}. {level}{_why_over(event)}."
     return f"Recovered: {_subject(event)} is back at {number(event.level)}{before}."
+
+
+def before_it(worse: Worse) -> str:
+    """Return when the level before an incident was: a slow rise may have begun long before it."""
+    return "before the rise" if worse == "higher" else "before the fall"
 
 
 def is_back(event: Event) -> bool:
@@ -130,7 +134,8 @@ def is_back(event: Event) -> bool:
     now, before = event.level, event.before
     if now is None or before is None or not peak_is_finite(event):
         return True
-    return abs(now - before) <= abs(before) / 2
+    share = _NEAR_BY_RATIO if changes_by_factors((metric_of(event), event.worse)) else _NEAR
+    return abs(now - before) <= share * abs(before)
 
 
 def peak_is_finite(event: Event) -> bool:
@@ -145,7 +150,7 @@ def _why_over(event: Event) -> str:
     if now is None or before is None or not is_worse(now, before, event.worse):
         return ""
     if metric_of(event) == BETTER_HIGH and event.worse == "higher":
-        return "; a reward that rose need not come down"
+        return "; a higher reward is not a problem in itself"
     kind = (metric_of(event), event.worse)
     if isinstance(worst, str) or stays_away(now, before, worst, kind):
         return ""

@@ -166,12 +166,12 @@ def stays_away(now: float, normal: float, furthest: float, kind: Kind) -> bool:
     """
     if not all(map(math.isfinite, (now, normal, furthest))):
         return False
-    if min(now, normal, furthest) > 0.0 and _changes_by_factors(kind):
+    if min(now, normal, furthest) > 0.0 and changes_by_factors(kind):
         now, normal, furthest = math.log(now), math.log(normal), math.log(furthest)
     return abs(now - furthest) < abs(now - normal)
 
 
-def _changes_by_factors(kind: Kind) -> bool:
+def changes_by_factors(kind: Kind) -> bool:
     """Return whether ratios of a metric are compared. If it is unknown, the stricter is assumed."""
     metric, worse = kind
     known = METRICS.get(metric)

@@ -277,6 +277,7 @@ class SignalTracker:
         incident.id, incident.number, incident.follows = identity
         incident.state, incident.opened = "open", step
         incident.onset, incident.unsafe_from = episode.late, self._excused.since(episode.courses)
+        incident.ignored_since = self._in_alert.ignored_since(episode.courses)
         incident.severity, incident.worst = confirmed.severity, confirmed.by.alert
         if follows is not None:
             incident.follows = follows.incident.id

@@ -16,6 +16,7 @@ from klarm.incidents.playbook import IF_SINGLE
 from klarm.incidents.reasons import SENTENCES, is_undone, peak_is_finite, why
 from klarm.incidents.standing import AT_A_NEW_LEVEL, UNRESOLVED, ending
 from klarm.incidents.subject import subject_of
+from klarm.text import number
 from klarm.types import Event, EventKind, Incident, Severity
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def title(event: Event, became: str = "") -> str:
     `became` is what to say instead of the state if several events are combined.
 
     >>> title(Event("opened", 3, "kl", "critical", 153, 148, ["kl_runaway"], 0.8, "", "", ""))
-    'kl critical, began at step 148 (opened)'
+    'kl critical, began at step 148 (opened at step 153)'
     """
     if is_crash(event):
         return f"crashed after step {event.step}"
@@ -63,7 +64,8 @@ def title(event: Event, became: str = "") -> str:
         return f"{subject_of(event)} {state(event)}, {lasted}"
     pattern = f", pattern: {event.pattern}" if event.pattern and is_alarm(event) else ""
     what = f"{subject_of(event)} {event.severity}, began at step {event.started}"
-    return f"{what} ({became or state(event)}){pattern}"
+    at = "" if event.event == "ended" else f" at step {event.step}"
+    return f"{what} ({became or f'{state(event)}{at}'}){pattern}"
 
 
 def short_title(event: Event) -> str:
@@ -201,17 +203,20 @@ def _place(event: Event) -> str:
 
 
 def since(event: Event) -> str:
-    """Return a sentence with the step of the first alert; if that was late, also the onset.
+    """Return a sentence with the step of the first alert and, if that was late, the onset.
 
     >>> since(Event("opened", 3, "kl", "critical", 223, 223, [], 0.8, "", "", "", onset=204))
-    'Its first alert was at step 223; in hindsight, the metric left its normal range at step 204.'
+    'Since step 223; in hindsight, kl left its normal range at step 204.'
     """
     began = early_onset(event)
+    if event.ignored_since is not None:
+        return (
+            f"Since step {event.started}; alerts from step {event.ignored_since} on were ignored."
+        )
     if began is None:
         return f"Since step {event.started}."
-    left = f"the metric left its normal range at step {began}"
-    # An unconfirmed alert shortly before, which the terminal has shown, is not part of it.
-    return f"Its first alert was at step {event.started}; in hindsight, {left}."
+    left = f"{subject_of(event)} left its normal range at step {began}"
+    return f"Since step {event.started}; in hindsight, {left}."
 
 
 def early_onset(event: Event) -> int | None:
@@ -236,10 +241,9 @@ def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
 
 
 def _in_short(incident: Incident) -> str:
-    settled = incident.level is not None
-    still = "settled" if settled else "still open"
-    if incident.state == "ended":
-        still = "settled, unresolved" if settled else "unresolved"
+    still = "unresolved" if incident.state == "ended" else "still open"
+    if incident.level is not None:
+        still = f"{still}, settled at {number(incident.level)}"
     when = f"began at step {incident.started}, {still}"
     if incident.state == "resolved":
         how = incident.reason.replace("_", " ")

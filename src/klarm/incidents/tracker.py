@@ -197,10 +197,10 @@ class Tracker:
     def finish(self, reason: Reason = "finished") -> list[Change]:
         """End the run. Open incidents end with it, unresolved."""
         changes = self.end_step()
-        for signal in self._signals.values():
-            ended = signal.finish(self._step or 0, reason)
-            changes += [self._completed(event) for event in ended]
-        return changes
+        step = self._step or 0
+        ended = [e for signal in self._signals.values() for e in signal.finish(step, reason)]
+        ended.sort(key=lambda event: event.incident)
+        return [*changes, *map(self._completed, ended)]
 
     def crashed(self, step: int, error: str) -> Event:
         """Return the event that notifies people that an exception ended the run."""

@@ -72,7 +72,7 @@ def idle_lines(detectors: Iterable[Detector], binding: Binding) -> list[str]:
             absent = [*missing]
         count = sum(map(len, missing.values()))
         idle_ones = "1 detector is" if count == 1 else f"{count} detectors are"
-        these = "this metric is" if len(missing) == 1 else "these metrics are"
+        these = "this metric is" if len(missing) == 1 else f"{len(missing)} metrics are"
         lines.append(f"{idle_ones} idle, because {these} not logged: {', '.join(absent)}")
     if off:
         lines.append(f"off (enabled: false): {', '.join(off)}")

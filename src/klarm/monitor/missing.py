@@ -57,18 +57,19 @@ def why_missing(metric: str, binding: Binding, *, from_log: bool = False) -> str
     for other in known.unlike:
         if other in binding.keys:
             return f"{reason} ({binding.keys[other]} is another quantity: {METRICS[other].meaning})"
-    alike = [name for name in binding.names() if _is_alike(metric, name)]
+    read = {key for name, key in binding.keys.items() if name != OTHER_LOSS}
+    alike = [name for name in binding.names() if name not in read and _is_alike(metric, name)]
     if alike:
         remedy = f"log it as {metric} or set {SECTION}.{metric}: {alike[0]}"
         if from_log:
             remedy = f"use --map {shlex.quote(f'{metric}={alike[0]}')}"
-        return f"{reason}; if {alike[0]} is {known.meaning}, {remedy}"
+        return f"{reason}; if {alike[0]} is the {known.meaning}, {remedy}"
     why = known.when_missing.get(binding.framework.partition("/")[0])
     if not why:
         return reason
     is_unknown = known.target and not binding.framework and set(binding.names()) - METRICS.keys()
     name_it = f"use --map {metric}=NAME" if from_log else f"set {SECTION}.{metric}: NAME"
-    hint = f"; if one of the names that are logged is a KL, {name_it}" if is_unknown else ""
+    hint = f"; if one of your metrics is a KL, {name_it}" if is_unknown else ""
     return f"{reason} ({why}){hint}"
 
 

@@ -118,8 +118,8 @@ class Pipeline(ReportsFailures):
         given = whole_step(step)
         if given is None and step is not None:
             self._say_once(
-                f"step {described(step)} is not a whole number from 0 on: klarm uses the step "
-                "after the previous one instead",
+                f"step {described(step)} is not a non-negative integer; klarm uses the previous "
+                "step + 1",
                 about="a step that is not a whole number",
             )
         at, is_back = self.timeline.place(given)

@@ -60,7 +60,7 @@ class RunSummary:
     def lines(self, ending: Ending, changes: Iterable[Change]) -> Iterator[str]:
         """Yield the last lines of a run. `changes` are those of its end."""
         if any(self.alert_counts.values()):
-            why = ""
+            why: list[str] = []
             if not any(incident.opened is not None for incident in self.tracker.incidents):
                 excused = self.tracker.excused
                 why = why_no_incident(self._alerts_of, excused, self.detectors, self.rules)

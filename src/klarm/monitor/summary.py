@@ -56,8 +56,8 @@ def why_no_incident(
     excused: Mapping[str, int],
     detectors: Iterable[Detector],
     rules: IncidentRules,
-) -> str:
-    """Return why alerts, counted by detector, opened no incident.
+) -> list[str]:
+    """Return why alerts, counted by detector, opened no incident, a line for each detector.
 
     Those of a detector were too few, or other signals excused them.
     """
@@ -69,29 +69,25 @@ def why_no_incident(
             few.append((name, needed))
         elif excused.get(name) and detector.excuse in _EXCUSES:
             others.append((name, f"while {_EXCUSES[detector.excuse]}"))
-    said = []
-    if few:
-        (first, rows), *more = few
-        said.append(f"not confirmed: {first} needs {rows} consecutive rows with an alert")
-        said += [f"{name} {rows}" for name, rows in more]
-    if others:
-        (first, when), *rest = others
-        said.append(f"no incident: {first} alerts are ignored {when}")
-        said += [f"{name} alerts {when}" for name, when in rest]
-    return ", ".join(said)
+    return [
+        *(f"{name} needs {rows} consecutive rows with an alert" for name, rows in few),
+        *(f"{name} alerts are ignored {when}" for name, when in others),
+    ]
 
 
-def alerts_in_sum(counts: Mapping[str, int], folder: Path | None, why: str = "") -> str:
+def alerts_in_sum(counts: Mapping[str, int], folder: Path | None, why: Iterable[str] = ()) -> str:
     """Return how many alerts there were, and how to see those that were not shown.
 
     `why` says why they opened no incident.
     """
-    said = f"{counted(sum(counts.values()), 'alert')}, {counts['critical']} critical"
-    said = f"{said}, {why}" if why else said
-    if folder is None:
-        return said
-    them = "it" if sum(counts.values()) == 1 else "them"
-    return f"{said}; list {them} with: klarm replay {shlex.quote(str(folder))} --alerts"
+    reasons = list(why)
+    said = f"{counted(sum(counts.values()), 'alert')} ({counts['critical']} critical)"
+    if reasons:
+        said += " opened no incident"
+    if folder is not None:
+        them = "it" if sum(counts.values()) == 1 else "them"
+        said += f"; list {them} with: klarm replay {shlex.quote(str(folder))} --alerts"
+    return "\n  ".join([said, *reasons])
 
 
 def notebook_table(run: str, logged: int, state: str, incidents: Sequence[Incident]) -> str:

@@ -79,12 +79,12 @@ class Secret:
             return text
         if self._shown_env == HIDDEN:
             raise ConfigError(
-                "is in the variable that env names, which is not set (not shown: it does not look "
-                "like a name); give the NAME of the variable, as in {env: SLACK_WEBHOOK}, the "
-                f"value stays in the environment, {_OR_OFF}"
+                "is read from the variable that env names, which is not set (not shown: it does "
+                "not look like a name); give the NAME of the variable, as in "
+                f"{{env: SLACK_WEBHOOK}}, the value stays in the environment, {_OR_OFF}"
             )
         raise ConfigError(
-            f"is in the environment variable {self.env}, which is not set; "
+            f"is read from the environment variable {self.env}, which is not set; "
             f"set it (export {self.env}=...), {_OR_OFF}"
         )
 

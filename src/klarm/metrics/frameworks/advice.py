@@ -130,7 +130,7 @@ def advice_on_episodes(
             "collapsed": Explanation(
                 "Go back to a checkpoint from before the collapse, and raise "
                 f"{entropy_bonus} or lower {learning_rate}.",
-                "all episodes get the same reward, so there is no gradient left",
+                "episodes get nearly the same reward, so there is hardly any gradient left",
             ),
             "narrowing": Explanation(
                 "Watch some episodes. If the policy always does the same, raise "
