@@ -56,6 +56,12 @@ def test_a_constant_is_silent(kind: type[Detector], value: float) -> None:
 
 
 @every_detector
+def test_a_level_that_was_accepted_stays_silent(kind: type[Detector]) -> None:
+    """Because the detector has learnt it, or because it declares that its limit is fixed."""
+    testing.check_accepted_level(kind)
+
+
+@every_detector
 @given(before=any_stream, after=any_stream)
 def test_a_reset_forgets_everything(
     kind: type[Detector], before: list[float], after: list[float]
