@@ -23,6 +23,7 @@ class PassRateDetector(klarm.Detector):
     signal: ClassVar[str] = "pass_rate"
     watches: ClassVar[tuple[str, ...]] = ("pass_rate",)
     worse: ClassVar = "lower"
+    has_fixed_limit: ClassVar[bool] = True
     recommendations: ClassVar[Mapping[klarm.Severity, str]] = {"critical": "Look at some samples."}
 
     warmup_steps: int = klarm.setting(0, "the first values, from which it only learns", at_least=0)

@@ -169,7 +169,8 @@ def test_every_module_has_its_tests(path: Path) -> None:
     own = [folder / f"test_{path.stem}.py" for folder in folders]
     others = [found for folder in folders for found in sorted(folder.glob("test_*.py"))]
     assert any(file.is_file() for file in own) or any(names(file, path) for file in others), (
-        f"nothing in tests/{part_of(path)} tests or names {path.name}"
+        f"add {own[-1].relative_to(TESTS.parent)}, "
+        f"or name {path.name} in the docstring of another file of that folder"
     )
 
 

@@ -27,7 +27,7 @@ from klarm.metrics.frameworks import FRAMEWORKS
 from klarm.monitor.monitor import Monitor
 from klarm.settings.fields import Names, Setting, settings_of
 from klarm.settings.secret import Secret
-from klarm.types import Event
+from klarm.types import Command, Event
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -109,7 +109,8 @@ def test_every_channel_has_a_page_with_every_setting(type_: str) -> None:
             assert setting.name in rows, f"{page} lacks {setting.name}"
             wrong = f"{page} has another default of {setting.name}"
             assert rows[setting.name][1] == spelt(setting), wrong
-    assert f"({type_}.md)" in index.read_text()
+    linked = f"({type_}.md)" in index.read_text()
+    assert linked, f"docs/channels/index.md lacks a row that links to {type_}.md"
 
 
 def test_every_general_setting_is_documented() -> None:
@@ -143,14 +144,28 @@ def test_every_command_is_documented() -> None:
 
 
 def test_every_record_of_the_journal_is_documented() -> None:
-    """By the type it is tagged with, and each of its fields."""
+    """By the type it is tagged with, and each of its fields in its own section."""
     page = (DOCS / "journal.md").read_text()
-    for record in (*Record.__args__, *Entry.__args__):  # type: ignore[attr-defined]
+    for record in Record.__args__:  # type: ignore[attr-defined]
         tag = record.__struct_config__.tag
-        assert f"`{tag}`" in page, f"docs/journal.md lacks a row for {tag}"
-        for field in msgspec.structs.fields(record):
-            named = f"`{field.encode_name}`" in page
-            assert named, f"docs/journal.md lacks the field {field.encode_name} of {tag}"
+        assert f"\n| [`{tag}`](#{tag}) |" in page, f"docs/journal.md lacks a row for {tag}"
+        section = page.partition(f"\n### `{tag}`\n")[2].partition("\n##")[0]
+        assert section, f"docs/journal.md lacks a section ### `{tag}`"
+        if record is Command:
+            section += page.partition("\n## What people asked for")[2].partition("\n## ")[0]
+        assert not (lacks := fields_not_in(section, record)), f"section `{tag}`: {lacks}"
+    sent = page.partition("\n## What was sent")[2].partition("\n## ")[0]
+    for record in {*Entry.__args__} - {Command}:  # type: ignore[attr-defined]
+        tag = record.__struct_config__.tag
+        section = re.split(r"\n`\w+`: ", sent.partition(f"\n`{tag}`: ")[2])[0]
+        assert not (lacks := fields_not_in(section, record)), f"section `{tag}`: {lacks}"
+
+
+def fields_not_in(section: str, record: type[msgspec.Struct]) -> str:
+    """Return what docs/journal.md lacks in the section of a record; empty if nothing."""
+    names = [field.encode_name for field in msgspec.structs.fields(record)]
+    missing = [name for name in names if f"`{name}`" not in section]
+    return f"docs/journal.md lacks the fields {missing}" if missing else ""
 
 
 def test_every_metric_is_documented_with_its_keys() -> None:

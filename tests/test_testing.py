@@ -80,6 +80,10 @@ class Demanding(PassRateDetector):
         return super().update(step, metrics)
 
 
+class Limited(PassRateDetector):
+    has_fixed_limit: ClassVar[bool] = False
+
+
 class Nameless(PassRateDetector):
     name: ClassVar[str] = "Pass Rate"
 
@@ -93,6 +97,7 @@ class Nameless(PassRateDetector):
         (Nervous, "a constant value of 0.07 causes an alert: Something"),
         (Forgetting, "a copy does not behave like its original"),
         (Demanding, "it raises an alert at a step without any metric"),
+        (Limited, "its limit is fixed, so declare has_fixed_limit"),
         (Nameless, "must be in lower case with single underscores"),
     ],
 )

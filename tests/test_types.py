@@ -6,7 +6,18 @@ from typing import get_args
 
 import pytest
 
-from klarm.types import RINGING, SEVERITIES, Alert, EventKind, Incident, Severity, State
+from klarm.incidents.checkpoints import unsafe_spans
+from klarm.types import (
+    METRIC_AFTER,
+    RINGING,
+    SEVERITIES,
+    Alert,
+    EventKind,
+    Incident,
+    Resolution,
+    Severity,
+    State,
+)
 
 
 @pytest.mark.parametrize("state", get_args(State))
@@ -25,3 +36,20 @@ def test_severities_rise() -> None:
 def test_people_are_notified_of_three_kinds_of_events() -> None:
     """The others change what was sent before."""
     assert set(RINGING) == {"opened", "escalated", "resolved"} <= set(get_args(EventKind))
+
+
+def test_every_resolution_says_what_it_means_for_the_metric() -> None:
+    """Otherwise klarm might suggest a checkpoint that was saved while the metric was still bad."""
+    different = set(get_args(Resolution)) ^ METRIC_AFTER.keys()
+    assert different == set(), "Resolution and METRIC_AFTER of klarm/types.py differ in these"
+
+
+@pytest.mark.parametrize("reason", [r for r, after in METRIC_AFTER.items() if after == "bad"])
+def test_checkpoints_are_unsafe_until_a_metric_that_may_be_bad_is_back(reason: str) -> None:
+    """However the incident was resolved."""
+    alert = Alert("kl_explosion", "critical", 3, "boom", {"kl": 9.0}, "stop")
+    incident = Incident("kl", "kl", 3, "resolved", "critical", [], 1, 3, alert, 9.0, "higher")
+    incident.id, incident.opened, incident.ended, incident.reason = "ka", 3, 20, reason
+    assert unsafe_spans([incident]) == [(3, None)]
+    incident.back = 30
+    assert unsafe_spans([incident]) == [(3, 30)]

@@ -63,8 +63,8 @@ def check_detector(make: Callable[[], Detector], seed: int = 0, *, level: float 
 
     `make` returns a new detector, so it may be the class. `level` is a healthy value of its metric.
     klarm's own detectors pass the same checks: no stream of values raises, a constant causes no
-    alert, a reset forgets everything, copies and pickles behave like the original, memory is
-    bounded, and a step without the metric is skipped.
+    alert, a level that was accepted stays silent, a reset forgets everything, copies and pickles
+    behave like the original, memory is bounded, and a step without the metric is skipped.
     """
     check_declarations(make)
     noise = random.Random(seed)
@@ -73,6 +73,7 @@ def check_detector(make: Callable[[], Detector], seed: int = 0, *, level: float 
         check_reset(make, _odd_stream(noise), _odd_stream(noise))
         check_copies(make, _odd_stream(noise), _odd_stream(noise))
     check_constant_is_silent(make, level)
+    check_accepted_level(make)
     check_memory(make)
     check_missing_metric(make)
 
@@ -102,6 +103,25 @@ def check_constant_is_silent(make: Callable[[], Detector], value: float) -> None
     """Check that a constant metric causes no alert."""
     alerts = alerts_of(make(), [value] * 300)
     assert not alerts, f"a constant value of {value:g} causes an alert: {alerts[0].message}"
+
+
+def check_accepted_level(make: Callable[[], Detector]) -> None:
+    """Check that an incident whose level somebody has accepted as normal does not open again.
+
+    A detector learns the accepted level, so a constant must not cause an alert. A fixed limit does
+    not learn, so the detector must declare it.
+    """
+    kind = type(make())
+    if kind.has_fixed_limit or kind.recovery == "quiet":  # then no level is accepted
+        return
+    sizes = [10.0**power for power in range(-4, 7)]
+    for level in [0.0, *sizes, *(-size for size in sizes)]:
+        alerts = alerts_of(make(), [level] * 300)
+        assert not alerts, (
+            f"a constant value of {level:g} causes an alert: its limit is "
+            f"fixed, so declare has_fixed_limit: ClassVar[bool] = True in {kind.__name__}; "
+            "otherwise an incident that was accepted opens again"
+        )
 
 
 def check_reset(

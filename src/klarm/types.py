@@ -99,6 +99,33 @@ EventKind = Literal["opened", "escalated", "settled", "reopened", "resolved", "e
 # Those that people are notified of; the others edit an earlier message, where a channel can.
 RINGING: tuple[EventKind, ...] = ("opened", "escalated", "resolved")
 
+# How an incident is resolved. Each needs an entry in METRIC_AFTER, which a test checks.
+Resolution = Literal[
+    "recovered",
+    "accepted",  # its level is the new normal
+    "closed",  # by a person
+    "superseded",  # by the incident that follows it
+    "rolled_back",  # training went back to before it began, or, if it opens, to before its end
+    "lost",  # its detector is disabled by now, or its rows cannot be read
+    "resumed",  # the run was resumed: this resolves the incident of a crash, and reopens others
+]
+# What a resolution says about the metric of the incident.
+# - normal: it is back to normal.
+# - accepted: its level counts as normal from now on.
+# - bad: it may still be bad, so checkpoints are unsafe until it is back to normal.
+# - followed: the incident that follows tells.
+# - undone: training went back, and the incident no longer counts.
+MetricAfter = Literal["normal", "accepted", "bad", "followed", "undone"]
+METRIC_AFTER: dict[str, MetricAfter] = {
+    "recovered": "normal",
+    "accepted": "accepted",
+    "closed": "bad",
+    "superseded": "followed",
+    "rolled_back": "undone",
+    "lost": "bad",
+    "resumed": "normal",
+}
+
 Reason = Literal[
     # why an incident opens
     "confirmed",  # the signal was in alert for `rows` consecutive rows
@@ -113,15 +140,8 @@ Reason = Literal[
     # why it reopens
     "returned",  # the trouble came back soon after its recovery
     "alert_while_settled",
-    "resumed",  # the run was resumed, with the incident open; this resolves that of a crash
     "back_in_time",  # training went back to before it had settled
-    # how it is resolved
-    "recovered",
-    "accepted",  # its level is the new normal
-    "closed",  # by a person
-    "superseded",  # by the incident that follows it
-    "rolled_back",  # training went back to before it began, or, if it opens, to before its end
-    "lost",  # its detector is disabled by now, or its rows cannot be read
+    Resolution,
     # how the run ended while it was open
     "finished",
     "crashed",  # also why the incident of a crash opens

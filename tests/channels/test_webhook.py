@@ -18,7 +18,7 @@ from klarm.channels.message import ENDINGS, Message
 from klarm.channels.webhook import WebhookChannel, webhook_payload
 from klarm.settings.fields import ConfigError
 from klarm.settings.secret import Secret
-from klarm.types import Reason
+from klarm.types import Reason, Resolution
 
 PAGE = Path(__file__).parents[2] / "docs" / "channels" / "webhook.md"
 
@@ -161,6 +161,8 @@ def test_the_page_lists_every_reason() -> None:
     }
     different = set().union(*listed.values()) ^ set(get_args(Reason))
     assert different == set(), f"{PAGE} and Reason differ in these"
+    different = listed["resolved"] ^ set(get_args(Resolution))
+    assert different == set(), "Resolution of types.py and the page differ in these"
     # If an incident is lost, nobody knows whether it is over.
     different = (listed["resolved"] - {"lost"}) ^ set(ENDINGS)
     assert different == set(), "ENDINGS of channels/message.py and the page differ in these"

@@ -82,13 +82,13 @@ def test_the_defaults_and_the_examples_of_the_docs_are_right() -> None:
     """Every block of YAML that the pages show."""
     assert is_right_by_schema(default_yaml())
     blocks = [
-        block.partition("\n```")[0]
+        (page, block.partition("\n```")[0])
         for page in DOCS.rglob("*.md")
         for block in page.read_text().split("```yaml\n")[1:]
     ]
     assert len(blocks) > 10
-    for block in blocks:
-        assert is_right_by_schema(block), block
+    for page, block in blocks:
+        assert is_right_by_schema(block), f"klarm refuses this YAML of {page}:\n{block}"
 
 
 def test_settings_are_explained_with_default_and_limits() -> None:

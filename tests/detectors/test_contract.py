@@ -27,6 +27,15 @@ def test_its_names_agree(kind: type[Detector]) -> None:
     assert set(kind.watches) <= set(METRICS)
 
 
+@pytest.mark.parametrize(
+    "kind", [kind for kind in CATALOGUE if not kind.watches_all], ids=lambda kind: kind.name
+)
+def test_it_reads_no_metric_that_is_only_shown(kind: type[Detector]) -> None:
+    """Otherwise nobody is told when such a metric is missing."""
+    only_shown = [name for name in kind.watches if METRICS[name].only_shown]
+    assert only_shown == [], "delete only_shown=True of these in metrics/catalogue.py"
+
+
 @every_detector
 def test_it_declares_itself_and_its_settings(kind: type[Detector]) -> None:
     """Every setting has a default that is possible and a meaning, two are there in any case."""
@@ -53,6 +62,12 @@ def test_any_stream_of_floats_is_accepted_and_scored(
 def test_a_constant_is_silent(kind: type[Detector], value: float) -> None:
     """Nothing happens, so nothing is said."""
     testing.check_constant_is_silent(kind, value)
+
+
+@every_detector
+def test_a_level_that_was_accepted_stays_silent(kind: type[Detector]) -> None:
+    """Because the detector has learnt it, or because it declares that its limit is fixed."""
+    testing.check_accepted_level(kind)
 
 
 @every_detector

@@ -7,6 +7,7 @@ itself. One that cannot be set up by what is known here fails with what is missi
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import logging
 import string
@@ -30,10 +31,11 @@ from faults.every_channel import (
     setups,
     smtp,
 )
-from klarm.channels import CHANNELS
+from klarm.channels import CHANNELS, channel_kind
 from klarm.channels.base import Channel, NotDelivered
 from klarm.channels.message import Message
 from klarm.config.layers import TOP_LEVEL, load
+from klarm.settings import ConfigError, Secret, settings_of
 
 __all__ = ["service", "smtp"]
 
@@ -165,6 +167,36 @@ def test_no_answer_brings_a_secret_into_a_receipt_or_a_reason(  # noqa: PLR0917
     assert tried > 100
     streams = capfd.readouterr()
     assert visible(streams.out + streams.err + caplog.text) == []
+
+
+def test_a_token_that_no_header_can_hold_is_refused_at_the_start(
+    service: Service, smtp: int, message: Message
+) -> None:
+    """Otherwise no message of the channel would be delivered, and nobody would know before."""
+    plain = msgspec.structs.replace(message, curve=[])
+    service.always(200, {"ok": True})
+    refused, sent = set(), set()
+    for section in setups(service.url, smtp).values():
+        known = settings_of(channel_kind(section["type"]))
+        tokens = [n for n in section if n in known and known[n].kind is Secret]
+        for setting in (token for token in tokens if not token.endswith("url")):
+            place = f"{section['type']}.{setting}"
+            given = {**section, setting: f"{section[setting]}ключ"}
+            try:
+                (route,) = load(overrides={"channels": {"x": given}}).channels()
+            except ConfigError:
+                refused.add(place)
+                continue
+            service.calls.clear()
+            with contextlib.suppress(NotDelivered):
+                route.channel.send(plain, {})
+            assert service.calls, (
+                f"nothing was sent: add self._check_ascii({setting!r}) to `_check` of "
+                f"channels/{section['type']}.py"
+            )
+            sent.add(place)
+    assert {"webhook.bearer_token", "slack.bot_token", "email.password"} <= refused
+    assert {"pagerduty.routing_key", "webhook.signing_key"} <= sent  # neither is in a header
 
 
 def everything_written() -> str:

@@ -241,7 +241,11 @@ def test_every_change_has_its_sentence(event: Event, sentence: str) -> None:
 def test_every_reason_of_the_enumeration_has_a_sentence() -> None:
     """A reason that is added and not rendered would be shown by its identifier."""
     shown = {event.reason for event, _ in SENTENCES}
-    assert set(get_args(Reason)) <= shown
+    missing = set(get_args(Reason)) - shown
+    assert missing == set(), (
+        "give each of these a sentence in SENTENCES of incidents/reasons.py, and an example in "
+        "SENTENCES of this file"
+    )
     for reason in get_args(Reason):
         assert reason not in why(changed("opened", reason)).split()
 

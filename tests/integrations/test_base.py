@@ -19,6 +19,10 @@ HOOKS = [
     for path in sorted(INTEGRATIONS.glob("*.py"))
     if path.stem != "base" and "checked_settings(" in path.read_text()
 ]
+# Methods that klarm calls from `tap`, which guards them, rather than the framework.
+HEARD_BY_TAP = {("rllib", "on_saved"), ("sb3", "_on_save")}
+# RLlib does not notify callbacks of the end; a tracker may log on after it.
+WITHOUT_END = {"rllib", "trackio", "wandb"}
 DOCS = Path(__file__).parents[2] / "docs" / "frameworks"
 
 
@@ -29,11 +33,13 @@ def source_of(hook: str) -> list[ast.AST]:
 
 def test_every_hook_has_its_page_and_its_import_path() -> None:
     """The import path is in training scripts, so it must stay."""
-    assert HOOKS == ["openrlhf", "rllib", "sb3", "trackio", "trl", "verl", "wandb"]
+    known = ["openrlhf", "rllib", "sb3", "trackio", "trl", "verl", "wandb"]
+    assert known == HOOKS, "add your module to this list; one that is in it must stay"
     for hook in HOOKS:
         page = DOCS / f"{hook.replace('_', '-')}.md"
         assert page.is_file(), f"docs/frameworks/{page.name} is missing"
-        assert f"({page.name})" in (DOCS / "index.md").read_text()
+        linked = f"({page.name})" in (DOCS / "index.md").read_text()
+        assert linked, f"docs/frameworks/index.md lacks a row that links to {page.name}"
 
 
 @pytest.mark.parametrize("hook", HOOKS)
@@ -67,6 +73,47 @@ def test_every_hook_takes_a_run_a_config_and_settings(hook: str) -> None:
         if {"run", "config"} <= {arg.arg for arg in (*args.args, *args.kwonlyargs)} and args.kwarg
     ]
     assert len(shaped) == 1
+
+
+def callbacks() -> list[tuple[str, ast.ClassDef]]:
+    return [
+        (hook, node)
+        for hook in HOOKS
+        for node in source_of(hook)
+        if isinstance(node, ast.ClassDef) and node.name == "KlarmCallback"
+    ]
+
+
+@pytest.mark.parametrize(("hook", "callback"), callbacks(), ids=[hook for hook, _ in callbacks()])
+def test_a_callback_never_raises_into_training(hook: str, callback: ast.ClassDef) -> None:
+    """Every method that the framework may call is guarded, and its failures are reported."""
+    bases = {base.id for base in callback.bases if isinstance(base, ast.Name)}
+    assert "ReportsFailures" in bases, f"KlarmCallback of {hook}.py must inherit ReportsFailures"
+    bare = []
+    for method in callback.body:
+        if not isinstance(method, ast.FunctionDef) or (hook, method.name) in HEARD_BY_TAP:
+            continue
+        marks = {name.id for mark in method.decorator_list for name in names_in(mark)}
+        called = method.name.startswith("_on_") or not method.name.startswith("_")
+        if called and not {"never_raises", "classmethod"} & marks:
+            bare.append(method.name)
+    assert bare == [], f"these methods of {hook}.py need @never_raises"
+
+
+def names_in(node: ast.AST) -> list[ast.Name]:
+    return [name for name in ast.walk(node) if isinstance(name, ast.Name)]
+
+
+@pytest.mark.parametrize("hook", sorted({*HOOKS} - WITHOUT_END))
+def test_every_hook_says_when_training_ends(hook: str) -> None:
+    """Otherwise a run that was cut short is taken for one that has finished."""
+    called = {
+        node.func.attr
+        for node in source_of(hook)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    }
+    told = {"training_began", "training_ended"} <= called or "finish" in called
+    assert told, f"{hook}.py must call training_began and training_ended, or finish"
 
 
 def test_wrong_settings_name_the_place_the_value_and_the_remedy() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import inspect
 
 from klarm.journal import records
 from klarm.journal.checksum import checked
@@ -24,6 +25,7 @@ from klarm.journal.records import (
     Resume,
     Started,
     Step,
+    decoded,
     encode,
     spell_non_finite,
 )
@@ -98,6 +100,54 @@ def test_an_alert_with_a_nan_is_still_json() -> None:
     """As its steps are."""
     alert = Alert("kl_explosion", "critical", 3, "kl is NaN", {"kl": math.nan}, "stop")
     assert json.loads(encode(alert))["metrics"] == {"kl": "NaN"}
+
+
+# Fields that hold the time of a clock, which is always finite.
+CLOCKS = {"time", "started", "until_time"}
+
+
+def example(kind: inspect.Type) -> object:
+    """Return some value of a field's type."""
+    if isinstance(kind, inspect.UnionType):
+        return example(kind.types[0])
+    if isinstance(kind, inspect.LiteralType):
+        return kind.values[0]
+    if isinstance(kind, inspect.ListType | inspect.DictType):
+        return [] if isinstance(kind, inspect.ListType) else {}
+    return "" if isinstance(kind, inspect.StrType) else 1
+
+
+def with_nan(kind: inspect.Type) -> object:
+    """Return a value of a field's type with a NaN in it, or None if it cannot hold one."""
+    if isinstance(kind, inspect.UnionType):
+        return next((nan for nan in map(with_nan, kind.types) if nan is not None), None)
+    if isinstance(kind, inspect.DictType):
+        value = with_nan(kind.value_type)
+        return None if value is None else {"kl": value}
+    if isinstance(kind, inspect.ListType):
+        value = with_nan(kind.item_type)
+        return None if value is None else [value]
+    return math.nan if isinstance(kind, inspect.FloatType) else None
+
+
+def test_no_record_is_lost_because_of_a_nan() -> None:
+    """JSON has no NaN: it becomes null, which a reader accepts only where None is possible."""
+    lost, tried = [], []
+    for kind in get_args(records.Record):
+        declared = inspect.type_info(kind)
+        assert isinstance(declared, inspect.StructType)
+        values = {field.name: example(field.type) for field in declared.fields if field.required}
+        for field in declared.fields:
+            nan = with_nan(field.type)
+            if nan is not None and field.name not in CLOCKS:
+                tried.append(f"{kind.__name__}.{field.name}")
+                if decoded(encode(kind(**{**values, field.name: nan}))) is None:
+                    lost.append(tried[-1])
+    assert {"Alert.metrics", "Event.peak", "Event.notified", "Blip.peak"} <= {*tried}
+    assert lost == [], (
+        "a NaN in these fields makes the record unreadable: declare them as float | str and spell "
+        "them in `encode` of journal/records.py, or as float | None"
+    )
 
 
 @given(st.dictionaries(st.text(max_size=20), st.floats(), max_size=12), st.integers(0, 2**50))

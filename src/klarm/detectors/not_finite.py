@@ -5,30 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-# One value may come from one bad batch, so the first thing to do is to see whether it stays so.
-_BROKEN_NUMERICS = (
-    "Check the next rows. If this metric or the gradient norm is not finite there, stop the run, "
-    "go back to the last good checkpoint, lower the learning rate, and look for an overflow: "
-    "float16, advantages or ratios that are too large."
-)
-# Where to look first if a metric is not finite; other metrics point to the numerics of the update.
-_WHERE_TO_LOOK: Mapping[tuple[str, ...], str] = {
-    ("kl", "kl_old", "kl_rollout"): (
+from klarm.metrics import METRICS, LookAt
+
+# What to do, by where to look first, which the catalogue of metrics says for each. One value may
+# come from one bad batch, so the first thing to do is to see whether it stays so.
+ADVICE: Mapping[LookAt, str] = {
+    "numerics": (
+        "Check the next rows. If this metric or the gradient norm is not finite there, stop the "
+        "run, go back to the last good checkpoint, lower the learning rate, and look for an "
+        "overflow: float16, advantages or ratios that are too large."
+    ),
+    "kl_estimate": (
         "Check the next rows. If KL or the loss is not finite there, stop the run, go back to the "
         "last good checkpoint, and look at how KL is estimated: log-ratios that are exponentiated "
         "before they are clamped, or probabilities of 0."
     ),
-    ("reward", "reward_std", "reward_dip_p", "advantage_std"): (
+    "reward_function": (
         "Check the next rows. If this metric or the loss is not finite there, stop the run, go "
         "back to the last good checkpoint, and look at the reward function: a division by 0, a "
         "logarithm of 0, an answer that could not be parsed."
     ),
-    ("entropy",): (
+    "logits": (
         "Check the next rows. If entropy or the loss is not finite there, stop the run, go back to "
         "the last good checkpoint, and look at the logits: infinite ones, or the logarithm of a "
         "probability of 0, make entropy NaN."
     ),
-    ("length", "truncated_fraction", "clip_fraction", "zero_std_fraction"): (
+    "counting": (
         "Check how this metric is counted and averaged: a mean over no values is NaN. The policy "
         "itself may be fine."
     ),
@@ -37,8 +39,8 @@ _WHERE_TO_LOOK: Mapping[tuple[str, ...], str] = {
 
 def when_not_finite(metric: str) -> str:
     """Return what to do about a metric that is NaN or infinite."""
-    advice = (text for metrics, text in _WHERE_TO_LOOK.items() if metric in metrics)
-    return next(advice, _BROKEN_NUMERICS)
+    known = METRICS.get(metric)  # a metric of the user's own is not there
+    return ADVICE["numerics" if known is None else known.look_at]
 
 
 def not_finite_message(metric: str, value: float) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from klarm.incidents.loadable import problem_with
 from klarm.journal import Limit
-from klarm.types import Event, Incident
+from klarm.types import METRIC_AFTER, Event, Incident
 
 Saved = tuple[int, str]  # the step and the path
 Span = tuple[int, int | None]  # the first step, and the step after the last; None: no end
@@ -30,11 +30,11 @@ def unsafe_spans(incidents: Iterable[Incident]) -> list[Span]:
     for incident in opened.values():
         if incident.severity == "critical":
             last = incident
-            while last.reason == "superseded" and last.id in followers:
+            while METRIC_AFTER.get(last.reason) == "followed" and last.id in followers:
                 last = followers[last.id]
-            if last.reason == "accepted" and last.by:
+            if METRIC_AFTER.get(last.reason) == "accepted" and last.by:
                 continue  # a person accepted this level
-            end = last.back if last.reason == "closed" else last.ended
+            end = last.back if METRIC_AFTER.get(last.reason) == "bad" else last.ended
             spans.append((unsafe_since(incident), end if last.state == "resolved" else None))
     return spans
 

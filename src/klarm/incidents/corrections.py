@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from klarm.incidents.crash import is_crash
 from klarm.incidents.signal_tracker import Identity, SignalTracker
 from klarm.journal import IncidentRecord
-from klarm.types import SEVERITIES, Event, Incident, Reason
+from klarm.types import METRIC_AFTER, SEVERITIES, Event, Incident, Reason, Resolution
 
 Place = tuple[str, int, int]  # signal, first step and step of the opening of an incident
 # Gives an incident a new identity, at a step, as the one that follows an id.
@@ -120,14 +120,14 @@ def _corrected_state(
     return []
 
 
-def _resolved(event: Event, step: int, reason: Reason) -> Event:
+def _resolved(event: Event, step: int, reason: Resolution) -> Event:
     """Return the end of an incident that is no longer followed."""
     return replace(
         event,
         event="resolved",
         step=step,
         reason=reason,
-        recovered=reason in ("rolled_back", "resumed"),
+        recovered=METRIC_AFTER[reason] in ("normal", "undone"),
         moved="",
         pattern="",
         cause="",

@@ -14,7 +14,7 @@ from klarm.incidents.measured import Measured
 from klarm.incidents.reasons import peak_is_finite
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.recovery import LEVEL_ROWS, Course, Kind, is_worse
-from klarm.types import Event, EventKind, Incident, Reason
+from klarm.types import METRIC_AFTER, Event, EventKind, Incident, Reason
 
 
 @dataclass
@@ -252,7 +252,7 @@ class Episode:
             reason=reason,
             message=incident.worst.message,
             recommendation=incident.worst.recommendation,
-            recovered=kind != "resolved" or reason in ("recovered", "accepted"),
+            recovered=kind != "resolved" or METRIC_AFTER[reason] in ("normal", "accepted"),
             id=incident.id,
             metric="" if self.counts_steps else metric,
             worse=worse,

@@ -24,7 +24,7 @@ from klarm.incidents.reasons import is_back
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.reopening import is_new_problem, reopen, unsettle
 from klarm.incidents.rules import IncidentRules
-from klarm.types import Alert, Blip, Event, Incident, Reason
+from klarm.types import METRIC_AFTER, Alert, Blip, Event, Incident, Reason, Resolution
 
 Identity = tuple[str, int, str]  # id and number of an incident, and the id of the one it follows
 # Called with the signal, the first step and the step of the opening.
@@ -63,7 +63,7 @@ class SignalTracker:
         self.episode: Episode | None = None  # open or settled
         self.pending: Episode | None = None
         self._recovered: Episode | None = None  # recently, so it may reopen
-        self._closed: list[Episode] = []  # by people, before their metrics had recovered
+        self._closed: list[Episode] = []  # resolved before their metrics had recovered
         self._rows_since_recovery = 0
         self._quiet = 0  # consecutive rows without an alert
         self._looked: set[str] = set()  # detectors that had a value to judge in this row
@@ -192,7 +192,6 @@ class SignalTracker:
             episode.incident.severity,
             frozenset(episode.names),
         )
-        self._closed.append(episode)
         return [self._end(episode, step, "closed", by=by)]
 
     def forget_recovery(self) -> None:
@@ -313,9 +312,17 @@ class SignalTracker:
         return episode.event("settled", step, "settled", self._recent, rows=self._quiet)
 
     def _end(
-        self, episode: Episode, step: int, reason: Reason, *, by: str = "", rows: int | None = None
+        self,
+        episode: Episode,
+        step: int,
+        reason: Resolution,
+        *,
+        by: str = "",
+        rows: int | None = None,
     ) -> Event:
         incident = episode.incident
+        if METRIC_AFTER[reason] == "bad":
+            self._closed.append(episode)
         incident.state, incident.ended, incident.reason = "resolved", step, reason
         self.episode = self.pending = None
         self._archive(episode)

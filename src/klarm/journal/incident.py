@@ -8,7 +8,16 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from klarm.types import SEVERITIES, Command, Event, EventKind, Reason, Severity, reason_of
+from klarm.types import (
+    METRIC_AFTER,
+    SEVERITIES,
+    Command,
+    Event,
+    EventKind,
+    Reason,
+    Severity,
+    reason_of,
+)
 
 RecordedState = Literal["open", "settled", "resolved", "ended"]
 
@@ -20,8 +29,6 @@ _STATES: dict[EventKind, RecordedState] = {
     "resolved": "resolved",
     "ended": "ended",
 }
-# Reasons for which an incident is resolved although its metric may not have recovered.
-_WITHOUT_RECOVERY = ("accepted", "closed", "superseded", "rolled_back")
 
 
 @dataclass
@@ -56,7 +63,7 @@ class IncidentRecord:
             event=event,
             step=step,
             reason=reason,
-            recovered=event != "resolved" or reason == "accepted",
+            recovered=event != "resolved" or METRIC_AFTER[reason] in ("normal", "accepted"),
             by=by,
             rows=None,
             level=None,
@@ -105,8 +112,10 @@ class IncidentRecord:
     @property
     def recovered(self) -> bool:
         """Whether the incident is resolved and its metric is back to normal."""
-        back = self.last.recovered and self.reason not in _WITHOUT_RECOVERY
-        return self.state == "resolved" and back
+        if self.state != "resolved":
+            return False
+        after = METRIC_AFTER.get(self.reason, "normal")  # format 1 has sentences instead
+        return self.last.recovered and after == "normal"
 
     def as_dict(self) -> dict[str, object]:
         """Return the incident as a dict for JSON output."""

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from klarm.metrics.binding import OTHER_LOSS, Binding
-from klarm.metrics.catalogue import KLS, METRICS, PROBE, TRAINER_STEP, is_reward_component
+from klarm.metrics.catalogue import (
+    KLS,
+    METRICS,
+    PROBE,
+    TRAINER_STEP,
+    LookAt,
+    is_reward_component,
+)
 from klarm.metrics.frameworks import FRAMEWORKS, Advice, advice_of, frameworks_with, tables
 from klarm.metrics.key_meaning import meaning
 from klarm.metrics.kl_kind import CLAMP_NATS, Kind, Origin
@@ -23,6 +30,7 @@ __all__ = [
     "Advice",
     "Binding",
     "Kind",
+    "LookAt",
     "Origin",
     "UserKey",
     "advice_of",

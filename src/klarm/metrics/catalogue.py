@@ -7,9 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from klarm.metrics.frameworks import PREFIX
 from klarm.metrics.kl_kind import Target
+
+# The numerics of the update, how KL is estimated, the reward function, the logits, or how the
+# metric is counted and averaged.
+LookAt = Literal["numerics", "kl_estimate", "reward_function", "logits", "counting"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,11 @@ class Metric:
     only_shown: bool = False
     # Whether it changes by factors, over orders of magnitude, rather than by differences.
     changes_by_factors: bool = False
+    # Whether it often keeps the same value, as fractions and settings do. Other metrics that do are
+    # taken for values that a log repeats until they are measured again; see monitor/held.py.
+    often_constant: bool = False
+    # Where to look first if it is NaN or infinite: what detectors/not_finite.py advises.
+    look_at: LookAt = "numerics"
 
 
 METRICS: dict[str, Metric] = {
@@ -63,6 +73,7 @@ METRICS: dict[str, Metric] = {
             when_zero="set the weight of the KL penalty above 0 (beta, kl_coef) or log no kl",
             target="reference",
             changes_by_factors=True,
+            look_at="kl_estimate",
         ),
         Metric(
             "kl_old",
@@ -77,6 +88,7 @@ METRICS: dict[str, Metric] = {
             ),
             target="old",
             changes_by_factors=True,
+            look_at="kl_estimate",
         ),
         Metric(
             "kl_rollout",
@@ -92,6 +104,7 @@ METRICS: dict[str, Metric] = {
             ),
             target="rollout",
             changes_by_factors=True,
+            look_at="kl_estimate",
         ),
         Metric(
             "kl_probe",
@@ -123,6 +136,7 @@ METRICS: dict[str, Metric] = {
                 "ppo_actor/update/entropy/avg",
                 "learners/*/entropy",
             ),
+            look_at="logits",
         ),
         Metric(
             "reward",
@@ -144,18 +158,27 @@ METRICS: dict[str, Metric] = {
                 "rewards/mean",
                 "env/reward_dist/mean",
             ),
+            look_at="reward_function",
         ),
         Metric(
             "reward_std",
             "spread of the rewards",
             keys=("rollout/reward_std", "env/reward_std", "rewards/std", "env/reward_dist/std"),
+            look_at="reward_function",
         ),
         Metric(
             "reward_dip_p",
             "p-value of the dip test of the step's rewards: near 0 if they have two peaks",
             keys=("rewards/dip_p", "env/reward_dist/dip_p"),
+            often_constant=True,
+            look_at="reward_function",
         ),
-        Metric("advantage_std", "spread of the advantages", keys=("advantages/std",)),
+        Metric(
+            "advantage_std",
+            "spread of the advantages",
+            keys=("advantages/std",),
+            look_at="reward_function",
+        ),
         Metric(
             "loss",
             "the loss that is minimised",
@@ -226,6 +249,7 @@ METRICS: dict[str, Metric] = {
                 "learners/*/default_optimizer_learning_rate",
             ),
             changes_by_factors=True,
+            often_constant=True,
         ),
         Metric(
             "clip_fraction",
@@ -239,6 +263,8 @@ METRICS: dict[str, Metric] = {
                 "policy/loss_metrics/clip_ratio",
                 "ppo_actor/update/clip_ratio/avg",
             ),
+            often_constant=True,
+            look_at="counting",
         ),
         Metric(
             "length",
@@ -252,6 +278,7 @@ METRICS: dict[str, Metric] = {
                 "mean_gen_tokens_per_sample",
             ),
             changes_by_factors=True,
+            look_at="counting",
         ),
         Metric(
             "truncated_fraction",
@@ -261,11 +288,15 @@ METRICS: dict[str, Metric] = {
                 "response_length/clip_ratio",
                 "rollout/truncated_rate",
             ),
+            often_constant=True,
+            look_at="counting",
         ),
         Metric(
             "zero_std_fraction",
             "share of groups in which all rewards are equal",
             keys=("frac_reward_zero_std",),
+            often_constant=True,
+            look_at="counting",
         ),
         Metric(
             "reward_margin",
@@ -295,6 +326,7 @@ METRICS: dict[str, Metric] = {
                 "learners/*/curr_kl_coeff",
             ),
             changes_by_factors=True,
+            often_constant=True,
         ),
     )
 }

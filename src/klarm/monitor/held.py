@@ -8,21 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from klarm.metrics import METRICS
+
 # The first rows decide which metrics are held.
 _LEARNING_ROWS = 60
 # A metric is held if this share of its values repeats the previous one, and it changes at all.
 _MIN_ROWS, _MIN_REPEATED_SHARE, _MIN_CHANGES = 12, 0.6, 3
-# Fractions and settings often stay the same without being held.
-_OFTEN_THE_SAME = frozenset(
-    (
-        "clip_fraction",
-        "zero_std_fraction",
-        "truncated_fraction",
-        "learning_rate",
-        "kl_coef",
-        "reward_dip_p",
-    )
-)
+_OFTEN_CONSTANT = frozenset(name for name, metric in METRICS.items() if metric.often_constant)
 # Each batch of samples has its reward: if that is held, several rows belong to one batch.
 _OF_THE_BATCH = "reward"
 
@@ -66,7 +58,7 @@ class HeldValues:
 
     def _learn(self, values: Mapping[str, float]) -> None:
         for name, value in values.items():
-            if name in _OFTEN_THE_SAME or value == 0.0 or value - value != 0.0:
+            if name in _OFTEN_CONSTANT or value == 0.0 or value - value != 0.0:
                 continue
             rows, repeats = self._counts.get(name, (0, 0))
             rows, repeats = rows + 1, repeats + (value == self._last.get(name))

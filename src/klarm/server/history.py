@@ -10,7 +10,7 @@ from klarm.detectors import known_detectors
 from klarm.incidents import unsafe_since
 from klarm.journal import Checkpoint, IncidentRecord
 from klarm.server.run_view import RunView, StoredRecord
-from klarm.types import Alert
+from klarm.types import METRIC_AFTER, Alert
 
 
 class AlertInRun(msgspec.Struct):
@@ -157,5 +157,5 @@ def _is_critical(incident: IncidentRecord) -> bool:
 def _unsafe_span(incident: IncidentRecord) -> tuple[int, int | None]:
     """Return the range of steps in which a critical incident makes checkpoints unsafe."""
     first = unsafe_since(incident.opened)
-    over = incident.recovered or incident.reason == "accepted"
+    over = incident.recovered or METRIC_AFTER.get(incident.reason) == "accepted"
     return first, incident.last.step if over else None
