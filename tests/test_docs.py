@@ -91,7 +91,8 @@ def test_the_page_of_a_framework_names_the_detectors_of_each_metric(framework: s
     for metric, cells in rows.items():
         reading = [kind.name for kind in CATALOGUE if metric in kind.reads]
         named = cells[2].partition(":")[0].split(", ")
-        assert sorted(named) == sorted(reading or ["none"]), f"{framework}.md, row {metric}"
+        wrong = f"docs/frameworks/{framework}.md, row of {metric}: it must name {reading or 'none'}"
+        assert sorted(named) == sorted(reading or ["none"]), wrong
 
 
 @pytest.mark.parametrize("type_", CHANNELS)
