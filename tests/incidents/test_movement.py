@@ -75,3 +75,20 @@ def test_what_moved_slowly_as_the_message_says_is_not_given_again() -> None:
     assert "while entropy rose from" in event.message
     assert "grad_norm ×" in event.moved
     assert "entropy" not in event.moved
+
+
+def test_an_entropy_that_has_just_plunged_is_not_said_to_fall_as_before() -> None:
+    """It was almost flat: a trend that is ten times as steep does not go on as before."""
+
+    def row(step: int) -> Row:
+        late = max(0, step - 149)
+        return {
+            "kl": 0.02 * wobble(step) * 1.6**late,
+            "entropy": 2.5 - 0.0002 * step + 0.003 * (wobble(step) - 1) - 0.1 * late,
+            "reward": 0.5 * wobble(step) + 0.004 * step,
+        }
+
+    first = alarms(row, "kl_runaway")[0]
+    assert "entropy keeps falling" not in first.moved
+    assert "entropy down" in first.moved or "entropy ×" in first.moved
+    assert "reward keeps rising as before" in first.moved

@@ -74,15 +74,15 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     (
         changed("opened", "decisive"),
-        "This kl_runaway alert opens an incident without waiting for further rows.",
+        "This kl_runaway alert is enough to open an incident.",
     ),
     (
         changed("opened", "decisive", detector="", detectors=["mine"]),
-        "This mine alert opens an incident without waiting for further rows.",
+        "This mine alert is enough to open an incident.",
     ),
     (
         changed("opened", "not_finite"),
-        "A value that is not finite opens an incident without waiting for further rows.",
+        "One value that is not finite is enough to open an incident.",
     ),
     (
         changed("opened", "rolled_back", step=51),
@@ -128,39 +128,52 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     (
         changed("settled", "settled", level=0.5452, before=0.024),
-        "No new alerts, but KL stays at 0.545, 23 times its earlier level (0.024); still open.",
+        "Alerts have stopped, but KL stays at 0.545, 23 times its earlier level (0.024)"
+        ", so the incident stays open.",
     ),
     (
         changed("settled", "settled", metric="grad_norm", level=42.0, before=1.5),
-        "No new alerts, but grad_norm stays at 42, 28 times its earlier level (1.5); still open.",
+        "Alerts have stopped, but grad_norm stays at 42, 28 times its earlier level (1.5)"
+        ", so the incident stays open.",
     ),
     (
         changed("settled", "settled", metric="entropy", worse="lower", level=0.05, before=1.0),
-        "No new alerts, but entropy stays at 0.05, a 20th of its earlier level (1); still open.",
+        "Alerts have stopped, but entropy stays at 0.05, a 20th of its earlier level (1)"
+        ", so the incident stays open.",
     ),
     (
         changed("settled", "settled", metric="entropy", worse="lower", level=0.5, before=1.0),
-        "No new alerts, but entropy stays at 0.5, half its earlier level (1); still open.",
+        "Alerts have stopped, but entropy stays at 0.5, half its earlier level (1)"
+        ", so the incident stays open.",
     ),
     (
         changed("settled", "settled", metric="reward", worse="lower", level=-0.3, before=0.5),
-        "No new alerts, but reward stays at -0.3, compared with 0.5 before; still open.",
+        "Alerts have stopped, but reward stays at -0.3, compared with 0.5 before"
+        ", so the incident stays open.",
     ),
     (
         changed("settled", "settled", level=0.5, before=0.0),
-        "No new alerts, but KL stays at 0.5, compared with 0 before; still open.",
+        "Alerts have stopped, but KL stays at 0.5, compared with 0 before"
+        ", so the incident stays open.",
     ),
     (
         changed("settled", "settled", level=0.502, before=0.5),
-        "No new alerts, but KL stays at 0.502, compared with 0.5 before; still open.",
+        "Alerts have stopped, but KL stays at 0.502, compared with 0.5 before"
+        ", so the incident stays open.",
     ),
-    (changed("settled", "settled", level=0.5), "No new alerts, but KL stays at 0.5; still open."),
-    (changed("settled", "settled"), "No new alerts, but KL has not recovered; still open."),
+    (
+        changed("settled", "settled", level=0.5),
+        "Alerts have stopped, but KL stays at 0.5, so the incident stays open.",
+    ),
+    (
+        changed("settled", "settled"),
+        "Alerts have stopped, but KL has not recovered, so the incident stays open.",
+    ),
     (changed("reopened", "returned", rows=12), "In alert again 12 rows after it was resolved."),
     (changed("reopened", "returned", rows=None), "In alert again shortly after it was resolved."),
     (
         changed("reopened", "alert_while_settled"),
-        "New alerts, at the level where it had settled.",
+        "New alerts at the same level.",
     ),
     (changed("opened", "crashed"), "An exception ended the training."),
     (changed("reopened", "resumed"), "The run was resumed; this incident is still open."),
@@ -379,7 +392,8 @@ def test_later_events_are_rendered_in_short() -> None:
     for event, line in (
         (
             changed("settled", "settled", level=0.5),
-            f"settled {place} No new alerts, but KL stays at 0.5; still open.",
+            f"settled {place} Alerts have stopped, but KL stays at 0.5"
+            ", so the incident stays open.",
         ),
         (
             changed("reopened", "returned", rows=9),

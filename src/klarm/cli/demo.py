@@ -48,9 +48,6 @@ _PLAIN_EVERY = 25
 
 _SPIKES = "Spikes since then belong to this incident, which is still open."
 
-# The recording to suggest after each one, with its options.
-_AFTER = {"exploding": "drifting --frozen", "drifting": "healthy", "healthy": "exploding"}
-
 _IN_A_SCRIPT = """\
   import klarm; klarm.init("my-run")  # in your training script: before the loop
   klarm.log({"kl": kl, "reward": reward}, step=step)  # at every step"""
@@ -89,11 +86,10 @@ def demo(recording: str, *, frozen: bool, fast: bool, page: bool) -> None:
 
 def _what_next(recording: str, width: int | None) -> str:
     """Return commands to copy, with explanations if the terminal is wide enough."""
-    another, klarm = _AFTER[recording], _command()
+    klarm = _command()
     log = shlex.quote(_shorter(str(_recorded(recording))))
     offered = {
         f"{klarm} replay {log}": "everything klarm reports; it takes your logs, too",
-        f"{klarm} demo {another}": RECORDINGS[another.split()[0]],
         f"{klarm} demo --page": "in a browser; needs klarm[server]",
     }
     lines = ["What to type next:"]
@@ -182,8 +178,8 @@ class _Player:
             value, at = max(spikes)
             level = median(value for step, value in kl.items() if step > on_kl[-1].step)
             return (
-                f"{opened} It is still open: KL stays near {number(level, 2)}, with spikes up to "
-                f"{number(value)} (step {at})."
+                f"{opened} Still open: since step {on_kl[-1].step}, KL is near {number(level, 2)}, "
+                f"with spikes up to {number(value)} (step {at})."
             )
         value, at = max((value, step) for step, value in kl.items() if step >= first.step)
         return f"{opened} KL reached {number(value)} at step {at}."

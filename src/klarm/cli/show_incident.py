@@ -163,7 +163,8 @@ def _before(events: list[Event]) -> str:
     known = next((event for event in reversed(events) if event.before is not None), None)
     if known is None or known.before is None:
         return ""
-    return f" ({number(known.before)} {before_it(known.worse)})"
+    when = before_it(known.worse) if peak_is_finite(known) else "before"
+    return f" ({number(known.before)} {when})"
 
 
 def _alerts(journal: Path, incident: IncidentRecord) -> Counter[str]:

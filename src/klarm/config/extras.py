@@ -39,7 +39,7 @@ def given_detectors(given: object, source: str, taken: Iterable[str]) -> Given:
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
         raise ConfigError(
             f"{source}: detectors must be a list of detectors, as in detectors=[MyDetector()]; "
-            "settings of a detector are a section of its name"
+            "to change the settings of a detector, pass them under its name: kl_explosion={...}"
         )
     found = Given({}, {})
     for one in given:

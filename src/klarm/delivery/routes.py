@@ -90,6 +90,7 @@ def merge_events(events: Sequence[Event]) -> Event:
         step=cause.step,
         severity=max((event.severity for event in events), key=SEVERITIES.index),
         reason=cause.reason,
+        detector=cause.detector,
         rows=cause.rows,
         notified=cause.notified,
         # A run goes on before a message is sent, so people read until when this was seen.

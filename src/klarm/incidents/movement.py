@@ -64,6 +64,8 @@ class Movement(NamedTuple):
     # Of one that counts as flat, because it is within its normal range: which way it goes.
     tends: Direction = "flat"
     pauses: bool = False  # whether it turned back in the last quarter of the rows
+    # Whether a steady one has not become much faster than in the first half of the rows.
+    in_line: bool = True
     # Whether the message of the alert says how far it went, which it measures over other rows.
     in_message: bool = False
 
@@ -103,7 +105,8 @@ class Movement(NamedTuple):
     @property
     def goes_on(self) -> bool:
         """Whether it only goes on as it went before the incident."""
-        return self.steady and not self.since_then and self.ended is None and not self.pauses
+        as_before = self.steady and self.in_line and not self.since_then
+        return as_before and self.ended is None and not self.pauses
 
     @property
     def gradual(self) -> str:
@@ -115,7 +118,7 @@ class Movement(NamedTuple):
         if self.goes_on:
             going = "rising" if way == "up" else "falling"
             return f"{self.metric} keeps {going} as before"
-        if self.steady and not self.since_then:
+        if self.steady and self.in_line and not self.since_then:
             if self.ended is not None:
                 return ""
             since = f"{since}, but not in the last {self.rows // LATE_SHARE} rows"

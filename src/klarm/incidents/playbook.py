@@ -33,8 +33,8 @@ FAR = 0.5
 # The remedy while a single value is not finite: one bad batch or estimate may have caused it, and a
 # trainer that skips it is fine.
 IF_SINGLE = (
-    "Check the next rows. If this metric, the loss or the gradient norm is not finite there, stop, "
-    "and go back to the last good checkpoint."
+    "Check the next rows. If values there are not finite either, stop, and go back to the last "
+    "good checkpoint."
 )
 
 # What comes before a remedy that does not go back, if an incident is critical and KL has exploded:

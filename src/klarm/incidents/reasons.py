@@ -20,7 +20,7 @@ _NAMES = {"kl": "KL"}
 _NEAR, _NEAR_BY_RATIO = 0.25, 0.5
 
 
-_WITHOUT_WAITING = "opens an incident without waiting for further rows."
+_IS_ENOUGH = "is enough to open an incident."
 _BECOMES_CRITICAL = (
     " This alert is critical; the incident becomes critical if such alerts continue."
 )
@@ -64,11 +64,11 @@ def _confirmed(event: Event) -> str:
 def _decisive(event: Event) -> str:
     detector = _detector(event)
     alert = f"{detector} alert" if detector else "alert"
-    return f"This {alert} {_WITHOUT_WAITING}{_follows(event)}"
+    return f"This {alert} {_IS_ENOUGH}{_follows(event)}"
 
 
 def _not_finite(event: Event) -> str:
-    return f"A value that is not finite {_WITHOUT_WAITING}{_follows(event)}"
+    return f"One value that is not finite {_IS_ENOUGH}{_follows(event)}"
 
 
 def _follows(event: Event) -> str:
@@ -96,9 +96,9 @@ def _settled(event: Event) -> str:
     name = metric_of(event) or event.signal
     name = _NAMES.get(name, name)
     if event.level is None:
-        return f"No new alerts, but {name} has not recovered; still open."
+        return f"Alerts have stopped, but {name} has not recovered, so the incident stays open."
     level = f"{number(event.level)}{_against_before(event)}"
-    return f"No new alerts, but {name} stays at {level}; still open."
+    return f"Alerts have stopped, but {name} stays at {level}, so the incident stays open."
 
 
 def _returned(event: Event) -> str:
@@ -217,7 +217,7 @@ SENTENCES: dict[str, Callable[[Event], str]] = {
     "new_kind": _new_kind,
     "settled": _settled,
     "returned": _returned,
-    "alert_while_settled": lambda _: "New alerts, at the level where it had settled.",
+    "alert_while_settled": lambda _: "New alerts at the same level.",
     "resumed": _resumed,
     "back_in_time": lambda event: f"Training went back to step {event.step}, before it settled.",
     "recovered": _recovered,

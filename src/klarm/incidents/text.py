@@ -40,6 +40,8 @@ def state(event: Event) -> str:
     """Return the state of an incident in a word or two."""
     if event.event == "escalated" and event.reason in _NOT_MORE_SEVERE:
         return _NOT_MORE_SEVERE[event.reason]
+    if event.reason == "alert_while_settled":
+        return "in alert again"
     if event.event != "resolved":
         return _STATES.get(event.event, event.event)
     how = ending(event)

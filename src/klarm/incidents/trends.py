@@ -46,6 +46,8 @@ _FLAT_SPREADS, _FLAT_REWARD_SPREADS, _FLAT_SHARE = 3.0, 1.0, 0.05
 # A trend goes on unless the last rows turn back by this many spreads: noise does so once in ten
 # times.
 _PAUSE_SPREADS = 0.25
+# A trend goes on as before unless it has led this many times as far as it should have.
+_IN_LINE_FACTOR = 2.0
 _MAX_COMPONENTS = 3  # reward functions that are named
 
 # The explained variance is NaN where all returns are equal, which is no failure.
@@ -208,6 +210,7 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
             rows=len(series),
             tends=tends,
             steady=tends != "flat" and left is None,
+            in_line=_is_in_line(values[:split], now, spread),
             pauses=_pauses(values, now, spread),
         )
     end = away.index(furthest) + 1 if turned else len(away)
@@ -235,12 +238,23 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
         reached=normal + furthest,
         ended=ended if turned else None,
         steady=left is None,
+        in_line=_is_in_line(values[:split], furthest, spread),
         normal=usual,
         rows=len(series),
         pauses=_pauses(values, furthest, spread),
         evident=series[max(began, evident)][0],
         path=tuple((series[split + i + median_of - 1][0], far) for i, far in enumerate(away)),
     )
+
+
+def _is_in_line(first_half: list[float], away: float, spread: float) -> bool:
+    """Return whether the trend of the first half explains most of the distance from it.
+
+    Between its quarters it went a third of the way that leads from its middle to the last row.
+    """
+    middle = len(first_half) // 2
+    trend = 3.0 * (median(first_half[middle:]) - median(first_half[:middle]))
+    return abs(away) <= _IN_LINE_FACTOR * abs(trend) + _FLAT_SPREADS * spread
 
 
 def _pauses(values: list[float], side: float, spread: float) -> bool:

@@ -63,7 +63,7 @@ def why_missing(metric: str, binding: Binding, *, from_log: bool = False) -> str
         remedy = f"log it as {metric} or set {SECTION}.{metric}: {alike[0]}"
         if from_log:
             remedy = f"use --map {shlex.quote(f'{metric}={alike[0]}')}"
-        return f"{reason}; if {alike[0]} is the {known.meaning}, {remedy}"
+        return f"{reason}; if {alike[0]} is the {known.meaning.removeprefix('the ')}, {remedy}"
     why = known.when_missing.get(binding.framework.partition("/")[0])
     if not why:
         return reason
@@ -76,7 +76,9 @@ def why_missing(metric: str, binding: Binding, *, from_log: bool = False) -> str
 def nothing_known(binding: Binding) -> str:
     """Return the message that no detector reads what a run logs, with the keys it logs."""
     names = binding.names()
-    held = ", ".join(names[:_MAX_KEYS_NAMED]) or "no numbers"
+    if not names:
+        return "none of the logged values is a number"
+    held = ", ".join(names[:_MAX_KEYS_NAMED])
     more = ", ..." if len(names) > _MAX_KEYS_NAMED else ""
     return f"no detector knows any of the metrics that are logged: {held}{more}"
 

@@ -64,7 +64,7 @@ class RunSummary:
             if not any(incident.opened is not None for incident in self.tracker.incidents):
                 excused = self.tracker.excused
                 why = why_no_incident(self._alerts_of, excused, self.detectors, self.rules)
-            yield alerts_in_sum(self.alert_counts, self.folder, why)
+            yield alerts_in_sum(self.alert_counts, self.folder, why, self.since)
         for detector in self.detectors:
             if detector.enabled and detector.blind_spot:
                 yield detector.blind_spot

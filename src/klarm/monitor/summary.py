@@ -75,13 +75,15 @@ def why_no_incident(
     ]
 
 
-def alerts_in_sum(counts: Mapping[str, int], folder: Path | None, why: Iterable[str] = ()) -> str:
+def alerts_in_sum(
+    counts: Mapping[str, int], folder: Path | None, why: Iterable[str] = (), since: str = ""
+) -> str:
     """Return how many alerts there were, and how to see those that were not shown.
 
-    `why` says why they opened no incident.
+    `why` says why they opened no incident, `since` what the number counts.
     """
     reasons = list(why)
-    said = f"{counted(sum(counts.values()), 'alert')} ({counts['critical']} critical)"
+    said = f"{counted(sum(counts.values()), 'alert')} ({counts['critical']} critical){since}"
     if reasons:
         said += " opened no incident"
     if folder is not None:

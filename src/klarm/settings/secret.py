@@ -173,10 +173,7 @@ def _refuse_reference(text: str) -> None:
     name = next(name for name in found.groups() if name)
     # A password may look like this, too, so only an obvious variable name is shown.
     named = name if "_" in name and _VARIABLE.fullmatch(name) else "NAME"
-    raise ConfigError(
-        f"looks like a reference to an environment variable: write {{env: {named}}} "
-        "(what was given is not shown)"
-    )
+    raise ConfigError(f"looks like a reference to an environment variable: write {{env: {named}}}")
 
 
 def shown(address: str) -> str:
