@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import klarm
@@ -30,6 +31,15 @@ def test_every_detector_is_in_the_catalogue() -> None:
     """By the name of its file."""
     different = declaring("detectors", "name") ^ {kind.name for kind in CATALOGUE}
     assert different == set(), "CATALOGUE in detectors/__init__.py differs in these"
+
+
+def test_an_id_from_an_answer_is_recorded_only_without_a_secret() -> None:
+    """A service may repeat in its answer what it was sent, and the id is recorded and printed."""
+    for path in (SOURCE / "channels").glob("*.py"):
+        text = path.read_text()
+        reads = re.search(r"(=|return) .*\.json\(self\)|\.json\(self\)[.\[]", text)
+        is_safe = reads is None or "self.answered_id(" in text
+        assert is_safe, f"channels/{path.name} must take an id from an answer with answered_id"
 
 
 def test_every_channel_is_in_the_catalogue() -> None:

@@ -27,7 +27,7 @@ from klarm.metrics.frameworks import FRAMEWORKS
 from klarm.monitor.monitor import Monitor
 from klarm.settings.fields import Names, Setting, settings_of
 from klarm.settings.secret import Secret
-from klarm.types import Command, Event
+from klarm.types import METRIC_AFTER, Command, Event
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -269,7 +269,7 @@ def test_every_way_in_which_an_incident_ends_is_in_the_table_of_endings() -> Non
     """By the name of its reason."""
     section = (DOCS / "incidents.md").read_text().partition("## How it ends")[2]
     table = section.partition("\n### ")[0]
-    missing = [reason for reason in ENDINGS if reason.replace("_", " ") not in table]
+    missing = [reason for reason in METRIC_AFTER if reason.replace("_", " ") not in table]
     assert missing == [], f"the table of endings in docs/incidents.md lacks {missing}"
 
 
