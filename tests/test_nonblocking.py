@@ -117,7 +117,8 @@ def test_a_reader_who_comes_back_is_written_to_again(ends: Ends) -> None:
     reading, writing = ends
     fill(writing)
     assert not in_time(lambda: write_now(writing, b"x" * 100_000))
-    assert not in_time(lambda: write_now(writing, b"dropped"))
+    # A few bytes might fit: a terminal passes on what it was given a moment later.
+    assert not in_time(lambda: write_now(writing, b"dropped" * 10_000))
     reader = threading.Thread(target=read_until, args=(reading, b"back again"), daemon=True)
     reader.start()
     until = time.monotonic() + LONG

@@ -205,7 +205,7 @@ def test_a_bad_step_is_the_one_after_the_previous(
     klarm.finish()
     assert [line["step"] for line in lines_of("a", "step")] == [0, 1]
     shown = capsys.readouterr().err
-    assert "is not a whole number" in shown
+    assert "is not a non-negative integer" in shown
     assert len(shown) < 20_000
 
 

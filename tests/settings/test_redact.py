@@ -131,6 +131,13 @@ def test_of_an_address_words_and_host_are_no_fragments() -> None:
     assert hide(parts_of(address), said, fragments_of(address)) == said
 
 
+def test_a_letter_that_is_like_an_ascii_one_in_lower_case_is_not_base64() -> None:
+    """The dotted capital I of Turkish, and the Kelvin sign."""
+    secret = "s3cr3t-t0ken"
+    said = "\u0130 \u212a c3VjaCBhcw=="
+    assert hide(parts_of(secret), said, fragments_of(secret)) == said
+
+
 @given(st.text(max_size=200), st.text(st.characters(codec="utf-8"), max_size=30))
 def test_any_text_and_any_secret_are_survived(text: str, secret: str) -> None:
     """Whatever a service answers."""

@@ -24,7 +24,7 @@ from klarm.incidents import (
 from klarm.types import Event, EventKind, Reason, Severity
 
 _MAX_LINE = 1000  # characters of text from elsewhere: the name of a run, a path, an alert
-_MAX_NAME = 80  # characters of the run's name in a title, which must leave room for the rest
+_MAX_NAME = 70  # characters of the run's name in a title, which must leave room for the rest
 MAX_POINTS = 200  # of a curve
 
 # The reasons for which incidents are over, since journal format 2. One that is lost may not be.

@@ -24,7 +24,7 @@ _BETWEEN_PIECES = re.compile(r"[/;:=,]")
 _DIVIDER = re.compile(r"[/;:=,&?#@]")
 # This many consecutive characters of a longer secret are no coincidence.
 _MIN_FRAGMENT = 8
-_BASE64_LETTER = re.compile(r"[A-Za-z0-9+/_-]|%2[BF]", re.IGNORECASE)
+_BASE64_LETTER = re.compile(r"[A-Za-z0-9+/_-]|%2[BF]", re.ASCII | re.IGNORECASE)
 _HEX_DIGIT = re.compile(r"[0-9a-fA-F]")
 _NO_LETTERS = re.compile(r"\\[nrt]|0x")
 _RUN_BEFORE = re.compile(r"(?:[\w+/-]|%2[BF])*$", re.ASCII | re.IGNORECASE)
