@@ -227,3 +227,10 @@ def test_a_late_message_tells_one_story(run: Run, server: Server) -> None:
     assert fields["Sent late"] == "10 min after it happened"
     assert message["time"] == 5000.0
     assert [step for step, _ in message["curve"]] == [10, 40]
+
+
+def test_a_combined_event_names_the_detector_that_opened_the_incident() -> None:
+    """Its reason is about that one, whichever alert came last."""
+    opened = example_event(step=282, reason="decisive", detector="kl_runaway")
+    ended = example_event(event="ended", step=290, reason="finished", detector="kl_explosion")
+    assert merge_events([opened, ended]).detector == "kl_runaway"

@@ -30,6 +30,7 @@ from klarm.incidents import (
     title,
     why,
 )
+from klarm.incidents.reasons import is_back
 from klarm.incidents.text import state
 from klarm.types import SEVERITIES, Alert, Event, EventKind, Incident, Reason
 
@@ -583,3 +584,11 @@ def test_a_title_claims_no_recovery_of_a_reward_that_stays_up() -> None:
     assert "resolved (at a new level)" in title(over)
     back = changed("resolved", "recovered", rows=20, level=0.021, before=0.02)
     assert "resolved (recovered)" in title(back)
+
+
+def test_a_reward_that_lost_a_third_is_not_called_back() -> None:
+    """A KL half above its earlier level is: it is compared by ratios, and grows anyway."""
+    lost = changed("resolved", "recovered", metric="reward", worse="lower", before=0.845)
+    assert not is_back(msgspec.structs.replace(lost, level=0.583))
+    assert is_back(msgspec.structs.replace(lost, level=0.7))
+    assert is_back(changed("resolved", "recovered", level=0.028, before=0.02))
