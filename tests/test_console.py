@@ -147,6 +147,21 @@ def shown_on_a_terminal(code: str, columns: int = 200, *, set_variable: bool = T
     return shown.decode()
 
 
+def test_random_numbers_are_those_of_a_run_without_klarm() -> None:
+    """Seeded training is the same with a terminal, an incident and a channel that fails."""
+    code = (
+        "import random, klarm; random.seed(3); state = random.getstate(); "
+        "hook = {'type': 'webhook', 'url': 'http://127.0.0.1:9/'}; "
+        "klarm.init('a', channels={'hook': hook}); "
+        "[klarm.log({'kl': 0.02 if step < 40 else float('nan')}, step) for step in range(60)]; "
+        "klarm.finish(); print('same' if random.getstate() == state else 'drawn')"
+    )
+    shown = shown_on_a_terminal(code)
+    assert "klarm incident 1 on kl opened" in shown
+    assert "hook: delivery failed" in shown
+    assert shown.rstrip().endswith("same")
+
+
 def test_on_a_terminal_an_alert_that_is_not_confirmed_is_dim() -> None:
     """In the terminal's own dim style, and nothing of an incident beside it."""
     code = (
@@ -155,7 +170,7 @@ def test_on_a_terminal_an_alert_that_is_not_confirmed_is_dim() -> None:
         "m.log({'kl': 0.9}); klarm.finish()"
     )
     text = shown_on_a_terminal(code)
-    dim, line = "\x1b[2m", "klarm: step 40, kl_explosion critical, not confirmed: KL 0.9"
+    dim, line = "\x1b[2m", "klarm: step 40, kl_explosion critical, not confirmed yet: KL 0.9"
     assert dim + line in text
     assert "╭─" not in text
 

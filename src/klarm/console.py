@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from klarm.incidents import event_panel, event_text, is_alarm, is_crash
 from klarm.notices import Notices
-from klarm.terminal import show_on_stderr, stderr_is_terminal, write_stderr
+from klarm.terminal import keeping_random_state, show_on_stderr, stderr_is_terminal, write_stderr
 from klarm.text import clean
 from klarm.types import Alert, Event
 
@@ -25,9 +25,10 @@ class Console:
         self._alerts = enabled and alerts
         self._terminal = enabled and stderr_is_terminal()
         if self._terminal:
-            import rich.console
-            import rich.panel
-            import rich.text  # noqa: F401  # loaded now: the first incident must not wait for it
+            with keeping_random_state():  # loaded now: the first incident must not wait for it
+                import rich.console
+                import rich.panel
+                import rich.text  # noqa: F401
 
     def say(self, message: str) -> None:
         """Print one line of news."""
@@ -46,7 +47,7 @@ class Console:
         if not self.enabled or self._alerts:  # it shows every alert anyway
             return
         line = (
-            f"klarm: step {alert.step}, {alert.detector} {alert.severity}, not confirmed: "
+            f"klarm: step {alert.step}, {alert.detector} {alert.severity}, not confirmed yet: "
             f"{alert.message}"
         )
         if self._terminal:

@@ -13,6 +13,7 @@ import os
 import re
 import stat
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from klarm.nonblocking import write_now
@@ -28,6 +29,21 @@ _BELL = "\a"
 _IN_ASCII = str.maketrans("●×│└─━═░≤–→←…▁▂▃▄▅▆▇█", "*x|+-==.<-><~_.,-=+*#")
 
 
+@contextlib.contextmanager
+def keeping_random_state() -> Iterator[None]:
+    """Leave Python's random numbers as they are: rich draws some when it is imported or used.
+
+    A seeded training must not depend on whether klarm writes to a terminal.
+    """
+    import random
+
+    state = random.getstate()
+    try:
+        yield
+    finally:
+        random.setstate(state)
+
+
 def write_stderr(text: str, end: str = "\n", *, bell: bool = False) -> bool:
     """Write to stderr as much as it takes without waiting; return whether that was everything."""
     return _write_at_once(f"{_BELL * bell}{_wrapped(clean(text))}{end}")
@@ -35,7 +51,8 @@ def write_stderr(text: str, end: str = "\n", *, bell: bool = False) -> bool:
 
 def show_on_stderr(panel: RenderableType) -> None:
     """Show an object of rich, as far as stderr takes it without waiting."""
-    with contextlib.suppress(Exception):  # stderr may be any object
+    # stderr may be any object
+    with contextlib.suppress(Exception), keeping_random_state():
         console = rich_console(stderr=True)
         with console.capture() as captured:
             console.print(panel)

@@ -62,6 +62,7 @@ class Incident(msgspec.Struct):
     unsafe_from: int | None = None
     # The first of the alerts before it that other signals had excused for long; see `started`.
     ignored_since: int | None = None
+    excuse: str = ""  # why its first alerts did not count; empty if they did
     reason: str = ""  # how it was resolved: a Reason
     level: float | None = None  # the level at which its metric has settled
     follows: str = ""  # the id of the incident that it supersedes
@@ -134,6 +135,7 @@ Reason = Literal[
     # why it escalates
     "severity_raised",  # the severity rose
     "far_worse",  # the peak is many times that of the last notification
+    "still_not_finite",  # values were NaN or infinite in `rows` rows of the incident
     "new_kind",  # another detector, metric or direction on the same signal
     # why it settles: it is quiet at a broken level
     "settled",
@@ -205,7 +207,8 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     rows: int | None = None  # in alert when it opened, or quiet when it settled or was resolved
     level: float | None = None  # the current level of the metric, once it is quiet
     before: float | None = None  # its level before the incident
-    notified: float | str | None = None  # the peak at the last notification
+    # If it is far worse: the peak at the last notification, and the step of that.
+    notified: float | str | None = None
     follows: str = ""  # the id of the incident that this one supersedes
     by: str = ""  # who closed it
     detector: str = ""  # whose message it is
@@ -218,6 +221,12 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     onset_rows: int | None = None
     # The step since which its metric had been in alert, if those alerts were ignored for long.
     ignored_since: int | None = None
+    notified_step: int | None = None  # None in earlier journals
+    # Why its first alerts did not count: an Excused of detectors/base.py, or empty if they did.
+    excuse: str = ""
+    # If it opened, escalated or ended with the run: whether another one was open and critical.
+    beside_critical: bool = False
+    follows_number: int | None = None  # the number of the incident `follows`
 
 
 class Blip(msgspec.Struct, frozen=True, tag_field="type", tag="blip"):

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from example_events import DIAGNOSED, WATCHED_RUN
 from klarm.channels.discord import discord_payload
-from klarm.channels.message import Context, Message, message_of, one_line
+from klarm.channels.message import Context, Message, message_of
 from klarm.channels.slack import slack_payload
 from klarm.channels.sparkline import sparkline
+from klarm.channels.text import one_line
 from klarm.incidents import advice
 from klarm.types import ROLLED_BACK, SEVERITY_RAISED
 
@@ -127,8 +128,16 @@ def test_a_late_first_alert_is_named_with_the_onset() -> None:
     """The metric left its normal range long before."""
     message = message_of(msgspec.structs.replace(PLAIN, onset=130), CONTEXT)
     assert message.fields["Since"] == (
-        "step 148, 2025-11-15 09:48 UTC (12 min ago); in hindsight, out of its normal range from "
-        "step 130"
+        "step 148 (the incident's first alert, 2025-11-15 09:48 UTC, 12 min ago); in hindsight, kl "
+        "left its normal range at step 130"
+    )
+
+
+def test_a_message_says_that_earlier_alerts_were_ignored() -> None:
+    """As the terminal does: the step is not that of the first alert."""
+    message = message_of(msgspec.structs.replace(PLAIN, onset=70, ignored_since=90), CONTEXT)
+    assert message.fields["Since"] == (
+        "step 148, 2025-11-15 09:48 UTC (12 min ago); alerts from step 90 on were ignored"
     )
 
 

@@ -27,6 +27,14 @@ def channel(service: Any, **settings: Any) -> WebhookChannel:
     return WebhookChannel(name="mine", url=Secret(f"{service.url}/in"), **settings)
 
 
+def from_the_page(function: str) -> Any:
+    """Return a function that the page shows."""
+    page: dict[str, Any] = {}
+    for snippet in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        exec(snippet, page)
+    return page[function]
+
+
 def test_the_json_has_every_documented_field(service: Any, message: Message) -> None:
     """And the docs have every field of the JSON."""
     channel(service).send(message, {})
@@ -35,6 +43,33 @@ def test_the_json_has_every_documented_field(service: Any, message: Message) -> 
     assert (sent["version"], sent["key"]) == (1, "grpo-7b/kl/3")
     documented = set(re.findall(r"^\| `(\w+)` \|", PAGE.read_text(), re.MULTILINE))
     assert sent.keys() <= documented
+    (change,) = sent["changes"]
+    section = PAGE.read_text().partition("### Changes")[2].partition("###")[0]
+    assert change.keys() == set(re.findall(r"`(\w+)`", section)) - {"changes"}
+
+
+def test_a_program_that_reads_changes_and_state_misses_nothing(
+    service: Any, message: Message, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the code on the page: the message names one event, and is about three."""
+    first = message.changes[0]
+    changes = [
+        first,
+        msgspec.structs.replace(first, event="escalated", step=160),
+        msgspec.structs.replace(first, event="ended", step=299, summary="The run ended."),
+    ]
+    combined = msgspec.structs.replace(message, changes=changes, state="ended")
+    channel(service).send(combined, {})
+    sent = service.calls[0].json
+    assert (sent["event"], sent["state"]) == ("opened", "ended")
+    from_the_page("receive")(sent)
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in told[:3]] == [
+        ["153", "opened"],
+        ["160", "escalated"],
+        ["299", "ended"],
+    ]
+    assert told[3].startswith("Nothing more comes")
 
 
 @pytest.mark.parametrize(
@@ -87,10 +122,7 @@ def test_a_receiver_can_check_the_signature_as_the_docs_do(
     channel(service, signing_key=Secret("hmac-kéy")).send(message, {})
     channel(service).send(message, {})
     signed, unsigned = service.calls
-    page: dict[str, Any] = {}
-    (snippet,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    exec(snippet, page)
-    is_from_klarm, key = page["is_from_klarm"], "hmac-kéy".encode()
+    is_from_klarm, key = from_the_page("is_from_klarm"), "hmac-kéy".encode()
     assert is_from_klarm(signed.headers, signed.body, key) is True
     assert is_from_klarm(signed.headers, signed.body + b" ", key) is False
     assert is_from_klarm(signed.headers, signed.body, b"another") is False

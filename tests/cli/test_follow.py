@@ -99,7 +99,8 @@ def test_once_reads_the_log_and_continues_the_next_time() -> None:
     )
     assert JOURNAL.stat().st_size == size
     write([0.5, 0.5], first=101)
-    assert "run log continues at step 101\n" in run(str(LOG), "--once").stderr
+    continued = "run log continues at step 101; incident 1 on kl is still open\n"
+    assert continued in run(str(LOG), "--once").stderr
     assert recorded_steps() == list(range(103))
     assert len([r for r in read_journal(JOURNAL) if isinstance(r, Alert)]) == 1
 

@@ -162,6 +162,13 @@ def check(folder: Path, service: Service, events: list[Event]) -> None:
         sent.setdefault(message.id, []).append(message.step)
         assert message.event in RINGING or service.updates != "none"
     assert all(steps == sorted(set(steps)) for steps in sent.values()), "in order, each once"
+    listed = [
+        (message.id, change.event, change.step, change.severity)
+        for message in service.messages
+        for change in message.changes
+    ]
+    accepted = [key for key, outcome in outcomes.items() if outcome == "sent"]
+    assert sorted(listed) == sorted(accepted), "a message lists each change that it is about"
     for incident in {event.id for event in events}:
         own = [event for event in events if event.id == incident]
         # If an incident reopened, its earlier end is no news to those who were not notified of it.

@@ -38,6 +38,7 @@ def test_people_are_reminded_of_an_open_critical_incident_after_so_many_hours(
         assert f"for {4 * times} h" in message["fields"]["Still open"]
         assert "`klarm ack kq7x2abc`" in message["body"]
         assert "Sent late" not in message["body"]
+        assert (message["state"], message["changes"]) == ("open", [])
     assert len({message["message_id"] for message in server.messages}) == 3
     assert outcomes() == [(1, "opened", "sent")] * 3
 

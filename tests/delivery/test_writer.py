@@ -19,7 +19,7 @@ FOLDER = Path("klarm_runs/a")
 def message_about(kind: str, **settings: float) -> Message:
     events = [event for _, _, event in recorded_events(FOLDER / FILE_NAME)]
     event = next(event for event in events if event.event == kind)
-    return MessageWriter(**settings)(event, Run("a", FOLDER))  # type: ignore[arg-type]
+    return MessageWriter(**settings)([event], Run("a", FOLDER))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_the_message_of_the_end_says_what_it_was() -> None:
 def test_a_message_about_a_run_without_a_folder_says_less() -> None:
     """As on a disk that is full."""
     event = next(iter(recorded_events(FOLDER / FILE_NAME)))[2]
-    message = MessageWriter(url="https://example.org/a")(event, Run("a", None))
+    message = MessageWriter(url="https://example.org/a")([event], Run("a", None))
     assert message.curve == []
     assert message.link == "https://example.org/a"
     assert message.summary == event.message

@@ -1,9 +1,13 @@
-"""Gradient norm spikes: alerts on single ones, incidents on what lasts."""
+"""Gradient norm spikes: alerts on single ones, incidents on what lasts.
+
+Covers baseline_words.py, too.
+"""
 
 from __future__ import annotations
 
 import math
 import random
+import re
 
 import numpy as np
 import pytest
@@ -66,7 +70,10 @@ def test_a_single_spike_raises_an_alert_but_opens_no_incident() -> None:
     values = [0.4, 0.6] * 100 + [9.0] + [0.4, 0.6] * 50
     (alert,) = feed(GradientNormSpikeDetector(), values)
     assert (alert.step, alert.severity, alert.decisive) == (200, "critical", False)
-    assert "Gradient norm 9 is 85σ above its frozen baseline" in alert.message
+    assert (
+        "Gradient norm 9 is 85σ above the baseline of its first 100 values, 0.5 ± 0.1"
+        in alert.message
+    )
     assert opened(values) == []
 
 
@@ -110,3 +117,32 @@ def test_an_infinite_gradient_that_a_loss_scaler_skips_opens_no_incident() -> No
     ] == ["critical"] * 4
     assert opened(values) == []
     assert opened([*healthy(100), *[math.inf] * 6]) == [104]
+
+
+def test_the_message_says_which_values_a_frozen_baseline_has() -> None:
+    """While it is being collected, and after people have accepted a level as normal."""
+    detector = GradientNormSpikeDetector()
+    early = feed(detector, [0.4, 0.6] * 20 + [2.0])[-1]
+    assert " above the baseline of its first 40 values, 0.5 ± " in early.message
+    detector.relearn([(step, {"grad_norm": value}) for step, value in enumerate([4.0, 6.0] * 15)])
+    later = detector.update(30, {"grad_norm": 20.0})
+    assert later is not None
+    assert " the baseline of the 30 values since its level was accepted, 5 ± 1 (" in later.message
+
+
+def test_the_sigma_of_a_message_follows_from_its_numbers() -> None:
+    """With two digits of the standard deviation, 4.86 was 4.98."""
+    detector = GradientNormSpikeDetector()
+    rng = random.Random(3)
+    feed(detector, [0.5 * rng.lognormvariate(0.0, 0.2) for _ in range(100)])
+    for step, value in enumerate([0.95, 1.05, 1.2, 1.7], 100):
+        alert = detector.update(step, {"grad_norm": value})
+        assert alert is not None
+        now, sigmas, mean, std = map(
+            float,
+            re.findall(
+                r"norm (\S+) is (\S+)σ above the baseline of its first 100 values, (\S+) ± (\S+) ",
+                alert.message,
+            )[0],
+        )
+        assert (now - mean) / std == pytest.approx(sigmas, rel=0.007)

@@ -8,6 +8,7 @@ import pytest
 
 from klarm.cli.demo import read_recording
 from klarm.detectors import ZeroSignalDetector
+from klarm.monitor.monitor import Monitor
 from klarm.types import Alert
 
 
@@ -59,7 +60,7 @@ def test_the_message_has_the_share_the_limit_and_the_duration() -> None:
         "In 62% of the groups all rewards are equal. The share has been above 50% for 30 rows "
         "(warning after 30)."
     )
-    assert alert.metrics == {"zero_std_fraction": 0.625}
+    assert alert.metrics == {"zero_std_fraction": 0.625, "rows_beyond": 30.0}
 
 
 def test_a_healthy_run_is_silent() -> None:
@@ -76,3 +77,20 @@ def test_the_recorded_healthy_run_is_silent_and_the_collapsed_one_is_not() -> No
     exploding = [row["frac_reward_zero_std"] for row in read_recording("exploding")]
     first = feed(ZeroSignalDetector(), exploding)[0]
     assert (first.step, first.severity) == (240, "critical")  # counted from 0 here
+
+
+def test_its_incident_begins_with_the_first_of_these_rows() -> None:
+    """The alert comes 20 rows later, and says so."""
+    monitor = Monitor("a", [ZeroSignalDetector()])
+    for step, share in enumerate([0.1] * 50 + [0.9] * 25):
+        monitor.log({"zero_std_fraction": share}, 10 * step)
+    (incident,) = monitor.incidents
+    assert (incident.started, incident.opened) == (500, 690)
+
+
+def test_an_incident_that_began_at_step_0_is_dated_there() -> None:
+    """0 is a step like any other."""
+    monitor = Monitor("a", [ZeroSignalDetector(warmup_steps=0)])
+    for step in range(25):
+        monitor.log({"zero_std_fraction": 0.9}, step)
+    assert [incident.started for incident in monitor.incidents] == [0]

@@ -11,8 +11,14 @@ from pathlib import Path
 import pytest
 
 import klarm
-from klarm.detectors import LossNanDetector, RewardCollapseDetector
-from klarm.incidents.text import event_text
+from klarm.detectors import (
+    GradientNormSpikeDetector,
+    KLBudgetDetector,
+    LossNanDetector,
+    RewardCollapseDetector,
+)
+from klarm.incidents.checkpoints import unsafe_since
+from klarm.incidents.text import advice, event_text
 from klarm.integrations import notice
 from klarm.monitor.monitor import Monitor
 from klarm.types import Event
@@ -183,3 +189,31 @@ def test_a_checkpoint_that_is_completed_later_is_good() -> None:
     monitor.checkpoint(20, "checkpoint-20")
     train(monitor, 21, 25, bad=23)
     assert monitor.last_good_checkpoint(monitor.critical[0]) == (10, "checkpoint-10")
+
+
+def test_all_unresolved_incidents_name_the_same_first_unsafe_step() -> None:
+    """A checkpoint from before the later incident is from inside the earlier one."""
+    monitor, events = Monitor("a", [KLBudgetDetector(), LossNanDetector()]), list[Event]()
+    monitor.on_event.append(events.append)
+    for step in range(120):
+        kl = 0.02 if step < 60 else 20.0
+        monitor.log({"kl": kl, "loss": 0.1 if step < 100 else math.nan}, step)
+    monitor.finish()
+    ended = [event for event in events if event.event == "ended"]
+    assert [event.signal for event in ended] == ["kl", "loss"]
+    assert {unsafe_since(event) for event in ended} == {60}
+
+
+def test_a_warning_beside_a_critical_incident_does_not_call_its_checkpoints_usable() -> None:
+    """Someone who reads only the warning must not get the weaker advice."""
+    detectors = [KLBudgetDetector(), GradientNormSpikeDetector()]
+    monitor, events = Monitor("a", detectors), list[Event]()
+    monitor.on_event.append(events.append)
+    for step in range(200):
+        kl, norm = (0.02, 0.5 + 0.05 * (step % 3)) if step < 150 else (20.0, 0.7)
+        monitor.log({"kl": kl, "grad_norm": norm}, step)
+    monitor.finish()
+    ended = {event.signal: event for event in events if event.event == "ended"}
+    assert {event.severity for event in ended.values()} == {"critical", "warning"}
+    for event in ended.values():
+        assert advice(event)[0].startswith("Do not use checkpoints that were saved since step 150")

@@ -7,6 +7,7 @@ import random
 
 from klarm.config import load
 from klarm.incidents.excused import ExcusedAlerts
+from klarm.incidents.reasons import why
 from klarm.monitor.monitor import Monitor
 
 KL = ("kl", "higher")
@@ -15,13 +16,13 @@ KL = ("kl", "higher")
 def test_alerts_long_ago_are_not_the_beginning_of_an_incident() -> None:
     """Neither after quiet rows, nor after a long time in which they were excused."""
     excused = ExcusedAlerts()
-    excused.add(KL, 10)
+    excused.add(KL, 10, "paid_for")
     for _ in range(6):
         excused.end_row()
     assert excused.since([KL]) is None
     assert not excused
     for step in range(100, 160):
-        excused.add(KL, step)
+        excused.add(KL, step, "paid_for")
         excused.end_row()
     assert excused.since([KL]) is None
 
@@ -46,3 +47,6 @@ def test_a_checkpoint_saved_during_excused_alerts_is_not_good() -> None:
     assert opened.onset is not None
     assert opened.onset <= alerted[0]
     assert opened.checkpoint == "elsewhere/checkpoint-150"
+    assert why(opened).endswith(
+        "It did not open earlier because the reward was above its level of the 50 rows before."
+    )

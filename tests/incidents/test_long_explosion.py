@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from klarm.detectors import CATALOGUE
 from klarm.incidents import advice, event_text
 from klarm.incidents.checkpoints import unsafe_since
-from klarm.incidents.text import early_onset
+from klarm.incidents.hindsight import early_onset
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
 from klarm.types import Event
@@ -163,7 +163,7 @@ def test_an_unconfirmed_alert_shortly_before_is_not_called_part_of_the_incident(
     opened = next(r for r in journal.records if isinstance(r, Event) and r.event == "opened")
     assert alerts[0].step < opened.started
     said = event_text(replace(opened, onset=opened.started - 100, onset_rows=10))
-    assert f"Since step {opened.started}; in hindsight" in said
+    assert f"Since step {opened.started} (the incident's first alert); in hindsight" in said
 
 
 def raised_at_200(row: int) -> Row:

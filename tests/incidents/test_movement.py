@@ -1,10 +1,17 @@
-"""What a message says about other metrics that moved."""
+"""What a message says about other metrics that moved. Covers going_on.py too."""
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Callable
 
+import pytest
+
 from klarm.detectors import CATALOGUE
+from klarm.incidents.movement import Before, Movement
+from klarm.incidents.recent_rows import RecentRows
+from klarm.incidents.trends import movements_of
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
 from klarm.types import Event
@@ -92,3 +99,57 @@ def test_an_entropy_that_has_just_plunged_is_not_said_to_fall_as_before() -> Non
     assert "entropy keeps falling" not in first.moved
     assert "entropy down" in first.moved or "entropy ×" in first.moved
     assert "reward keeps rising as before" in first.moved
+
+
+def reward_of(course: Callable[[int], float], steps: int, seed: int, noise: float) -> Movement:
+    """Return how a reward moved that follows a course, with some noise."""
+    rng, rows = random.Random(seed), RecentRows()
+    for step in range(steps):
+        rows.add(step, {"reward": course(step) + rng.gauss(0.0, noise)})
+    return movements_of(rows)[0]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_reward_far_above_its_trend_is_not_said_to_rise_as_before(seed: int) -> None:
+    """Its growth is what shows that it is hacked: ten times its noise above a slow trend."""
+
+    def course(step: int) -> float:
+        return 0.35 + 0.001 * step + 0.4 * (1.0 - math.exp(-max(0, step - 180) / 15))
+
+    reward = reward_of(course, 201, seed, 0.03)
+    assert (reward.direction, reward.steady, reward.goes_on) == ("up", False, False)
+    assert reward.is_worth_saying
+    assert 180 <= reward.step <= 186
+    # When it has just begun, it is not yet listed as moved.
+    assert not reward_of(course, 190, seed, 0.03).goes_on
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_reward_that_has_fallen_in_the_last_rows_is_not_said_to_rise(seed: int) -> None:
+    """Its level of ten rows is still above that of fifty rows ago."""
+    rng, rows = random.Random(seed), RecentRows()
+    for step in range(182):
+        rows.add(step, {"reward": 0.35 + 0.001 * step + rng.gauss(0.0, 0.015)})
+    for step, reward in enumerate([0.537, 0.514, 0.527, 0.505, 0.476], 182):
+        rows.add(step, {"reward": reward})
+    assert not movements_of(rows)[0].goes_on
+
+
+def test_a_reward_says_for_how_many_rows_it_has_not_risen() -> None:
+    """A quarter of the rows, or the last five if it has only just stopped."""
+    normal = Before(0.5, 0.01, all_positive=True)
+    reward = Movement(
+        "reward", "flat", 200, math.nan, level=0.55, normal=normal, rows=100, tends="up",
+        steady=True, pauses=5,
+    )  # fmt: skip
+    assert reward.gradual == (
+        "reward up 10% compared with 50–100 rows ago, but not in the last 5 rows"
+    )
+
+
+@pytest.mark.parametrize("slope", [0.001, 0.002, 0.004])
+def test_most_rewards_that_rise_as_before_are_said_to(slope: float) -> None:
+    """Noise alone rarely looks like a change of the trend."""
+    found = [reward_of(lambda step: 0.3 + slope * step, 250, seed, 0.02) for seed in range(40)]
+    assert not any(reward.is_worth_saying and reward.direction != "flat" for reward in found)
+    assert sum("keeps rising as before" in reward.gradual for reward in found) >= 20

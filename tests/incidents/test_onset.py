@@ -9,7 +9,7 @@ from statistics import median, stdev
 
 import pytest
 
-from klarm.detectors import KLBudgetDetector
+from klarm.detectors import KLBudgetDetector, RewardCollapseDetector
 from klarm.incidents.movement import Movement
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.text import event_text
@@ -167,8 +167,8 @@ def test_an_incident_that_opens_late_names_the_step_at_which_it_began() -> None:
     assert events[0].started > BEGAN + 80
     assert events[0].onset == pytest.approx(BEGAN, abs=15)
     said = (
-        f"Since step {events[0].started}; in hindsight, kl left its normal range at step "
-        f"{events[0].onset}."
+        f"Since step {events[0].started} (the incident's first alert); in hindsight, kl left its "
+        f"normal range at step {events[0].onset}."
     )
     assert said in event_text(events[0])
 
@@ -200,3 +200,36 @@ def test_a_reward_that_moves_by_a_third_of_its_noise_per_row_is_dated_in_time(
     (reward,) = movements_of(rows)
     assert reward.direction == ("up" if slope > 0.0 else "down")
     assert BEGAN <= reward.step <= BEGAN + 14
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_reward_that_falls_slowly_after_it_rose_is_dated_by_its_alert_in_hindsight(
+    seed: int,
+) -> None:
+    """It was dated by its alert, 27 rows late, as it had not gone far enough to count as moved."""
+    rng, events = random.Random(seed), list[Event]()
+    monitor = Monitor("a", [RewardCollapseDetector()])
+    monitor.on_event.append(events.append)
+    for step in range(BEGAN + 100):
+        fall = 0.008 * max(0, step - BEGAN)
+        monitor.log({"reward": 0.35 + 0.001 * min(step, BEGAN) - fall + rng.gauss(0, 0.03)}, step)
+    assert events[0].started >= BEGAN + 20
+    assert events[0].onset is not None
+    assert BEGAN <= events[0].onset <= BEGAN + 14
+
+
+@pytest.mark.parametrize("metric", ["entropy", "kl", "grad_norm"])
+def test_a_slow_fall_is_not_dated_when_it_is_nearly_over(metric: str) -> None:
+    """What counts as a movement may be most of its way, so falls were dated 20 to 40 rows late."""
+    late = []
+    for seed in range(10):
+        rng, rows = random.Random(seed), RecentRows()
+        for step in range(BEGAN + 45):
+            fall = math.exp(-0.02 * max(0, step - BEGAN))
+            rows.add(step, {metric: 0.5 * fall * rng.lognormvariate(0.0, 0.07)})
+        (movement,) = movements_of(rows)
+        assert movement.direction == "down"
+        late.append(movement.step - BEGAN)
+    assert min(late) >= 0
+    assert median(late) <= 10
+    assert max(late) <= 16

@@ -34,7 +34,7 @@ def test_what_moved_has_the_keys_of_the_user_live_and_in_a_replay() -> None:
     live = next(line["moved"] for line in lines if line.get("signal") == "kl" and line.get("moved"))
     opened = next(known.opened for known in again.incidents if known.signal == "kl")
     assert live == opened.moved
-    assert "Also moved: grad_norm ×3.7" in event_text(opened)
+    assert "Also moved: grad_norm ×3.8" in event_text(opened)
     assert "then entropy (pi_ent) ×0." in event_text(opened)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from klarm.detectors import CATALOGUE
+from klarm.incidents.reasons import why
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
 from klarm.types import Event
@@ -64,7 +65,7 @@ def test_an_actor_that_stays_broken_has_not_recovered(sign: float) -> None:
     assert (opened.metric, opened.detector) == ("actor_loss", "loss_explosion")
     assert settled.reason == "settled"
     assert settled.level is not None
-    assert settled.level > 499.0
+    assert settled.level * (sign or 1.0) > 499.0
 
 
 def test_an_actor_whose_loss_is_small_again_has_recovered() -> None:
@@ -110,3 +111,22 @@ def test_an_explained_variance_that_is_undefined_is_not_broken() -> None:
 
     (opened, *_) = events(explode)
     assert "explained_variance" not in opened.moved
+
+
+def test_a_loss_that_explodes_below_zero_is_shown_with_its_sign() -> None:
+    """Its size counts for the rules, but people compare what they read with the curve."""
+
+    def explode(row: Row, step: int) -> None:
+        row["train/actor_loss"] = -0.3 - 0.01 * (step % 5)
+        if 100 <= step < 150:
+            row["train/actor_loss"] = -500.0 - step % 7
+
+    opened, settled, resolved = events(explode)
+    assert "are at least 502 in size, " in opened.message
+    assert (opened.before, opened.peak) == (pytest.approx(-0.32), -506.0)
+    assert opened.onset == 100
+    assert why(settled) == (
+        "Alerts have stopped, but actor_loss is still at -504, compared with -0.32 before, so the "
+        "incident stays open."
+    )
+    assert why(resolved) == ("Recovered: actor_loss is back at -0.335 (-0.32 before the fall).")

@@ -306,3 +306,14 @@ def test_an_incident_keeps_its_pattern_while_its_metrics_stay_where_they_went() 
         found = diagnose(movements, "kl", Circumstances(critical=True, before=before), budget=1.0)
         assert found is not None
         assert found.name == name
+
+
+@pytest.mark.parametrize(("rows_apart", "fits"), [(1, False), (4, False), (5, True), (20, True)])
+def test_movements_a_few_rows_apart_have_no_order(rows_apart: int, fits: bool) -> None:
+    """Their dates are estimates, and step numbers say nothing about the number of rows."""
+    pattern = next(pattern for pattern in PATTERNS if pattern.name == "gradients first")
+    moved = [
+        Movement("grad_norm", "up", 6_000, 2.0, rows_ago=40),
+        Movement("kl", "up", 6_500, 2.0, rows_ago=40 - rows_apart),
+    ]
+    assert pattern.fits(moved, Circumstances()) is fits

@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 import random
 
+import pytest
+
 from klarm.detectors import (
     CATALOGUE,
+    GradientNormSpikeDetector,
+    KLExplosionDetector,
     KLRunawayDetector,
     RewardCollapseDetector,
     RewardDriftDetector,
@@ -19,6 +23,7 @@ from klarm.journal.file import MemoryJournal
 from klarm.metrics.kl_kind import Origin
 from klarm.monitor.evaluator import Evaluator
 from klarm.monitor.monitor import Monitor
+from klarm.testing import events_of
 from klarm.types import Event
 
 STEADY = [0.02 + 0.001 * (step % 3) for step in range(100)]
@@ -339,3 +344,24 @@ def test_a_reward_of_nan_is_over_after_the_usual_number_of_rows() -> None:
     rewards[120] = math.nan
     (end,) = quiet_events(rewards, "reward")
     assert (end.reason, end.rows) == ("recovered", 20)
+
+
+def test_the_level_before_a_slow_rise_is_the_baseline_that_the_detector_compared_with() -> None:
+    """The incident opens late in the rise, so the rows before it are inside the rise."""
+    noise = random.Random(7)
+    journal = MemoryJournal()
+    watched = Monitor("a", [GradientNormSpikeDetector()], journal)
+    for step in range(300):
+        growth = 2.0 - math.exp(-max(0, step - 180) / 40)
+        watched.log({"grad_norm": 0.5 * growth * noise.lognormvariate(0.0, 0.2)}, step=step)
+    opened = next(r for r in journal.records if isinstance(r, Event) and r.event == "opened")
+    assert opened.before is not None
+    assert f"first 100 values, {opened.before:.4g} ±" in opened.message
+
+
+def test_a_frozen_baseline_of_kl_is_the_level_that_it_must_come_back_to() -> None:
+    """It is near it when the alerts stop, so the incident recovers as it did."""
+    values = [0.02, 0.021] * 60 + [0.08] * 60 + [0.021, 0.02] * 20
+    detector = KLExplosionDetector(baseline_mode="frozen", confirm_steps=5)
+    *_, end = events_of(detector, values)
+    assert (end.event, end.reason, end.before) == ("resolved", "recovered", pytest.approx(0.0205))

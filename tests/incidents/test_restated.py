@@ -12,10 +12,10 @@ import pytest
 from klarm.detectors import GradientNormSpikeDetector, KLExplosionDetector, KLRunawayDetector
 from klarm.incidents import event_text, headline
 from klarm.incidents.recent_rows import RecentRows
-from klarm.incidents.restated import restated
+from klarm.incidents.restated import message_of, restated
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
-from klarm.types import Alert, Event
+from klarm.types import Alert, Event, Incident, Severity
 
 LEVEL, NOISE, BEGAN = 0.02, 0.002, 150
 
@@ -103,7 +103,7 @@ def test_a_frozen_baseline_contains_nothing_of_the_incident() -> None:
     """It speaks for itself, however late."""
     rise = [LEVEL * 10.0] * 30
     events, _ = watched(quiet() + rise, key="grad_norm")
-    assert " above its frozen baseline of 0.0" in events[0].message
+    assert " above the baseline of its first 100 values, 0.0" in events[0].message
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -139,3 +139,16 @@ def test_a_trend_of_long_ago_is_not_quoted() -> None:
     assert alert is not None
     said = restated(alert, rule, recent, onset=200).message
     assert said.endswith("; it has been far from its earlier level since step 200.")
+
+
+@pytest.mark.parametrize(("severity", "ends"), [("warning", "± 0.11)."), ("critical", "4.5σ).")])
+def test_a_warning_does_not_name_the_limit_of_a_critical_alert(
+    severity: Severity, ends: str
+) -> None:
+    """The alert is critical, and the incident may become so."""
+    text = "Gradient norm 1.05 is 4.98σ above its level (0.51 ± 0.11) (critical above 4.5σ)."
+    alert = Alert("gradient_norm_spike", "critical", 3, text, {}, "")
+    incident = Incident(
+        "gradient", "grad_norm", 3, "open", severity, [], 1, 3, alert, 1.05, "higher"
+    )
+    assert message_of(incident).endswith(ends)

@@ -64,10 +64,10 @@ class Run:
             detector, severity, self.step, text, {metric: value}, "look", word in "WC", worse
         )
 
-    def say(self, values: dict[str, float], *alerts: Alert) -> None:
+    def say(self, values: dict[str, float], *alerts: Alert, same_batch: bool = False) -> None:
         self.step += 1
         ours = [Alert(**{**fields(a), "step": self.step}) for a in alerts]
-        self.changes += self.tracker.update(self.step, values, ours)
+        self.changes += self.tracker.update(self.step, values, ours, same_batch=same_batch)
 
     def command(self, kind: str, id_: str = "k0000001") -> None:
         """Have a person close or accept an incident before the next row."""
@@ -615,11 +615,49 @@ def test_an_explosion_after_a_nan_escalates() -> None:
     assert run.tracker.incidents[0].state == "open"
 
 
-def test_a_lasting_nan_notifies_once() -> None:
-    """Forty rows of NaN are not worse than one."""
+def test_a_lasting_nan_notifies_once_more() -> None:
+    """The first message says to check the next rows, and nobody may be there to do so."""
     run = Run()
     run.log(times=40)
     run.log(math.nan, "C", times=40)
+    assert run.take() == [("opened", "not_finite", 40), ("escalated", "still_not_finite", 44)]
+
+
+def test_a_nan_that_comes_and_goes_notifies_once_more() -> None:
+    """It need not be in consecutive rows, as long as the incident is open."""
+    run = Run()
+    run.log(times=40)
+    for _ in range(8):
+        run.log(math.nan, "C")
+        run.log(times=5)
+    assert run.take() == [("opened", "not_finite", 40), ("escalated", "still_not_finite", 64)]
+
+
+def test_a_nan_that_is_gone_after_a_few_rows_notifies_once() -> None:
+    """As many rows are needed as for any other incident that one row does not open."""
+    run = Run()
+    run.log(times=40)
+    run.log(math.nan, "C", times=4)
+    run.log(times=10)
+    assert run.take() == [("opened", "not_finite", 40)]
+
+
+def test_a_critical_incident_escalates_when_its_metric_stays_nan() -> None:
+    """People know that KL is high, not that it is no number any more."""
+    run = Run()
+    run.log(times=40)
+    run.log(HIGH, "C")
+    run.log(math.nan, "C", times=30)
+    assert run.take()[1:] == [("escalated", "still_not_finite", 45)]
+
+
+def test_a_nan_that_a_log_fills_forward_is_one_value() -> None:
+    """A value that is only repeated says nothing about the rows since."""
+    run = Run()
+    run.log(times=40)
+    run.log(math.nan, "C")
+    for _ in range(20):
+        run.say({"kl": math.nan}, run.alert("C", math.nan), same_batch=True)
     assert run.take() == [("opened", "not_finite", 40)]
 
 
@@ -697,3 +735,12 @@ def test_a_negative_kl_is_far_too() -> None:
         )
     run.log(-0.9, times=300, reward=0.9, entropy=1.0)
     assert [incident.state for incident in run.tracker.critical] == ["settled"]
+
+
+def test_an_incident_names_the_one_that_it_follows_by_its_number() -> None:
+    """No terminal has shown its id."""
+    run = settled()
+    run.log(5 * HIGH, "C", times=3)
+    opened = next(event for event in run.events() if event.event == "opened")
+    assert opened.follows_number == 1
+    assert why(opened).endswith(" It follows incident 1.")

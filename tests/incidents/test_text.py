@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from klarm.channels.message import ENDINGS
-from klarm.detectors import CATALOGUE
+from klarm.detectors import CATALOGUE, KLBudgetDetector
 from klarm.incidents import (
     advice,
     event_panel,
@@ -32,6 +32,8 @@ from klarm.incidents import (
 )
 from klarm.incidents.reasons import is_back
 from klarm.incidents.text import state
+from klarm.monitor.monitor import Monitor
+from klarm.text import number
 from klarm.types import SEVERITIES, Alert, Event, EventKind, Incident, Reason
 
 OPENED = Event(
@@ -107,21 +109,28 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     (changed("escalated", "severity_raised"), "Raised from warning to critical at step 157."),
     (
-        changed("escalated", "far_worse", peak=7.2217, notified=0.12404),
-        "Peak 7.22, up from 0.124 when last reported.",
+        changed("escalated", "far_worse", peak=7.2217, notified=0.12404, notified_step=157),
+        "Peak 7.22 (up to step 157: 0.124).",
     ),
     (
         changed("escalated", "far_worse", peak="Infinity", notified=0.124),
-        "Peak Infinity, up from 0.124 when last reported.",
+        "Peak Infinity (when last reported: 0.124).",
     ),
     (
         changed("escalated", "far_worse", peak=0.01, notified=0.3, worse="lower"),
-        "Lowest 0.01, down from 0.3 when last reported.",
+        "Lowest 0.01 (when last reported: 0.3).",
     ),
     (changed("escalated", "far_worse", peak=7.2217), "Far worse: peak 7.22."),
+    (changed("escalated", "still_not_finite", rows=5), "NaN or infinite in 5 rows so far."),
     (
         changed("escalated", "new_kind", detector="reward_collapse", signal="reward"),
         "Also in alert now: reward (reward_collapse).",
+    ),
+    (
+        changed(
+            "escalated", "new_kind", detector="reward_drift", signal="reward", subject="reward"
+        ),
+        "Another detector is in alert now: reward_drift.",
     ),
     (
         changed("escalated", "new_kind", detector="mine", signal="toxicity", metric="slurs"),
@@ -129,42 +138,42 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     (
         changed("settled", "settled", level=0.5452, before=0.024),
-        "Alerts have stopped, but KL stays at 0.545, 23 times its earlier level (0.024)"
+        "Alerts have stopped, but KL is still at 0.545, 23 times its earlier level (0.024)"
         ", so the incident stays open.",
     ),
     (
         changed("settled", "settled", metric="grad_norm", level=42.0, before=1.5),
-        "Alerts have stopped, but grad_norm stays at 42, 28 times its earlier level (1.5)"
+        "Alerts have stopped, but grad_norm is still at 42, 28 times its earlier level (1.5)"
         ", so the incident stays open.",
     ),
     (
         changed("settled", "settled", metric="entropy", worse="lower", level=0.05, before=1.0),
-        "Alerts have stopped, but entropy stays at 0.05, a 20th of its earlier level (1)"
+        "Alerts have stopped, but entropy is still at 0.05, a 20th of its earlier level (1)"
         ", so the incident stays open.",
     ),
     (
         changed("settled", "settled", metric="entropy", worse="lower", level=0.5, before=1.0),
-        "Alerts have stopped, but entropy stays at 0.5, half its earlier level (1)"
+        "Alerts have stopped, but entropy is still at 0.5, half its earlier level (1)"
         ", so the incident stays open.",
     ),
     (
         changed("settled", "settled", metric="reward", worse="lower", level=-0.3, before=0.5),
-        "Alerts have stopped, but reward stays at -0.3, compared with 0.5 before"
+        "Alerts have stopped, but reward is still at -0.3, compared with 0.5 before"
         ", so the incident stays open.",
     ),
     (
         changed("settled", "settled", level=0.5, before=0.0),
-        "Alerts have stopped, but KL stays at 0.5, compared with 0 before"
+        "Alerts have stopped, but KL is still at 0.5, compared with 0 before"
         ", so the incident stays open.",
     ),
     (
         changed("settled", "settled", level=0.502, before=0.5),
-        "Alerts have stopped, but KL stays at 0.502, compared with 0.5 before"
+        "Alerts have stopped, but KL is still at 0.502, compared with 0.5 before"
         ", so the incident stays open.",
     ),
     (
         changed("settled", "settled", level=0.5),
-        "Alerts have stopped, but KL stays at 0.5, so the incident stays open.",
+        "Alerts have stopped, but KL is still at 0.5, so the incident stays open.",
     ),
     (
         changed("settled", "settled"),
@@ -174,7 +183,7 @@ SENTENCES: list[tuple[Event, str]] = [
     (changed("reopened", "returned", rows=None), "In alert again shortly after it was resolved."),
     (
         changed("reopened", "alert_while_settled"),
-        "New alerts at the same level.",
+        "Alerts have started again; the metric is no worse than when they stopped.",
     ),
     (changed("opened", "crashed"), "An exception ended the training."),
     (changed("reopened", "resumed"), "The run was resumed; this incident is still open."),
@@ -361,11 +370,17 @@ def test_a_panel_has_the_same_lines() -> None:
     ]
 
 
-def test_only_a_message_to_a_channel_mentions_notifications() -> None:
-    """Where no channel is configured, nobody was notified of anything."""
-    event = changed("escalated", "far_worse", peak=7.2217, notified=0.12404)
-    assert "notif" not in event_text(event) + event_paragraphs(event)
-    assert why(event, notified=True) == "Peak 7.22, up from 0.124 at the last notification."
+def test_the_peak_of_the_last_report_has_its_step() -> None:
+    """Readers look for the number in the last report, which may have that of the last row."""
+    run = [0.02 + 0.001 * (step % 3) for step in range(60)] + [1.5, 1.2, 1.3, 1.1, 1.2, 40.0]
+    monitor = Monitor("a", [KLBudgetDetector()])
+    events: list[Event] = []
+    monitor.on_event.append(events.append)
+    for step, kl in enumerate(run):
+        monitor.log({"kl": kl}, step)
+    opened, escalated = events
+    assert (opened.event, escalated.reason) == ("opened", "far_worse")
+    assert why(escalated) == f"Peak 40 (up to step {opened.step}: {number(opened.peak)})."
 
 
 def test_the_line_of_other_metrics_is_left_out_if_none_moved() -> None:
@@ -388,12 +403,12 @@ def test_later_events_are_rendered_in_short() -> None:
         "  Last good checkpoint: out/checkpoint-150"
     )
     worse = changed("escalated", "far_worse", peak=0.608, notified=0.0485)
-    assert event_text(worse).startswith("klarm INCIDENT 1 on kl getting worse, critical, step 157:")
+    assert event_text(worse).startswith("klarm INCIDENT 1 on kl far worse, critical, step 157:")
     place = "at step 200 (critical, began at step 153)."
     for event, line in (
         (
             changed("settled", "settled", level=0.5),
-            f"settled {place} Alerts have stopped, but KL stays at 0.5"
+            f"settled {place} Alerts have stopped, but KL is still at 0.5"
             ", so the incident stays open.",
         ),
         (
@@ -542,13 +557,13 @@ def test_the_summary_of_a_run_lists_its_latest_incidents() -> None:
         "1 incident\n  7 on kl: critical, began at step 7, still open"
     )
     assert incidents_in_sum([incident(7, state="settled", level=0.5)]) == (
-        "1 incident\n  7 on kl: warning, began at step 7, still open, settled at 0.5"
+        "1 incident\n  7 on kl: warning, began at step 7, open, no alert since 3"
     )
     assert incidents_in_sum([incident(7, state="ended")]) == (
         "1 incident\n  7 on kl: warning, began at step 7, unresolved"
     )
     assert incidents_in_sum([incident(7, state="ended", level=0.5)]) == (
-        "1 incident\n  7 on kl: warning, began at step 7, unresolved, settled at 0.5"
+        "1 incident\n  7 on kl: warning, began at step 7, unresolved, no alert since 3"
     )
     assert (
         incidents_in_sum(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from klarm.journal.file import read_journal
 from klarm.journal.records import Step, encode
-from klarm.journal.search import opening_of, place_of, recorded_events, steps_back
+from klarm.journal.search import opening_of, place_of, recorded_events, steps_back, times_of
 from klarm.types import Event
 
 # About as long as a line usually is, and longer than what is read at once.
@@ -68,6 +68,19 @@ def test_a_step_that_was_logged_twice_is_where_it_was_last() -> None:
     assert place is not None
     assert place.end == len(first + step_line(6, 0) + last)
     assert place_of(journal, 7) is None
+
+
+def test_the_times_of_several_steps_are_those_of_their_last_lines() -> None:
+    """Up to an offset; a step that was not logged is left out."""
+    journal = Path("journal.jsonl")
+    lines = [
+        msgspec.json.encode(Step(step, time, {})) + b"\n"
+        for step, time in ((5, 1.0), (6, 2.0), (5, 3.0), (55, 4.0), (6, 5.0))
+    ]
+    journal.write_bytes(b"".join(lines))
+    assert times_of(journal, [5, 6, 7]) == {5: 3.0, 6: 5.0}
+    assert times_of(journal, [5, 6], len(b"".join(lines[:4]))) == {5: 3.0, 6: 2.0}
+    assert times_of(journal, []) == {}
 
 
 def test_a_search_through_a_long_journal_needs_little_memory() -> None:

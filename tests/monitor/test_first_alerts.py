@@ -39,7 +39,7 @@ def test_the_first_alert_of_an_episode_is_shown_and_the_rest_counted(
     alerts = watch([*QUIET, 0.9, 1.9, 3.9, *QUIET])
     shown = capsys.readouterr().err
     (line,) = unconfirmed(shown)
-    assert line.startswith("klarm: step 40, kl_explosion critical, not confirmed: KL 0.9 is ")
+    assert line.startswith("klarm: step 40, kl_explosion critical, not confirmed yet: KL 0.9 is ")
     critical = sum(alert.severity == "critical" for alert in alerts)
     count = f"{len(alerts)} alerts ({critical} critical)"
     assert f"klarm: {count} opened no incident; list them with: klarm replay" in shown
@@ -88,6 +88,15 @@ def test_what_an_incident_reports_is_not_shown_twice(capsys: pytest.CaptureFixtu
     assert not unconfirmed(shown)
 
 
+def test_the_first_critical_alert_is_shown_after_a_warning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """An earlier warning holds back nothing critical."""
+    watch([*QUIET, 0.0245, *QUIET[:5], 0.9, 1.9, *QUIET[:5], 3.9])
+    shown = unconfirmed(capsys.readouterr().err)
+    assert [line.split()[4].rstrip(",") for line in shown] == ["warning", "critical"]
+
+
 def test_each_signal_has_episodes_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     """A spike of KL does not hide that of the gradient."""
     with klarm.init("a") as monitor:
@@ -110,7 +119,7 @@ def test_the_docs_say_so() -> None:
     """No page says that a terminal shows every alert, unless it names the setting."""
     pages = [" ".join(page.read_text().split()) for page in DOCS.rglob("*.md")]
     (page,) = (page for page in pages if page.startswith("# kl_explosion "))
-    assert "shows the first alert of an episode in one dim line, as not confirmed." in page
+    assert "shows the first alert of an episode in one dim line, as not confirmed yet." in page
     sentences = [sentence for page in pages for sentence in re.split(r"(?<=[.|]) ", page)]
     every = [s for s in sentences if re.search(r"terminal shows (?:every|all)", s)]
     assert every

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 from klarm.detectors import (
@@ -21,6 +22,14 @@ def test_a_metric_that_is_held_is_seen_when_it_changes() -> None:
     seen = [row for row, news in enumerate(rows) if "reward" in news]
     assert seen[-4:] == [60, 70, 80, 90]
     assert all("kl" in news for news in rows)
+
+
+def test_a_nan_that_is_held_is_seen_once() -> None:
+    """A NaN equals no number, not even itself."""
+    held = HeldValues()
+    rows = [{"kl": math.nan if row >= 80 else 1.0 + row // 10} for row in range(100)]
+    seen = [row for row, values in enumerate(rows) if held.news(values)]
+    assert seen[-2:] == [70, 80]
 
 
 def test_what_is_often_the_same_by_nature_is_not_held() -> None:

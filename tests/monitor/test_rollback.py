@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import klarm
-from klarm.detectors import KLExplosionDetector
+from klarm.console import Console
+from klarm.detectors import KLExplosionDetector, LossNanDetector
 from klarm.journal.file import MemoryJournal
 from klarm.journal.fold import Fold
 from klarm.journal.records import Resume
@@ -186,3 +187,18 @@ def test_after_a_resume_an_even_earlier_step_is_a_step_back() -> None:
     watched.resume(40)
     watched.log({"kl": 0.5}, 39)
     assert watched.detectors[0]._seen == 40
+
+
+@pytest.mark.parametrize("opens_at", [0, 40])
+def test_a_run_that_was_killed_says_which_incidents_are_open_when_it_resumes(
+    capsys: pytest.CaptureFixture[str], opens_at: int
+) -> None:
+    """Nothing has changed about them, so no event says it. One may have opened at step 0."""
+    journal = MemoryJournal()
+    killed = Monitor("a", [LossNanDetector()], journal)
+    for step in range(60):
+        killed.log({"loss": math.nan if step >= opens_at else 0.1}, step)
+    assert [incident.opened for incident in killed.incidents] == [opens_at]
+    resumed = Monitor("a", [LossNanDetector()], journal, console=Console())
+    resumed.log({"loss": math.nan}, 60)
+    assert "run a continues at step 60; incident 1 on loss is still open" in capsys.readouterr().err

@@ -76,10 +76,20 @@ def test_detectors_with_too_few_alerts_are_named_and_those_that_were_excused() -
         "kl_explosion alerts are ignored while the reward rises along with KL, or while KL is small"
     ]
     assert why_no_incident({"kl_explosion": 50}, {"kl_explosion": 50}, detectors, rules) == excused
-    assert why_no_incident({"kl_explosion": 2}, {"kl_explosion": 2}, detectors, rules) == excused
-    assert why_no_incident({"kl_explosion": 2}, {"kl_explosion": 1}, detectors, rules) == [
-        "kl_explosion needs 50 consecutive rows with an alert"
-    ]
+    for count in (1, 2):  # they would have opened none in any case
+        assert why_no_incident({"kl_explosion": 2}, {"kl_explosion": count}, detectors, rules) == [
+            "kl_explosion needs 50 consecutive rows with an alert"
+        ]
+    assert (
+        why_no_incident(
+            {"kl_explosion": 2},
+            {"kl_explosion": 2},
+            detectors,
+            rules,
+            decisive={"kl_explosion"},
+        )
+        == excused
+    )
 
 
 @pytest.mark.parametrize("replayed", [False, True])

@@ -125,6 +125,7 @@ def replay(
             watching.excused_alerts,
             detectors,
             config.incident_rules(),
+            decisive={alert.detector for alert in alerts if alert.decisive},
         ),
         binding=[
             watched_in_short(detectors, binding),

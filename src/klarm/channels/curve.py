@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import math
 
-from klarm.channels.message import Message, one_line
+from klarm.channels.message import Message
+from klarm.channels.text import one_line
 from klarm.stats import median
 
 FILE_NAME = "curve.png"

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from klarm.channels.base import Channel, Receipt
-from klarm.channels.message import Message, one_line
+from klarm.channels.message import Message
+from klarm.channels.text import one_line
 from klarm.terminal import write_stderr
 
 _MAX_TEXT = 300

@@ -17,8 +17,9 @@ from typing import ClassVar
 from klarm.channels.base import Channel, NotDelivered, Receipt
 from klarm.channels.curve import FILE_NAME, curve_png
 from klarm.channels.http import why
-from klarm.channels.message import Message, one_line
+from klarm.channels.message import Message
 from klarm.channels.sockets import NotResolvedError, connector, end_by, tls_context
+from klarm.channels.text import one_line
 from klarm.settings import MIN_PIECE, ConfigError, Names, Secret, as_given, hide, setting
 
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}

@@ -6,12 +6,15 @@ import time
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
+from klarm.channels.change import Change, change_of
 from klarm.channels.sparkline import sparkline
+from klarm.channels.text import one_line
 from klarm.incidents import (
     advice,
     also_moved,
-    early_onset,
+    before_it_began,
     headline,
     is_alarm,
     is_undone,
@@ -19,11 +22,12 @@ from klarm.incidents import (
     metric_of,
     number,
     title,
+    what_began,
     why,
 )
+from klarm.journal import STATE_AFTER, RecordedState
 from klarm.types import Event, EventKind, Reason, Severity
 
-_MAX_LINE = 1000  # characters of text from elsewhere: the name of a run, a path, an alert
 _MAX_NAME = 70  # characters of the run's name in a title, which must leave room for the rest
 MAX_POINTS = 200  # of a curve
 
@@ -69,6 +73,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""  # the reason as a sentence
     repeat: int = 0  # the number of the reminder; 0 if it is not a reminder
     message_id: str = ""  # unique per message, and the same for every attempt to send it
+    state: RecordedState = "open"  # of the incident, after the last of the changes
+    changes: list[Change] = []  # all that the message is about, in order; none in a reminder
 
     @property
     def drawn(self) -> str:
@@ -110,7 +116,10 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     gpu_hour_price: float = 0.0
     url: str = ""
     acknowledged_by: str = ""
-    # If one message combines several events: what happened, and what became of it in short.
+    # If one message combines several events: each of them, the last, what happened, and what became
+    # of the incident in short.
+    changes: list[Change] = []
+    latest: Event | None = None
     history: str = ""
     became: str = ""
 
@@ -125,6 +134,7 @@ def message_of(event: Event, context: Context) -> Message:
     summary = one_line(headline(event))
     drawn = f"{metric} {line}  {_span(curve)}" if line else ""
     link = one_line(context.url)
+    happened = context.happened or context.now
     parts = [summary, drawn, *(f"{name}: {value}" for name, value in fields.items()), link]
     return Message(
         run=one_line(context.run),
@@ -142,12 +152,14 @@ def message_of(event: Event, context: Context) -> Message:
         link=link,
         summary=summary,
         started=event.started,
-        time=context.happened or context.now,
+        time=happened,
         recovered=event.recovered,
         id=one_line(event.id, _MAX_NAME),
         ending=_ending(event),
         reason=one_line(event.reason),
-        why=one_line(why(event, notified=True)),
+        why=one_line(why(event)),
+        state=STATE_AFTER[(context.latest or event).event],
+        changes=context.changes or [change_of(event, happened)],
     )
 
 
@@ -158,23 +170,14 @@ def reminder_of(message: Message, repeat: int, now: float) -> Message:
     )
     fields = {name: value for name, value in message.fields.items() if name != _LATE}
     body = [line for line in message.body.split("\n") if not line.startswith(f"{_LATE}:")]
-    return msgspec.structs.replace(
+    return replace(
         message,
         title=message.title.replace(": ", ": still open: ", 1),
         fields={"Still open": still, **fields},
         body="\n".join([*body[:1], f"Still open: {still}", *body[1:]]),
         repeat=repeat,
+        changes=[],
     )
-
-
-def one_line(text: str, limit: int = _MAX_LINE) -> str:
-    """Return a text without line breaks and control characters, cut at a limit.
-
-    >>> one_line("a run\\r\\nBcc: everybody")
-    'a run Bcc: everybody'
-    """
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def _ending(event: Event) -> str:
@@ -184,11 +187,12 @@ def _ending(event: Event) -> str:
 def _fields(event: Event, context: Context) -> dict[str, str]:
     opening = event if event.pattern or event.moved else context.opening or event
     over = event.event == "resolved"
-    to_do = next(iter(advice(event, opening)), "")
+    ended = context.latest is not None and context.latest.event == "ended"
+    to_do = next(iter(advice(replace(event, event="ended") if ended else event, opening)), "")
     metric, worst = metric_of(event), "Peak" if event.worse == "higher" else "Lowest"
     return {
         "Lasted" if over else "Since": _duration(event, context, over),
-        "Why now": why(event, notified=True) if is_alarm(event) else "",
+        "Why now": why(event) if is_alarm(event) else "",
         "Likely cause": likely_cause(opening),
         "To do": to_do,
         "Last good checkpoint": (event.checkpoint or opening.checkpoint) if to_do else "",
@@ -211,12 +215,13 @@ def _duration(event: Event, context: Context, over: bool) -> str:
     if over:
         steps = f"steps {event.started} to {event.step}"
         return f"{steps}, {_spoken(seconds)}" if seconds >= 1 else steps
-    at = f", {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime(began))}" if began else ""
-    ago = f" ({_spoken(seconds)} ago)" if seconds >= 60 else ""
-    since = f"step {event.started}{at}{ago}"
-    if (onset := early_onset(event)) is not None:
-        since = f"{since}; in hindsight, out of its normal range from step {onset}"
-    return since
+    at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(began)) if began else ""
+    ago = f"{_spoken(seconds)} ago" if seconds >= 60 else ""
+    earlier = f"; {before}" if (before := before_it_began(event)) else ""
+    if what := what_began(event):
+        return f"step {event.started} ({', '.join(filter(None, (what, at, ago)))}){earlier}"
+    when = f", {at}" if at else ""
+    return f"step {event.started}{when}{f' ({ago})' if ago else ''}{earlier}"
 
 
 def _delay(context: Context) -> str:

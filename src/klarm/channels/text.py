@@ -6,6 +6,17 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 _CUT = "…"
+_MAX_LINE = 1000  # characters of text from elsewhere: the name of a run, a path, an alert
+
+
+def one_line(text: str, limit: int = _MAX_LINE) -> str:
+    """Return a text without line breaks and control characters, cut at a limit.
+
+    >>> one_line("a run\\r\\nBcc: everybody")
+    'a run Bcc: everybody'
+    """
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= limit else line[: limit - 1] + _CUT
 
 
 def fit(text: str, limit: int, escape: Callable[[str], str] = str) -> str:

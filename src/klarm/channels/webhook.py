@@ -19,7 +19,7 @@ from klarm.settings import ConfigError, Secret, did_you_mean, setting
 from klarm.version import __version__
 
 VERSION = 1  # of the JSON; changed fields increase it, new fields do not
-_NOT_TEXT = ("fields", "curve")
+_NOT_TEXT = ("fields", "curve", "changes")
 _SPELLING = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
@@ -88,6 +88,8 @@ def webhook_payload(message: Message) -> dict[str, Any]:
         "incident": message.incident,
         "id": message.id,
         "event": message.event,
+        "state": message.state,
+        "changes": msgspec.to_builtins(message.changes),
         "reason": message.reason,
         "why": message.why,
         "signal": message.signal,

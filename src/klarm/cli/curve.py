@@ -70,6 +70,12 @@ class Curve:
         return sparkline(shown, width)
 
 
+def scale_of(points: Sequence[Value]) -> str:
+    """Return what to add to the heading of a curve: empty, or that its scale is logarithmic."""
+    finite = [value for _, value in points if math.isfinite(value)]
+    return " (logarithmic)" if finite and _Scale(finite, 2).is_log else ""
+
+
 def draw_curve(
     points: Sequence[Value],
     size: tuple[int, int],
@@ -168,11 +174,11 @@ class _Scale:
         low, high = min(values), max(values)
         positive = sorted(value for value in values if value > 0)
         smallest = positive[0] if positive else 0.0
-        self._is_log = low >= 0 and smallest > 0 and high > _WIDE * smallest
-        if self._is_log:
+        self.is_log = low >= 0 and smallest > 0 and high > _WIDE * smallest
+        if self.is_log:
             self._floor = max(smallest, min(high / _MAX_RANGE, _lowest_typical(positive)))
         # Lower values, zero among them, are drawn at the bottom, and its label says so.
-        self._is_cut = self._is_log and low < self._floor
+        self._is_cut = self.is_log and low < self._floor
         self._low, self._high = self._place(low), self._place(high)
         self._height = height
 
@@ -193,7 +199,7 @@ class _Scale:
         return cut + number(self._at(self._high * share + self._low * (1.0 - share)))
 
     def _place(self, value: float) -> float:
-        return math.log10(max(value, self._floor)) if self._is_log else value
+        return math.log10(max(value, self._floor)) if self.is_log else value
 
     def _at(self, place: float) -> float:
-        return float(10.0**place) if self._is_log else place
+        return float(10.0**place) if self.is_log else place

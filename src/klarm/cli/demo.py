@@ -23,7 +23,7 @@ from klarm.detectors import KLExplosionDetector
 from klarm.incidents import counted, event_panel, event_text, incidents_in_sum, is_alarm, number
 from klarm.monitor import Monitor
 from klarm.terminal import echo, rich_console
-from klarm.types import Event
+from klarm.types import RINGING, Event
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -150,13 +150,15 @@ class _Player:
             self._feed(row)
             for event in self.events[shown:]:
                 lines = event_text(event).splitlines()
-                _say(console, "\n".join(lines if event.signal == self._signal else lines[:1]))
+                if event.signal == self._signal:
+                    _say(console, "\n".join(lines))
+                elif event.event in RINGING:  # of other signals only what people are notified of
+                    _say(console, lines[0])
             if row["step"] % _PLAIN_EVERY == 0:
-                point = self.points[-1]
                 _say(
                     console,
                     f"step {row['step']:>3}  kl {number(row['kl'], 4)}, reward "
-                    f"{number(row['reward'])}; kl_explosion warns above {number(point.warning_at)}",
+                    f"{number(row['reward'])}",
                 )
             if not fast:
                 time.sleep(pause)

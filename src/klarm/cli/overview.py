@@ -123,10 +123,9 @@ def _open(run: RecordedRun) -> Text:
 
 
 def _named(incident: IncidentRecord, acknowledged: Mapping[str, Sequence[str]]) -> str:
-    """Return what an incident is about, since when it is critical, and whether it is in hand."""
-    notes = [f"became critical at step {incident.raised}"] if incident.raised is not None else []
-    notes += ["acknowledged"] if incident.id in acknowledged else []
-    return f"{subject_of(incident)} ({', '.join(notes)})" if notes else subject_of(incident)
+    """Return what an incident is about, and whether someone is on it."""
+    on_it = " (acknowledged)" if incident.id in acknowledged else ""
+    return f"{subject_of(incident)}{on_it}"
 
 
 def _as_json(run: RecordedRun) -> dict[str, object]:

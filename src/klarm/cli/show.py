@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from klarm.cli.curve import draw_curve
+from klarm.cli.curve import draw_curve, scale_of
 from klarm.cli.options import complete_run, config_option
 from klarm.cli.recorded import RecordedRun, acknowledged_in, ago, read_run
 from klarm.cli.runs import find_run, started
@@ -84,8 +84,9 @@ def _show_run(console: Console, run: RecordedRun) -> None:
     console.print(labelled("metrics", _metrics(run)))
     if run.curves[_DRAWN].points:
         console.print()
-        console.print(heading("KL over the run"))
-        console.print(draw_curve(run.curves[_DRAWN].points, chart_size(console)))
+        points = run.curves[_DRAWN].points
+        console.print(heading(f"KL over the run{scale_of(points)}"))
+        console.print(draw_curve(points, chart_size(console)))
     _show_incidents(console, run)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from klarm.cli.curve import Curve, Value, draw_curve
+from klarm.cli.curve import Curve, Value, draw_curve, scale_of
 from klarm.cli.recorded import acknowledged_in
 from klarm.cli.run_channels import channels_of
 from klarm.cli.show import beside, chart_size, clock, heading, labelled, notes_of
@@ -103,7 +103,7 @@ def _show_curve(
     if not within:
         return incident.last.peak
     console.print()
-    console.print(heading(f"{metric}, steps of the incident marked"))
+    console.print(heading(f"{metric}{scale_of(around)}, steps of the incident marked"))
     marked = (began, end, COLOURS[incident.severity])
     lowest = alarm.worse == "lower"
     console.print(draw_curve(around, chart_size(console), lowest=lowest, marked=marked))
@@ -163,7 +163,7 @@ def _before(events: list[Event]) -> str:
     known = next((event for event in reversed(events) if event.before is not None), None)
     if known is None or known.before is None:
         return ""
-    when = before_it(known.worse) if peak_is_finite(known) else "before"
+    when = before_it(known)
     return f" ({number(known.before)} {when})"
 
 

@@ -6,8 +6,9 @@ The training thread is the only writer of the journal. The process that delivers
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -32,6 +33,14 @@ Key = tuple[str, EventKind, int, Severity | Literal[""]]
 def key_of(event: Event) -> Key:
     """Return the key that identifies an event in any run."""
     return event.id, event.event, event.step, event.severity
+
+
+def message_id_of(events: Sequence[Event], repeat: int = 0) -> str:
+    """Return an id for deduplication: every process derives the same one from these events."""
+    keys = "\n".join("/".join(map(str, key_of(event))) for event in events)
+    if repeat:
+        keys += f"\nreminder {repeat}"
+    return hashlib.sha256(keys.encode()).hexdigest()[:32]
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="delivery"):

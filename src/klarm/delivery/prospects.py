@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from klarm.channels.message import Context, Message, message_of
+from klarm.delivery.combined import merge_events
 from klarm.delivery.outbox import Outbox
-from klarm.delivery.routes import Route, Run, is_for, merge_events
+from klarm.delivery.routes import Route, Run, is_for
 from klarm.delivery.silences import Verdict, judge
 from klarm.types import Event
 

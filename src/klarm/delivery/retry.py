@@ -13,6 +13,8 @@ _MAX_RETRY_AFTER_SECONDS = 3_600.0  # limits what a service may ask for
 MAX_REJECTIONS = 3
 # How often a channel that rejects everything is retried: it may be repaired during the run.
 UNTIL_REPAIRED_SECONDS = 900.0
+# Not the generator of the module: training may have seeded it, and must get the same numbers.
+own_random = random.Random().random
 
 
 class Retry:
@@ -22,7 +24,7 @@ class Retry:
         self,
         *,
         monotonic: Callable[[], float] = time.monotonic,
-        jitter: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = own_random,
     ) -> None:
         self.failures = 0  # in a row
         self.rejections = 0  # in a row

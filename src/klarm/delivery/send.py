@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -10,9 +9,9 @@ from msgspec.structs import replace
 
 from klarm.channels.base import NotDelivered
 from klarm.channels.message import reminder_of
-from klarm.delivery.log import FILE_NAME, Outcome, key_of
+from klarm.delivery.log import FILE_NAME, Outcome, message_id_of
 from klarm.delivery.outbox import Outbox
-from klarm.delivery.routes import Route, Run, Writer, became_of, history_of, is_for, merge_events
+from klarm.delivery.routes import Route, Run, Writer, is_for
 from klarm.types import Event
 
 
@@ -22,14 +21,6 @@ class Result(NamedTuple):
     outcome: Literal["sent", "passed_over", "failed", "rejected"]
     reason: str = ""
     after_seconds: float | None = None  # the pause that the service asked for
-
-
-def message_id_of(events: Sequence[Event], repeat: int = 0) -> str:
-    """Return an id for deduplication: every process derives the same one from these events."""
-    keys = "\n".join("/".join(map(str, key_of(event))) for event in events)
-    if repeat:
-        keys += f"\nreminder {repeat}"
-    return hashlib.sha256(keys.encode()).hexdigest()[:32]
 
 
 class Sender:
@@ -56,14 +47,7 @@ class Sender:
         outbox, incident = self._outbox, events[0].id
         receipt = outbox.outcomes.receipt(self.channel, incident)
         known_to = ", ".join(outbox.acknowledged.get(incident, ()))
-        message = self._write(
-            merge_events(events),
-            self._run,
-            acknowledged_by=known_to,
-            history=history_of(events),
-            became=became_of(events),
-            until=events[-1].step,
-        )
+        message = self._write(events, self._run, acknowledged_by=known_to)
         if repeat:
             message = reminder_of(message, repeat, now)
         message = replace(message, message_id=message_id_of(events, repeat))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable
 
@@ -12,7 +11,7 @@ from klarm.delivery.outlook import LIVE, Outlook
 from klarm.delivery.pending import Pending
 from klarm.delivery.rejected import Rejected
 from klarm.delivery.repeats import Repeats
-from klarm.delivery.retry import Retry
+from klarm.delivery.retry import Retry, own_random
 from klarm.delivery.routes import Route, Run, Writer
 from klarm.delivery.send import Result, Sender
 from klarm.delivery.silences import LOOK_AGAIN_SECONDS, HeldBack, judge
@@ -40,7 +39,7 @@ class Worker:
         outlook: Outlook = LIVE,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
-        jitter: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = own_random,
     ) -> None:
         self.name = route.channel.name
         self.sent = 0  # messages

@@ -1,18 +1,19 @@
-"""The writer: makes the message of an event, with details from the journal."""
+"""The writer: makes the message of events, with details from the journal."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from klarm.channels.message import MAX_POINTS, Context, Message, message_of
+from klarm.delivery.combined import became_of, changes_of, history_of, merge_events
 from klarm.delivery.routes import Run
 from klarm.incidents import metric_of
-from klarm.journal import FILE_NAME, head_of, opening_of, place_of, steps_back
+from klarm.journal import FILE_NAME, head_of, opening_of, place_of, steps_back, times_of
 from klarm.metrics import to_number
 from klarm.types import Event
 
@@ -40,48 +41,43 @@ class MessageWriter:
         self._clock = clock
 
     def __call__(
-        self,
-        event: Event,
-        run: Run,
-        /,
-        *,
-        acknowledged_by: str = "",
-        history: str = "",
-        became: str = "",
-        until: int | None = None,
+        self, events: Sequence[Event], run: Run, /, *, acknowledged_by: str = ""
     ) -> Message:
-        """Return the message of an event, which may combine several, the last at step `until`."""
+        """Return one message about events of an incident, in order."""
+        event, now = merge_events(events), self._clock()
         known = Context(
             run=run.name,
-            now=self._clock(),
-            sent=self._clock(),
+            now=now,
+            sent=now,
             gpus=self._gpus,
             gpu_hour_price=self._gpu_hour_price,
             url=self._url,
             acknowledged_by=acknowledged_by,
-            history=history,
-            became=became,
+            changes=changes_of(events, {}, now),
+            latest=events[-1],
+            history=history_of(events),
+            became=became_of(events),
         )
         if run.folder is None:
             return message_of(event, known)
-        last = event.step if until is None else until
-        return message_of(event, _with_journal(known, run.folder / FILE_NAME, event, last))
+        return message_of(event, _with_journal(known, run.folder / FILE_NAME, event, events))
 
 
-def _with_journal(known: Context, journal: Path, event: Event, last: int) -> Context:
-    head = head_of(journal)
+def _with_journal(known: Context, journal: Path, event: Event, events: Sequence[Event]) -> Context:
+    head, last = head_of(journal), events[-1].step
     now = place_of(journal, last)
     end = now.end if now else None
-    happened = now if last == event.step else place_of(journal, event.step, end)
-    began = place_of(journal, event.started, end)
+    times = times_of(journal, {event.step, event.started, *(e.step for e in events)}, end)
+    opening = None if event.event == "opened" else opening_of(journal, event.incident, event.id)
     return replace(
         known,
         now=now.time if now else known.now,
-        happened=happened.time if happened else 0.0,
+        happened=times.get(event.step, 0.0),
         run_started=head.started if head is not None else 0.0,
-        incident_started=began.time if began else 0.0,
+        incident_started=times.get(event.started, 0.0),
         values=_values(journal, metric_of(event), last, end),
-        opening=None if event.event == "opened" else opening_of(journal, event.incident, event.id),
+        opening=opening,
+        changes=changes_of(events, times, now.time if now else known.now),
     )
 
 

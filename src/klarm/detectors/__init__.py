@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from klarm.detectors.advantage_variance import AdvantageVarianceDetector
-from klarm.detectors.base import LEVEL_BEFORE, OTHER_METRIC, Detector, Excused, resets
+from klarm.detectors.base import LEVEL_BEFORE, OTHER_METRIC, ROWS_BEYOND, Detector, Excused, resets
 from klarm.detectors.clip_saturation import ClipSaturationDetector
 from klarm.detectors.entropy_collapse import EntropyCollapseDetector
 from klarm.detectors.gradient_norm_spike import GradientNormSpikeDetector
@@ -20,7 +20,11 @@ from klarm.detectors.length_blowup import LengthBlowupDetector
 from klarm.detectors.loss_explosion import LossExplosionDetector
 from klarm.detectors.loss_nan import LossNanDetector
 from klarm.detectors.metric_lost import MetricLostDetector
-from klarm.detectors.not_finite import when_not_finite
+from klarm.detectors.not_finite import (
+    still_not_finite_message,
+    when_not_finite,
+    when_still_not_finite,
+)
 from klarm.detectors.reward_collapse import RewardCollapseDetector
 from klarm.detectors.reward_drift import RewardDriftDetector
 from klarm.detectors.reward_hacking import RewardHackingDetector
@@ -58,6 +62,7 @@ __all__ = [
     "CATALOGUE",
     "LEVEL_BEFORE",
     "OTHER_METRIC",
+    "ROWS_BEYOND",
     "AdvantageVarianceDetector",
     "ClipSaturationDetector",
     "Detector",
@@ -89,7 +94,9 @@ __all__ = [
     "known_detectors",
     "known_signals",
     "resets",
+    "still_not_finite_message",
     "when_not_finite",
+    "when_still_not_finite",
 ]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from klarm.detectors.base import Detector
+from klarm.detectors.baseline_words import baseline_words
 from klarm.settings import setting
 from klarm.stats import SlidingMean
 from klarm.text import number
@@ -78,11 +79,11 @@ class AdvantageVarianceDetector(Detector):
 
     def _judge(self, step: int, value: float, ratio: float) -> Alert:
         severity: Severity = "critical" if ratio > self._threshold("critical") else "warning"
-        # A frozen baseline is rolling until its window is full.
-        mode = self.baseline_mode if self._seen >= self.rolling_window else "rolling"
+        learnt = min(self._seen, self.rolling_window)
+        baseline = baseline_words(self.baseline_mode, learnt, relearnt=self._relearnt)
         message = (
-            f"The standard deviation of advantages {number(value, 4)} is {number(ratio)} times its "
-            f"{mode} baseline of {number(self.mean, 4)} ({severity} above "
+            f"The standard deviation of advantages {number(value, 4)} is {number(ratio)} times "
+            f"{baseline} {number(self.mean, 4)} ({severity} above "
             f"{self._threshold(severity):g} times)."
         )
         return self._alert(severity, step, value, message)

@@ -30,6 +30,10 @@ Excused = Literal["", "solved", "taking_off", "harmless", "paid_for"]
 # first alert of a slow fall comes from inside it. The incident ends when the metric is back there.
 LEVEL_BEFORE = "level_before"
 
+# The number in an alert that says for how many rows the metric has been beyond its limit, if the
+# detector waits for several: the incident began with the first of them.
+ROWS_BEYOND = "rows_beyond"
+
 # The entry in an alert that names another metric whose numbers are in its message, so that the list
 # of what else moved does not give other numbers for it.
 OTHER_METRIC = "while"
@@ -157,6 +161,7 @@ class Detector(Configurable, ABC):
         self.score = 0.0
         self._seen = 0
         self._counted_values = self._silent_values
+        self._relearnt = False  # whether it has learnt only from a level that people accepted
         resets.count += 1
         self._start()
 
@@ -205,6 +210,7 @@ class Detector(Configurable, ABC):
         self.reset()
         for step, metrics in rows:
             self.update(step, metrics)
+        self._relearnt = True
 
     @property
     def excuse(self) -> Excused:

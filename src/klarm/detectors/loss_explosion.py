@@ -90,7 +90,7 @@ class LossExplosionDetector(LazyScoreDetector):
         # Almost every loss is small, or at most `factor` times an earlier one.
         if size <= self.least_loss or size <= self.factor * sizes[0]:
             return None
-        return self._judge(step, name, list(sizes))
+        return self._judge(step, name, value, list(sizes))
 
     def looks_at(self, metrics: Mapping[str, object]) -> bool:
         """Return whether these metrics contain a value that it judges."""
@@ -108,22 +108,23 @@ class LossExplosionDetector(LazyScoreDetector):
         least, largest = min(latest), max(before)
         return least / largest if largest > 0.0 else least, least
 
-    def _judge(self, step: int, name: str, sizes: list[float]) -> Alert | None:
+    def _judge(self, step: int, name: str, value: float, sizes: list[float]) -> Alert | None:
         score, least = self._growth(sizes)
         if score <= self.factor or least <= self.least_loss:
             return None
         severity: Severity = "critical" if score > _CRITICAL_FACTOR * self.factor else "warning"
         limit = self.factor * (_CRITICAL_FACTOR if severity == "critical" else 1.0)
+        size = " in size" if value < 0.0 else ""
         return Alert(
             detector=self.name,
             severity=severity,
             step=step,
             message=(
-                f"The last {_LASTING} values of {name} are at least {number(least)}, "
+                f"The last {_LASTING} values of {name} are at least {number(least)}{size}, "
                 f"{number(score)} times the largest of the {len(sizes) - _LASTING} before "
                 f"({severity} above {limit:g} times)."
             ),
-            metrics={name: sizes[-1], "score": score, "threshold": limit},
+            metrics={name: value, "score": score, "threshold": limit},
             recommendation=self.recommendations[severity],
             decisive=True,
         )

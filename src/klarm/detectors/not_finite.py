@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 
 from klarm.metrics import METRICS, LookAt
@@ -37,6 +38,10 @@ ADVICE: Mapping[LookAt, str] = {
 }
 
 
+# What such advice says about a single value. The rest of it holds once there are more.
+_IF_SINGLE = re.compile(r"^Check the next rows\. If .*? there, ")
+
+
 def when_not_finite(metric: str) -> str:
     """Return what to do about a metric that is NaN or infinite."""
     known = METRICS.get(metric)  # a metric of the user's own is not there
@@ -49,5 +54,27 @@ def not_finite_message(metric: str, value: float) -> str:
     >>> not_finite_message("kl", float("-inf"))
     'kl is minus infinity at this step; if it stays so, the run is broken.'
     """
-    spelt = "NaN" if math.isnan(value) else "infinite" if value > 0 else "minus infinity"
-    return f"{metric} is {spelt} at this step; if it stays so, the run is broken."
+    return f"{metric} is {_spelt(value)} at this step; if it stays so, the run is broken."
+
+
+def still_not_finite_message(metric: str, value: float) -> str:
+    """Return what happened once values have not been finite in several rows.
+
+    >>> still_not_finite_message("kl", float("nan"))
+    'kl is still NaN.'
+    """
+    return f"{metric} is still {_spelt(value)}."
+
+
+def when_still_not_finite(recommendation: str) -> str:
+    """Return advice on a single value as it reads once there are more.
+
+    >>> when_still_not_finite("Check the next rows. If KL is not finite there, stop the run.")
+    'Stop the run.'
+    """
+    rest = _IF_SINGLE.sub("", recommendation)
+    return rest[:1].upper() + rest[1:]
+
+
+def _spelt(value: float) -> str:
+    return "NaN" if math.isnan(value) else "infinite" if value > 0 else "minus infinity"

@@ -29,6 +29,9 @@ _FIRST_CHECK = 13
 # In a short run, a fall must last for a third of the run, but at least for five values.
 _MIN_FALL_STEPS, _SHORT_RUN_PART = 5, 3
 _MAX_SINCE_BEST = 200
+# A fall is over when the levels differ by less than this many times the noise before it. Until then
+# messages go on with the same numbers, even if a check finds too little.
+_OVER_NOISE = 2.0
 _MAX_SIZE = 1e300  # differences of larger values overflow
 
 
@@ -88,6 +91,8 @@ class RewardCollapseDetector(Detector):
         self._severity: Severity | None = None
         self._fall = ""
         self._came_from = 0.0  # the level before the fall
+        # The same and the noise, as messages give them: the values before soon contain the fall.
+        self._shown_from, self._shown_noise = -inf, inf
         self._units = 0.0
 
     def _observe(self, step: int, value: float) -> Alert | None:
@@ -122,6 +127,8 @@ class RewardCollapseDetector(Detector):
         fall = was - now
         if fall > (_MIN_EARLY_FALL if early else _MIN_RELATIVE_FALL) * abs(was):
             self._judge_sudden(was, now, before, ordered, latest)
+        if self._severity is None and fall < _OVER_NOISE * self._shown_noise:
+            self._shown_from, self._shown_noise = -inf, inf
         self._judge_slow(was, now, before, ordered, latest)
 
     def _noise(self, level: float, values: list[float], ordered: list[float]) -> float:
@@ -143,12 +150,20 @@ class RewardCollapseDetector(Detector):
         if self._units > self.noise_units:
             self._severity = "critical" if now <= self._lowest else "warning"
             self._came_from = _median(ordered)
-            where = "its lowest level" if self._severity == "critical" else "and stays there"
+            self._shown_from = max(self._shown_from, self._came_from)
+            self._shown_noise = min(self._shown_noise, noise)
+            lowest = ", its lowest level so far" if self._severity == "critical" else ""
             self._fall = (
-                f"Reward fell by {number(self._units)}σ, from {number(self._came_from, 4)} to "
-                f"{number(_median(latest), 4)}, {where} (the median of the last {len(latest)} "
-                "rows)."
+                f"Reward fell{self._sigmas(_median(latest))} from {number(self._shown_from, 4)} to "
+                f"{number(_median(latest), 4)}{lowest} (the median of the last {len(latest)} rows)."
             )
+
+    def _sigmas(self, now: float) -> str:
+        """Return how far reward fell in units of the noise before the fall, if there was any."""
+        noise = self._shown_noise
+        if not 0.0 < noise < inf:
+            return ""
+        return f" by {number((self._shown_from - now) / noise)}σ (σ = {number(noise)}),"
 
     def _judge_slow(
         self, was: float, now: float, before: list[float], ordered: list[float], latest: list[float]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from klarm.detectors.base import Detector
+from klarm.detectors.base import ROWS_BEYOND, Detector
 from klarm.settings import setting
 from klarm.types import Alert, Severity
 
@@ -54,6 +54,7 @@ class ZeroSignalDetector(Detector):
         # The number of consecutive values above each share.
         self._above = 0
         self._above_critical = 0
+        self._rows = 0  # above the share that an alert is about
 
     def _observe(self, step: int, value: float) -> Alert | None:
         self.score = value
@@ -66,8 +67,12 @@ class ZeroSignalDetector(Detector):
             severity, limit, rows = "warning", self.share, self._above
         else:
             return None
+        self._rows = rows
         message = (
             f"In {value:.0%} of the groups all rewards are equal. The share has been above "
             f"{limit:.0%} for {rows} rows ({severity} after {self.consecutive_steps})."
         )
         return self._alert(severity, step, value, message, decisive=True)
+
+    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
+        return {**super()._details(value, score, severity), ROWS_BEYOND: float(self._rows)}

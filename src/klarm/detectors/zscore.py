@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from math import inf, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from klarm.detectors.base import Detector
+from klarm.detectors.base import LEVEL_BEFORE, Detector
+from klarm.detectors.baseline_words import baseline_words
 from klarm.settings import setting
 from klarm.stats import SlidingMoments
 from klarm.text import number
@@ -177,17 +178,20 @@ class ZScoreDetector(Detector):
 
     def _judge(self, step: int, value: float, z: float) -> Alert:
         severity: Severity = "critical" if z > self._threshold("critical") else "warning"
-        # A frozen baseline is rolling until its window is full.
-        mode = self.baseline_mode if self._seen >= self.rolling_window else "rolling"
+        learnt = min(self._seen, self.rolling_window)
+        baseline = baseline_words(self.baseline_mode, learnt, relearnt=self._relearnt)
         message = (
-            f"{self.label} {number(value, 4)} is {number(z)}σ above its {mode} baseline of "
-            f"{number(self.mean, 4)} ± {number(self.spread, 2)} ({severity} above "
+            f"{self.label} {number(value, 4)} is {number(z)}σ above {baseline} "
+            f"{number(self.mean, 4)} ± {number(self.spread)} ({severity} above "
             f"{self._threshold(severity):g}σ)."
         )
         return self._alert(severity, step, value, message)
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
+        # A frozen baseline is the level before any trouble. A rolling one soon contains it.
+        came_from = {LEVEL_BEFORE: self.mean} if self._is_fixed else {}
         return {
+            **came_from,
             self._metric: value,
             "z_score": score,
             "baseline_mean": self._moments.mean,

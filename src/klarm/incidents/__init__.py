@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from klarm.incidents.checkpoints import Saved, can_be_loaded, damage_of, unsafe_since
 from klarm.incidents.crash import is_crash
+from klarm.incidents.hindsight import early_onset
 from klarm.incidents.numbers import counted
 from klarm.incidents.own_keys import own_keys, with_own_keys
 from klarm.incidents.reasons import before_it, is_undone, peak_is_finite, why
@@ -14,7 +15,7 @@ from klarm.incidents.text import (
     COLOURS,
     advice,
     also_moved,
-    early_onset,
+    before_it_began,
     event_panel,
     event_paragraphs,
     event_text,
@@ -26,6 +27,7 @@ from klarm.incidents.text import (
     since,
     state,
     title,
+    what_began,
 )
 from klarm.incidents.tracker import Change, Tracker
 from klarm.text import number
@@ -39,6 +41,7 @@ __all__ = [
     "advice",
     "also_moved",
     "before_it",
+    "before_it_began",
     "can_be_loaded",
     "counted",
     "damage_of",
@@ -64,6 +67,7 @@ __all__ = [
     "subject_of",
     "title",
     "unsafe_since",
+    "what_began",
     "why",
     "with_own_keys",
 ]

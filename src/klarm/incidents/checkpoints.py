@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from klarm.incidents.loadable import problem_with
 from klarm.journal import Limit
 from klarm.types import METRIC_AFTER, Event, Incident
@@ -37,6 +39,18 @@ def unsafe_spans(incidents: Iterable[Incident]) -> list[Span]:
             end = last.back if METRIC_AFTER.get(last.reason) == "bad" else last.ended
             spans.append((unsafe_since(incident), end if last.state == "resolved" else None))
     return spans
+
+
+def with_first_unsafe_step(event: Event, others: Iterable[Incident]) -> Event:
+    """Return an event with the step from which on checkpoints are unsafe, given other incidents.
+
+    A checkpoint from before one incident is no good if a critical one had begun by then.
+    """
+    critical = [unsafe_since(other) for other in others if other.severity == "critical"]
+    if not critical:
+        return event
+    first = min(*critical, unsafe_since(event))
+    return replace(event, unsafe_from=first, beside_critical=True)
 
 
 class Checkpoints:

@@ -36,6 +36,7 @@ class Own(NamedTuple):
 
     step: int
     lasts: bool  # the incident was open before and has not settled, so the movement goes on
+    before: float = math.nan  # the level before it that the incident shows; NaN if unknown
 
 
 Moving = tuple[str, Direction]  # a metric, and which way it goes
@@ -68,19 +69,21 @@ class Dates(NamedTuple):
     said: Said
 
     @classmethod
-    def of(cls, incidents: Iterable[Incident], said: Said) -> Dates:
-        """Combine the incidents that are open with what was said while they were."""
+    def of(cls, incidents: Iterable[tuple[Incident, float]], said: Said) -> Dates:
+        """Combine open incidents, each with the level before it, with what was said meanwhile."""
         dates = cls({}, said)
-        for incident in incidents:
-            dates = dates.including(incident)
+        for incident, before in incidents:
+            dates = dates.including(incident, before)
         return dates
 
-    def including(self, incident: Incident, *, opens: bool = False) -> Dates:
+    def including(
+        self, incident: Incident, before: float = math.nan, *, opens: bool = False
+    ) -> Dates:
         """Add the date of an incident, if it has one; `opens` says that it opens in this row."""
         if incident.onset is None:
             return self
         key = incident.metric, direction_of(incident.worse)
-        own = Own(incident.onset, lasts=incident.state == "open" and not opens)
+        own = Own(incident.onset, incident.state == "open" and not opens, before)
         return Dates({**self.of_incidents, key: own}, self.said)
 
     def own_onset(self, metric: str, went: Direction, recent: RecentRows) -> int | None:
@@ -99,7 +102,12 @@ class Dates(NamedTuple):
             self._dated(movement, recent, raised)._replace(since_then=since_then)
             for movement in movements
         ]
-        dated = [_with_level(m, recent) for m in not_before_a_raised_rate(dated, steps)]
+        dated = [
+            _with_level(m, recent)._replace(
+                rows_ago=recent.rows_since(m.step), shown_before=self._shown_before(m)
+            )
+            for m in not_before_a_raised_rate(dated, steps)
+        ]
         for movement in dated:
             if _is_dated(movement) and movement.is_worth_saying:
                 key = movement.metric, movement.direction
@@ -162,6 +170,13 @@ class Dates(NamedTuple):
         if since is not None and since.step == step and since.before is not None:
             return since.before  # its rows may no longer be kept
         return level_before(recent, metric, step)
+
+    def _shown_before(self, movement: Movement) -> float:
+        """Return the level before a movement that its own incident shows; NaN if it has none."""
+        if not _is_dated(movement):
+            return math.nan
+        own = self.of_incidents.get((movement.metric, movement.direction))
+        return math.nan if own is None or own.step != movement.step else own.before
 
 
 def direction_of(worse: Worse) -> Direction:

@@ -14,7 +14,7 @@ from klarm.incidents.movement import RATE, Direction, Movement, summary
 from klarm.incidents.pattern import Circumstances, Explained
 from klarm.incidents.playbook import JUMP_NOT_RULED_OUT, LIKE_A_JUMP, diagnose, goes_back
 from klarm.incidents.recent_rows import RecentRows
-from klarm.incidents.restated import restated
+from klarm.incidents.restated import message_of, restated
 from klarm.incidents.trends import (
     LOOK_BACK,
     component_movements,
@@ -54,10 +54,11 @@ def diagnosis_of(
     if event.metric:
         own[event.metric] = went
     movements = movements_of(recent)
+    way = "down" if _explodes_below(event, detectors) else went
     moves = any(movement.direction != "flat" for movement in movements)  # in these rows
     if event.event == "opened" or incident.onset is None:  # otherwise it was said before
-        dated = [dates.own_onset(metric, went, recent) for metric in own]
-        found = [step for step in dated if step is not None] or _left(movements, own, went, recent)
+        dated = [dates.own_onset(metric, way, recent) for metric in own]
+        found = [step for step in dated if step is not None] or _left(movements, own, way, recent)
         known = [] if incident.onset is None else [incident.onset]
         incident.onset = min([event.started, *known, *found])
         # When it is opened again after a rollback, some of these rows may no longer be kept.
@@ -76,7 +77,7 @@ def diagnosis_of(
         onset=incident.onset,
         onset_rows=incident.onset_rows,
         unsafe_from=incident.unsafe_from,
-        message=incident.worst.message,
+        message=message_of(incident),
     )
     early = event.severity == "critical" and _is_early(event, recent)
     dates = dates.including(incident, opens=event.event == "opened")
@@ -107,6 +108,12 @@ def diagnosis_of(
     if event.signal != _REWARD:
         return event
     return _with_components(event, dates.applied_to(component_movements(recent), recent))
+
+
+def _explodes_below(event: Event, detectors: Iterable[Detector]) -> bool:
+    """Return whether the size of a metric counts, such as that of a loss, and it is negative."""
+    by_size = any(d.recovery == "size" for d in detectors if d.name in event.detectors)
+    return by_size and not isinstance(event.peak, str) and event.peak < 0.0
 
 
 def _left(

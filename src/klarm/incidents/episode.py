@@ -9,11 +9,13 @@ from msgspec.structs import replace
 
 from klarm.incidents.confirmation import is_more_severe
 from klarm.incidents.excuse import Excuse
+from klarm.incidents.hindsight import early_onset
 from klarm.incidents.lost import lost_since, named_by_lost
 from klarm.incidents.measured import Measured
 from klarm.incidents.reasons import peak_is_finite
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.recovery import LEVEL_ROWS, Course, Kind, is_worse
+from klarm.incidents.restated import message_of
 from klarm.types import METRIC_AFTER, Event, EventKind, Incident, Reason
 
 
@@ -33,6 +35,11 @@ class Episode:
     notified_worst: float = math.nan  # the same over all rows, which is what they read
     finite_peak: float = math.nan
     rows_since_notified: int = 0
+    notified_step: int | None = None
+    # In how many rows values were not finite, the last of these, and whether people know of them.
+    not_finite_rows: int = 0
+    last_not_finite: int | None = None
+    notified_not_finite: bool = False
     reopenings: int = 0
     min_quiet_rows: int = 0  # if its detectors do not look at every row, their alerts may pause
     late: int | None = None  # the first step that values in alert belong to, if they arrived late
@@ -47,7 +54,7 @@ class Episode:
         Whatever is missing or stuck by then has been so for many steps.
         """
         alert, watches_all = measured.alert, measured.detector.watches_all
-        started = lost_since(alert, recent) if watches_all else alert.step
+        started = lost_since(alert, recent) if watches_all else measured.began(recent)
         incident = Incident(
             signal=signal,
             metric=measured.kind[0],
@@ -78,14 +85,23 @@ class Episode:
         return math.nan if course is None else course.normal
 
     @property
+    def shown_before(self) -> float:
+        """The level of its metric before the incident, as people read it; NaN if unknown."""
+        course = self.courses.get(self.kind)
+        return math.nan if course is None else course.shown_before
+
+    @property
     def notified(self) -> float:
         """The peak that people were notified of; the normal level if they only know of a NaN."""
         return self.notified_peak if math.isfinite(self.notified_peak) else self.normal
 
-    def add(self, measured: Measured, recent: RecentRows) -> None:
-        """Add one more alert."""
+    def add(self, measured: Measured, recent: RecentRows, *, is_news: bool = True) -> None:
+        """Add one more alert. One that is not news has values of the same batch as the last row."""
         incident, alert = self.incident, measured.alert
         self.names |= measured.names
+        if is_news and not measured.is_finite and alert.step != self.last_not_finite:
+            self.not_finite_rows += 1
+            self.last_not_finite = alert.step
         if incident.state == "pending" and is_more_severe(alert.severity, incident.severity):
             incident.severity, incident.worst = alert.severity, alert
             self.turn_to(measured)
@@ -135,6 +151,7 @@ class Episode:
         mine.last_alert = its.last_alert
         mine.detectors += [name for name in its.detectors if name not in mine.detectors]
         self.names |= other.names
+        self.not_finite_rows += other.not_finite_rows
         self.min_quiet_rows = max(self.min_quiet_rows, other.min_quiet_rows)
         for kind, course in other.courses.items():
             course.measure_normal(recent)
@@ -168,10 +185,12 @@ class Episode:
         """
         metric, worse = self.kind
         course = self.courses.get(self.kind)
-        if self.counts_steps or course is None or course.by_size:
+        if self.counts_steps or course is None:
             return self.finite_peak
         found = recent.finite_values(metric, first, math.inf)
-        known = [value for value in (self.finite_peak, self.notified_worst) if value == value]  # noqa: PLR0124
+        known = [value for value in (self.notified_worst, self.finite_peak) if value == value]  # noqa: PLR0124
+        if course.by_size:  # the peak of the alerts is a size, the others have their sign
+            return max([*found, *known], key=abs, default=math.nan)
         return (max if worse == "higher" else min)([*known, *found], default=math.nan)
 
     def is_back(self, recent: RecentRows) -> bool:
@@ -180,16 +199,17 @@ class Episode:
 
     def level(self, kind: Kind, recent: RecentRows) -> float:
         """Return the level of a metric: where it settled, or the worst of its latest values."""
-        if self.incident.level is not None and kind == self.kind:
-            return self.incident.level
         course = self.courses[kind]
+        if self.incident.level is not None and kind == self.kind:
+            return abs(self.incident.level) if course.by_size else self.incident.level
         level = recent.worst(*kind, LEVEL_ROWS, sizes=course.by_size)
         return level if math.isfinite(level) else course.worst
 
     def in_hindsight(self, event: Event, recent: RecentRows) -> Event:
-        """Return its event with the level before its onset and, if it opens, the worst since then.
+        """Return its event with the level before its onset and, if it opens, the worst so far.
 
-        Only what people read changes: the rules go on with the peak of the alerts.
+        That is the worst since its onset if messages name that step, otherwise since its first
+        alert. Only what people read changes: the rules go on with the peak of the alerts.
         """
         course, onset = self.courses.get(self.kind), self.incident.onset
         if course is None or onset is None:
@@ -198,7 +218,8 @@ class Episode:
         event = replace(event, before=_known(course.shown_before))
         if event.event != "opened" or not peak_is_finite(event):
             return event
-        worst = self._worst(recent, min(onset, self.incident.started))
+        began = early_onset(event)
+        worst = self._worst(recent, self.incident.started if began is None else began)
         if not math.isfinite(worst):
             return event
         self.notified_worst = worst
@@ -233,11 +254,12 @@ class Episode:
         level = before = math.nan
         if course is not None:
             before = course.shown_before
-            level = course.level(recent) if kind in ("settled", "resolved") else math.nan
+            level = course.shown_level(recent) if kind in ("settled", "resolved") else math.nan
         notified = self.notified_worst if math.isfinite(self.notified_peak) else math.nan
+        notified_step = self.notified_step if reason == "far_worse" else None
         if kind in ("opened", "escalated"):
             self.notified_peak, self.notified_worst = self.finite_peak, worst
-            self.rows_since_notified = 0
+            self.rows_since_notified, self.notified_step = 0, step
             self.notified_detectors = set(incident.detectors)
             self.notified_names |= self.names
         event = Event(
@@ -250,7 +272,7 @@ class Episode:
             detectors=list(incident.detectors),
             peak=peak,
             reason=reason,
-            message=incident.worst.message,
+            message=message_of(incident),
             recommendation=incident.worst.recommendation,
             recovered=kind != "resolved" or METRIC_AFTER[reason] in ("normal", "accepted"),
             id=incident.id,
@@ -269,6 +291,8 @@ class Episode:
             onset_rows=None if incident.onset is None else incident.onset_rows,
             unsafe_from=incident.unsafe_from,
             ignored_since=incident.ignored_since,
+            notified_step=notified_step,
+            excuse=incident.excuse,
         )
         said = self.diagnosed
         if said is None or kind not in ("settled", "reopened", "ended"):

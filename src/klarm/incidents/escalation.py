@@ -26,7 +26,7 @@ def escalate(
     """Return the escalation of an open incident by the alerts of a row, if they are one.
 
     It is if a higher severity is confirmed, if the metric is far worse than when people were last
-    notified, or if another kind of trouble has joined it.
+    notified, if values are still not finite, or if another kind of trouble has joined it.
     """
     incident = episode.incident
     confirmed: Confirmed | None = None
@@ -43,6 +43,12 @@ def escalate(
         as_bad = [s.alert for s in alerts if s.alert.severity == incident.severity]
         incident.worst = as_bad[0] if as_bad else incident.worst
         return [episode.event("escalated", step, "far_worse", recent)]
+    broken = next((measured for measured in alerts if not measured.is_finite), None)
+    if broken is not None and _stays_broken(episode, rules.confirm_steps):
+        incident.worst, episode.notified_not_finite = broken.lasting_alert, True
+        news = broken if broken.kind != episode.kind else None
+        rows = episode.not_finite_rows
+        return [episode.event("escalated", step, "still_not_finite", recent, news=news, rows=rows)]
     for measured in alerts:
         if _is_new_kind(measured, episode, late=late) and confirmation.is_sure(measured.alert):
             incident.worst = measured.alert
@@ -57,6 +63,11 @@ def _is_far_worse(episode: Episode, factor: float) -> bool:
     if not math.isfinite(peak) or episode.counts_steps:  # a NaN after a NaN is not worse
         return False
     return is_further(peak, episode.notified, episode.kind, factor, episode.normal)
+
+
+def _stays_broken(episode: Episode, rows: int) -> bool:
+    """Return whether people must hear that it was more than one value that was not finite."""
+    return not episode.notified_not_finite and episode.not_finite_rows >= rows
 
 
 def _is_new_kind(measured: Measured, episode: Episode, *, late: bool) -> bool:

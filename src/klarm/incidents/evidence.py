@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from klarm.detectors import OTHER_METRIC, Excused
 from klarm.incidents.excuse import KL, PROBED, Excuse
+from klarm.incidents.excused import SMALL
 from klarm.incidents.measured import Measured
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.recovery import LEVEL_ROWS
@@ -75,6 +76,7 @@ class Evidence:
         # The highest level that the reward has paid for, by metric.
         self._paid_levels: dict[str, float] = {}
         self._rewards = 0  # number of rewards so far
+        self._is_tiny = False  # whether the last alert was excused because KL is tiny
         self._scatter = 0.0  # mean distance of the rewards from the level before them
         self.excused: dict[str, int] = {}  # the number of excused alerts, by detector
 
@@ -103,14 +105,16 @@ class Evidence:
         if level < self._lowest:  # noqa: PLR1730
             self._lowest = level
 
-    def excuses(self, measured: Measured) -> bool:
-        """Return whether other signals excuse an alert. One that is not finite always counts."""
-        excuse = self._excuses.get(measured.detector.excuse)
+    def excuses(self, measured: Measured) -> str:
+        """Return why other signals excuse an alert; empty if it counts, as one not finite does."""
+        self._is_tiny = False
+        why = measured.detector.excuse
+        excuse = self._excuses.get(why)
         if excuse is None or not measured.is_finite or not excuse(measured):
-            return False
+            return ""
         name = measured.alert.detector
         self.excused[name] = self.excused.get(name, 0) + 1
-        return True
+        return SMALL if self._is_tiny else why
 
     def _is_solved(self, _: Measured) -> bool:
         """Return whether the reward is at its best, with no sign in KL that it is being gamed."""
@@ -143,6 +147,7 @@ class Evidence:
             return False  # the update itself is broken, whatever the reward
         level = abs(self._recent.latest(kl, LEVEL_ROWS, before=step))
         if self._is_small_change(measured, level, budget):
+            self._is_tiny = True
             return True
         if Excuse(self._recent, step, budget, kl).holds(before=step):
             self._paid_levels[kl] = max(paid_level, level)

@@ -21,7 +21,6 @@ _ON_THE_WAY, _MAX_SUDDEN_ROWS = (0.25, 0.75), 5
 # A movement is worth saying if it went further than this share of the level just before it, and
 # than this many times the noise there.
 _MIN_SHARE, _MIN_NOISE = 0.25, 2.0
-LATE_SHARE = 4  # the last quarter of the rows shows whether a trend goes on
 
 Direction = Literal["up", "down", "flat", "broken"]
 
@@ -63,11 +62,15 @@ class Movement(NamedTuple):
     rows: int = 0  # how many these were
     # Of one that counts as flat, because it is within its normal range: which way it goes.
     tends: Direction = "flat"
-    pauses: bool = False  # whether it turned back in the last quarter of the rows
+    pauses: int = 0  # in how many of the last rows it did not go on
     # Whether a steady one has not become much faster than in the first half of the rows.
     in_line: bool = True
     # Whether the message of the alert says how far it went, which it measures over other rows.
     in_message: bool = False
+    # The level before it that its own incident shows, which may go by more rows; NaN without one.
+    # Messages about one run must not give two levels.
+    shown_before: float = math.nan
+    rows_ago: int | None = None  # how many rows its step is ago; None if that row is not kept
 
     @property
     def lately(self) -> Direction:
@@ -121,7 +124,7 @@ class Movement(NamedTuple):
         if self.steady and self.in_line and not self.since_then:
             if self.ended is not None:
                 return ""
-            since = f"{since}, but not in the last {self.rows // LATE_SHARE} rows"
+            since = f"{since}, but not in the last {self.pauses} rows"
         usual = self.normal.level
         if self.normal.all_positive and usual / 2.0 < self.level < usual * 2.0:
             return f"{self.metric} {way} {100 * abs(self.level / usual - 1.0):.0f}% {since}"
@@ -135,20 +138,24 @@ class Movement(NamedTuple):
             return f"{self.metric} not finite"
         if self.in_message:
             return f"{self.metric} (see above)"
-        is_ratio = self.before is None or (self.before.all_positive and self.reached > 0.0)
-        if self.before is None:
+        before = self.before
+        if not math.isnan(self.shown_before):
+            positive = self.shown_before > 0.0 and (before is None or before.all_positive)
+            before = Before(self.shown_before, 0.0, positive)
+        is_ratio = before is None or (before.all_positive and self.reached > 0.0)
+        if before is None:
             far = factor(self.factor) if 0.0 < self.factor < math.inf else self.direction
         elif is_ratio:
-            far = factor(self.reached / self.before.level)
+            far = factor(self.reached / before.level)
         else:
-            far = f"{number(self.before.level, 2)} → {number(self.reached, 2)}"
+            far = f"{number(before.level, 2)} → {number(self.reached, 2)}"
         text = f"{self.metric} {far}"
         if self.ended is None:
             return text
-        if self.before is None:
+        if before is None:
             return f"{text} (now {self.ended})"
         is_ratio = is_ratio and self.level > 0.0
-        now = factor(self.level / self.before.level) if is_ratio else number(self.level, 2)
+        now = factor(self.level / before.level) if is_ratio else number(self.level, 2)
         return f"{text} (now {now})"
 
 
@@ -172,7 +179,7 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     >>> summary([*moved, Movement("loss", "up", 618, 2.0), Movement("length", "up", 618, 3.0)])
     'grad_norm ×4 from step 612, then kl ×8, loss ×2 and length ×3 from step 618'
     >>> summary(moved, began=615)
-    'kl ×8 from step 618; before that, grad_norm ×4 from step 612'
+    'first grad_norm ×4 from step 612, then kl ×8 from step 618'
     >>> summary(moved[:1], began=615)
     'before the incident, grad_norm ×4 from step 612'
     >>> rising = Movement("reward", "up", 630, 1.1, steady=True, normal=Before(0.5, 0.01, True))
@@ -189,7 +196,7 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     gradual = [m.gradual for m in others if not (m.metric == _KL and m.steady)]
     flat = ", ".join(m.metric for m in others if m.direction == "flat" and not m.gradual)
     if earlier:
-        said = f"{later}; before that, {earlier}" if later else f"before the incident, {earlier}"
+        said = f"first {earlier}, then {later}" if later else f"before the incident, {earlier}"
     else:
         said = later
     parts = [part for part in (said, *gradual) if part]

@@ -43,13 +43,13 @@ def onset_of(
     min_distance: float,
     *,
     traced: bool,
-) -> tuple[int, int]:
-    """Return where a metric began to move to its last distance from normal, and was seen to move.
+) -> tuple[int, int, bool]:
+    """Return where a metric began to move, where that was seen, and whether it moved gradually.
 
-    It is seen to move from a quarter of the way on, and a jump began there: slow growth before is
-    not part of it. A gradual movement from a level without a trend is traced back: the line through
-    two points of its way shows where it left normal, after it was last within its noise. `away` are
-    distances of running medians.
+    The movement is the one to its last distance from normal. It is seen from a quarter of the way
+    on, and a jump began there: slow growth before is not part of it. A gradual movement from a
+    level without a trend is traced back: the line through two points of its way shows where it left
+    normal, after it was last within its noise. `away` are distances of running medians.
     """
     side = math.copysign(1.0, away[-1])
     distances = [side * distance for distance in away]
@@ -57,7 +57,9 @@ def onset_of(
     quarter = _passed(distances, max(min_distance, whole / 4.0))
     lasted = _passed(distances, max(min_distance, whole * 0.75)) - quarter
     if lasted < _MIN_GRADUAL or not traced:
-        return quarter, quarter
+        # The way to what counts as a movement may be most of it.
+        lasted = _passed(distances, whole * 0.75) - _passed(distances, whole / 4.0)
+        return quarter, quarter, lasted >= _MIN_GRADUAL
     if side > 0.0 and normal > 0.0:  # an explosion grows exponentially
         half, most = (normal * ((1.0 + whole / normal) ** share - 1.0) for share in (0.5, 0.75))
     else:
@@ -66,7 +68,7 @@ def onset_of(
     began = middle - 2 * (_passed(distances, most) - middle)
     within_noise = max((i for i in range(quarter) if distances[i] <= noise), default=-1)
     began = min(quarter, max(began, within_noise, 0) + 1)
-    return (began if is_flat(values[:began]) else quarter), quarter
+    return (began if is_flat(values[:began]) else quarter), quarter, True
 
 
 def first_unlike(
@@ -124,12 +126,19 @@ def is_flat(values: Sequence[float]) -> bool:
 
 
 def left_trend(
-    values: Sequence[float], levels: Sequence[float], side: float, offset: int
+    values: Sequence[float],
+    levels: Sequence[float],
+    side: float,
+    offset: int,
+    *,
+    by_factors: bool,
 ) -> int | None:
     """Return from where on a metric is beyond the trend of its first values, on the side it moved.
 
     0 if these have no such trend, None if their trend explains all of the movement. `levels` are
     running medians of all values, each of which stands for the value `offset` places further on.
+    `by_factors` says that its ratios are compared: others have left their trend when they have gone
+    twice as far as it leads.
     """
     trend = _trend_of(values, side)
     if trend is None:
@@ -138,10 +147,14 @@ def left_trend(
     expected = [trend(place + offset) for place in range(len(levels))]
     beyond = [side * (level - known) for level, known in zip(levels, expected, strict=True)]
     left, gone = (share if side > 0.0 else share / (1.0 + share) for share in _BEYOND_SHARES)
-    if beyond[-1] <= max(gone * abs(expected[-1]), _GONE_NOISE * noise):
+    # How far the trend leads from the middle of the first values to the last one.
+    leads = math.inf if by_factors else abs(expected[-1] - median(values))
+    if beyond[-1] <= max(min(gone * abs(expected[-1]), leads), _GONE_NOISE * noise):
         return None
     first = len(beyond) - 1
-    while first and beyond[first - 1] > max(left * abs(expected[first - 1]), _LEFT_NOISE * noise):
+    while first and beyond[first - 1] > max(
+        min(left * abs(expected[first - 1]), leads / 2.0), _LEFT_NOISE * noise
+    ):
         first -= 1
     return first
 

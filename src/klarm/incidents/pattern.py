@@ -16,6 +16,8 @@ _MIN_STAYED = 0.5
 # A reward has risen with another metric if at least this share of its rise came after that metric
 # moved. SB3 logs a mean over the last hundred episodes, which still rises after a policy broke.
 _MIN_SHARED_RISE = 0.25
+# Metrics moved in an order if there are at least this many rows between their dates.
+_MIN_ROWS_APART = 5
 _REWARD = "reward"
 KL, PROBED = "kl", PROBE[0]
 _LOSS, _PARTS = "loss", ("actor_loss", "critic_loss")
@@ -137,9 +139,8 @@ class Pattern:
 
     def _is_in_order(self, found: Mapping[str, Movement]) -> bool:
         known = [found[metric] for metric in self.order if metric in found]
-        steps = [movement.step for movement in known if movement.direction != "flat"]
-        # Metrics that moved at the same step have no order.
-        return all(earlier < later for earlier, later in pairwise(steps))
+        moved = [movement for movement in known if movement.direction != "flat"]
+        return all(_is_before(earlier, later) for earlier, later in pairwise(moved))
 
     def _is_possible(self, at: Circumstances) -> bool:
         if (self.only == "far" and not at.far) or (self.only == "early" and not at.early):
@@ -151,6 +152,13 @@ class Pattern:
         others = [found[metric] for metric in self.moved if metric != _REWARD and metric in found]
         moved = [other.evident or other.step for other in others if other.direction != "flat"]
         return all(found[_REWARD].share_since(step) >= _MIN_SHARED_RISE for step in moved)
+
+
+def _is_before(earlier: Movement, later: Movement) -> bool:
+    """Return whether one movement clearly began before another: dates are off by a few rows."""
+    if earlier.rows_ago is not None and later.rows_ago is not None:
+        return earlier.rows_ago - later.rows_ago >= _MIN_ROWS_APART
+    return earlier.step < later.step
 
 
 def as_patterns_see(movements: Iterable[Movement]) -> list[Movement]:

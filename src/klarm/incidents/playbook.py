@@ -115,7 +115,7 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
     Pattern(
         "length hack",
-        ("length", "reward", "entropy", "kl"),
+        ("length", "reward", "entropy", "kl", "gradient"),
         {"length": UP, "reward": UP},
         "the reward pays for length",
         "Make the reward neutral to length, or penalise truncated samples.",
@@ -214,8 +214,8 @@ PATTERNS: tuple[Pattern, ...] = (
         "reward bought with KL",
         ("kl", "gradient"),
         {"kl": UP, "reward": UP},
-        "the policy games the reward, or the learning rate is too high: KL rises faster than the "
-        "reward",
+        "KL rises out of proportion to the reward: either the policy games the reward, or the "
+        "learning rate is too high",
         "Read the samples with the highest rewards. If they are bad, go back and fix the reward, "
         "otherwise lower the learning rate or raise the KL penalty.",
     ),

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from klarm.incidents.excused import SMALL
 from klarm.incidents.numbers import counted, share, times
 from klarm.incidents.recovery import BETTER_HIGH, changes_by_factors, is_worse, stays_away
 from klarm.incidents.subject import measured_by, metric_of
 from klarm.text import number
-from klarm.types import ROLLED_BACK, Event, Worse, reason_of
+from klarm.types import ROLLED_BACK, Event, reason_of
 
 _NAMES = {"kl": "KL"}
 # A metric is back at its earlier level if it differs from it by at most this share.
@@ -21,29 +22,32 @@ _NEAR, _NEAR_BY_RATIO = 0.25, 0.5
 
 
 _IS_ENOUGH = "is enough to open an incident."
+# Why alerts did not count, by Excused or SMALL; see evidence.py.
+_EXCUSES = {
+    "solved": "the reward was near its best and KL was low or not logged",
+    "taking_off": "KL was low or not logged",
+    "harmless": "KL and reward did not suffer",
+    "paid_for": "the reward was above its level of the 50 rows before",
+    SMALL: "KL was still small",
+}
 _BECOMES_CRITICAL = (
     " This alert is critical; the incident becomes critical if such alerts continue."
 )
 
 
-def why(event: Event, *, notified: bool = False) -> str:
-    """Return what to say about why an incident changed.
-
-    `notified` is for messages to a channel: only their readers were notified of it before.
-    """
-    said = _reason(event, notified)
-    # Its message says "(critical above ...)", which would look like a mistake in a warning.
+def why(event: Event) -> str:
+    """Return what to say about why an incident changed."""
+    said = _reason(event)
+    if event.event == "opened" and event.excuse in _EXCUSES:
+        said += f" It did not open earlier because {_EXCUSES[event.excuse]}."
     if event.event in ("opened", "escalated") and event.severity == "warning":
         more = event.alert_severity == "critical"
         said += _BECOMES_CRITICAL if more else ""
     return said
 
 
-def _reason(event: Event, notified: bool) -> str:
-    reason = reason_of(event.reason)
-    if reason == "far_worse":
-        return _far_worse(event, "at the last notification" if notified else "when last reported")
-    sentence = SENTENCES.get(reason)
+def _reason(event: Event) -> str:
+    sentence = SENTENCES.get(reason_of(event.reason))
     if sentence is not None:
         return sentence(event)
     text = event.reason.strip()
@@ -72,23 +76,34 @@ def _not_finite(event: Event) -> str:
 
 
 def _follows(event: Event) -> str:
-    return f" It follows incident {event.follows}." if event.follows else ""
+    number_or_id = event.follows_number or event.follows
+    return f" It follows incident {number_or_id}." if number_or_id else ""
 
 
 def _severity_raised(event: Event) -> str:
     return f"Raised from warning to {event.severity} at step {event.step}."
 
 
-def _far_worse(event: Event, when: str = "when last reported") -> str:
-    which, way = ("Peak", "up") if event.worse == "higher" else ("Lowest", "down")
+def _far_worse(event: Event) -> str:
+    which = "Peak" if event.worse == "higher" else "Lowest"
     if event.notified is None:
         return f"Far worse: {which.lower()} {number(event.peak)}."
-    return f"{which} {number(event.peak)}, {way} from {number(event.notified)} {when}."
+    # What people read at that step may be another number, such as that of the last row.
+    step = event.notified_step
+    until = "when last reported" if step is None else f"up to step {step}"
+    return f"{which} {number(event.peak)} ({until}: {number(event.notified)})."
+
+
+def _still_not_finite(event: Event) -> str:
+    rows = "several rows" if event.rows is None else counted(event.rows, "row")
+    return f"NaN or infinite in {rows} so far."
 
 
 def _new_kind(event: Event) -> str:
     detector = _detector(event)
     metric = measured_by(detector) or event.metric or event.signal
+    if metric == event.subject:
+        return f"Another detector is in alert now: {detector}."
     return f"Also in alert now: {metric} ({detector})."
 
 
@@ -98,7 +113,7 @@ def _settled(event: Event) -> str:
     if event.level is None:
         return f"Alerts have stopped, but {name} has not recovered, so the incident stays open."
     level = f"{number(event.level)}{_against_before(event)}"
-    return f"Alerts have stopped, but {name} stays at {level}, so the incident stays open."
+    return f"Alerts have stopped, but {name} is still at {level}, so the incident stays open."
 
 
 def _returned(event: Event) -> str:
@@ -110,7 +125,7 @@ def _recovered(event: Event) -> str:
     if event.level is None:
         quiet = "" if event.rows is None else f": no alert for {counted(event.rows, 'row')}"
         return f"Recovered{quiet}."
-    when = before_it(event.worse) if peak_is_finite(event) else "before"
+    when = before_it(event)
     before = "" if event.before is None else f" ({number(event.before)} {when})"
     if not peak_is_finite(event):
         return f"Recovered: {_subject(event)} is finite again, at {number(event.level)}{before}."
@@ -121,9 +136,14 @@ def _recovered(event: Event) -> str:
     return f"Recovered: {_subject(event)} is back at {number(event.level)}{before}."
 
 
-def before_it(worse: Worse) -> str:
+def before_it(event: Event) -> str:
     """Return when the level before an incident was: a slow rise may have begun long before it."""
-    return "before the rise" if worse == "higher" else "before the fall"
+    if not peak_is_finite(event):
+        return "before"
+    fell = event.worse == "lower"
+    if event.before is not None and not isinstance(event.peak, str):
+        fell = fell or event.peak < min(event.before, 0.0)  # a loss may explode either way
+    return "before the fall" if fell else "before the rise"
 
 
 def is_back(event: Event) -> bool:
@@ -214,10 +234,13 @@ SENTENCES: dict[str, Callable[[Event], str]] = {
     "not_finite": _not_finite,
     "severity_raised": _severity_raised,
     "far_worse": _far_worse,
+    "still_not_finite": _still_not_finite,
     "new_kind": _new_kind,
     "settled": _settled,
     "returned": _returned,
-    "alert_while_settled": lambda _: "New alerts at the same level.",
+    "alert_while_settled": lambda _: (
+        "Alerts have started again; the metric is no worse than when they stopped."
+    ),
     "resumed": _resumed,
     "back_in_time": lambda event: f"Training went back to step {event.step}, before it settled.",
     "recovered": _recovered,

@@ -19,6 +19,9 @@ _MAX_NAMES = 200  # per row; of wider rows only the names that klarm may need ar
 # The number of earlier values that are kept of a metric that is logged at few steps.
 _MAX_SPARSE = 100
 _MIN_LEVEL_VALUES = 5
+# The level before a movement is that of up to this many values. The last few before the onset of a
+# metric that moves slowly, as rewards do, are left out: the movement may have begun in them.
+_ROWS_BEFORE, _LEFT_OUT = 10, 5
 
 _Row = tuple[int, Mapping[str, float]]
 
@@ -99,6 +102,15 @@ class RecentRows:
         series = self._series(metric)
         return [value for step, value in series if first <= step < end and math.isfinite(value)]
 
+    def just_before(self, metric: str, onset: int) -> list[float]:
+        """Return the last finite values of a metric that are surely from before an onset."""
+        found = self.finite_values(metric, -math.inf, onset)
+        known = METRICS.get(metric)
+        is_slow = known is None or not known.changes_by_factors
+        if is_slow and len(found) >= _LEFT_OUT + _MIN_LEVEL_VALUES:
+            found = found[:-_LEFT_OUT]
+        return found[-_ROWS_BEFORE:]
+
     def last(self, count: int) -> list[tuple[int, Mapping[str, float]]]:
         """Return the last rows, with their steps."""
         return list(self._rows)[-count:]
@@ -110,6 +122,12 @@ class RecentRows:
     def count(self, first: int, end: int) -> int:
         """Return the number of rows from a step up to, but not including, another."""
         return sum(first <= step < end for step, _ in self._rows)
+
+    def rows_since(self, step: int) -> int | None:
+        """Return how many rows a step is ago; None if its row is no longer kept."""
+        if not self._rows or step < self._rows[0][0]:
+            return None
+        return sum(at > step for at, _ in self._rows)
 
     def rows_until(self, step: int) -> float:
         """Return the number of rows up to a step; infinite if some are no longer kept."""
@@ -135,6 +153,11 @@ class RecentRows:
             if at <= step:
                 return known == value or (known != known and value != value)  # noqa: PLR0124  # NaN
         return False
+
+    def step_of(self, metric: str, place: int) -> int | None:
+        """Return the step of the latest value of a metric but so many; 1 is the latest itself."""
+        series = self._series(metric)
+        return series[-min(place, len(series))][0] if series else None
 
     def missing_since(self, metric: str) -> int | None:
         """Return the first row after the last one that has a metric; None if that is the last."""

@@ -18,9 +18,9 @@ LEVEL_ROWS = 10
 # A metric that has fallen may have risen for a long time before. It is back when it is back at its
 # median over this many rows before the fall, which may be far above its median over all rows kept.
 _JUST_BEFORE_ROWS = 50
-# What people read as the level before an incident is the median of this many values before its
-# onset: a metric may have risen slowly for a long time.
-_SHOWN_ROWS = 5
+# What people read as the level before an incident is the median of a few values before its onset,
+# at least of this many: a metric may have risen slowly for a long time.
+_MIN_SHOWN_ROWS = 5
 # The level of a trouble is the median over this many rows in alert: a single row may be far worse.
 _TROUBLE_ROWS = 5
 # A rise of this metric may be worth an alert, but nobody wants it to fall again.
@@ -108,9 +108,9 @@ class Course:
             metric, worse = self.kind
             end = min(onset, self.first)
             self._set_normal(recent, end)
-            found = recent.finite_values(metric, -math.inf, end)
-            latest = [abs(value) if self.by_size else value for value in found[-_SHOWN_ROWS:]]
-            self.before = median(latest) if len(latest) == _SHOWN_ROWS else self.normal
+            found = recent.just_before(metric, end)
+            enough = len(found) >= _MIN_SHOWN_ROWS
+            self.before = self._shown(found) if enough else self.normal
             # The onset may be dated some rows late, inside a fall, or inside the rise of a reward,
             # which is noisy. The level of more rows may be NaN.
             just_before = recent.level(metric, end - 1, _JUST_BEFORE_ROWS)
@@ -153,6 +153,19 @@ class Course:
     def level(self, recent: RecentRows) -> float:
         """Return the current level of the metric; NaN if unknown."""
         return recent.latest(self.kind[0], LEVEL_ROWS, sizes=self.by_size)
+
+    def shown_level(self, recent: RecentRows) -> float:
+        """Return the same as people read it, with its sign."""
+        level = self.level(recent)
+        if not self.by_size or math.isnan(level):
+            return level
+        found = recent.finite_values(self.kind[0], -math.inf, math.inf)
+        return self._shown(found[-LEVEL_ROWS:])
+
+    def _shown(self, values: list[float]) -> float:
+        """Return the median of values; of their sizes, if these count and the signs differ."""
+        differ = self.by_size and min(values) < 0.0 < max(values)
+        return median(abs(value) for value in values) if differ else median(values)
 
 
 def stays_away(now: float, normal: float, furthest: float, kind: Kind) -> bool:

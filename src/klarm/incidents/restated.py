@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from msgspec.structs import replace
 
@@ -11,11 +12,24 @@ from klarm.detectors.kl_runaway import PREDICTED
 from klarm.incidents.recent_rows import RecentRows
 from klarm.stats import median
 from klarm.text import number
-from klarm.types import Alert
+from klarm.types import Alert, Incident
 
 _LEVEL_VALUES = 5
 # A trend that predicts this many times the level before the onset has learnt from the explosion.
 _TREND_FACTOR = 2.0
+
+# The limit that the message of a critical alert ends with.
+_CRITICAL_LIMIT = re.compile(r" \(critical (?:above|at|after) [^()]*\)")
+
+
+def message_of(incident: Incident) -> str:
+    """Return the message of the alert that an incident was last reported by.
+
+    The limit of a critical alert is left out while the incident is a warning, where it would read
+    as a mistake.
+    """
+    message = incident.worst.message
+    return _CRITICAL_LIMIT.sub("", message) if incident.severity == "warning" else message
 
 
 def restated(alert: Alert, detector: Detector, recent: RecentRows, onset: int) -> Alert:
@@ -41,7 +55,7 @@ def restated(alert: Alert, detector: Detector, recent: RecentRows, onset: int) -
         return replace(alert, message=f"{what} is far above its recent values.")
     mean, spread = detector.baseline_of(before)
     sigmas = number((value - mean) / spread)
-    level = f"{number(mean, 4)} ± {number(spread, 2)}"
+    level = f"{number(mean, 4)} ± {number(spread)}"
     message = f"{what} is {sigmas}σ above its level before step {onset} ({level})."
     return replace(alert, message=message)
 
@@ -55,8 +69,8 @@ def _without_trend(
         return alert
     if PREDICTED not in alert.message:
         return alert
-    before = recent.finite_values(detector.measures, 0, onset)[-_LEVEL_VALUES:]
-    if len(before) == _LEVEL_VALUES:
+    before = recent.just_before(detector.measures, onset)
+    if len(before) >= _LEVEL_VALUES:
         level = median(before)
         if expected <= _TREND_FACTOR * abs(level):
             return alert

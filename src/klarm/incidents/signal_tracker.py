@@ -111,13 +111,13 @@ class SignalTracker:
         self._quiet = 0
         if episode is not None and episode.incident.state == "open":
             for one in counting:
-                episode.add(one, self._recent)
+                episode.add(one, self._recent, is_news=not same_batch)
             return escalate(
                 episode, step, counting, self._confirmation, rules=self._rules, recent=self._recent
             )
         pending = self.pending = self.pending or Episode.begin(self.name, counting[0], self._recent)
         for one in counting:
-            pending.add(one, self._recent)
+            pending.add(one, self._recent, is_news=not same_batch)
         if late is not None:
             pending.late = late if pending.late is None else min(pending.late, late)
         # Other signals decide which alerts count, but not when the trouble began.
@@ -138,8 +138,8 @@ class SignalTracker:
         self._in_alert.add(measured.kind, measured.alert.detector, step)
         excused = self._evidence.excuses(measured)
         if excused:
-            self._excused.add(measured.kind, step)
-        return excused
+            self._excused.add(measured.kind, step, excused)
+        return bool(excused)
 
     def look(self, values: Mapping[str, float]) -> None:
         """Note which detectors have a value to judge in this row. Only needed while it is busy."""
@@ -277,6 +277,7 @@ class SignalTracker:
         incident.state, incident.opened = "open", step
         incident.onset, incident.unsafe_from = episode.late, self._excused.since(episode.courses)
         incident.ignored_since = self._in_alert.ignored_since(episode.courses)
+        incident.excuse = self._excused.excuse(episode.courses, before=step)
         incident.severity, incident.worst = confirmed.severity, confirmed.by.alert
         if follows is not None:
             incident.follows = follows.incident.id
@@ -284,6 +285,10 @@ class SignalTracker:
         for course in episode.courses.values():
             course.measure_normal(self._recent)
         episode.notified_kinds = {measured.kind for measured in alerts}
+        if episode.not_finite_rows >= self._rules.confirm_steps:
+            episode.notified_not_finite = True
+            if not confirmed.by.is_finite:
+                incident.worst = confirmed.by.lasting_alert
         self.episode, self._quiet = episode, 0
         return episode.event("opened", step, confirmed.reason, self._recent, rows=confirmed.rows)
 
@@ -303,7 +308,8 @@ class SignalTracker:
 
     def _settle(self, episode: Episode, step: int) -> Event:
         incident = episode.incident
-        incident.level = _known_or(episode.courses[episode.kind].level(self._recent), incident.peak)
+        course = episode.courses[episode.kind]
+        incident.level = _known_or(course.shown_level(self._recent), incident.peak)
         incident.state = "settled"
         if incident.severity == "critical":
             kl = PROBED if episode.kind[0] == PROBED else KL

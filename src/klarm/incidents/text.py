@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from klarm.incidents.checkpoints import unsafe_since
 from klarm.incidents.crash import is_crash
+from klarm.incidents.hindsight import early_onset
 from klarm.incidents.numbers import counted
 from klarm.incidents.playbook import IF_SINGLE
 from klarm.incidents.reasons import SENTENCES, is_undone, peak_is_finite, why
 from klarm.incidents.standing import AT_A_NEW_LEVEL, UNRESOLVED, ending
 from klarm.incidents.subject import subject_of
-from klarm.text import number
 from klarm.types import Event, EventKind, Incident, Severity
 
 if TYPE_CHECKING:
@@ -25,15 +25,18 @@ if TYPE_CHECKING:
 COLOURS: dict[Severity, str] = {"warning": "yellow", "critical": "red"}
 # The summary at the end of a run lists this many incidents; the journal has all of them.
 _MAX_NAMED = 10
-# If the first alert came this many rows after the metric left its normal range, messages say so.
-_MIN_ROWS_LATE = 6
 # The maximum length of the title of a W&B alert.
 _MAX_TITLE = 63
+_BEFORE_IT = "from before the incident"
 _STOP = re.compile(r"^Stop(?: the run)?(?:,? and|,) ")
 _STATES: dict[EventKind, str] = {"reopened": "open again", "ended": UNRESOLVED}
 
 # Escalations at the same severity, which may be the highest there is.
-_NOT_MORE_SEVERE = {"far_worse": "getting worse", "new_kind": "spreading"}
+_NOT_MORE_SEVERE = {
+    "far_worse": "far worse",
+    "still_not_finite": "still not finite",
+    "new_kind": "spreading",
+}
 
 
 def state(event: Event) -> str:
@@ -94,7 +97,8 @@ def advice(event: Event, diagnosis: Event | None = None) -> list[str]:
     remedy = event.remedy
     if diagnosis is not None and not is_alarm(event):
         remedy = remedy or diagnosis.remedy
-    to_do = [text for text in (remedy, event.recommendation) if text][:1]
+    first = f"from before step {unsafe_since(event)}"
+    to_do = [t.replace(_BEFORE_IT, first) for t in (remedy, event.recommendation) if t][:1]
     if event.event == "ended" and event.metric:
         return [_after_the_run(event, diagnosis, "".join(to_do))]
     return to_do
@@ -109,7 +113,9 @@ def _after_the_run(event: Event, diagnosis: Event | None, to_do: str) -> str:
         return rest[:1].upper() + rest[1:]
     first = min(unsafe_since(known) for known in (event, diagnosis) if known is not None)
     saved = f"checkpoints that were saved since step {first}"
-    if event.severity == "critical" and not single:
+    if (event.severity == "critical" or event.beside_critical) and not single:
+        if f"from before step {first}" in to_do:
+            return to_do
         if to_do.startswith("Go back "):  # which also says what to change
             return f"Do not use {saved}. {to_do}"
         return f"Do not use {saved}: go back to an earlier one."
@@ -207,27 +213,34 @@ def _place(event: Event) -> str:
 def since(event: Event) -> str:
     """Return a sentence with the step of the first alert and, if that was late, the onset.
 
-    >>> since(Event("opened", 3, "kl", "critical", 223, 223, [], 0.8, "", "", "", onset=204))
-    'Since step 223; in hindsight, kl left its normal range at step 204.'
+    >>> since(Event("opened", 3, "kl", "critical", 228, 223, [], 0.8, "", "", ""))
+    'Since step 223.'
     """
-    began = early_onset(event)
+    what, earlier = what_began(event), before_it_began(event)
+    first = f" ({what})" if what else ""
+    more = f"; {earlier}" if earlier else ""
+    return f"Since step {event.started}{first}{more}."
+
+
+def what_began(event: Event) -> str:
+    """Return what happened at the step since which an incident lasts, if another is named, too."""
+    is_first = event.ignored_since is None and early_onset(event) is not None
+    return "the incident's first alert" if is_first else ""
+
+
+def before_it_began(event: Event) -> str:
+    """Return what happened before the step since which an incident lasts, if that was long before.
+
+    >>> event = Event("opened", 3, "kl", "critical", 223, 223, [], 0.8, "", "", "", onset=204)
+    >>> before_it_began(event)
+    'in hindsight, kl left its normal range at step 204'
+    """
     if event.ignored_since is not None:
-        return (
-            f"Since step {event.started}; alerts from step {event.ignored_since} on were ignored."
-        )
-    if began is None:
-        return f"Since step {event.started}."
-    left = f"{subject_of(event)} left its normal range at step {began}"
-    return f"Since step {event.started}; in hindsight, {left}."
-
-
-def early_onset(event: Event) -> int | None:
-    """Return when the metric left its normal range, if that was well before the first alert."""
-    if event.onset is None:
-        return None
-    # Earlier journals do not have the number of rows; most logs have one per step.
-    late = event.started - event.onset if event.onset_rows is None else event.onset_rows
-    return event.onset if late >= _MIN_ROWS_LATE else None
+        return f"alerts from step {event.ignored_since} on were ignored"
+    onset = early_onset(event)
+    if onset is None:
+        return ""
+    return f"in hindsight, {subject_of(event)} left its normal range at step {onset}"
 
 
 def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
@@ -245,7 +258,7 @@ def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
 def _in_short(incident: Incident) -> str:
     still = "unresolved" if incident.state == "ended" else "still open"
     if incident.level is not None:
-        still = f"{still}, settled at {number(incident.level)}"
+        still = f"{still.removeprefix('still ')}, no alert since {incident.last_alert}"
     when = f"began at step {incident.started}, {still}"
     if incident.state == "resolved":
         how = incident.reason.replace("_", " ")

@@ -12,7 +12,13 @@ from contextlib import contextmanager
 from msgspec.structs import replace
 
 from klarm.detectors import Detector
-from klarm.incidents.checkpoints import Checkpoints, Saved, unsafe_since, unsafe_spans
+from klarm.incidents.checkpoints import (
+    Checkpoints,
+    Saved,
+    unsafe_since,
+    unsafe_spans,
+    with_first_unsafe_step,
+)
 from klarm.incidents.corrections import Place, corrections, known_identities
 from klarm.incidents.crash import SIGNAL, crash_event
 from klarm.incidents.dates import Dates, Said
@@ -304,13 +310,15 @@ class Tracker:
 
     def _complete(self, event: Event, said: Said) -> Event:
         """Add to an opened or escalated incident what else moved, and the last good checkpoint."""
+        current = [signal.episode for signal in self._signals.values()]
+        others = [e for e in current if e is not None and e.incident.id != event.id]
+        if event.event == "ended":
+            event = with_first_unsafe_step(event, (other.incident for other in others))
         if event.event not in ("opened", "escalated"):
             return with_remedy_of_a_single_value(event, self.recent)
         episode = self._signals[event.signal].episode
         if episode is None or episode.incident.id != event.id:
             return event
-        current = [i for i in self.incidents if i.is_open and i.opened is not None]
-        others = [incident for incident in current if incident is not episode.incident]
         if event.event == "opened" and not others:
             said.clear()  # what was said was said of an earlier episode
         event = diagnosis_of(
@@ -319,10 +327,14 @@ class Tracker:
             self._detectors,
             self.recent,
             advice=self._advice,
-            dates=Dates.of(others, said),
+            dates=Dates.of([(other.incident, other.shown_before) for other in others], said),
         )
         event = _with_known_cause(event, episode.diagnosed)
         event = episode.in_hindsight(event, self.recent)
+        event = with_first_unsafe_step(event, (other.incident for other in others))
+        if event.follows:
+            numbers = {e.incident.id: e.incident.number for e in self._past}
+            event = replace(event, follows_number=numbers.get(event.follows))
         good = self.last_good_checkpoint(event)
         event = event if good is None else replace(event, checkpoint=clean_line(good[1]))
         episode.diagnosed = event if event.pattern else episode.diagnosed

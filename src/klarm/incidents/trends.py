@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from klarm.incidents.movement import LATE_SHARE, RATE, Before, Direction, Movement, in_order
+from klarm.incidents.bend import left_line
+from klarm.incidents.going_on import is_in_line, pauses
+from klarm.incidents.movement import RATE, Before, Direction, Movement, in_order
 from klarm.incidents.onset import first_unlike, is_flat, left_level, left_trend, onset_of
 from klarm.incidents.recent_rows import RecentRows
 from klarm.metrics import METRICS, is_reward_component
@@ -26,8 +28,7 @@ _FINITE_AGAIN = 20
 _MIN_SPREADS = 4.0
 _MIN_SHARE = 0.25
 _MEDIAN_OF = 3
-# The level just before a movement is the median of up to this many values.
-_ROWS_BEFORE, _MIN_ROWS_BEFORE = 10, 5
+_MIN_ROWS_BEFORE = 5  # values for the level before a movement
 # In noise, the step to which a movement is traced back is early by up to this many rows.
 _TRACED_EARLY = 5
 # A movement that has turned back must have gone this many times as far, because noise sometimes
@@ -43,11 +44,8 @@ _JUMPING_VALUES, _JUMPING_SPREADS, _JUMPING_MEDIAN_OF = 4, 2.0, 5
 # by at most this share. A reward, of which ten values count, does so in pure noise once in fifty
 # times.
 _FLAT_SPREADS, _FLAT_REWARD_SPREADS, _FLAT_SHARE = 3.0, 1.0, 0.05
-# A trend goes on unless the last rows turn back by this many spreads: noise does so once in ten
-# times.
-_PAUSE_SPREADS = 0.25
-# A trend goes on as before unless it has led this many times as far as it should have.
-_IN_LINE_FACTOR = 2.0
+# The rows up to this many after a movement is evident show where it left the line before.
+_SURELY_AFTER = 6
 _MAX_COMPONENTS = 3  # reward functions that are named
 
 # The explained variance is NaN where all returns are equal, which is no failure.
@@ -82,7 +80,7 @@ def with_levels_before(movements: Iterable[Movement], recent: RecentRows) -> lis
 
 def level_before(recent: RecentRows, metric: str, step: int) -> Before | None:
     """Return the level of a metric just before a step; None if too few values are known."""
-    values = recent.finite_values(metric, -math.inf, step)[-_ROWS_BEFORE:]
+    values = recent.just_before(metric, step)
     if len(values) < _MIN_ROWS_BEFORE:
         return None
     return _level_of(values)
@@ -95,24 +93,36 @@ def _level_of(values: list[float]) -> Before:
 
 
 def earlier_onset(recent: RecentRows, metric: str, went: Direction) -> int | None:
-    """Return when a metric left its normal range, if that takes looking back further than usual.
+    """Return when a metric in alert left its normal range, if that takes a closer look than usual.
 
-    An alert may come so late that the metric was already moving in the rows that count as normal.
-    None if it was not, or if it has a trend in all rows that are kept.
+    An alert may come so late that the metric was already moving in the rows that count as normal,
+    or while it has not gone far enough to be listed as moved. None if neither is the case, or if it
+    has a trend in all rows that are kept.
     """
-    seen = 0
+    seen, latest = 0, list[tuple[int, float]]()
     for rows in (LOOK_BACK, *_LOOK_FURTHER):
         series = [(step, values[metric]) for step, values in recent.last(rows) if metric in values]
-        finite = [value for _, value in series if math.isfinite(value)]
+        finite = [(step, value) for step, value in series if math.isfinite(value)]
         if len(finite) == seen or len(finite) < _MIN_VALUES:
-            return None  # there are no earlier values, or too few
-        seen = len(finite)
-        if is_flat(finite[: int(seen * _NORMAL_SHARE)]):
-            movement = None if rows == LOOK_BACK else _movement(metric, series)
-            if movement is None or movement.steady or movement.direction != went:
+            break  # there are no earlier values, or too few
+        seen, latest = len(finite), latest or finite
+        if is_flat([value for _, value in finite[: int(seen * _NORMAL_SHARE)]]):
+            movement = _movement(metric, series)
+            if movement is None or movement.direction not in (went, "flat"):
                 return None
-            return movement.step
-    return None
+            if movement.direction == "flat":
+                return _bend(metric, finite, went)
+            return None if rows == LOOK_BACK or movement.steady else movement.step
+    movement = _movement(metric, latest)
+    looks_flat = movement is not None and movement.direction == "flat"
+    return _bend(metric, latest, went) if looks_flat else None
+
+
+def _bend(metric: str, series: list[tuple[int, float]], went: Direction) -> int | None:
+    """Return the step at which a metric left the line that it had followed; None if it did not."""
+    values = [value for _, value in series]
+    bend = left_line(values, 1.0 if went == "up" else -1.0, by_factors=_by_factors(metric))
+    return None if bend is None else series[bend][0]
 
 
 def not_finite_since(recent: RecentRows, step: int) -> int:
@@ -199,7 +209,10 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
         spreads = _FLAT_REWARD_SPREADS if is_reward else _FLAT_SPREADS
         tends = _direction(now, max(spreads * spread, _FLAT_SHARE * abs(normal)))
         levels = [median(values[i : i + median_of]) for i in range(split + len(away))]
-        left = left_trend(values[:split], levels, math.copysign(1.0, now), median_of // 2)
+        side = math.copysign(1.0, now)
+        left = left_trend(
+            values[:split], levels, side, median_of // 2, by_factors=_by_factors(metric)
+        )
         return Movement(
             metric,
             "flat",
@@ -210,8 +223,8 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
             rows=len(series),
             tends=tends,
             steady=tends != "flat" and left is None,
-            in_line=_is_in_line(values[:split], now, spread),
-            pauses=_pauses(values, now, spread),
+            in_line=is_in_line(values, now, spread),
+            pauses=pauses(values, now, spread),
         )
     end = away.index(furthest) + 1 if turned else len(away)
     before = [median(values[i : i + median_of]) - normal for i in range(split)]
@@ -219,14 +232,20 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
     # A running median moves when most of its values have: use the middle one.
     offset = median_of // 2
     # A reward is too noisy to be traced back, and often climbs before.
-    began, evident = onset_of(values, course, normal, spread, min_distance, traced=not is_reward)
+    began, evident, gradual = onset_of(
+        values, course, normal, spread, min_distance, traced=not is_reward
+    )
     levels = [normal + distance for distance in course]
     side = math.copysign(1.0, furthest)
-    left = left_trend(values[:split], levels, side, offset)
+    by_factors = _by_factors(metric)
+    left = left_trend(values[:split], levels, side, offset, by_factors=by_factors)
     began, evident = (max(place, left or 0) + offset for place in (began, evident))
     if is_reward and left == 0:  # otherwise it has just left a trend
         began = evident = left_level(values, began, normal, spread, side)
     began = first_unlike(values, spread, side, began=began, evident=evident)
+    if gradual and left is not None:
+        bend = left_line(values[: evident + _SURELY_AFTER], side, by_factors=by_factors)
+        began = began if bend is None else min(began, bend)
     # A factor over a level that is smaller than its noise means nothing.
     unit = normal if abs(normal) > spread else math.nan
     return Movement(
@@ -238,31 +257,13 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
         reached=normal + furthest,
         ended=ended if turned else None,
         steady=left is None,
-        in_line=_is_in_line(values[:split], furthest, spread),
+        in_line=is_in_line(values, furthest, spread),
         normal=usual,
         rows=len(series),
-        pauses=_pauses(values, furthest, spread),
+        pauses=pauses(values, furthest, spread),
         evident=series[max(began, evident)][0],
         path=tuple((series[split + i + median_of - 1][0], far) for i, far in enumerate(away)),
     )
-
-
-def _is_in_line(first_half: list[float], away: float, spread: float) -> bool:
-    """Return whether the trend of the first half explains most of the distance from it.
-
-    Between its quarters it went a third of the way that leads from its middle to the last row.
-    """
-    middle = len(first_half) // 2
-    trend = 3.0 * (median(first_half[middle:]) - median(first_half[:middle]))
-    return abs(away) <= _IN_LINE_FACTOR * abs(trend) + _FLAT_SPREADS * spread
-
-
-def _pauses(values: list[float], side: float, spread: float) -> bool:
-    """Return whether values turn back in their last quarter, judging by its last third."""
-    latest = values[-(len(values) // LATE_SHARE) :]
-    end = len(latest) - len(latest) // 3
-    back = math.copysign(1.0, side) * (median(latest[:end]) - median(latest[end:]))
-    return back > _PAUSE_SPREADS * spread
 
 
 def _reward_median_of(values: list[float], spread: float) -> int:
@@ -271,6 +272,11 @@ def _reward_median_of(values: list[float], spread: float) -> int:
     away = [value - usual for value in values[-_JUMPING_VALUES:]]
     is_jumping = max(min(away), -max(away)) > _JUMPING_SPREADS * spread
     return _JUMPING_MEDIAN_OF if is_jumping else _REWARD_MEDIAN_OF
+
+
+def _by_factors(metric: str) -> bool:
+    known = METRICS.get(metric)
+    return known is not None and known.changes_by_factors
 
 
 def _direction(away: float, min_distance: float) -> Direction:

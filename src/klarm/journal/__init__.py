@@ -34,7 +34,13 @@ from klarm.journal.identity import (
     recorded_ids,
     unused_ids,
 )
-from klarm.journal.incident import IncidentRecord, acknowledged_after, add_event
+from klarm.journal.incident import (
+    STATE_AFTER,
+    IncidentRecord,
+    RecordedState,
+    acknowledged_after,
+    add_event,
+)
 from klarm.journal.lines import Damage, OnDamage, Stored, whole_end
 from klarm.journal.locks import Claim, InUseError, claim, is_surely_free, lock_of
 from klarm.journal.reading import head_of, is_journal, read_journal
@@ -63,6 +69,7 @@ from klarm.journal.search import (
     resume_lines,
     run_lines,
     steps_back,
+    times_of,
 )
 from klarm.journal.steps import AnyStep
 from klarm.journal.totals import Rollback
@@ -72,6 +79,7 @@ __all__ = [
     "DETACHED",
     "FILE_NAME",
     "FORMAT",
+    "STATE_AFTER",
     "Activity",
     "AnyStep",
     "Bound",
@@ -94,6 +102,7 @@ __all__ = [
     "OnSteps",
     "RecentJournal",
     "Record",
+    "RecordedState",
     "Resume",
     "Rollback",
     "Row",
@@ -145,6 +154,7 @@ __all__ = [
     "spell_non_finite",
     "steps_back",
     "surviving_rows",
+    "times_of",
     "unused_ids",
     "whole_end",
     "with_commands",

@@ -21,7 +21,7 @@ from klarm.types import (
 
 RecordedState = Literal["open", "settled", "resolved", "ended"]
 
-_STATES: dict[EventKind, RecordedState] = {
+STATE_AFTER: dict[EventKind, RecordedState] = {
     "opened": "open",
     "escalated": "open",
     "reopened": "open",
@@ -92,7 +92,7 @@ class IncidentRecord:
     @property
     def state(self) -> RecordedState:
         """Whether the incident is open, and if not, how it ended."""
-        return _STATES[self.last.event]
+        return STATE_AFTER[self.last.event]
 
     @property
     def reason(self) -> str:

@@ -5,7 +5,7 @@ This is for threads that run beside training: reading a long journal must not ho
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -97,6 +97,18 @@ def place_of(journal: Path, step: int, end: int | None = None) -> Place | None:
         if isinstance(found, Step):
             return Place(found.time, line_end)
     return None
+
+
+def times_of(journal: Path, steps: Collection[int], end: int | None = None) -> dict[int, float]:
+    """Return when steps were last logged before the end or an offset, without those far back."""
+    found: dict[int, float] = {}
+    wanted = tuple({_STEP_OF % step for step in steps})
+    for _, record in _records_back(journal, wanted, end, _MAX_BACK) if wanted else ():
+        if isinstance(record, Step):
+            found.setdefault(record.step, record.time)
+            if len(found) == len(wanted):
+                break
+    return found
 
 
 def steps_back(journal: Stored, end: int | None = None) -> Iterator[Step]:

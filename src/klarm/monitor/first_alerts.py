@@ -1,4 +1,7 @@
-"""Which alerts are shown although no incident reports them: the first of each episode."""
+"""Which alerts are shown although no incident reports them: the first of each episode.
+
+If that is a warning, so is the first critical one: an earlier warning holds back nothing critical.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from klarm.types import Alert
 
 
 class FirstAlerts:
-    """Picks the first alert of every episode. An episode ends with `resolve_after` quiet rows.
+    """Picks the first alerts of every episode. An episode ends with `resolve_after` quiet rows.
 
     It only decides what a person sees of alerts that are not confirmed; incidents are decided
     elsewhere.
@@ -33,6 +36,7 @@ class FirstAlerts:
         self.episodes: dict[str, int] = {}  # quiet rows, by the signals that are in an episode
         self._needed: dict[str, int] = {}  # of them, until the episode is over
         self._last_row: dict[str, int] = {}  # the step of the latest: dicts may make up one
+        self._critical: set[str] = set()  # signals whose critical alerts are known in an episode
 
     def pick(self, step: int, values: Mapping[str, float], alerts: Sequence[Alert]) -> list[Alert]:
         """Return which alerts of a step are the first of an episode and not reported otherwise."""
@@ -40,17 +44,25 @@ class FirstAlerts:
         for alert in alerts:
             detector = self._detectors[alert.detector]
             signal, needed = detector.signal, detector.resolve_after or self._rules.resolve_after
-            first_of.setdefault(signal, alert)
+            if signal not in first_of or _is_first_critical(alert, first_of[signal]):
+                first_of[signal] = alert
             self._needed[signal] = max(needed, self._needed.get(signal, 0))
         first = [
             alert
             for signal, alert in first_of.items()
-            if signal not in self.episodes and not self._has_open(signal)
+            if self._is_news(signal, alert) and not self._has_open(signal)
         ]
-        for signal in first_of:
+        for signal, alert in first_of.items():
+            if alert.severity == "critical":
+                self._critical.add(signal)
             self.episodes[signal], self._last_row[signal] = 0, step
         self._end_row(step, values, [signal for signal in self.episodes if signal not in first_of])
         return first
+
+    def _is_news(self, signal: str, alert: Alert) -> bool:
+        if signal not in self.episodes:
+            return True
+        return alert.severity == "critical" and signal not in self._critical
 
     def _end_row(self, step: int, values: Mapping[str, float], signals: Iterable[str]) -> None:
         for signal in signals:
@@ -60,7 +72,12 @@ class FirstAlerts:
             self.episodes[signal] += 1
             if self.episodes[signal] >= self._needed[signal]:
                 del self.episodes[signal], self._needed[signal], self._last_row[signal]
+                self._critical.discard(signal)
 
     def _has_row(self, signal: str, values: Mapping[str, float]) -> bool:
         own = (d for d in self._detectors.values() if d.signal == signal and d.enabled)
         return any(detector.looks_at(values) for detector in own)
+
+
+def _is_first_critical(alert: Alert, known: Alert) -> bool:
+    return alert.severity == "critical" and known.severity != "critical"

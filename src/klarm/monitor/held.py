@@ -47,7 +47,7 @@ class HeldValues:
             self._learn(values)
         elif not self._held:
             return values
-        repeated = [n for n in self._held if n in values and values[n] == self._last.get(n)]
+        repeated = [n for n in self._held if n in values and self._repeats(n, values[n])]
         for name in self._held:
             if name in values:
                 self._last[name] = values[name]
@@ -55,6 +55,10 @@ class HeldValues:
         if not repeated:
             return values
         return {name: value for name, value in values.items() if name not in repeated}
+
+    def _repeats(self, name: str, value: float) -> bool:
+        last = self._last.get(name)
+        return value == last or (value != value and last != last)  # noqa: PLR0124  # NaN
 
     def _learn(self, values: Mapping[str, float]) -> None:
         for name, value in values.items():

@@ -34,9 +34,10 @@ from klarm.monitor.first_alerts import FirstAlerts
 from klarm.monitor.last_changes import last_changes
 from klarm.monitor.late_rows import LateRows
 from klarm.monitor.resume import Past
-from klarm.monitor.rollback import roll_back
+from klarm.monitor.rollback import RolledBack, roll_back
 from klarm.monitor.run_summary import RunSummary
 from klarm.monitor.steps import Timeline, whole_step
+from klarm.monitor.summary import still_open
 from klarm.notices import ReportsFailures
 from klarm.text import clean_line, described
 from klarm.types import Alert, Command, Event
@@ -206,8 +207,15 @@ class Pipeline(ReportsFailures):
             if done.rows_read is None or done.rows_read >= self._snapshot_rows:
                 self._until_snapshot = 1  # rebuilding took long, so take a snapshot soon
             self._record(Resume(step, self.clock()), done.corrections)
-            self._console.say(f"run {self.run} {done.how}")
+            self._console.say(f"run {self.run} {done.how}{self._open_since_before(done)}")
             self._publish(done.corrections)
+
+    def _open_since_before(self, done: RolledBack) -> str:
+        """Return which incidents stay open without an event that says so; may be empty."""
+        said = {event.id for event in done.corrections}
+        known = [i for i in self.tracker.incidents if i.opened is not None]
+        which = still_open(incident for incident in known if incident.id not in said)
+        return f"; {which}" if which else ""
 
     def bind(self) -> None:
         """Tell detectors and the journal from which key each metric is read, and its kind."""

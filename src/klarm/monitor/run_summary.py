@@ -45,6 +45,7 @@ class RunSummary:
 
     def __post_init__(self) -> None:
         self._alerts_of: Counter[str] = Counter()  # by detector
+        self._decisive: set[str] = set()  # detectors with a decisive alert
 
     @property
     def folder(self) -> Path | None:
@@ -56,14 +57,21 @@ class RunSummary:
         """Count one more alert."""
         self.alert_counts[alert.severity] += 1
         self._alerts_of[alert.detector] += 1
+        if alert.decisive:
+            self._decisive.add(alert.detector)
 
     def lines(self, ending: Ending, changes: Iterable[Change]) -> Iterator[str]:
         """Yield the last lines of a run. `changes` are those of its end."""
         if any(self.alert_counts.values()):
             why: list[str] = []
             if not any(incident.opened is not None for incident in self.tracker.incidents):
-                excused = self.tracker.excused
-                why = why_no_incident(self._alerts_of, excused, self.detectors, self.rules)
+                why = why_no_incident(
+                    self._alerts_of,
+                    self.tracker.excused,
+                    self.detectors,
+                    self.rules,
+                    decisive=self._decisive,
+                )
             yield alerts_in_sum(self.alert_counts, self.folder, why, self.since)
         for detector in self.detectors:
             if detector.enabled and detector.blind_spot:
@@ -80,7 +88,7 @@ class RunSummary:
             after = f"{counted(rows, 'row')}{self.since}{self.rolled_back}"
             ended = ending.in_words(self.run, after)
         summary = nothing or incidents_and_where(self.tracker.incidents, self.folder)
-        if not nothing and not any(known.opened for known in self.tracker.incidents):
+        if not nothing and not any(known.opened is not None for known in self.tracker.incidents):
             summary += self._caveat
         for crash in changes:
             if isinstance(crash, Event) and is_crash(crash):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
 from klarm.detectors import Detector, Excused
@@ -41,14 +41,21 @@ def left_open(
 ) -> str:
     """Return a line for when klarm stops watching a run that goes on."""
     at = "" if step is None else f" at step {step}"
-    still_open = [f"{known.number} on {subject_of(known)}" for known in incidents if known.is_open]
-    if not still_open:
+    which = still_open(incidents)
+    if not which:
         return f"stopped following run {run}{at}; no incident is open"
-    which = f"incident {still_open[0]} is"
-    if len(still_open) > 1:
-        which = f"incidents {', '.join(still_open)} are"
     where = "" if folder is None else f"; see klarm incidents {shlex.quote(str(folder))}"
-    return f"stopped following run {run}{at}; {which} still open{where}"
+    return f"stopped following run {run}{at}; {which}{where}"
+
+
+def still_open(incidents: Iterable[Incident | IncidentRecord]) -> str:
+    """Return which of these incidents are still open; empty if none is."""
+    named = [f"{known.number} on {subject_of(known)}" for known in incidents if known.is_open]
+    if not named:
+        return ""
+    if len(named) == 1:
+        return f"incident {named[0]} is still open"
+    return f"incidents {', '.join(named)} are still open"
 
 
 def why_no_incident(
@@ -56,16 +63,19 @@ def why_no_incident(
     excused: Mapping[str, int],
     detectors: Iterable[Detector],
     rules: IncidentRules,
+    *,
+    decisive: Set[str] = frozenset(),
 ) -> list[str]:
     """Return why alerts, counted by detector, opened no incident, a line for each detector.
 
-    Those of a detector were too few, or other signals excused them.
+    Those of a detector were too few, or other signals excused them. One of a detector in
+    `decisive` would have been enough.
     """
     known = [detector for detector in detectors if alerts.get(detector.name)]
     few, others = [], []
     for detector in known:
         name, needed = detector.name, detector.confirm_steps or rules.confirm_steps
-        if excused.get(name, 0) < alerts[name] < needed:
+        if name not in decisive and alerts[name] < needed:
             few.append((name, needed))
         elif excused.get(name) and detector.excuse in _EXCUSES:
             others.append((name, f"while {_EXCUSES[detector.excuse]}"))

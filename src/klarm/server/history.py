@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 import msgspec
@@ -131,7 +132,7 @@ def _alert(stored: StoredRecord) -> AlertInRun:
 
 def checkpoints(run: RunView) -> Checkpoints:
     """Return the checkpoints of a run, and which of them are unsafe to resume from."""
-    unsafe = [_unsafe_span(known) for known in run.incidents.values() if _is_critical(known)]
+    unsafe = unsafe_spans_of(run.incidents.values())
     found = []
     for stored in run.records("checkpoint"):
         saved = msgspec.json.decode(stored.line, type=Checkpoint)
@@ -150,12 +151,24 @@ def rollbacks(run: RunView) -> Rollbacks:
     return Rollbacks(run.id, [decode(stored.line) for stored in run.records("rollback")])
 
 
-def _is_critical(incident: IncidentRecord) -> bool:
-    return incident.severity == "critical" and not incident.was_rolled_back
+def unsafe_spans_of(incidents: Iterable[IncidentRecord]) -> list[tuple[int, int | None]]:
+    """Return the ranges of steps in which recorded incidents make checkpoints unsafe.
 
-
-def _unsafe_span(incident: IncidentRecord) -> tuple[int, int | None]:
-    """Return the range of steps in which a critical incident makes checkpoints unsafe."""
-    first = unsafe_since(incident.opened)
-    over = incident.recovered or METRIC_AFTER.get(incident.reason) == "accepted"
-    return first, incident.last.step if over else None
+    The rules are those of klarm.incidents.checkpoints. The journal does not record when a metric
+    recovered after its incident was closed, so such a range has no end here.
+    """
+    known = {record.id: record for record in incidents if not record.was_rolled_back}
+    followers = {r.opened.follows: r for r in known.values() if r.opened.follows}
+    spans: list[tuple[int, int | None]] = []
+    for record in known.values():
+        if record.severity != "critical":
+            continue
+        last = record
+        while METRIC_AFTER.get(last.reason) == "followed" and last.id in followers:
+            last = followers[last.id]
+        after = METRIC_AFTER.get(last.reason)
+        if after == "accepted" and last.last.by:
+            continue  # a person accepted this level
+        over = last.recovered or after == "accepted"
+        spans.append((unsafe_since(record.opened), last.last.step if over else None))
+    return spans

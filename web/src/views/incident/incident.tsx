@@ -141,7 +141,7 @@ function SinceWhen({ incident }: { incident: IncidentDetail }) {
   return (
     <p class="since">
       First alert at step {count(started)}, <Ago time={incident.started_time} />
-      {early !== null && `; in hindsight, out of its normal range from step ${count(early)}`}
+      {early !== null && `; in hindsight, ${subject(incident)} left its normal range at step ${count(early)}`}
       {opened !== null && (opened > started ? `; reported at step ${count(opened)}` : "; reported at once")}.
     </p>
   );
