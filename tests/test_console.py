@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import termios
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -110,6 +111,18 @@ def test_on_a_terminal_lines_break_between_words(known_by: str) -> None:
     piped = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert max(map(len, piped.stderr.splitlines())) > 80
     assert plain.split() == piped.stderr.split()
+
+
+def test_replay_breaks_lines_between_words_on_a_terminal() -> None:
+    """As the monitor itself does. In a pipe each sentence stays on one line."""
+    rows = [0.02 + 0.001 * (step % 3) for step in range(60)] + [0.5, 0.9, 1.5, 2.5, 4.0, 7.0, 9.0]
+    Path("log.jsonl").write_text("".join(f'{{"kl": {kl}}}\n' for kl in rows))
+    code = "from klarm.cli.group import klarm; klarm(['replay', 'log.jsonl'])"
+    plain = re.sub(r"\x1b\[[0-9;]*[mK]", "", shown_on_a_terminal(code, 60)).replace("\r", "")
+    assert max(map(len, plain.splitlines())) <= 60
+    piped = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert max(map(len, piped.stdout.splitlines())) > 60
+    assert " ".join(piped.stdout.split()) in " ".join(plain.split())
 
 
 @pytest.mark.parametrize("word", ["实验名称", "🚀🚀🚀🚀", "e\u0301" * 8, "word.of8"])

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from klarm.incidents.checkpoints import unsafe_spans
+from klarm.incidents.checkpoints import Broken, unsafe_spans
 from klarm.types import (
     METRIC_AFTER,
     RINGING,
@@ -50,6 +50,6 @@ def test_checkpoints_are_unsafe_until_a_metric_that_may_be_bad_is_back(reason: s
     alert = Alert("kl_explosion", "critical", 3, "boom", {"kl": 9.0}, "stop")
     incident = Incident("kl", "kl", 3, "resolved", "critical", [], 1, 3, alert, 9.0, "higher")
     incident.id, incident.opened, incident.ended, incident.reason = "ka", 3, 20, reason
-    assert unsafe_spans([incident]) == [(3, None)]
+    assert unsafe_spans([Broken.of(incident)]) == [(3, None)]
     incident.back = 30
-    assert unsafe_spans([incident]) == [(3, 30)]
+    assert unsafe_spans([Broken.of(incident)]) == [(3, 30)]

@@ -14,7 +14,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from klarm.nonblocking import write_now
 from klarm.text import clean, spell_unsafe
@@ -46,7 +46,7 @@ def keeping_random_state() -> Iterator[None]:
 
 def write_stderr(text: str, end: str = "\n", *, bell: bool = False) -> bool:
     """Write to stderr as much as it takes without waiting; return whether that was everything."""
-    return _write_at_once(f"{_BELL * bell}{_wrapped(clean(text))}{end}")
+    return _write_at_once(f"{_BELL * bell}{_wrapped(clean(text), sys.stderr)}{end}")
 
 
 def show_on_stderr(panel: RenderableType) -> None:
@@ -61,10 +61,12 @@ def show_on_stderr(panel: RenderableType) -> None:
 
 def stderr_is_terminal() -> bool:
     """Return whether stderr is a terminal."""
-    try:
-        return sys.stderr.isatty()
-    except (AttributeError, ValueError):  # no stderr at all, or a closed one
-        return False
+    return _is_terminal(sys.stderr)
+
+
+def wrapped(text: str, *, err: bool = False) -> str:
+    """Return a text for `echo`, with its lines broken at spaces if it goes to a terminal."""
+    return _wrapped(clean(text), sys.stderr if err else sys.stdout)
 
 
 class Styled(str):
@@ -137,12 +139,19 @@ def rich_console(*, stderr: bool = False) -> Console:
     return CleanConsole(stderr=stderr)
 
 
-def _wrapped(text: str) -> str:
-    """Return a text with its lines broken at spaces, if stderr is a terminal of known width.
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except (AttributeError, ValueError):  # no stream at all, or a closed one
+        return False
+
+
+def _wrapped(text: str, stream: TextIO) -> str:
+    """Return a text with its lines broken at spaces, if a stream is a terminal of known width.
 
     A terminal itself breaks lines within words, such as the names of metrics.
     """
-    width = _columns_of_stderr()
+    width = _width_of(stream)
     if not width:
         return text
     return "\n".join(broken for line in text.split("\n") for broken in _broken(line, width))
@@ -173,15 +182,15 @@ def _columns_of(text: str) -> int:
     return cell_len(text)
 
 
-def _columns_of_stderr() -> int:
-    """Return the width of the terminal on stderr; 0 if it is none, or of unknown width."""
-    if not stderr_is_terminal():
+def _width_of(stream: TextIO) -> int:
+    """Return the width of a terminal; 0 if a stream is none, or of unknown width."""
+    if not _is_terminal(stream):
         return 0
     with contextlib.suppress(ValueError):
         if (given := int(os.environ.get("COLUMNS", ""))) > 0:
             return given
     with contextlib.suppress(AttributeError, OSError, ValueError):
-        return os.get_terminal_size(sys.stderr.fileno()).columns
+        return os.get_terminal_size(stream.fileno()).columns
     return 0
 
 

@@ -131,7 +131,7 @@ def test_what_is_known_of_a_slow_fall_says_when_it_was_so() -> None:
     lowest = min(rewards[opened.onset :])
     assert_all_in(
         shown,
-        f"Since step {opened.started} (the incident's first alert); {left}",
+        f"Since step {opened.started} (first row beyond a limit); {left}",
         f"(by step {opened.step})",
         f"lowest {lowest:.3g} (",
     )
@@ -322,7 +322,7 @@ def test_a_change_has_the_same_name_as_in_messages() -> None:
         klarm.log({"kl": 0.02 * rng.lognormvariate(0.0, 0.1) * growth}, step)
     klarm.finish()
     shown = one_line(show("worse", "1"))
-    assert "opened, warning: This kl_runaway alert is enough" in shown
+    assert "opened, warning: A kl_runaway alert needs no confirmation" in shown
     assert "far worse, critical: Peak " in shown
 
 

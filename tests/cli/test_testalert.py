@@ -43,6 +43,14 @@ def test_it_looks_like_a_real_alert_but_begins_by_saying_that_it_is_a_test(serve
     assert "kl ▁" in message["body"]
 
 
+def test_its_dates_agree_with_its_curve(server: Server) -> None:
+    """KL leaves its level at step 60, so an incident that begins at step 66 would look wrong."""
+    run()
+    (message,) = server.messages
+    assert message["started"] in (60, 61)
+    assert f"0.02 → {message['peak']:.4g}, steps 0 to {message['step']}" in message["body"]
+
+
 def test_a_failure_is_reported_and_sets_the_exit_code(server: Server) -> None:
     """It is not retried."""
     server.answers = [(503, {})]

@@ -216,7 +216,7 @@ def test_the_level_is_carried_over_when_contexts_are_refreshed() -> None:
     before = train(model, range(1, 11), probe)[-1]
     assert probe._distance.reference.step == 10
     after = probe.read(11)  # nothing was trained in between
-    assert after == pytest.approx(before, rel=1e-5)
+    assert after == pytest.approx(before, rel=1e-3)  # a tiny KL in 32 bits
     assert len(list((monitor.folder / "probe").iterdir())) == 2
     later = train(model, range(12, 14), probe)[-1]
     assert later["kl_probe"] != after["kl_probe"]

@@ -9,7 +9,13 @@ from statistics import median, stdev
 
 import pytest
 
-from klarm.detectors import KLBudgetDetector, RewardCollapseDetector
+from klarm.detectors import (
+    KLBudgetDetector,
+    KLRunawayDetector,
+    LearningRateJumpDetector,
+    RewardCollapseDetector,
+)
+from klarm.incidents.checkpoints import unsafe_since
 from klarm.incidents.movement import Movement
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.text import event_text
@@ -132,6 +138,24 @@ def test_nothing_is_dated_just_before_the_learning_rate_was_raised() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
+def test_growth_before_the_learning_rate_was_raised_is_not_the_explosion(seed: int) -> None:
+    """KL grows from zero while a policy learns. Checkpoints of these rows are safe."""
+    rng = random.Random(seed)
+    monitor = Monitor("a", [KLRunawayDetector(), LearningRateJumpDetector()])
+    events: list[Event] = []
+    monitor.on_event.append(events.append)
+    for step in range(1, 50):
+        kl = 4e-4 * rng.lognormvariate(0.0, 0.2) * 1.09 ** max(0, step - 18)
+        kl *= 5.0 ** max(0, step - 42)
+        rate = 2e-3 if step >= 42 else 2e-5
+        monitor.log({"kl": kl, "learning_rate": rate, "entropy": rng.gauss(0.8, 0.01)}, step)
+    opened = {event.signal: event for event in events if event.event == "opened"}
+    assert "kl" in opened["gradient"].moved  # its growth is mentioned at the jump
+    assert (opened["kl"].onset or 0) >= 42
+    assert unsafe_since(opened["kl"]) >= 42
+
+
+@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("late", [75, 90, 120, 140])
 @pytest.mark.parametrize(
     "course", [ramp(5.0), explosion(15.0), explosion(40.0)], ids=["ramp", "fast", "slow explosion"]
@@ -167,7 +191,7 @@ def test_an_incident_that_opens_late_names_the_step_at_which_it_began() -> None:
     assert events[0].started > BEGAN + 80
     assert events[0].onset == pytest.approx(BEGAN, abs=15)
     said = (
-        f"Since step {events[0].started} (the incident's first alert); in hindsight, kl left its "
+        f"Since step {events[0].started} (first row beyond a limit); in hindsight, kl left its "
         f"normal range at step {events[0].onset}."
     )
     assert said in event_text(events[0])

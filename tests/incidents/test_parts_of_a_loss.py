@@ -126,7 +126,7 @@ def test_a_loss_that_explodes_below_zero_is_shown_with_its_sign() -> None:
     assert (opened.before, opened.peak) == (pytest.approx(-0.32), -506.0)
     assert opened.onset == 100
     assert why(settled) == (
-        "Alerts have stopped, but actor_loss is still at -504, compared with -0.32 before, so the "
-        "incident stays open."
+        "Alerts have stopped, but actor_loss is still near -504, compared with -0.32 before, so "
+        "the incident stays open."
     )
     assert why(resolved) == ("Recovered: actor_loss is back at -0.335 (-0.32 before the fall).")

@@ -111,9 +111,7 @@ def test_a_warning_of_a_critical_alert_says_what_is_missing() -> None:
     run.log(HIGH, "c", times=2)
     (opened,) = [change for change in run.changes if isinstance(change, Event)]
     assert (opened.severity, opened.alert_severity) == ("warning", "critical")
-    assert "This alert is critical; the incident becomes critical if such alerts continue." in why(
-        opened
-    )
+    assert "A warning for now: it becomes critical if critical alerts continue." in why(opened)
     run.log(HIGH, "c", times=3)
     escalated = run.changes[-1]
     assert isinstance(escalated, Event)

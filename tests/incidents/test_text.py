@@ -77,15 +77,15 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     (
         changed("opened", "decisive"),
-        "This kl_runaway alert is enough to open an incident.",
+        "A kl_runaway alert needs no confirmation by further rows.",
     ),
     (
         changed("opened", "decisive", detector="", detectors=["mine"]),
-        "This mine alert is enough to open an incident.",
+        "A mine alert needs no confirmation by further rows.",
     ),
     (
         changed("opened", "not_finite"),
-        "One value that is not finite is enough to open an incident.",
+        "A value that is not finite needs no confirmation by further rows.",
     ),
     (
         changed("opened", "rolled_back", step=51),
@@ -93,15 +93,15 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     (
         changed("opened", "confirmed", severity="warning", alert_severity="critical"),
-        "In alert for 5 consecutive rows. This alert is critical; the incident becomes critical if "
-        "such alerts continue.",
+        "In alert for 5 consecutive rows. A warning for now: it becomes critical if critical "
+        "alerts continue.",
     ),
     (
         changed(
             "escalated", "new_kind", severity="warning", alert_severity="critical", metric="slurs"
         ),
-        "Also in alert now: kl (kl_runaway). This alert is critical; the incident becomes critical "
-        "if such alerts continue.",
+        "Also in alert: kl (kl_runaway). A warning for now: it becomes critical if critical alerts "
+        "continue.",
     ),
     (
         changed("escalated", "severity_raised", alert_severity="critical"),
@@ -110,70 +110,70 @@ SENTENCES: list[tuple[Event, str]] = [
     (changed("escalated", "severity_raised"), "Raised from warning to critical at step 157."),
     (
         changed("escalated", "far_worse", peak=7.2217, notified=0.12404, notified_step=157),
-        "Peak 7.22 (up to step 157: 0.124).",
+        "Since the last report (step 157), the peak has risen from 0.124 to 7.22.",
     ),
     (
         changed("escalated", "far_worse", peak="Infinity", notified=0.124),
-        "Peak Infinity (when last reported: 0.124).",
+        "Since the last report, the peak has risen from 0.124 to Infinity.",
     ),
     (
         changed("escalated", "far_worse", peak=0.01, notified=0.3, worse="lower"),
-        "Lowest 0.01 (when last reported: 0.3).",
+        "Since the last report, the lowest value has fallen from 0.3 to 0.01.",
     ),
     (changed("escalated", "far_worse", peak=7.2217), "Far worse: peak 7.22."),
     (changed("escalated", "still_not_finite", rows=5), "NaN or infinite in 5 rows so far."),
     (
         changed("escalated", "new_kind", detector="reward_collapse", signal="reward"),
-        "Also in alert now: reward (reward_collapse).",
+        "Also in alert: reward (reward_collapse).",
     ),
     (
         changed(
             "escalated", "new_kind", detector="reward_drift", signal="reward", subject="reward"
         ),
-        "Another detector is in alert now: reward_drift.",
+        "Another detector is in alert, too: reward_drift.",
     ),
     (
         changed("escalated", "new_kind", detector="mine", signal="toxicity", metric="slurs"),
-        "Also in alert now: slurs (mine).",
+        "Also in alert: slurs (mine).",
     ),
     (
         changed("settled", "settled", level=0.5452, before=0.024),
-        "Alerts have stopped, but KL is still at 0.545, 23 times its earlier level (0.024)"
+        "Alerts have stopped, but KL is still near 0.545, 23 times its earlier level (0.024)"
         ", so the incident stays open.",
     ),
     (
         changed("settled", "settled", metric="grad_norm", level=42.0, before=1.5),
-        "Alerts have stopped, but grad_norm is still at 42, 28 times its earlier level (1.5)"
+        "Alerts have stopped, but grad_norm is still near 42, 28 times its earlier level (1.5)"
         ", so the incident stays open.",
     ),
     (
         changed("settled", "settled", metric="entropy", worse="lower", level=0.05, before=1.0),
-        "Alerts have stopped, but entropy is still at 0.05, a 20th of its earlier level (1)"
+        "Alerts have stopped, but entropy is still near 0.05, a 20th of its earlier level (1)"
         ", so the incident stays open.",
     ),
     (
         changed("settled", "settled", metric="entropy", worse="lower", level=0.5, before=1.0),
-        "Alerts have stopped, but entropy is still at 0.5, half its earlier level (1)"
+        "Alerts have stopped, but entropy is still near 0.5, half its earlier level (1)"
         ", so the incident stays open.",
     ),
     (
         changed("settled", "settled", metric="reward", worse="lower", level=-0.3, before=0.5),
-        "Alerts have stopped, but reward is still at -0.3, compared with 0.5 before"
+        "Alerts have stopped, but reward is still near -0.3, compared with 0.5 before"
         ", so the incident stays open.",
     ),
     (
         changed("settled", "settled", level=0.5, before=0.0),
-        "Alerts have stopped, but KL is still at 0.5, compared with 0 before"
+        "Alerts have stopped, but KL is still near 0.5, compared with 0 before"
         ", so the incident stays open.",
     ),
     (
         changed("settled", "settled", level=0.502, before=0.5),
-        "Alerts have stopped, but KL is still at 0.502, compared with 0.5 before"
+        "Alerts have stopped, but KL is still near 0.502, compared with 0.5 before"
         ", so the incident stays open.",
     ),
     (
         changed("settled", "settled", level=0.5),
-        "Alerts have stopped, but KL is still at 0.5, so the incident stays open.",
+        "Alerts have stopped, but KL is still near 0.5, so the incident stays open.",
     ),
     (
         changed("settled", "settled"),
@@ -380,7 +380,10 @@ def test_the_peak_of_the_last_report_has_its_step() -> None:
         monitor.log({"kl": kl}, step)
     opened, escalated = events
     assert (opened.event, escalated.reason) == ("opened", "far_worse")
-    assert why(escalated) == f"Peak 40 (up to step {opened.step}: {number(opened.peak)})."
+    assert why(escalated) == (
+        f"Since the last report (step {opened.step}), the peak has risen from "
+        f"{number(opened.peak)} to 40."
+    )
 
 
 def test_the_line_of_other_metrics_is_left_out_if_none_moved() -> None:
@@ -408,7 +411,7 @@ def test_later_events_are_rendered_in_short() -> None:
     for event, line in (
         (
             changed("settled", "settled", level=0.5),
-            f"settled {place} Alerts have stopped, but KL is still at 0.5"
+            f"settled {place} Alerts have stopped, but KL is still near 0.5"
             ", so the incident stays open.",
         ),
         (
@@ -557,19 +560,19 @@ def test_the_summary_of_a_run_lists_its_latest_incidents() -> None:
         "1 incident\n  7 on kl: critical, began at step 7, still open"
     )
     assert incidents_in_sum([incident(7, state="settled", level=0.5)]) == (
-        "1 incident\n  7 on kl: warning, began at step 7, open, no alert since 3"
+        "1 incident\n  7 on kl: warning, began at step 7, settled, still open"
     )
     assert incidents_in_sum([incident(7, state="ended")]) == (
         "1 incident\n  7 on kl: warning, began at step 7, unresolved"
     )
     assert incidents_in_sum([incident(7, state="ended", level=0.5)]) == (
-        "1 incident\n  7 on kl: warning, began at step 7, unresolved, no alert since 3"
+        "1 incident\n  7 on kl: warning, began at step 7, settled, unresolved"
     )
     assert (
         incidents_in_sum(
             [incident(7, state="resolved", reason="recovered", ended=40, at_new_level=True)]
         )
-        == "1 incident\n  7 on kl: warning, steps 7 to 40, at a new level"
+        == "1 incident\n  7 on kl: warning, steps 7 to 40, resolved at a new level"
     )
     many = [
         incident(number, state="resolved", reason="recovered", ended=number + 30)
@@ -578,7 +581,10 @@ def test_the_summary_of_a_run_lists_its_latest_incidents() -> None:
     assert incidents_in_sum(reversed(many), "; see it").splitlines() == [
         "12 incidents; see it",
         "  2 earlier incidents",
-        *(f"  {number} on kl: warning, steps {number} to {number + 30}" for number in range(2, 12)),
+        *(
+            f"  {number} on kl: warning, steps {number} to {number + 30}, recovered"
+            for number in range(2, 12)
+        ),
     ]
     assert "\n  1 earlier incident\n" in incidents_in_sum(many[1:])
 
@@ -591,6 +597,17 @@ def test_the_docs_quote_the_sentences() -> None:
     assert different == set(), "docs/incidents.md and Reason differ in these"
     said = {(event.reason, sentence) for event, sentence in SENTENCES}
     assert [row for row in rows if row not in said] == []
+
+
+def test_every_escalation_at_the_same_severity_has_a_title_of_its_own() -> None:
+    """The word *escalated* would mean that it became critical, which it may have been before."""
+    reasons = {event.reason for event, _ in SENTENCES if event.event == "escalated"}
+    without = {
+        reason
+        for reason in reasons - {"severity_raised"}
+        if state(changed("escalated", reason)) == state(changed("escalated", "severity_raised"))
+    }
+    assert without == set(), "add these to _NOT_MORE_SEVERE of klarm/incidents/text.py"
 
 
 def test_a_title_claims_no_recovery_of_a_reward_that_stays_up() -> None:

@@ -32,7 +32,7 @@ def test_the_end_names_the_incidents_and_where_to_look(capsys: pytest.CaptureFix
     assert capsys.readouterr().err.splitlines()[-3:] == [
         "klarm: run my run ended after 30 rows: 2 incidents; "
         "see klarm incidents 'klarm_runs/my run'",
-        "  1 on kl: critical, steps 5 to 8",
+        "  1 on kl: critical, steps 5 to 8, recovered",
         "  2 on kl: critical, began at step 29, unresolved",
     ]
 
@@ -121,7 +121,7 @@ def test_a_metric_that_stays_up_is_not_called_recovered() -> None:
     for step in range(200):
         watched.log({"grad_norm": (0.5 if step < 100 else 1.1) + 0.1 * (-1) ** step}, step)
     assert incidents_in_sum(watched.incidents) == (
-        "1 incident\n  1 on grad_norm: warning, steps 100 to 130, at a new level"
+        "1 incident\n  1 on grad_norm: warning, steps 100 to 130, resolved at a new level"
     )
     assert "resolved (at a new level)" in watched.incidents[0]._repr_html_()
 

@@ -29,7 +29,7 @@ from klarm.metrics import SECTION, STEP
 from klarm.monitor import without_kl
 from klarm.settings import did_you_mean
 from klarm.sources import STDIN, SourceError, plain_log, read_log
-from klarm.terminal import echo, echo_json, styled
+from klarm.terminal import echo, echo_json, styled, wrapped
 from klarm.types import SEVERITIES, Severity
 
 _FEW_STEPS = 30  # most detectors learn from the first 20 values
@@ -115,15 +115,16 @@ def _print_text(found: Replay, *, every_alert: bool) -> None:
     for event in found.events:
         colour = COLOURS[event.severity] if is_alarm(event) else None
         first, *others = event_text(event).splitlines()
-        head = styled(first, fg=colour, bold=colour is not None)
-        echo(head, *(f"\n{line}" for line in others))
+        echo(styled(wrapped(first), fg=colour, bold=colour is not None))
+        for line in others:
+            echo(wrapped(line))
     for alert in found.alerts if every_alert else ():
         severity = styled(f"{alert.severity:<8}", fg=COLOURS[alert.severity])
         echo(f"step {alert.step:>5}  ", severity, f"  {alert.detector}: {alert.message}")
-    echo(f"{_counted_rows(found)}: {_counted_incidents(found)}.")
-    echo(_counted_alerts(found, listed=every_alert))
+    echo(wrapped(f"{_counted_rows(found)}: {_counted_incidents(found)}."))
+    echo(wrapped(_counted_alerts(found, listed=every_alert)))
     for line in found.binding:
-        echo(line)
+        echo(wrapped(line))
 
 
 def _counted_rows(found: Replay) -> str:
@@ -178,4 +179,4 @@ def _print_json(found: Replay) -> None:
 
 
 def _say(message: str) -> None:
-    echo(f"klarm: {message}", err=True)
+    echo(wrapped(f"klarm: {message}", err=True), err=True)

@@ -16,10 +16,13 @@ from klarm.channels.message import Context, Message, message_of
 from klarm.cli.options import config_option
 from klarm.config import load
 from klarm.delivery import outgoing
+from klarm.detectors import CATALOGUE
+from klarm.monitor import Monitor
 from klarm.settings import did_you_mean
 from klarm.terminal import echo
 from klarm.types import Event
 
+_RAISED = 60  # the step at which the learning rate of the example is raised
 _NO_ALARM = "Sent by `klarm test-alert`: no run is in trouble, and there is nothing to do."
 
 
@@ -68,31 +71,9 @@ def _check_name(channel: str, names: Collection[str]) -> None:
 
 def _message() -> Message:
     """Return the message of an example incident, marked as a test."""
-    now = time.time()
-    steep = [0.02 * 1.4**step for step in range(1, 13)]
-    flat = [0.02 + 0.002 * (step % 3) for step in range(60)]
-    example = message_of(
-        Event(
-            event="opened",
-            incident=1,
-            signal="kl",
-            severity="warning",
-            step=71,
-            started=66,
-            detectors=["kl_runaway"],
-            detector="kl_runaway",
-            metric="kl",
-            peak=steep[-1],
-            reason="decisive",
-            message=f"KL is {steep[-1]:.3g}; its trend predicted 0.022.",
-            recommendation="Lower the learning rate or raise the KL penalty.",
-            moved="learning_rate ×10 from step 60; reward flat",
-            pattern="learning rate raised",
-            cause="the learning rate was raised",
-            remedy="Go back to a checkpoint from before the change, and lower the learning rate.",
-        ),
-        Context(run="example", now=now, values=list(enumerate([*flat, *steep]))),
-    )
+    event, curve = _example()
+    context = Context(run="example", now=time.time(), values=curve)
+    example = message_of(msgspec.structs.replace(event, incident=1), context)
     return msgspec.structs.replace(
         example,
         summary=f"{_NO_ALARM} A real one would say: {example.summary}",
@@ -100,3 +81,22 @@ def _message() -> Message:
         test=True,
         message_id=os.urandom(16).hex(),
     )
+
+
+def _example() -> tuple[Event, list[tuple[int, float]]]:
+    """Let a monitor with the default settings watch a KL explode, so that its words are real.
+
+    Return the event that opens the incident, and KL up to its step.
+    """
+    events: list[Event] = []
+    monitor = Monitor("example", [kind() for kind in CATALOGUE])
+    monitor.on_event.append(events.append)
+    curve: list[tuple[int, float]] = []
+    while not any(event.signal == "kl" for event in events):
+        step = len(curve)
+        later = step - _RAISED
+        kl = 0.02 + 0.002 * (step % 3) if later < 0 else 0.022 * 1.4**later
+        curve.append((step, kl))
+        rate = 1e-6 if later < 0 else 1e-5
+        monitor.log({"kl": kl, "reward": 0.5, "learning_rate": rate}, step)
+    return next(event for event in events if event.signal == "kl"), curve

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from klarm.incidents.checkpoints import Saved, can_be_loaded, damage_of, unsafe_since
+from klarm.incidents.checkpoints import (
+    Broken,
+    Saved,
+    can_be_loaded,
+    damage_of,
+    unsafe_spans,
+)
 from klarm.incidents.crash import is_crash
 from klarm.incidents.hindsight import early_onset
 from klarm.incidents.numbers import counted
@@ -34,6 +40,7 @@ from klarm.text import number
 
 __all__ = [
     "COLOURS",
+    "Broken",
     "Change",
     "IncidentRules",
     "Saved",
@@ -66,7 +73,7 @@ __all__ = [
     "state",
     "subject_of",
     "title",
-    "unsafe_since",
+    "unsafe_spans",
     "what_began",
     "why",
     "with_own_keys",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from klarm.incidents.loadable import problem_with
-from klarm.journal import Limit
-from klarm.types import METRIC_AFTER, Event, Incident
+from klarm.journal import IncidentRecord, Limit
+from klarm.types import METRIC_AFTER, Event, Incident, MetricAfter
 
 Saved = tuple[int, str]  # the step and the path
 Span = tuple[int, int | None]  # the first step, and the step after the last; None: no end
@@ -24,20 +25,64 @@ def unsafe_since(incident: Incident | Event) -> int:
     return min(step for step in known if step is not None)
 
 
-def unsafe_spans(incidents: Iterable[Incident]) -> list[Span]:
+class Broken(NamedTuple):
+    """What an incident says about checkpoints, whether it is tracked or was recorded."""
+
+    id: str
+    follows: str
+    is_critical: bool
+    since: int
+    until: int | None  # the step at which its metric was back to normal; None if it is not
+    after: MetricAfter | None  # None if the incident is unresolved
+    by: str
+
+    @classmethod
+    def of(cls, incident: Incident) -> Broken:
+        """Return what a tracked incident says."""
+        is_resolved = incident.state == "resolved"
+        after = METRIC_AFTER.get(incident.reason) if is_resolved else None
+        until = incident.back if after == "bad" else incident.ended
+        return cls(
+            id=incident.id,
+            follows=incident.follows,
+            is_critical=incident.severity == "critical",
+            since=unsafe_since(incident),
+            until=until if is_resolved else None,
+            after=after,
+            by=incident.by,
+        )
+
+    @classmethod
+    def of_record(cls, record: IncidentRecord) -> Broken:
+        """Return what a recorded incident says.
+
+        The journal does not record when a metric recovered after its incident was closed.
+        """
+        after = METRIC_AFTER.get(record.reason) if record.state == "resolved" else None
+        is_over = record.recovered or after == "accepted"
+        return cls(
+            id=record.id,
+            follows=record.opened.follows,
+            is_critical=record.severity == "critical",
+            since=unsafe_since(record.opened),
+            until=record.last.step if is_over else None,
+            after=after,
+            by=record.last.by,
+        )
+
+
+def unsafe_spans(incidents: Iterable[Broken]) -> list[Span]:
     """Return the spans of steps in which the run was broken, so that checkpoints are unsafe."""
-    opened = {incident.id: incident for incident in incidents if incident.opened is not None}
-    followers = {incident.follows: incident for incident in opened.values() if incident.follows}
+    known = {incident.id: incident for incident in incidents if incident.after != "undone"}
+    followers = {incident.follows: incident for incident in known.values() if incident.follows}
     spans: list[Span] = []
-    for incident in opened.values():
-        if incident.severity == "critical":
-            last = incident
-            while METRIC_AFTER.get(last.reason) == "followed" and last.id in followers:
-                last = followers[last.id]
-            if METRIC_AFTER.get(last.reason) == "accepted" and last.by:
-                continue  # a person accepted this level
-            end = last.back if METRIC_AFTER.get(last.reason) == "bad" else last.ended
-            spans.append((unsafe_since(incident), end if last.state == "resolved" else None))
+    for incident in known.values():
+        last = incident
+        while last.after == "followed" and last.id in followers:
+            last = followers[last.id]
+        is_accepted = last.after == "accepted" and last.by  # a person accepted this level
+        if incident.is_critical and not is_accepted:
+            spans.append((incident.since, last.until))
     return spans
 
 

@@ -86,15 +86,22 @@ class Dates(NamedTuple):
         own = Own(incident.onset, incident.state == "open" and not opens, before)
         return Dates({**self.of_incidents, key: own}, self.said)
 
-    def own_onset(self, metric: str, went: Direction, recent: RecentRows) -> int | None:
-        """Return since when a metric has moved, if that was said before its own incident."""
+    def own_onset(
+        self, metric: str, went: Direction, recent: RecentRows, *, started: int, raised: int
+    ) -> int | None:
+        """Return since when a metric has moved, if that was said before its own incident.
+
+        `raised` is the step at which the learning rate was raised, or 0.
+        """
         since = self.said.since.get((metric, went))
-        return since.step if since is not None and _goes_on(metric, went, since, recent) else None
+        if since is None or _moved_again(since, raised, started):
+            return None
+        return since.step if _goes_on(metric, went, since, recent) else None
 
     def applied_to(self, movements: Iterable[Movement], recent: RecentRows) -> list[Movement]:
         """Return the movements with these dates and the levels before them, in their order."""
         movements = [self._continued(movement, recent) for movement in movements]
-        raised = next((m.step for m in movements if m.metric == RATE and m.direction == "up"), 0)
+        raised = raised_at(movements)
         steps = [step for step, _ in recent.last(LOOK_BACK)]
         began = min((own.step for own in self.of_incidents.values()), default=math.inf)
         since_then = bool(steps) and began < steps[len(steps) // 2]
@@ -151,8 +158,7 @@ class Dates(NamedTuple):
         elif (
             since is not None
             and since.step < step
-            # What moved before the learning rate was raised moved again with it.
-            and not since.step < raised <= step
+            and not _moved_again(since, raised, step)
             and _goes_on(metric, went, since, recent)
         ):
             step = since.step
@@ -182,6 +188,16 @@ class Dates(NamedTuple):
 def direction_of(worse: Worse) -> Direction:
     """Return which way a metric goes if it gets worse."""
     return "up" if worse == "higher" else "down"
+
+
+def raised_at(movements: Iterable[Movement]) -> int:
+    """Return the step at which the learning rate was raised; 0 if it was not."""
+    return next((m.step for m in movements if m.metric == RATE and m.direction == "up"), 0)
+
+
+def _moved_again(since: Since, raised: int, step: int) -> bool:
+    """Return whether the learning rate was raised since, so that this is another movement."""
+    return since.step < raised <= step
 
 
 def _is_dated(movement: Movement) -> bool:

@@ -8,7 +8,7 @@ from math import inf
 from msgspec.structs import replace
 
 from klarm.detectors import OTHER_METRIC, Detector, KLBudgetDetector
-from klarm.incidents.dates import Dates, direction_of
+from klarm.incidents.dates import Dates, direction_of, raised_at
 from klarm.incidents.excuse import KL, PROBED, kl_budgets
 from klarm.incidents.movement import RATE, Direction, Movement, summary
 from klarm.incidents.pattern import Circumstances, Explained
@@ -57,7 +57,11 @@ def diagnosis_of(
     way = "down" if _explodes_below(event, detectors) else went
     moves = any(movement.direction != "flat" for movement in movements)  # in these rows
     if event.event == "opened" or incident.onset is None:  # otherwise it was said before
-        dated = [dates.own_onset(metric, way, recent) for metric in own]
+        started, rate_raised = event.started, raised_at(movements)
+        dated = [
+            dates.own_onset(metric, way, recent, started=started, raised=rate_raised)
+            for metric in own
+        ]
         found = [step for step in dated if step is not None] or _left(movements, own, way, recent)
         known = [] if incident.onset is None else [incident.onset]
         incident.onset = min([event.started, *known, *found])

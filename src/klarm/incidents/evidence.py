@@ -58,11 +58,12 @@ class Evidence:
         self._recent = recent
         self._budgets = {KL: budget_nats, PROBED: probe_budget_nats}
         self._is_open = is_open
-        self._excuses: dict[Excused, Callable[[Measured], bool]] = {
-            "solved": self._is_solved,
-            "taking_off": self._takes_off,
-            "harmless": self._is_harmless,
-            "paid_for": self._is_paid_for,
+        # What may hold for a detector's kind of excuse, by the name of the reason.
+        self._excuses: dict[Excused, dict[str, Callable[[Measured], bool]]] = {
+            "solved": {"solved": self._is_solved},
+            "taking_off": {"taking_off": self._takes_off},
+            "harmless": {"harmless": self._is_harmless},
+            "paid_for": {SMALL: self._is_small_change, "paid_for": self._is_paid_for},
         }
         self.reset()
 
@@ -76,7 +77,6 @@ class Evidence:
         # The highest level that the reward has paid for, by metric.
         self._paid_levels: dict[str, float] = {}
         self._rewards = 0  # number of rewards so far
-        self._is_tiny = False  # whether the last alert was excused because KL is tiny
         self._scatter = 0.0  # mean distance of the rewards from the level before them
         self.excused: dict[str, int] = {}  # the number of excused alerts, by detector
 
@@ -107,14 +107,14 @@ class Evidence:
 
     def excuses(self, measured: Measured) -> str:
         """Return why other signals excuse an alert; empty if it counts, as one not finite does."""
-        self._is_tiny = False
-        why = measured.detector.excuse
-        excuse = self._excuses.get(why)
-        if excuse is None or not measured.is_finite or not excuse(measured):
+        if not measured.is_finite:
             return ""
-        name = measured.alert.detector
-        self.excused[name] = self.excused.get(name, 0) + 1
-        return SMALL if self._is_tiny else why
+        excuses = self._excuses.get(measured.detector.excuse, {})
+        why = next((name for name, holds in excuses.items() if holds(measured)), "")
+        if why:
+            name = measured.alert.detector
+            self.excused[name] = self.excused.get(name, 0) + 1
+        return why
 
     def _is_solved(self, _: Measured) -> bool:
         """Return whether the reward is at its best, with no sign in KL that it is being gamed."""
@@ -137,31 +137,42 @@ class Evidence:
         """Return whether the reward has risen with KL, and KL is far below its budget.
 
         Also if the reward has paid for a similar level before, because a slow test may report a
-        level long after it was reached, and if KL is tiny.
+        level long after it was reached.
         """
-        step, kl = measured.alert.step, PROBED if measured.kind[0] == PROBED else KL
+        if not self._is_near(measured):
+            return False
+        step, kl = measured.alert.step, _kl_of(measured)
         budget, paid_level = self._budgets[kl], self._paid_levels.get(kl, 0.0)
-        if measured.value is None or abs(measured.value) > _FAR_SHARE * budget:
-            return False  # this value is far, whatever the recent level
-        if any(map(self._is_open, _UPDATES)):
-            return False  # the update itself is broken, whatever the reward
-        level = abs(self._recent.latest(kl, LEVEL_ROWS, before=step))
-        if self._is_small_change(measured, level, budget):
-            self._is_tiny = True
-            return True
+        level = self._kl_level(measured)
         if Excuse(self._recent, step, budget, kl).holds(before=step):
             self._paid_levels[kl] = max(paid_level, level)
             return True
         within = level < min(_PAID_FACTOR * paid_level, _FAR_SHARE * budget)
         return within and measured.kind[1] == "higher"
 
-    def _is_small_change(self, measured: Measured, level: float, budget: float) -> bool:
+    def _is_small_change(self, measured: Measured) -> bool:
         """Return whether this is a warning on a tiny KL while the reward does not suffer."""
         if measured.alert.severity == "critical" or measured.kind[1] != "higher":
             return False
+        if not self._is_near(measured):
+            return False
+        budget = self._budgets[_kl_of(measured)]
         # Without a budget there is no scale, and without a reward nothing shows whether it suffers.
-        known = math.isfinite(budget) and math.isfinite(self._level)
-        return known and level < _NEAR_SHARE * budget and not self._has_lost_much()
+        if not math.isfinite(budget) or not math.isfinite(self._level):
+            return False
+        return self._kl_level(measured) < _NEAR_SHARE * budget and not self._has_lost_much()
+
+    def _is_near(self, measured: Measured) -> bool:
+        """Return whether KL is far below its budget, and no update is known to be broken."""
+        limit = _FAR_SHARE * self._budgets[_kl_of(measured)]
+        if measured.value is None or abs(measured.value) > limit:
+            return False  # this value is far, whatever the recent level
+        return not any(map(self._is_open, _UPDATES))  # otherwise a reward excuses nothing
+
+    def _kl_level(self, measured: Measured) -> float:
+        """Return the level of KL before an alert."""
+        step = measured.alert.step
+        return abs(self._recent.latest(_kl_of(measured), LEVEL_ROWS, before=step))
 
     def _has_lost_much(self) -> bool:
         return self._below_best() > _LOST_SHARE and self._is_clear(
@@ -192,3 +203,8 @@ class Evidence:
         """Return how far the reward is below its best, as a share of its range so far."""
         covered = self._best - self._lowest
         return (self._best - self._level) / covered if covered > 0.0 else 0.0
+
+
+def _kl_of(measured: Measured) -> str:
+    """Return which KL an alert is about: the trainer's or the probe's."""
+    return PROBED if measured.kind[0] == PROBED else KL

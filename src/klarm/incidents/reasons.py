@@ -21,18 +21,16 @@ _NAMES = {"kl": "KL"}
 _NEAR, _NEAR_BY_RATIO = 0.25, 0.5
 
 
-_IS_ENOUGH = "is enough to open an incident."
+_NEEDS_NO_MORE = "needs no confirmation by further rows."
 # Why alerts did not count, by Excused or SMALL; see evidence.py.
 _EXCUSES = {
     "solved": "the reward was near its best and KL was low or not logged",
     "taking_off": "KL was low or not logged",
     "harmless": "KL and reward did not suffer",
-    "paid_for": "the reward was above its level of the 50 rows before",
+    "paid_for": "the reward was holding up and KL was far below its budget",
     SMALL: "KL was still small",
 }
-_BECOMES_CRITICAL = (
-    " This alert is critical; the incident becomes critical if such alerts continue."
-)
+_BECOMES_CRITICAL = " A warning for now: it becomes critical if critical alerts continue."
 
 
 def why(event: Event) -> str:
@@ -67,12 +65,12 @@ def _confirmed(event: Event) -> str:
 
 def _decisive(event: Event) -> str:
     detector = _detector(event)
-    alert = f"{detector} alert" if detector else "alert"
-    return f"This {alert} {_IS_ENOUGH}{_follows(event)}"
+    alert = f"A {detector} alert" if detector else "This alert"
+    return f"{alert} {_NEEDS_NO_MORE}{_follows(event)}"
 
 
 def _not_finite(event: Event) -> str:
-    return f"One value that is not finite {_IS_ENOUGH}{_follows(event)}"
+    return f"A value that is not finite {_NEEDS_NO_MORE}{_follows(event)}"
 
 
 def _follows(event: Event) -> str:
@@ -85,13 +83,17 @@ def _severity_raised(event: Event) -> str:
 
 
 def _far_worse(event: Event) -> str:
-    which = "Peak" if event.worse == "higher" else "Lowest"
-    if event.notified is None:
-        return f"Far worse: {which.lower()} {number(event.peak)}."
-    # What people read at that step may be another number, such as that of the last row.
-    step = event.notified_step
-    until = "when last reported" if step is None else f"up to step {step}"
-    return f"{which} {number(event.peak)} ({until}: {number(event.notified)})."
+    which = "peak" if event.worse == "higher" else "lowest value"
+    peak, notified = event.peak, event.notified
+    if notified is None:
+        return f"Far worse: {which} {number(peak)}."
+    # The peak may be many rows old: people are not notified of every higher one.
+    step = "" if event.notified_step is None else f" (step {event.notified_step})"
+    went = "risen"
+    if not isinstance(peak, str) and not isinstance(notified, str) and peak < notified:
+        went = "fallen"
+    known = f"from {number(notified)} to {number(peak)}"
+    return f"Since the last report{step}, the {which} has {went} {known}."
 
 
 def _still_not_finite(event: Event) -> str:
@@ -103,8 +105,8 @@ def _new_kind(event: Event) -> str:
     detector = _detector(event)
     metric = measured_by(detector) or event.metric or event.signal
     if metric == event.subject:
-        return f"Another detector is in alert now: {detector}."
-    return f"Also in alert now: {metric} ({detector})."
+        return f"Another detector is in alert, too: {detector}."
+    return f"Also in alert: {metric} ({detector})."
 
 
 def _settled(event: Event) -> str:
@@ -113,7 +115,7 @@ def _settled(event: Event) -> str:
     if event.level is None:
         return f"Alerts have stopped, but {name} has not recovered, so the incident stays open."
     level = f"{number(event.level)}{_against_before(event)}"
-    return f"Alerts have stopped, but {name} is still at {level}, so the incident stays open."
+    return f"Alerts have stopped, but {name} is still near {level}, so the incident stays open."
 
 
 def _returned(event: Event) -> str:

@@ -225,7 +225,7 @@ def since(event: Event) -> str:
 def what_began(event: Event) -> str:
     """Return what happened at the step since which an incident lasts, if another is named, too."""
     is_first = event.ignored_since is None and early_onset(event) is not None
-    return "the incident's first alert" if is_first else ""
+    return "first row beyond a limit" if is_first else ""
 
 
 def before_it_began(event: Event) -> str:
@@ -258,11 +258,11 @@ def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
 def _in_short(incident: Incident) -> str:
     still = "unresolved" if incident.state == "ended" else "still open"
     if incident.level is not None:
-        still = f"{still.removeprefix('still ')}, no alert since {incident.last_alert}"
+        still = f"settled, {still}"
     when = f"began at step {incident.started}, {still}"
     if incident.state == "resolved":
         how = incident.reason.replace("_", " ")
         if how == "recovered":
-            how = AT_A_NEW_LEVEL if incident.at_new_level else ""
-        when = f"steps {incident.started} to {incident.ended}{f', {how}' if how else ''}"
+            how = f"resolved {AT_A_NEW_LEVEL}" if incident.at_new_level else how
+        when = f"steps {incident.started} to {incident.ended}, {how}"
     return f"{incident.number} on {subject_of(incident)}: {incident.severity}, {when}"

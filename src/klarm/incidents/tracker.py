@@ -13,8 +13,10 @@ from msgspec.structs import replace
 
 from klarm.detectors import Detector
 from klarm.incidents.checkpoints import (
+    Broken,
     Checkpoints,
     Saved,
+    Span,
     unsafe_since,
     unsafe_spans,
     with_first_unsafe_step,
@@ -211,7 +213,7 @@ class Tracker:
     def crashed(self, step: int, error: str) -> Event:
         """Return the event that notifies people that an exception ended the run."""
         id_, number, _ = self._identify(SIGNAL, step, step)
-        good = self.checkpoints.last_before(step + 1, unsafe_spans(self.incidents), lambda _: True)
+        good = self.checkpoints.last_before(step + 1, self._unsafe_spans(), lambda _: True)
         checkpoint = "" if good is None else clean_line(good[1])
         return crash_event(step, error, id_, number, checkpoint)
 
@@ -264,9 +266,11 @@ class Tracker:
         self, incident: Incident | Event, is_good: Callable[[str], bool] = lambda _: True
     ) -> Saved | None:
         """Return step and path of the last good checkpoint before an incident."""
-        return self.checkpoints.last_before(
-            unsafe_since(incident), unsafe_spans(self.incidents), is_good
-        )
+        return self.checkpoints.last_before(unsafe_since(incident), self._unsafe_spans(), is_good)
+
+    def _unsafe_spans(self) -> list[Span]:
+        opened = (incident for incident in self.incidents if incident.opened is not None)
+        return unsafe_spans(map(Broken.of, opened))
 
     def _end_step(self) -> list[Change]:
         changes: list[Change] = []

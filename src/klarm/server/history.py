@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 
 import msgspec
 
 from klarm.detectors import known_detectors
-from klarm.incidents import unsafe_since
-from klarm.journal import Checkpoint, IncidentRecord
+from klarm.incidents import Broken, unsafe_spans
+from klarm.journal import Checkpoint
 from klarm.server.run_view import RunView, StoredRecord
-from klarm.types import METRIC_AFTER, Alert
+from klarm.types import Alert
 
 
 class AlertInRun(msgspec.Struct):
@@ -132,7 +131,7 @@ def _alert(stored: StoredRecord) -> AlertInRun:
 
 def checkpoints(run: RunView) -> Checkpoints:
     """Return the checkpoints of a run, and which of them are unsafe to resume from."""
-    unsafe = unsafe_spans_of(run.incidents.values())
+    unsafe = unsafe_spans(map(Broken.of_record, run.incidents.values()))
     found = []
     for stored in run.records("checkpoint"):
         saved = msgspec.json.decode(stored.line, type=Checkpoint)
@@ -149,26 +148,3 @@ def rollbacks(run: RunView) -> Rollbacks:
     """Return the rollbacks of a run."""
     decode = msgspec.json.Decoder(RollbackInRun).decode
     return Rollbacks(run.id, [decode(stored.line) for stored in run.records("rollback")])
-
-
-def unsafe_spans_of(incidents: Iterable[IncidentRecord]) -> list[tuple[int, int | None]]:
-    """Return the ranges of steps in which recorded incidents make checkpoints unsafe.
-
-    The rules are those of klarm.incidents.checkpoints. The journal does not record when a metric
-    recovered after its incident was closed, so such a range has no end here.
-    """
-    known = {record.id: record for record in incidents if not record.was_rolled_back}
-    followers = {r.opened.follows: r for r in known.values() if r.opened.follows}
-    spans: list[tuple[int, int | None]] = []
-    for record in known.values():
-        if record.severity != "critical":
-            continue
-        last = record
-        while METRIC_AFTER.get(last.reason) == "followed" and last.id in followers:
-            last = followers[last.id]
-        after = METRIC_AFTER.get(last.reason)
-        if after == "accepted" and last.last.by:
-            continue  # a person accepted this level
-        over = last.recovered or after == "accepted"
-        spans.append((unsafe_since(record.opened), last.last.step if over else None))
-    return spans
