@@ -171,7 +171,7 @@ def test_the_demo_explains_the_spikes_after_kl_has_settled() -> None:
     highest = max(later, key=lambda step: later[step])
     middle = sorted(later.values())[len(later) // 2]
     assert (
-        f"Still open: since step {settled[1]}, KL is near {middle:.2g}, with spikes up to "
+        f"Still open: after step {settled[1]}, median KL {middle:.2g}, with spikes up to "
         f"{later[highest]:.3g} (step {highest})." in shown
     )
     assert "spikes" not in played("drifting")

@@ -131,7 +131,7 @@ def test_what_is_known_of_a_slow_fall_says_when_it_was_so() -> None:
     lowest = min(rewards[opened.onset :])
     assert_all_in(
         shown,
-        f"Since step {opened.started} (first row beyond a limit); {left}",
+        f"Since step {opened.started} (start of the incident); {left}",
         f"(by step {opened.step})",
         f"lowest {lowest:.3g} (",
     )
@@ -323,7 +323,7 @@ def test_a_change_has_the_same_name_as_in_messages() -> None:
     klarm.finish()
     shown = one_line(show("worse", "1"))
     assert "opened, warning: A kl_runaway alert needs no confirmation" in shown
-    assert "far worse, critical: Peak " in shown
+    assert "far worse, critical: Since the last report (" in shown
 
 
 def test_the_number_of_steps_without_a_metric_is_not_called_a_peak() -> None:

@@ -48,7 +48,8 @@ def test_its_dates_agree_with_its_curve(server: Server) -> None:
     run()
     (message,) = server.messages
     assert message["started"] in (60, 61)
-    assert f"0.02 → {message['peak']:.4g}, steps 0 to {message['step']}" in message["body"]
+    peak = message["fields"]["Peak"].removeprefix("kl ")
+    assert f"0.02 → {peak}, steps 0 to {message['step']}" in message["body"]
 
 
 def test_a_failure_is_reported_and_sets_the_exit_code(server: Server) -> None:

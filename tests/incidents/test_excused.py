@@ -48,5 +48,6 @@ def test_a_checkpoint_saved_during_excused_alerts_is_not_good() -> None:
     assert opened.onset <= alerted[0]
     assert opened.checkpoint == "elsewhere/checkpoint-150"
     assert why(opened).endswith(
-        "It did not open earlier because the reward was holding up and KL was far below its budget."
+        "The incident did not open earlier because the reward was holding up and KL was far below "
+        "its budget."
     )

@@ -601,7 +601,8 @@ def test_the_docs_quote_the_sentences() -> None:
 
 def test_every_escalation_at_the_same_severity_has_a_title_of_its_own() -> None:
     """The word *escalated* would mean that it became critical, which it may have been before."""
-    reasons = {event.reason for event, _ in SENTENCES if event.event == "escalated"}
+    known = set(get_args(Reason))  # without the sentences of old journals
+    reasons = {e.reason for e, _ in SENTENCES if e.event == "escalated" and e.reason in known}
     without = {
         reason
         for reason in reasons - {"severity_raised"}

@@ -180,7 +180,7 @@ class _Player:
             value, at = max(spikes)
             level = median(value for step, value in kl.items() if step > on_kl[-1].step)
             return (
-                f"{opened} Still open: since step {on_kl[-1].step}, KL is near {number(level, 2)}, "
+                f"{opened} Still open: after step {on_kl[-1].step}, median KL {number(level, 2)}, "
                 f"with spikes up to {number(value)} (step {at})."
             )
         value, at = max((value, step) for step, value in kl.items() if step >= first.step)

@@ -37,7 +37,7 @@ def why(event: Event) -> str:
     """Return what to say about why an incident changed."""
     said = _reason(event)
     if event.event == "opened" and event.excuse in _EXCUSES:
-        said += f" It did not open earlier because {_EXCUSES[event.excuse]}."
+        said += f" The incident did not open earlier because {_EXCUSES[event.excuse]}."
     if event.event in ("opened", "escalated") and event.severity == "warning":
         more = event.alert_severity == "critical"
         said += _BECOMES_CRITICAL if more else ""

@@ -225,7 +225,7 @@ def since(event: Event) -> str:
 def what_began(event: Event) -> str:
     """Return what happened at the step since which an incident lasts, if another is named, too."""
     is_first = event.ignored_since is None and early_onset(event) is not None
-    return "first row beyond a limit" if is_first else ""
+    return "start of the incident" if is_first else ""
 
 
 def before_it_began(event: Event) -> str:
