@@ -38,6 +38,7 @@ def test_it_looks_like_a_real_alert_but_begins_by_saying_that_it_is_a_test(serve
     """It has a curve, the start, the probable cause and the advice."""
     run()
     (message,) = server.messages
+    assert message["title"].startswith("Test: example: ")
     assert message["summary"].startswith("Sent by `klarm test-alert`: no run is in trouble")
     assert {"Since", "Likely cause", "To do", "Peak", "Also moved"} <= message["fields"].keys()
     assert "kl ▁" in message["body"]

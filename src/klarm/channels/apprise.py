@@ -44,11 +44,10 @@ class AppriseChannel(Channel):
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:  # noqa: ARG002
         """Send the message. apprise only returns whether that worked."""
         kind = {"warning": "warning", "critical": "failure", "good": "success"}[message.mood]
-        title = f"{'Test: ' if message.test else ''}{message.title}"
         with _secrets_hidden(self) as said:
             done = self._service.notify(
                 body=_without_mentions(message.body),
-                title=_without_mentions(title),
+                title=_without_mentions(message.title),
                 notify_type=kind,
             )
         if not done:

@@ -31,7 +31,7 @@ class DesktopChannel(Channel):
 
     def send(self, message: Message, earlier: Mapping[str, str]) -> Receipt:  # noqa: ARG002
         """Show the message on this machine."""
-        title = one_line(f"klarm: {'Test: ' if message.test else ''}{message.title}", _MAX_TEXT)
+        title = one_line(f"klarm: {message.title}", _MAX_TEXT)
         text = one_line(message.summary or message.body, _MAX_TEXT)
         urgent = message.severity == "critical" and message.event != "resolved"
         for command in _commands(title, text, urgent):

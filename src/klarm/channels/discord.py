@@ -87,13 +87,12 @@ class DiscordChannel(Channel):
 
 def discord_payload(message: Message) -> dict[str, Any]:
     """Return a message as one embed."""
-    title = f"{'Test: ' if message.test else ''}{message.title}"
     description = fit(message.summary or message.body, MAX_DESCRIPTION - 200, _escape)
     if message.sparkline:
         drawn = message.drawn.replace("`", "'")
         description += f"\n```\n{fit(drawn, 150)}\n```"
     embed: dict[str, Any] = {
-        "title": fit(title, MAX_TITLE, _escape),
+        "title": fit(message.title, MAX_TITLE, _escape),
         "description": description,
         "color": _COLOURS[message.mood],
         "fields": [],

@@ -169,8 +169,7 @@ def compose(
 ) -> EmailMessage:
     """Return a message as a mail. Text in headers is limited to one line."""
     mail = EmailMessage(policy=SMTP)
-    test = "Test: " if message.test else ""
-    mail["Subject"] = one_line(f"[klarm] {test}{message.title}", _MAX_SUBJECT)
+    mail["Subject"] = one_line(f"[klarm] {message.title}", _MAX_SUBJECT)
     mail["From"] = formataddr(parseaddr(sender))
     mail["To"] = ", ".join(formataddr(parseaddr(address)) for address in recipients)
     mail["Date"] = formatdate()

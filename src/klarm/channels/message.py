@@ -62,7 +62,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     curve: list[tuple[int, float]] = []  # the same as (step, value), for channels that can draw
     metric: str = ""  # the metric of the peak and of the curve
     link: str = ""  # to the page of the run
-    test: bool = False  # sent by `klarm test-alert`
+    test: bool = False  # sent by `klarm test-alert`; its title says so, too
     summary: str = ""  # the first line of the body: the numbers, or how the incident ended
     started: int = 0  # the step of the incident's first alert
     time: float = 0.0  # Unix time of the event

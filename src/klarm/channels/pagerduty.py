@@ -82,13 +82,12 @@ class PagerDutyChannel(Channel):
 
 def pagerduty_event(message: Message, severity: str, key: str) -> dict[str, Any]:
     """Return a message as a trigger event, without the routing key."""
-    test = "Test: " if message.test else ""
     event: dict[str, Any] = {
         "event_action": "trigger",
         "dedup_key": key,
         "client": "klarm",
         "payload": {
-            "summary": fit(f"{test}{message.title}. {message.summary}".strip(), MAX_SUMMARY),
+            "summary": fit(f"{message.title}. {message.summary}".strip(), MAX_SUMMARY),
             "source": fit(message.run, MAX_KEY) or "klarm",
             "severity": severity,
             "component": message.signal,

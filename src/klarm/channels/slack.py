@@ -164,7 +164,7 @@ class SlackChannel(Channel):
 
 def slack_payload(message: Message) -> dict[str, Any]:
     """Return a message as blocks, with the text that notifications show."""
-    title = f"{_MARKS[message.mood]} {'Test: ' if message.test else ''}{message.title}"
+    title = f"{_MARKS[message.mood]} {message.title}"
     blocks: list[dict[str, Any]] = [{"type": "header", "text": _plain(_fit(title, MAX_HEADER))}]
     if message.summary or not message.fields:
         text = _fit(message.summary or message.body, MAX_SECTION)

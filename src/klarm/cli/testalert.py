@@ -76,6 +76,7 @@ def _message() -> Message:
     example = message_of(msgspec.structs.replace(event, incident=1), context)
     return msgspec.structs.replace(
         example,
+        title=f"Test: {example.title}",
         summary=f"{_NO_ALARM} A real one would say: {example.summary}",
         body=f"{_NO_ALARM} A real message looks like this:\n{example.body}",
         test=True,
