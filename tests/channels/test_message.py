@@ -37,12 +37,12 @@ def test_an_opened_incident_is_described_in_full() -> None:
         "KL 0.07796 is 9.24σ above its rolling baseline of 0.01306 ± 0.007.\n"
         "kl ▁▂▄█  0.01 → 0.08, steps 150 to 153\n"
         "Since: step 148, 2025-11-15 09:48 UTC (12 min ago)\n"
-        "Why now: In alert for 5 consecutive rows.\n"
+        "Why it opened: In alert for 5 consecutive rows.\n"
         "Likely cause: updates that are too large (pattern: gradients first)\n"
         "To do: Lower the learning rate or the gradient clip.\n"
         "Last good checkpoint: /data/ckpt/step-140\n"
         "Peak: kl 0.07796\n"
-        "Also moved: grad_norm ×4 from step 147, then kl ×6 from step 148; reward flat\n"
+        "Also moved: grad_norm ×4 from step 147, then kl ×6 from step 148; unchanged: reward\n"
         "Cost: $4.00 since it began, $560 for the run so far\n"
         "https://example.org/runs/7b"
     )
@@ -117,7 +117,7 @@ def test_what_is_not_known_is_left_out() -> None:
     message = message_of(PLAIN, Context(run="r", now=1.0))
     assert message.fields == {
         "Since": "step 148",
-        "Why now": "In alert for 5 consecutive rows.",
+        "Why it opened": "In alert for 5 consecutive rows.",
         "Peak": "kl 0.07796",
         "To do": "Act now: lower the learning rate or raise the KL penalty.",
     }

@@ -76,11 +76,11 @@ def test_an_incident_is_shown_in_detail() -> None:
     assert_all_in(
         one_line(show("grpo", "2")),
         "kl critical, began at step 153 (unresolved when the run ended)",
-        "→ Do not use checkpoints that were saved since step 15",
+        "→ Go back to a checkpoint from before step 152, and lower",
         "kl (logarithmic), steps of the incident marked",
         "━",
         "step 157 opened, warning:",
-        "step 159 escalated, critical: Raised from warning to critical at step 159.",
+        "step 159 escalated, critical: Raised from warning to critical.",
         "cause the learning rate was raised",
         "moved learning_rate ×100 from step 152",
         "peak 16.2 (0.0237 before the rise)",
@@ -132,7 +132,7 @@ def test_what_is_known_of_a_slow_fall_says_when_it_was_so() -> None:
     assert_all_in(
         shown,
         f"Since step {opened.started} (start of the incident); {left}",
-        f"(by step {opened.step})",
+        f"(as of step {opened.step})",
         f"lowest {lowest:.3g} (",
     )
 

@@ -41,10 +41,27 @@ def test_merged_events_say_how_it_stands(
 
 def test_a_late_message_says_until_when_it_was_seen_what_else_moved() -> None:
     """The run may have ended since, with another level of everything."""
-    opened = example_event(step=155, moved="entropy down 23%; reward flat")
+    opened = example_event(step=155, moved="entropy down 23%; unchanged: reward")
     ended = example_event("ended", step=249)
-    assert merge_events([opened, ended]).moved == "entropy down 23%; reward flat (by step 155)"
+    moved = merge_events([opened, ended]).moved
+    assert moved == "entropy down 23%; unchanged: reward (as of step 155)"
     assert merge_events([opened]).moved == opened.moved
+
+
+def test_the_numbers_of_an_alarm_before_the_last_event_have_their_step() -> None:
+    """Beside a higher peak and a curve that goes on, they would look wrong."""
+    opened = example_event(step=155, message="KL 0.2 is high.")
+    worse = example_event("escalated", step=180, message="KL 5 is high.", reason="far_worse")
+    ended = example_event("ended", step=249, message="KL 5 is high.")
+    assert merge_events([opened, worse, ended]).message == "Step 180: KL 5 is high."
+    assert merge_events([opened, worse]).message == "KL 5 is high."
+
+
+def test_a_history_calls_what_happened_what_the_terminal_calls_it() -> None:
+    """An incident that got worse at the same severity was not raised to a higher one."""
+    opened = example_event(step=155)
+    worse = example_event("escalated", step=180, reason="far_worse")
+    assert " Far worse at step 180: " in history_of([opened, worse])
 
 
 def test_a_history_says_when_and_why_an_incident_opened() -> None:
@@ -154,7 +171,7 @@ def test_a_combined_message_gives_the_latest_cause_and_advice() -> None:
             worse.remedy,
             worse.checkpoint,
         )
-        assert merged.moved == "loss 0.013 → 0.4 (by step 226)"
+        assert merged.moved == "loss 0.013 → 0.4 (as of step 226)"
 
 
 def test_a_combined_message_keeps_what_had_moved_when_the_incident_opened() -> None:
@@ -162,7 +179,7 @@ def test_a_combined_message_keeps_what_had_moved_when_the_incident_opened() -> N
     opened = example_event(step=206, pattern="a", cause="b", remedy="c", moved="loss ×2")
     worse = example_event("escalated", step=226, recommendation="Stop.")
     merged = merge_events([opened, worse])
-    assert merged.moved == "loss ×2 (by step 206)"
+    assert merged.moved == "loss ×2 (as of step 206)"
     assert (merged.pattern, merged.cause, merged.remedy) == ("", "", "")
     assert merged.recommendation == "Stop."
 

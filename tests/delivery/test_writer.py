@@ -44,7 +44,7 @@ def test_a_message_shows_the_curve_and_the_last_checkpoint_before() -> None:
     assert message.curve[-1][1] == pytest.approx(0.02 * 2 ** (message.step - 100), abs=0.003)
     assert message.fields["Last good checkpoint"] == "out/checkpoint-79"
     assert message.fields["Since"].startswith(f"step {message.started}, 20")
-    assert "Why now" in message.fields
+    assert "Why it opened" in message.fields
 
 
 @pytest.mark.usefixtures("exploded")

@@ -65,7 +65,7 @@ def test_half_of_the_last_ten_beyond_the_budget_raise_an_alert_without_their_med
     assert not any(alert.decisive for alert in alerts if alert)
     assert alerts[29] is not None
     assert alerts[29].message == (
-        "KL was 4 nats or beyond in 5 of the last 10 rows, above its budget (critical above 2)."
+        "KL was at least 4 nats in 5 of the last 10 rows, above its budget (critical above 2)."
     )
 
 

@@ -340,7 +340,7 @@ def test_a_reward_that_rises_slowly_is_not_called_flat() -> None:
     """It has not left its normal range, but everybody sees that it rises."""
     opened = notified(risen_with_kl(seed=0, gain=0.0))[0]
     assert opened.signal == "kl"
-    assert opened.moved == ("nothing new: reward keeps rising as before; entropy flat")
+    assert opened.moved == ("nothing new: reward keeps rising as before; unchanged: entropy")
 
 
 def test_a_reward_that_falls_since_kl_took_off_is_not_called_rising() -> None:
@@ -358,7 +358,8 @@ def test_a_reward_that_falls_since_kl_took_off_is_not_called_rising() -> None:
     assert opened.signal == "kl"
     assert "rising" not in opened.moved
     assert re.match(
-        r"reward up \d+% compared with 50–100 rows ago, but not in the last 25 rows;", opened.moved
+        r"reward up \d+% compared with 50–100 rows earlier, but not in the last 25 rows;",
+        opened.moved,
     )
 
 
@@ -388,8 +389,8 @@ def test_an_entropy_that_falls_by_a_fifth_is_not_called_flat() -> None:
 
     opened = next(event for event in notified(run(change, 215)) if event.signal == "kl")
     assert re.fullmatch(
-        r"length ×2.9 from step 205; entropy down (1|2)\d% compared with 50–100 rows ago; "
-        r"reward flat",
+        r"length ×2.9 from step 205; entropy down (1|2)\d% compared with 50–100 rows earlier; "
+        r"unchanged: reward",
         opened.moved,
     )
 
@@ -518,7 +519,7 @@ def test_only_what_is_telling_is_called_flat() -> None:
         row["length"] *= 3.0 if step >= 205 else 1.0
 
     opened = next(event for event in notified(run(change, 215)) if event.signal == "kl")
-    assert opened.moved == "length ×2.9 from step 205; entropy, reward flat"
+    assert opened.moved == "length ×2.9 from step 205; unchanged: entropy, reward"
 
 
 def _far_too_large_updates(row: Row, step: int) -> None:
@@ -636,7 +637,7 @@ def test_the_advice_stays_when_an_incident_settles_and_when_the_run_ends() -> No
     events = [r for r in journal.records if isinstance(r, Event) and r.incident == 1]
     assert [event.event for event in events] == ["opened", "escalated", "settled", "ended"]
     assert len({(event.cause, event.remedy) for event in events[1:]}) == 1
-    assert events[-1].remedy.startswith("Go back to a checkpoint from before the change")
+    assert events[-1].remedy.startswith("Go back to a checkpoint from before the incident")
 
 
 @pytest.mark.parametrize("logged", [True, False])

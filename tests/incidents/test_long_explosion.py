@@ -189,4 +189,20 @@ def test_checkpoints_count_as_unsafe_from_the_step_that_raised_the_learning_rate
     monitor.finish()
     events = [record for record in journal.records if isinstance(record, Event)]
     assert {unsafe_since(event) for event in events} == {200}
-    assert advice(events[-1])[0].startswith("Do not use checkpoints that were saved since step 200")
+    assert advice(events[-1])[0].startswith("Go back to a checkpoint from before step 200,")
+
+
+@pytest.mark.parametrize("quiet_rows", [3, 6])
+def test_a_later_explosion_says_the_same_about_checkpoints_as_its_cause(quiet_rows: int) -> None:
+    """The messages of both incidents name the step at which the learning rate was raised."""
+    journal = MemoryJournal()
+    monitor = Monitor("a", [kind() for kind in CATALOGUE], journal)
+    for step in range(240):
+        kl = raised_at_200(max(0, step - quiet_rows))["kl"]
+        monitor.log({**raised_at_200(step), "kl": kl}, step)
+    monitor.finish()
+    events = [record for record in journal.records if isinstance(record, Event)]
+    explained = [event for event in events if event.pattern == "learning rate raised"]
+    assert {event.subject for event in explained} >= {"kl"}
+    assert {unsafe_since(event) for event in explained} == {200}
+    assert {"from before step 200" in advice(event)[0] for event in explained} == {True}

@@ -126,7 +126,7 @@ def test_a_reward_far_above_its_trend_is_not_said_to_rise_as_before(seed: int) -
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_reward_that_has_fallen_in_the_last_rows_is_not_said_to_rise(seed: int) -> None:
-    """Its level of ten rows is still above that of fifty rows ago."""
+    """Its level of ten rows is still above that of fifty rows earlier."""
     rng, rows = random.Random(seed), RecentRows()
     for step in range(182):
         rows.add(step, {"reward": 0.35 + 0.001 * step + rng.gauss(0.0, 0.015)})
@@ -143,7 +143,7 @@ def test_a_reward_says_for_how_many_rows_it_has_not_risen() -> None:
         steady=True, pauses=5,
     )  # fmt: skip
     assert reward.gradual == (
-        "reward up 10% compared with 50–100 rows ago, but not in the last 5 rows"
+        "reward up 10% compared with 50–100 rows earlier, but not in the last 5 rows"
     )
 
 

@@ -47,7 +47,7 @@ def test_the_summary_lists_what_moved_in_order_and_what_did_not() -> None:
     recent = rows(kl=rising_from(678, 8.0), grad_norm=rising_from(672, 4.0), reward=wobble)
     assert (
         summary(movements_of(recent))
-        == "grad_norm ×4.1 from step 672, then kl ×8.2 from step 678; reward flat"
+        == "grad_norm ×4.1 from step 672, then kl ×8.2 from step 678; unchanged: reward"
     )
 
 
@@ -104,7 +104,9 @@ def test_a_factor_compares_with_the_level_just_before_its_step() -> None:
         return wobble(step) * 1.02 ** (step - 600) * (5.0 if step >= 680 else 1.0)
 
     recent = rows(kl=kl, reward=wobble)
-    (said,) = re.findall(r"kl ×([.\d]+) from step 680; reward flat", summary(movements_of(recent)))
+    (said,) = re.findall(
+        r"kl ×([.\d]+) from step 680; unchanged: reward", summary(movements_of(recent))
+    )
     assert float(said) == pytest.approx(5.0 * 1.02**23, rel=0.05)
 
 

@@ -55,7 +55,7 @@ OPENED = Event(
 )
 DIAGNOSED = msgspec.structs.replace(
     OPENED,
-    moved="learning_rate ×100 from step 152; reward flat",
+    moved="learning_rate ×100 from step 152; unchanged: reward",
     pattern="learning rate raised",
     cause="the learning rate went up and KL followed",
     remedy="Go back to a checkpoint from before the change.",
@@ -105,9 +105,9 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     (
         changed("escalated", "severity_raised", alert_severity="critical"),
-        "Raised from warning to critical at step 157.",
+        "Raised from warning to critical.",
     ),
-    (changed("escalated", "severity_raised"), "Raised from warning to critical at step 157."),
+    (changed("escalated", "severity_raised"), "Raised from warning to critical."),
     (
         changed("escalated", "far_worse", peak=7.2217, notified=0.12404, notified_step=157),
         "Since the last report (step 157), the peak has risen from 0.124 to 7.22.",
@@ -164,6 +164,11 @@ SENTENCES: list[tuple[Event, str]] = [
     (
         changed("settled", "settled", level=0.5, before=0.0),
         "Alerts have stopped, but KL is still near 0.5, compared with 0 before"
+        ", so the incident stays open.",
+    ),
+    (
+        changed("settled", "settled", worse="lower", level=1e-310, before=1.0),
+        "Alerts have stopped, but KL is still near 1e-310, compared with 1 before"
         ", so the incident stays open.",
     ),
     (
@@ -241,7 +246,7 @@ SENTENCES: list[tuple[Event, str]] = [
         "The run was cut short (Ctrl-C or an early exit) with this incident open.",
     ),
     # Journals of format 1 hold sentences.
-    (changed("escalated", "the severity rose"), "Raised from warning to critical at step 157."),
+    (changed("escalated", "the severity rose"), "Raised from warning to critical."),
     (changed("resolved", "rolled back", step=51), "Rolled back: training went back to step 51."),
     (
         changed("resolved", "20 quiet steps, but kl stays at 0.59 (before 0.01, worst 6)"),
@@ -338,7 +343,7 @@ def test_an_opened_incident_is_rendered_in_full() -> None:
         "(pattern: learning rate raised).",
         "  -> Go back to a checkpoint from before the change.",
         "  Last good checkpoint: out/checkpoint-150",
-        "  Also moved: learning_rate ×100 from step 152; reward flat.",
+        "  Also moved: learning_rate ×100 from step 152; unchanged: reward.",
     ]
     assert event_paragraphs(DIAGNOSED).splitlines() == [
         "Step 157: KL 0.418 is 6.86σ above its rolling baseline.",
@@ -346,7 +351,7 @@ def test_an_opened_incident_is_rendered_in_full() -> None:
         "Likely cause: the learning rate went up and KL followed (pattern: learning rate raised).",
         "To do: Go back to a checkpoint from before the change.",
         "Last good checkpoint: out/checkpoint-150",
-        "Also moved: learning_rate ×100 from step 152; reward flat.",
+        "Also moved: learning_rate ×100 from step 152; unchanged: reward.",
     ]
 
 
@@ -388,7 +393,7 @@ def test_the_peak_of_the_last_report_has_its_step() -> None:
 
 def test_the_line_of_other_metrics_is_left_out_if_none_moved() -> None:
     """Journals of earlier versions have a text for it."""
-    for moved in ("", "nothing; reward flat"):
+    for moved in ("", "nothing; unchanged: reward"):
         text = event_text(msgspec.structs.replace(DIAGNOSED, moved=moved))
         assert "moved" not in text
         assert "nothing" not in text
@@ -400,7 +405,7 @@ def test_later_events_are_rendered_in_short() -> None:
     assert event_text(escalated) == (
         "klarm INCIDENT 1 on kl escalated, critical, step 157: "
         "KL 0.418 is 6.86σ above its rolling baseline.\n"
-        "  Since step 153. Raised from warning to critical at step 157.\n"
+        "  Since step 153. Raised from warning to critical.\n"
         "  Likely cause: the learning rate went up and KL followed (pattern: learning rate raised)."
         "\n  -> Go back to a checkpoint from before the change.\n"
         "  Last good checkpoint: out/checkpoint-150"
@@ -560,13 +565,13 @@ def test_the_summary_of_a_run_lists_its_latest_incidents() -> None:
         "1 incident\n  7 on kl: critical, began at step 7, still open"
     )
     assert incidents_in_sum([incident(7, state="settled", level=0.5)]) == (
-        "1 incident\n  7 on kl: warning, began at step 7, settled, still open"
+        "1 incident\n  7 on kl: warning, began at step 7, still open, settled at 0.5"
     )
     assert incidents_in_sum([incident(7, state="ended")]) == (
         "1 incident\n  7 on kl: warning, began at step 7, unresolved"
     )
     assert incidents_in_sum([incident(7, state="ended", level=0.5)]) == (
-        "1 incident\n  7 on kl: warning, began at step 7, settled, unresolved"
+        "1 incident\n  7 on kl: warning, began at step 7, unresolved, settled at 0.5"
     )
     assert (
         incidents_in_sum(

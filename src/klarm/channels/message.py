@@ -192,7 +192,9 @@ def _fields(event: Event, context: Context) -> dict[str, str]:
     metric, worst = metric_of(event), "Peak" if event.worse == "higher" else "Lowest"
     return {
         "Lasted" if over else "Since": _duration(event, context, over),
-        "Why now": why(event) if is_alarm(event) else "",
+        "Why it opened" if event.event == "opened" else "What changed": (
+            why(event) if is_alarm(event) else ""
+        ),
         "Likely cause": likely_cause(opening),
         "To do": to_do,
         "Last good checkpoint": (event.checkpoint or opening.checkpoint) if to_do else "",

@@ -32,8 +32,8 @@ from klarm.incidents import (
     number,
     peak_is_finite,
     since,
-    state,
     title,
+    what_happened,
     why,
 )
 from klarm.journal import (
@@ -81,13 +81,12 @@ def show_incident(console: Console, found: Found, settings: Config) -> None:
     console.print()
     console.print(heading("What happened"))
     for event in events:
-        became = state(event) if is_alarm(event) else event.event
-        text = f"{became}, {event.severity}: {why(event)}".rstrip()
+        text = f"{what_happened(event)}, {event.severity}: {why(event)}".rstrip()
         console.print(labelled(f"step {event.step}", text))
     console.print()
     console.print(heading("Details"))
     _show_known(console, journal, incident, events, peak)
-    _show_deliveries(console, found, settings)
+    _show_deliveries(console, found, events, settings)
 
 
 def _show_curve(
@@ -147,7 +146,7 @@ def _show_known(
     if diagnosis is not None:
         console.print(labelled("cause", likely_cause(diagnosis)))
     if moved is not None:
-        console.print(labelled("moved", f"{moved.moved} (by step {moved.step})"))
+        console.print(labelled("moved", f"{moved.moved} (as of step {moved.step})"))
     if metric_of(incident.last):  # otherwise it is the number of steps without a metric
         worst = "peak" if incident.last.worse == "higher" else "lowest"
         console.print(labelled(worst, f"{number(peak)}{_before(events)}"))
@@ -178,8 +177,9 @@ def _alerts(journal: Path, incident: IncidentRecord) -> Counter[str]:
     return found
 
 
-def _show_deliveries(console: Console, found: Found, settings: Config) -> None:
+def _show_deliveries(console: Console, found: Found, events: list[Event], settings: Config) -> None:
     folder, incident = found.folder, found.incident
+    known = {(event.event, event.step): what_happened(event) for event in events}
     entries: list[Delivered] = []
     with contextlib.suppress(OSError):
         entries = [entry for _, entry in deliveries.read(folder) if isinstance(entry, Delivered)]
@@ -191,7 +191,10 @@ def _show_deliveries(console: Console, found: Found, settings: Config) -> None:
         last = covered[-1]
         outcome = _OUTCOMES.get(last.outcome, last.outcome)
         merged = " in one message" if len(covered) > 1 and last.outcome in _OUTCOMES else ""
-        about = "; ".join(f"{entry.event}, step {entry.step}" for entry in covered)
+        about = "; ".join(
+            f"{known.get((entry.event, entry.step), entry.event)}, step {entry.step}"
+            for entry in covered
+        )
         text = f"{outcome} at {clock(last.time)}{merged} ({about})"
         text += f": {last.reason}" if last.reason else ""
         console.print(labelled(last.channel, text))

@@ -8,7 +8,7 @@ import msgspec
 
 from klarm.channels.change import Change, change_of
 from klarm.delivery.log import message_id_of
-from klarm.incidents import is_alarm, state, why
+from klarm.incidents import is_alarm, state, what_happened, why
 from klarm.types import RINGING, SEVERITIES, Event, EventKind
 
 
@@ -29,6 +29,7 @@ def merge_events(events: Sequence[Event]) -> Event:
         last,
         event=kind,
         step=cause.step,
+        message=_message(events, kind),
         severity=max((event.severity for event in events), key=SEVERITIES.index),
         reason=cause.reason,
         detector=cause.detector,
@@ -36,7 +37,7 @@ def merge_events(events: Sequence[Event]) -> Event:
         notified=cause.notified,
         notified_step=cause.notified_step,
         # A run goes on before a message is sent, so people read until when this was seen.
-        moved=f"{seen.moved} (by step {seen.step})" if seen.moved else "",
+        moved=f"{seen.moved} (as of step {seen.step})" if seen.moved else "",
         pattern=diagnosis.pattern,
         cause=diagnosis.cause,
         remedy=diagnosis.remedy,
@@ -64,7 +65,7 @@ def history_of(events: Sequence[Event]) -> str:
     """Return what happened, if one message combines several events; else an empty string."""
     if len(events) == 1:
         return ""
-    return " ".join(f"{e.event.capitalize()} at step {e.step}: {why(e)}" for e in events)
+    return " ".join(f"{what_happened(e).capitalize()} at step {e.step}: {why(e)}" for e in events)
 
 
 def changes_of(
@@ -86,6 +87,15 @@ def _merged_kind(events: Sequence[Event]) -> EventKind:
     if kinds[-1] == "resolved":
         return "resolved"
     return next((kind for kind in kinds if kind in RINGING and kind != "resolved"), kinds[-1])
+
+
+def _message(events: Sequence[Event], kind: EventKind) -> str:
+    """Return the numbers of the last alarm, with its step if the message is about later ones."""
+    last = events[-1]
+    alarm = next((event for event in reversed(events) if is_alarm(event)), last)
+    if kind not in ("opened", "escalated") or alarm.step == last.step:
+        return last.message
+    return f"Step {alarm.step}: {alarm.message}"
 
 
 def _last(events: Sequence[Event], kind: EventKind) -> Event:

@@ -107,8 +107,9 @@ class KLBudgetDetector(LazyScoreDetector):
         limit = self._limit(severity)
         # A level just above the limit must not look equal to it.
         at = f"{number(level, 3 if number(self.score) != number(limit) else 6)} nats"
+        least = "at least" if level > 0 else "at most"
         what = (
-            f"KL was {at} or beyond in {_HALF} of the last {len(ten)} rows"
+            f"KL was {least} {at} in {_HALF} of the last {len(ten)} rows"
             if half
             else f"KL is {at} (median of the last {len(five)} rows)"
         )

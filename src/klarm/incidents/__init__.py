@@ -34,6 +34,7 @@ from klarm.incidents.text import (
     state,
     title,
     what_began,
+    what_happened,
 )
 from klarm.incidents.tracker import Change, Tracker
 from klarm.text import number
@@ -75,6 +76,7 @@ __all__ = [
     "title",
     "unsafe_spans",
     "what_began",
+    "what_happened",
     "why",
     "with_own_keys",
 ]

@@ -8,11 +8,18 @@ from math import inf
 from msgspec.structs import replace
 
 from klarm.detectors import OTHER_METRIC, Detector, KLBudgetDetector
+from klarm.incidents.checkpoints import unsafe_since
 from klarm.incidents.dates import Dates, direction_of, raised_at
 from klarm.incidents.excuse import KL, PROBED, kl_budgets
 from klarm.incidents.movement import RATE, Direction, Movement, summary
 from klarm.incidents.pattern import Circumstances, Explained
-from klarm.incidents.playbook import JUMP_NOT_RULED_OUT, LIKE_A_JUMP, diagnose, goes_back
+from klarm.incidents.playbook import (
+    JUMP_NOT_RULED_OUT,
+    LIKE_A_JUMP,
+    RATE_RAISED,
+    diagnose,
+    goes_back,
+)
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.restated import message_of, restated
 from klarm.incidents.trends import (
@@ -104,6 +111,8 @@ def diagnosis_of(
     event = explaining
     if explained is not None:
         dates.said.causes[event.incident] = explained
+    if event.pattern == RATE_RAISED:
+        event = _unsafe_since_raised(event, incident, movements)
     said = advice.patterns.get(event.pattern)
     if said is not None:
         event = replace(event, cause=said.cause or event.cause, remedy=said.remedy)
@@ -140,6 +149,15 @@ def _raised_just_before(
     rows_before = [step for step, _ in recent.last(LOOK_BACK) if step < onset][-_MAX_ROWS_AFTER:]
     raised = (m.step for m in movements if m.metric == RATE and m.direction == "up")
     return next((step for step in raised if step in rows_before), None)
+
+
+def _unsafe_since_raised(event: Event, incident: Incident, movements: Iterable[Movement]) -> Event:
+    """Return an event that the raised learning rate explains: no later checkpoint is safe."""
+    raised = raised_at(movements)
+    if not 0 < raised < unsafe_since(event):
+        return event
+    incident.unsafe_from = raised
+    return replace(event, unsafe_from=raised)
 
 
 def _explained(

@@ -117,7 +117,7 @@ class Movement(NamedTuple):
         way = self.tends if self.direction == "flat" else self.direction
         if self.normal is None or way not in ("up", "down"):
             return ""
-        since = f"compared with {self.rows // 2}–{self.rows} rows ago"
+        since = f"compared with {self.rows // 2}–{self.rows} rows earlier"
         if self.goes_on:
             going = "rising" if way == "up" else "falling"
             return f"{self.metric} keeps {going} as before"
@@ -175,7 +175,7 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
 
     >>> moved = [Movement("grad_norm", "up", 612, 4.0), Movement("kl", "up", 618, 8.0)]
     >>> summary([*moved, Movement("reward", "flat", 630, 1.0)])
-    'grad_norm ×4 from step 612, then kl ×8 from step 618; reward flat'
+    'grad_norm ×4 from step 612, then kl ×8 from step 618; unchanged: reward'
     >>> summary([*moved, Movement("loss", "up", 618, 2.0), Movement("length", "up", 618, 3.0)])
     'grad_norm ×4 from step 612, then kl ×8, loss ×2 and length ×3 from step 618'
     >>> summary(moved, began=615)
@@ -184,7 +184,7 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     'before the incident, grad_norm ×4 from step 612'
     >>> rising = Movement("reward", "up", 630, 1.1, steady=True, normal=Before(0.5, 0.01, True))
     >>> summary([rising, Movement("entropy", "flat", 630, 1.0)])
-    'nothing new: reward keeps rising as before; entropy flat'
+    'nothing new: reward keeps rising as before; unchanged: entropy'
     """
     movements = list(movements)
     moved = [m for m in movements if m.direction != "flat" and m.is_worth_saying]
@@ -202,7 +202,7 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     parts = [part for part in (said, *gradual) if part]
     if not parts:
         return ""
-    line = "; ".join([*parts, f"{flat} flat"] if flat else parts)
+    line = "; ".join([*parts, f"unchanged: {flat}"] if flat else parts)
     nothing_new = not said and all(m.goes_on for m in others if m.gradual)
     return f"nothing new: {line}" if nothing_new else line
 

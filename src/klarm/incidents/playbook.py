@@ -46,6 +46,8 @@ _GOES_BACK = re.compile(r"\b[Gg]o(ing)? back\b|\bStart again\b")
 LIKE_A_JUMP = ("reward hacking", "reward bought with KL")
 JUMP_NOT_RULED_OUT = "learning_rate is not logged, so klarm cannot rule out that it jumped."
 
+RATE_RAISED = "learning rate raised"  # checkpoints that were saved since then are unsafe
+
 # The first pattern that fits is reported, so specific ones come before general ones.
 PATTERNS: tuple[Pattern, ...] = (
     Pattern(
@@ -57,11 +59,11 @@ PATTERNS: tuple[Pattern, ...] = (
         "for a division by 0, a logarithm of 0 or an answer that could not be parsed.",
     ),
     Pattern(
-        "learning rate raised",
+        RATE_RAISED,
         ("kl", "gradient", "entropy", "reward", "loss", "advantage", "length"),
         {"learning_rate": UP},
         "the learning rate was raised",
-        "Go back to a checkpoint from before the change, and lower the learning rate.",
+        "Go back to a checkpoint from before the incident, and lower the learning rate.",
         cause_metric="learning_rate",
     ),
     Pattern(

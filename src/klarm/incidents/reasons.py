@@ -79,7 +79,7 @@ def _follows(event: Event) -> str:
 
 
 def _severity_raised(event: Event) -> str:
-    return f"Raised from warning to {event.severity} at step {event.step}."
+    return f"Raised from warning to {event.severity}."
 
 
 def _far_worse(event: Event) -> str:
@@ -212,7 +212,8 @@ def _against_before(event: Event) -> str:
     now, before = event.level, event.before
     if now is None or before is None:
         return ""
-    if now > 0.0 and before > 0.0 and math.isfinite(now / before):
+    # The ratio of a huge number and a tiny one is infinite, whichever way it is divided.
+    if now > 0.0 and before > 0.0 and math.isfinite(max(now, before) / min(now, before)):
         proportion = times(now / before) if now > before else share(before / now)
         if proportion:
             return f", {proportion} its earlier level ({number(before)})"

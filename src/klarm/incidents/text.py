@@ -17,6 +17,7 @@ from klarm.incidents.playbook import IF_SINGLE
 from klarm.incidents.reasons import SENTENCES, is_undone, peak_is_finite, why
 from klarm.incidents.standing import AT_A_NEW_LEVEL, UNRESOLVED, ending
 from klarm.incidents.subject import subject_of
+from klarm.text import number
 from klarm.types import Event, EventKind, Incident, Severity
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ def state(event: Event) -> str:
     how = ending(event)
     is_known = event.reason in SENTENCES and not is_undone(event)
     return f"resolved ({how})" if is_known else how
+
+
+def what_happened(event: Event) -> str:
+    """Return what happened to an incident in a word or two, before the sentence that says why."""
+    return state(event) if is_alarm(event) else event.event
 
 
 def title(event: Event, became: str = "") -> str:
@@ -258,7 +264,7 @@ def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
 def _in_short(incident: Incident) -> str:
     still = "unresolved" if incident.state == "ended" else "still open"
     if incident.level is not None:
-        still = f"settled, {still}"
+        still = f"{still}, settled at {number(incident.level)}"
     when = f"began at step {incident.started}, {still}"
     if incident.state == "resolved":
         how = incident.reason.replace("_", " ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from klarm.metrics.catalogue import METRICS
@@ -31,6 +32,7 @@ class Meaning(NamedTuple):
     when_zero: str = ""
 
 
+@lru_cache(maxsize=2048)  # a trainer asks for the same keys in every row
 def meaning(key: str, framework: str = "") -> Meaning | None:
     """Return the meaning of a key in a framework, or by its name alone; None if unknown.
 

@@ -113,7 +113,7 @@ def advice_on_episodes(
                 "the environment returned a reward that is not finite",
             ),
             "learning rate raised": Explanation(
-                f"Go back to a checkpoint from before the change, and lower {learning_rate}."
+                f"Go back to a checkpoint from before the incident, and lower {learning_rate}."
             ),
             "numbers broken": Explanation(
                 f"Stop, go back to the last good checkpoint, and lower {learning_rate}. Then look "
