@@ -57,7 +57,7 @@ def test_the_tutorial_leads_to_a_caught_explosion_and_a_message(tmp_path: Path) 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "hook: delivered" in done.stdout
     received = re.findall(r"^RECEIVED: (.*)$", done.stdout, re.M)
-    assert received[0].startswith("example: kl warning")
+    assert received[0].startswith("Test: example: kl warning")
     assert any(title.find("kl critical, began at step") >= 0 for title in received), received
     assert len(received) == len(set(received))
     assert "klarm INCIDENT 1 on learning_rate opened, warning, step 200" in done.stderr

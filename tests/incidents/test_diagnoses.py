@@ -358,7 +358,7 @@ def test_a_reward_that_falls_since_kl_took_off_is_not_called_rising() -> None:
     assert opened.signal == "kl"
     assert "rising" not in opened.moved
     assert re.match(
-        r"reward up \d+% compared with 50–100 rows earlier, but not in the last 25 rows;",
+        r"reward up \d+% over the last 100 rows, but not in the last 25 rows;",
         opened.moved,
     )
 
@@ -389,7 +389,7 @@ def test_an_entropy_that_falls_by_a_fifth_is_not_called_flat() -> None:
 
     opened = next(event for event in notified(run(change, 215)) if event.signal == "kl")
     assert re.fullmatch(
-        r"length ×2.9 from step 205; entropy down (1|2)\d% compared with 50–100 rows earlier; "
+        r"length ×2.9 from step 205; entropy down (1|2)\d% over the last 100 rows; "
         r"unchanged: reward",
         opened.moved,
     )

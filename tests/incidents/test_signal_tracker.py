@@ -116,7 +116,7 @@ def test_a_warning_of_a_critical_alert_says_what_is_missing() -> None:
     escalated = run.changes[-1]
     assert isinstance(escalated, Event)
     assert (escalated.severity, escalated.alert_severity) == ("critical", "critical")
-    assert why(escalated) == f"Raised from warning to critical at step {escalated.step}."
+    assert why(escalated) == "Raised from warning to critical."
 
 
 def test_the_severity_is_the_highest_that_is_confirmed() -> None:

@@ -565,13 +565,13 @@ def test_the_summary_of_a_run_lists_its_latest_incidents() -> None:
         "1 incident\n  7 on kl: critical, began at step 7, still open"
     )
     assert incidents_in_sum([incident(7, state="settled", level=0.5)]) == (
-        "1 incident\n  7 on kl: warning, began at step 7, still open, settled at 0.5"
+        "1 incident\n  7 on kl: warning, began at step 7, still open"
     )
     assert incidents_in_sum([incident(7, state="ended")]) == (
         "1 incident\n  7 on kl: warning, began at step 7, unresolved"
     )
     assert incidents_in_sum([incident(7, state="ended", level=0.5)]) == (
-        "1 incident\n  7 on kl: warning, began at step 7, unresolved, settled at 0.5"
+        "1 incident\n  7 on kl: warning, began at step 7, unresolved"
     )
     assert (
         incidents_in_sum(

@@ -139,7 +139,10 @@ def test_an_incident_tells_all_there_is(client: Client) -> None:
     assert found["moved"]["from"] < found["started"] < found["moved"]["to"]
     assert found["diagnosis"]["pattern"] == "learning rate raised"
     assert found["diagnosis"]["text"] == "the learning rate was raised"  # which the name repeats
-    assert found["advice"][0].endswith(found["diagnosis"]["remedy"])
+    assert found["advice"] == [
+        "Go back to a checkpoint from before step 152, and lower the learning rate."
+    ]
+    assert found["diagnosis"]["remedy"].startswith("Go back to a checkpoint ")
     assert found["checkpoint"] == {"step": 150, "path": "/data/150"}
     assert found["alerts"]["total"] == sum(found["alerts"]["by_detector"].values())
     assert client.get(f"/incidents/{found['id']}") == found

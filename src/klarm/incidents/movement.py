@@ -117,7 +117,7 @@ class Movement(NamedTuple):
         way = self.tends if self.direction == "flat" else self.direction
         if self.normal is None or way not in ("up", "down"):
             return ""
-        since = f"compared with {self.rows // 2}–{self.rows} rows earlier"
+        since = f"over the last {self.rows} rows"
         if self.goes_on:
             going = "rising" if way == "up" else "falling"
             return f"{self.metric} keeps {going} as before"

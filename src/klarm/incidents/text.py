@@ -17,7 +17,6 @@ from klarm.incidents.playbook import IF_SINGLE
 from klarm.incidents.reasons import SENTENCES, is_undone, peak_is_finite, why
 from klarm.incidents.standing import AT_A_NEW_LEVEL, UNRESOLVED, ending
 from klarm.incidents.subject import subject_of
-from klarm.text import number
 from klarm.types import Event, EventKind, Incident, Severity
 
 if TYPE_CHECKING:
@@ -263,8 +262,6 @@ def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
 
 def _in_short(incident: Incident) -> str:
     still = "unresolved" if incident.state == "ended" else "still open"
-    if incident.level is not None:
-        still = f"{still}, settled at {number(incident.level)}"
     when = f"began at step {incident.started}, {still}"
     if incident.state == "resolved":
         how = incident.reason.replace("_", " ")
