@@ -179,6 +179,14 @@ def test_every_metric_is_documented_with_its_keys() -> None:
         assert rows[metric.name] == said, f"docs/metrics.md differs in the row of {metric.name}"
 
 
+def test_what_no_detector_judges_is_named() -> None:
+    """On the page of the one detector that would otherwise miss it."""
+    text = (DOCS / "detectors" / "metric_lost.md").read_text()
+    (sentence,) = re.findall(r"that klarm only shows: (.*?) and losses", text, re.S)
+    named = re.findall(r"`(\w+)`", sentence)
+    assert set(named) - {"reward_dip_p"} == {name for name in METRICS if METRICS[name].only_shown}
+
+
 def test_every_key_of_a_framework_is_documented_with_its_kind() -> None:
     """As it is now."""
     lines = (DOCS / "metrics.md").read_text().splitlines()

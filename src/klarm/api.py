@@ -143,7 +143,9 @@ def start(
     )
     if notifies:  # people are notified even if the run cannot be recorded
         known = folder if journal is not None else None
-        deliver_events(monitor, known, settings, notices.warn, resumed=resumed)
+        names = deliver_events(monitor, known, settings, notices.warn, resumed=resumed)
+        if names:
+            notices.say(f"incidents are sent to {', '.join(names)}")
     if journal is not None:
         watch = CommandWatch(folder, monitor.hand_over, notices, applied=monitor.applied_commands)
         monitor.take_commands(watch)

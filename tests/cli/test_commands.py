@@ -80,7 +80,7 @@ def test_demo_on_a_terminal_draws_the_curve() -> None:
     """It shows the baseline band, the thresholds, the alert, and what to do at the end."""
     shown, returncode = on_terminal("demo")
     assert returncode == 0
-    assert "Spikes since then belong to this incident, which is still open." in shown
+    assert "KL still spikes since then, but each spike is too short for a new report." in shown
     for sign in ("●", "░", "─", "klarm incident 2 on kl opened", "What to type next"):
         assert sign in shown
 
@@ -196,7 +196,7 @@ def test_replay_separates_rolled_back_steps_and_incidents() -> None:
     done = run("replay", "log.csv", "--fail-on", "warning")
     assert done.returncode == 0
     assert "klarm INCIDENT 1 on kl opened, critical, step 32" in done.stdout
-    assert "klarm INCIDENT 1 on kl resolved at step 30" in done.stdout
+    assert "Rolled back: training went back to step 30." in done.stdout
     assert "40 rows replayed (5 more were rolled back): no incident.\n" in done.stdout
     document = json.loads(run("replay", "log.csv", "--format", "json").stdout)
     assert (document["steps"], document["rolled_back"], document["incidents"]) == (40, 5, [])

@@ -405,7 +405,11 @@ RESOLVED = replace(OPENED, event="resolved", step=250, reason="quiet for 20 step
         (RESOLVED, "resolved", "200–250"),
         (replace(RESOLVED, recovered=False), "not recovered", "200–250"),
         (replace(RESOLVED, reason="recovered", level=0.5, before=0.4), "recovered", "200–250"),
-        (replace(RESOLVED, reason="recovered", level=1.7, before=0.4), "at a new level", "200–250"),
+        (
+            replace(RESOLVED, reason="recovered", level=1.7, before=0.4),
+            "resolved (at a new level)",
+            "200–250",
+        ),
         (replace(RESOLVED, step=150, reason=ROLLED_BACK), "rolled back", "200–"),
     ],
 )

@@ -144,7 +144,8 @@ def test_the_closing_line_names_numbers_of_the_recording(arguments: list[str]) -
         re.M,
     )
     assert closing is not None
-    since = re.search(r"on kl opened, .*\n  Since step (\d+)", done.stdout)
+    began = r"on kl opened, .*\n  (?:Since|The incident began at) step (\d+)"
+    since = re.search(began, done.stdout)
     assert since is not None
     kl = {row["step"]: row["kl"] for row in read_recording(arguments[0])}
     opened, started = int(closing[1]), int(since[1])

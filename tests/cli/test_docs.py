@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from klarm.cli.docs import pages, without_comments
 from klarm.cli.group import klarm as command
 from klarm.cli.init import default_yaml
+from test_console import shown_on_a_terminal
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +36,17 @@ def test_a_page_is_printed(name: str) -> None:
     done = docs(name)
     assert done.exit_code == 0
     assert done.stdout.startswith("# ")
+
+
+def test_a_terminal_gets_a_page_that_fits_it() -> None:
+    """Lines break between words, and tables are drawn; a pipe gets Markdown, as above."""
+    code = "from klarm.cli.group import klarm; klarm(['docs', 'kl_runaway'], standalone_mode=False)"
+    shown = re.sub(r"\x1b\[[0-9;]*m|\r", "", shown_on_a_terminal(code, 80))
+    assert max(map(len, shown.splitlines())) <= 80
+    assert re.search(r"^What to do when it fires *$", shown, re.M)
+    assert "|---" not in shown
+    words = set(re.findall(r"[a-z]+", (ROOT / "docs/detectors/kl_runaway.md").read_text()))
+    assert set(re.findall(r"[a-z]+", shown)) <= words
 
 
 def test_html_comments_are_not_printed() -> None:

@@ -131,9 +131,30 @@ def test_what_is_known_of_a_slow_fall_says_when_it_was_so() -> None:
     lowest = min(rewards[opened.onset :])
     assert_all_in(
         shown,
-        f"Since step {opened.started} (start of the incident); {left}",
+        f"The incident began at step {opened.started}; {left}",
         f"(as of step {opened.step})",
         f"lowest {lowest:.3g} (",
+    )
+
+
+def test_the_peak_of_an_incident_that_spreads_is_that_of_its_own_metric() -> None:
+    """Its last report may be about another one, whose values do not compare with its levels."""
+    rng = random.Random(3)
+    klarm.init("grpo", console=False)
+    for step in range(300):
+        far = max(0, step - 200)
+        metrics = {
+            "grad_norm": 0.5 * 1.09 ** min(far, 60) * rng.lognormvariate(0, 0.2),
+            "learning_rate": 2e-5 if far else 1e-6,
+        }
+        klarm.log(metrics, step)
+    klarm.finish()
+    shown = one_line(show("grpo", "1"))
+    assert_all_in(
+        shown,
+        "spreading, warning: Also in alert: grad_norm",
+        "learning_rate, steps of the incident marked",
+        "peak 2e-5 (1e-6 before the rise)",
     )
 
 
@@ -285,7 +306,7 @@ def test_a_list_says_when_an_incident_became_critical_and_who_is_on_it() -> None
     whole = "kl critical, began at step 153 (unresolved when the run ended)"
     for arguments in ([], ["grpo", "2"]):
         shown = one_line(show(*arguments))
-        assert f"{whole}, warning until step 159, acknowledged by ann" in shown
+        assert f"{whole}, critical from step 159 on, acknowledged by ann" in shown
     runs = CliRunner().invoke(command, ["runs"], env={"COLUMNS": "250"})
     assert "kl (acknowledged)" in runs.stdout
 
@@ -322,7 +343,7 @@ def test_a_change_has_the_same_name_as_in_messages() -> None:
         klarm.log({"kl": 0.02 * rng.lognormvariate(0.0, 0.1) * growth}, step)
     klarm.finish()
     shown = one_line(show("worse", "1"))
-    assert "opened, warning: A kl_runaway alert needs no confirmation" in shown
+    assert "opened, warning: One kl_runaway alert is enough" in shown
     assert "far worse, critical: Since the last report (" in shown
 
 

@@ -68,10 +68,10 @@ def test_a_history_says_when_and_why_an_incident_opened() -> None:
     """Each change with its step."""
     opened = example_event(step=282, reason="decisive", detector="kl_runaway")
     broken = example_event(step=290, reason="not_finite")
-    needs_no_more = "needs no confirmation by further rows."
+    is_enough = "is enough to open an incident."
     assert history_of([opened, broken]) == (
-        f"Opened at step 282: A kl_runaway alert {needs_no_more} "
-        f"Opened at step 290: A value that is not finite {needs_no_more}"
+        f"Opened at step 282: One kl_runaway alert {is_enough} "
+        f"Opened at step 290: One NaN or infinite kl {is_enough}"
     )
 
 

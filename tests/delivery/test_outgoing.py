@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import pytest
 from loopback import Server
 
+import klarm
 from klarm.config import load
 from klarm.delivery.outgoing import deliver_events, routes_of
 from klarm.detectors import KLExplosionDetector
@@ -43,6 +45,17 @@ def test_a_channel_is_notified_before_the_run_ends(server: Server) -> None:
     """Of the opening; then there is nothing to remark."""
     assert end_of_run(FOLDER, channels=webhook(server.url)) == []
     assert [message["event"] for message in server.messages] == ["opened", "ended"]
+
+
+def test_the_start_says_where_incidents_are_sent(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Otherwise people learn only from the first message whether klarm.yaml was read."""
+    off = {"type": "webhook", "url": server.url, "enabled": False}
+    with klarm.init("a", channels={**webhook(server.url), "off": off}):
+        assert "klarm: incidents are sent to hook\n" in capsys.readouterr().err
+    with klarm.init("b"):
+        assert "are sent" not in capsys.readouterr().err
 
 
 def test_delivery_elsewhere_sends_nothing_and_says_what_does(server: Server) -> None:

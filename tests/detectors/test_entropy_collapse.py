@@ -52,7 +52,8 @@ def test_a_sudden_fall_warns_at_an_exact_step() -> None:
     assert first is not None
     assert (first.severity, first.decisive) == ("warning", False)
     assert first.message == (
-        "Entropy is 0.12, 85% below the 0.8 of step 301 (medians of 5 values; warning at 80%)."
+        "Entropy is 0.12, 85% below its recent high, 0.8 at step 301 (medians of 5 values; "
+        "warning at 80%)."
     )
     # It is news until the level before the fall is 100 steps old.
     assert fired == list(range(302, 402))

@@ -92,7 +92,7 @@ def test_a_reward_that_falls_further_has_fallen_by_more_sigmas(seed: int) -> Non
 def test_a_fall_without_noise_has_no_sigma() -> None:
     """Nothing is to be divided by."""
     alerts = feed([0.0, 0.0] * 50 + [-1.0] * 40)
-    assert alerts[0].message.startswith("Reward fell from 0 to -1, its lowest level so far (")
+    assert alerts[0].message.startswith("Reward fell from 0 to -1 (the median of the last ")
 
 
 def test_a_fall_to_the_lowest_level_is_critical() -> None:

@@ -156,7 +156,8 @@ def test_an_entropy_that_collapses_alone() -> None:
     assert opened.moved == ""
     assert opened.onset == 202
     assert opened.message == (
-        "Entropy is 0.0988, 85% below the 0.643 of step 183 (medians of 5 values; warning at 80%)."
+        "Entropy is 0.0988, 85% below its recent high, 0.643 at step 183 (medians of 5 values; "
+        "warning at 80%)."
     )
     assert (escalated.event, escalated.severity) == ("escalated", "critical")
     assert isinstance(escalated.peak, float)
@@ -340,7 +341,7 @@ def test_a_reward_that_rises_slowly_is_not_called_flat() -> None:
     """It has not left its normal range, but everybody sees that it rises."""
     opened = notified(risen_with_kl(seed=0, gain=0.0))[0]
     assert opened.signal == "kl"
-    assert opened.moved == ("nothing new: reward keeps rising as before; unchanged: entropy")
+    assert opened.moved == "nothing new (reward keeps rising as before; unchanged: entropy)"
 
 
 def test_a_reward_that_falls_since_kl_took_off_is_not_called_rising() -> None:

@@ -56,6 +56,15 @@ def test_the_headline_counts_from_the_baseline_before_the_onset() -> None:
     assert f"before step {opened.onset} " in opened.message
 
 
+def test_a_nan_after_a_spike_is_no_number_of_sigmas() -> None:
+    """The incident began with the spike; NaN has no distance from the level before it."""
+    events, _ = watched([*quiet(90), LEVEL + 4 * NOISE, *[math.nan] * 10], key="grad_norm")
+    assert [event.message for event in events if event.event in ("opened", "escalated")] == [
+        "grad_norm is still NaN.",
+        "grad_norm is still NaN.",
+    ]
+
+
 def test_every_later_event_says_the_same() -> None:
     """Escalated, settled, ended: each has the σ from before the onset, or none."""
     rise = [LEVEL * 1.3 ** (row + 1) for row in range(40)]

@@ -111,7 +111,9 @@ def test_a_warning_of_a_critical_alert_says_what_is_missing() -> None:
     run.log(HIGH, "c", times=2)
     (opened,) = [change for change in run.changes if isinstance(change, Event)]
     assert (opened.severity, opened.alert_severity) == ("warning", "critical")
-    assert "A warning for now: it becomes critical if critical alerts continue." in why(opened)
+    assert "This alert is critical; the incident becomes critical if such alerts continue." in why(
+        opened
+    )
     run.log(HIGH, "c", times=3)
     escalated = run.changes[-1]
     assert isinstance(escalated, Event)
@@ -647,6 +649,17 @@ def test_a_critical_incident_escalates_when_its_metric_stays_nan() -> None:
     run.log(HIGH, "C")
     run.log(math.nan, "C", times=30)
     assert run.take()[1:] == [("escalated", "still_not_finite", 45)]
+
+
+def test_a_nan_that_raises_the_severity_is_not_reported_again_a_row_later() -> None:
+    """The message about the severity says that it lasts."""
+    run = Run()
+    run.log(times=40)
+    run.log(HIGH, "w")
+    run.log(math.nan, "c", times=30)
+    opened, escalated = [change for change in run.changes if isinstance(change, Event)]
+    assert run.take() == [("opened", "confirmed", 44), ("escalated", "severity_raised", 45)]
+    assert opened.message == escalated.message == "kl is still NaN."
 
 
 def test_a_nan_that_a_log_fills_forward_is_one_value() -> None:

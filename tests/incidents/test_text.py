@@ -77,15 +77,15 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     (
         changed("opened", "decisive"),
-        "A kl_runaway alert needs no confirmation by further rows.",
+        "One kl_runaway alert is enough to open an incident.",
     ),
     (
         changed("opened", "decisive", detector="", detectors=["mine"]),
-        "A mine alert needs no confirmation by further rows.",
+        "One mine alert is enough to open an incident.",
     ),
     (
         changed("opened", "not_finite"),
-        "A value that is not finite needs no confirmation by further rows.",
+        "One NaN or infinite kl is enough to open an incident.",
     ),
     (
         changed("opened", "rolled_back", step=51),
@@ -93,15 +93,15 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     (
         changed("opened", "confirmed", severity="warning", alert_severity="critical"),
-        "In alert for 5 consecutive rows. A warning for now: it becomes critical if critical "
-        "alerts continue.",
+        "In alert for 5 consecutive rows. This alert is critical; the incident becomes "
+        "critical if such alerts continue.",
     ),
     (
         changed(
             "escalated", "new_kind", severity="warning", alert_severity="critical", metric="slurs"
         ),
-        "Also in alert: kl (kl_runaway). A warning for now: it becomes critical if critical alerts "
-        "continue.",
+        "Also in alert: kl (kl_runaway). This alert is critical; the incident becomes critical "
+        "if such alerts continue.",
     ),
     (
         changed("escalated", "severity_raised", alert_severity="critical"),
@@ -399,6 +399,14 @@ def test_the_line_of_other_metrics_is_left_out_if_none_moved() -> None:
         assert "nothing" not in text
 
 
+def test_an_escalation_by_another_metric_begins_with_what_changed() -> None:
+    """The heading names the metric of the incident, so other numbers would come unexpected."""
+    spreading = changed("escalated", "new_kind", subject="loss", metric="kl", pattern="")
+    first, second, third, *_ = event_text(spreading).splitlines()
+    assert first.endswith("on loss spreading, critical, step 157: Also in alert: kl (kl_runaway).")
+    assert (second.strip(), third.strip()) == (OPENED.message, "Since step 153.")
+
+
 def test_later_events_are_rendered_in_short() -> None:
     """An escalation has its cause and what to do; what became of it is one line."""
     escalated = msgspec.structs.replace(DIAGNOSED, event="escalated", reason="severity_raised")
@@ -424,7 +432,10 @@ def test_later_events_are_rendered_in_short() -> None:
             f"open again {place} In alert again 9 rows after it was resolved.",
         ),
         (changed("resolved", "closed", by="ada"), f"resolved {place} Closed by ada."),
-        (changed("resolved", "rolled_back"), f"resolved {place} Rolled back: training went back"),
+        (
+            changed("resolved", "rolled_back"),
+            "(critical, began at step 153). Rolled back: training went back to step 200.",
+        ),
         (
             changed("ended", "finished"),
             f"unresolved when the run ended {place.removesuffix('.')}",

@@ -55,10 +55,10 @@ def test_a_key_is_generic_in_every_framework_or_in_none() -> None:
     assert [key for key, said in generic.items() if len(said) > 1] == []
 
 
-def test_a_specific_key_needs_no_other_place(
+def test_a_specific_key_tells_its_framework(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    """Whoever adds a framework touches its file; the keys of the metrics stay as they are."""
+    """It means its metric without the name of the framework, with and without a prefix."""
     assert meaning("toy/kl_to_base") is None
     meaning.cache_clear()  # the tables of a real run never change
     request.addfinalizer(meaning.cache_clear)

@@ -46,7 +46,7 @@ _BESIDE_CHART = 6  # lines: title, axis, legend, state, prompt
 _MAX_WIDTH, _MIN_WIDTH = 110, 40  # columns
 _PLAIN_EVERY = 25
 
-_SPIKES = "Spikes since then belong to this incident, which is still open."
+_SPIKES = "KL still spikes since then, but each spike is too short for a new report."
 
 _IN_A_SCRIPT = """\
   import klarm; klarm.init("my-run")  # in your training script: before the loop

@@ -1,4 +1,7 @@
-"""`klarm docs`: prints the pages of the documentation of this version."""
+"""`klarm docs`: shows the pages of the documentation of this version.
+
+A terminal gets them laid out, a file or a pipe as Markdown.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from pathlib import Path
 import click
 
 from klarm.settings import did_you_mean
-from klarm.terminal import echo
+from klarm.terminal import echo, rich_console
+from klarm.text import clean
 
 # A comment on a line of its own takes the line with it. Blocks of code are matched first, so that
 # what they show is left alone.
@@ -41,7 +45,14 @@ def docs(page: str | None) -> None:
     if found is None:
         hint = did_you_mean(name, [*known, *by_last_part]) or "; `klarm docs` lists the pages"
         raise click.ClickException(f"there is no page {page}{hint}")
-    echo(without_comments(found.read_text(encoding="utf-8")), nl=False)
+    text = without_comments(found.read_text(encoding="utf-8"))
+    console = rich_console()
+    if console.is_terminal:
+        from rich.markdown import Markdown
+
+        console.print(Markdown(clean(text), hyperlinks=False))
+    else:
+        echo(text, nl=False)
 
 
 def without_comments(text: str) -> str:

@@ -176,7 +176,7 @@ def notes_of(incident: IncidentRecord, acknowledged_by: Sequence[str]) -> str:
     """Return what follows the title of an incident: when it became critical, who is on it."""
     notes = ""
     if incident.raised is not None:
-        notes += f", warning until step {incident.raised}"
+        notes += f", critical from step {incident.raised} on"
     if acknowledged_by:
         notes += f", acknowledged by {', '.join(acknowledged_by)}"
     return notes

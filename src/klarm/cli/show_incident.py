@@ -77,7 +77,7 @@ def show_incident(console: Console, found: Found, settings: Config) -> None:
     began = replace(incident.opened, started=incident.last.started)
     if early_onset(began) is not None:
         console.print(Text(clean(since(began))))
-    peak = _show_curve(console, folder, incident, alarm)
+    peak = _show_curve(console, folder, incident, _about_its_own_metric(events))
     console.print()
     console.print(heading("What happened"))
     for event in events:
@@ -89,11 +89,20 @@ def show_incident(console: Console, found: Found, settings: Config) -> None:
     _show_deliveries(console, found, events, settings)
 
 
+def _about_its_own_metric(events: list[Event]) -> Event:
+    """Return the last event about the metric that the incident began with.
+
+    An escalation may be about another one, whose values do not compare with its levels.
+    """
+    first = events[0]
+    return next(event for event in reversed(events) if metric_of(event) == metric_of(first))
+
+
 def _show_curve(
-    console: Console, folder: Path, incident: IncidentRecord, alarm: Event
+    console: Console, folder: Path, incident: IncidentRecord, last: Event
 ) -> float | str:
     """Draw the metric before and during an incident; return its worst value in the incident."""
-    metric = metric_of(alarm)
+    metric = metric_of(last)
     began, end = incident.last.started, incident.last.step
     around = _around(folder / FILE_NAME, metric, began, None if incident.is_open else end)
     if incident.is_open and around:
@@ -104,12 +113,12 @@ def _show_curve(
     console.print()
     console.print(heading(f"{metric}{scale_of(around)}, steps of the incident marked"))
     marked = (began, end, COLOURS[incident.severity])
-    lowest = alarm.worse == "lower"
+    lowest = last.worse == "lower"
     console.print(draw_curve(around, chart_size(console), lowest=lowest, marked=marked))
     if not all(map(math.isfinite, within)):
         return "NaN or infinite"
     first = incident.opened  # its peak may be from before the first alert
-    if (metric_of(first), first.worse) == (metric, alarm.worse) and peak_is_finite(first):
+    if (metric_of(first), first.worse) == (metric, last.worse) and peak_is_finite(first):
         within.append(float(first.peak))
     return min(within) if lowest else max(within)
 
@@ -147,8 +156,9 @@ def _show_known(
         console.print(labelled("cause", likely_cause(diagnosis)))
     if moved is not None:
         console.print(labelled("moved", f"{moved.moved} (as of step {moved.step})"))
-    if metric_of(incident.last):  # otherwise it is the number of steps without a metric
-        worst = "peak" if incident.last.worse == "higher" else "lowest"
+    last = _about_its_own_metric(events)
+    if metric_of(last):  # otherwise it is the number of steps without a metric
+        worst = "peak" if last.worse == "higher" else "lowest"
         console.print(labelled(worst, f"{number(peak)}{_before(events)}"))
     if checkpoint:
         console.print(labelled("go back to", checkpoint))
@@ -159,7 +169,9 @@ def _show_known(
 
 
 def _before(events: list[Event]) -> str:
-    known = next((event for event in reversed(events) if event.before is not None), None)
+    metric = metric_of(events[0])
+    own = (event for event in reversed(events) if metric_of(event) == metric)
+    known = next((event for event in own if event.before is not None), None)
     if known is None or known.before is None:
         return ""
     when = before_it(known)

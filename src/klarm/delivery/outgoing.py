@@ -27,12 +27,12 @@ def deliver_events(
     say: Callable[[str], None],
     *,
     resumed: bool,
-) -> None:
-    """Deliver the events of a monitor to the channels of a configuration."""
+) -> list[str]:
+    """Deliver the events of a monitor to the channels of a configuration; return their names."""
     if settings.deliver != "here":
         if any(values["enabled"] for values in settings.channel_settings.values()):
             _count_for_others(monitor, folder, say)
-        return
+        return []
     _start_heartbeats(monitor, settings, say)
     routes = routes_of(settings)
     if routes:
@@ -68,6 +68,7 @@ def deliver_events(
 
         monitor.on_event.append(delivery)
         monitor.on_finish.append(finish)
+    return [route.channel.name for route in routes]
 
 
 def _count_for_others(monitor: Monitor, folder: Path | None, say: Callable[[str], None]) -> None:

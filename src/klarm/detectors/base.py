@@ -109,10 +109,15 @@ class Detector(Configurable, ABC):
 
     enabled: bool = setting(True, "false disables this detector")
     warmup_steps: int = setting(
-        20, "number of first values that are learned from but never alerted on", at_least=0
+        20,
+        "number of first values to learn from; of these, only NaN and infinity raise an alert",
+        at_least=0,
     )
     confirm_steps: int = setting(
-        0, "rows with an alert that open an incident; 0: as set under incidents", at_least=0
+        0,
+        "consecutive rows in alert that open an incident, unless one alert is enough; 0: as set "
+        "under incidents",
+        at_least=0,
     )
     resolve_after: int = setting(
         0, "rows without an alert that resolve an incident; 0: as set under incidents", at_least=0

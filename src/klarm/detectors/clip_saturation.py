@@ -42,7 +42,9 @@ class ClipSaturationDetector(LazyScoreDetector):
     }
 
     warmup_steps: int = setting(
-        0, "number of first values that are learned from but never alerted on", at_least=0
+        0,
+        "number of first values to learn from; of these, only NaN and infinity raise an alert",
+        at_least=0,
     )
     share: float = setting(
         0.2, "warning when the clipped share stays above this, critical above twice it", above=0

@@ -185,14 +185,14 @@ class EntropyCollapseDetector(LazyScoreDetector):
         (since, recent), (_, level) = self._recent_highest(), self._levels[-1]
         if self._is_differential:
             message = (
-                f"Entropy is {number(level)} nats, {number(recent - level)} below the "
-                f"{number(recent)} of step {since} (medians of {_SMOOTHING} values; warning at "
-                f"{self.fall_nats:g})."
+                f"Entropy is {number(level)} nats, {number(recent - level)} below its recent "
+                f"high, {number(recent)} at step {since} (medians of {_SMOOTHING} values; warning "
+                f"at {self.fall_nats:g})."
             )
         else:
             message = (
-                f"Entropy is {number(level)}, {1 - level / recent:.0%} below the {number(recent)} "
-                f"of step {since} (medians of {_SMOOTHING} values; warning at "
+                f"Entropy is {number(level)}, {1 - level / recent:.0%} below its recent high, "
+                f"{number(recent)} at step {since} (medians of {_SMOOTHING} values; warning at "
                 f"{self.fall_fraction:.0%})."
             )
         alert = self._alert("warning", step, value, message)

@@ -58,11 +58,16 @@ class KLBudgetDetector(LazyScoreDetector):
     }
 
     warmup_steps: int = setting(
-        0, "number of first values that are learned from but never alerted on", at_least=0
+        0,
+        "number of first values to learn from; of these, only NaN and infinity raise an alert",
+        at_least=0,
     )
     # A burst of spikes, about which other rules raise alerts as well, soon has five rows in alert.
     confirm_steps: int = setting(
-        10, "rows with an alert that open an incident; 0: as set under incidents", at_least=0
+        10,
+        "consecutive rows in alert that open an incident, unless one alert is enough; 0: as set "
+        "under incidents",
+        at_least=0,
     )
     budget_nats: float = setting(
         1.0,

@@ -46,7 +46,10 @@ class KLExplosionDetector(ZScoreDetector):
     # The rule marks spikes and, in a healthy take-off, series of them. It therefore opens an
     # incident by itself only after a long time; other detectors know healthy growth.
     confirm_steps: int = setting(
-        50, "rows with an alert that open an incident; 0: as set under incidents", at_least=0
+        50,
+        "consecutive rows in alert that open an incident, unless one alert is enough; 0: as set "
+        "under incidents",
+        at_least=0,
     )
     excusable: bool = setting(
         True, "whether other signals may explain an alert, so that it opens no incident"

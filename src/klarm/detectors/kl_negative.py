@@ -49,7 +49,9 @@ class KLNegativeDetector(Detector):
     }
 
     warmup_steps: int = setting(
-        0, "number of first values that are learned from but never alerted on", at_least=0
+        0,
+        "number of first values to learn from; of these, only NaN and infinity raise an alert",
+        at_least=0,
     )
     limit_nats: float = setting(0.1, "warning when KL stays below the negative of this", above=0)
     recent_steps: int = setting(20, "number of values in the median", at_least=5)

@@ -73,11 +73,14 @@ class Constants:
 class KLRunawayDetector(Detector):
     """Warns when log KL keeps exceeding the extrapolated growth of the run.
 
-    There are two tests, and the higher score counts. The quick test is a CUSUM: it sums up by how
-    many noise units each value exceeds the forecast, minus the part that the previous value
-    predicts (autocorrelation) and minus an allowance. The slow test compares growth: in the second
-    half of the run, the level must have grown `drift_factor` times as much as in the quarter
-    before.
+    There are two tests, and the higher score counts.
+
+    The quick test is a CUSUM. It measures how many noise units each value is above the forecast,
+    subtracts what the previous value predicts (autocorrelation) and an allowance, and adds up the
+    rest.
+
+    The slow test, from step 400 on, compares growth: at step n, the growth from n/2 to n with the
+    growth from n/4 to n/2. A warning if it is `drift_factor` times as much.
 
     When KL recovers from a runaway, the forecast from before it is restored, so that a second
     runaway is detected as early as the first. The score is 1 at a warning and 1.5 at a critical
@@ -107,7 +110,9 @@ class KLRunawayDetector(Detector):
     }
 
     warmup_steps: int = setting(
-        10, "number of first values that are learned from but never alerted on", at_least=0
+        10,
+        "number of first values to learn from; of these, only NaN and infinity raise an alert",
+        at_least=0,
     )
     # These defaults were chosen by `make quality-grid`: docs/quality.md says how.
     memory_steps: int = setting(300, "number of values that the forecast remembers", at_least=10)
@@ -116,7 +121,9 @@ class KLRunawayDetector(Detector):
         5.0, "noise units above the allowance that add up to a warning", above=0
     )
     drift_factor: float = setting(
-        1.7, "unexpected growth factor since the middle of the run that is a warning", above=1
+        1.7,
+        "warning when growth since the middle of the run is this many times the growth before",
+        above=1,
     )
 
     def _start(self) -> None:

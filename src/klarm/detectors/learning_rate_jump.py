@@ -58,7 +58,9 @@ class LearningRateJumpDetector(Detector):
     }
 
     warmup_steps: int = setting(
-        10, "number of first values that are learned from but never alerted on", at_least=0
+        10,
+        "number of first values to learn from; of these, only NaN and infinity raise an alert",
+        at_least=0,
     )
     factor: float = setting(
         5.0, "warning when the learning rate is this many times its highest earlier value", above=1

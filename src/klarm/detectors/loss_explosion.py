@@ -52,7 +52,9 @@ class LossExplosionDetector(LazyScoreDetector):
     }
 
     warmup_steps: int = setting(
-        0, "number of first values that are learned from but never alerted on", at_least=0
+        0,
+        "number of first values to learn from; of these, only NaN and infinity raise an alert",
+        at_least=0,
     )
     factor: float = setting(
         10.0,

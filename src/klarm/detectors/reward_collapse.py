@@ -41,9 +41,9 @@ class RewardCollapseDetector(Detector):
 
     It compares the median of the last `collapse_steps` values (fewer in a short run) with that of
     the `before_steps` values before them. The fall must also exceed `noise_units` times their
-    scatter. Critical if reward is at its lowest level so far. A gradual loss of `slow_share` of
-    what was learnt is a warning, too. One alert opens an incident, because
-    a fall has lasted by then.
+    scatter. Critical if it was never as low over `before_steps` values. A gradual loss of
+    `slow_share` of what was learnt is a warning, too. One alert opens an incident, because a fall
+    has lasted by then.
 
     >>> detector = RewardCollapseDetector()
     >>> rewards = [min(0.02 * step, 1.0) + 0.02 * (step % 2) for step in range(100)] + [0.2] * 50
@@ -69,7 +69,9 @@ class RewardCollapseDetector(Detector):
     }
 
     warmup_steps: int = setting(
-        0, "number of first values that are learned from but never alerted on", at_least=0
+        0,
+        "number of first values to learn from; of these, only NaN and infinity raise an alert",
+        at_least=0,
     )
     collapse_steps: int = setting(20, "number of values that a fall must last", at_least=5)
     before_steps: int = setting(50, "number of values before the fall to compare with", at_least=10)
@@ -152,10 +154,12 @@ class RewardCollapseDetector(Detector):
             self._came_from = _median(ordered)
             self._shown_from = max(self._shown_from, self._came_from)
             self._shown_noise = min(self._shown_noise, noise)
-            lowest = ", its lowest level so far" if self._severity == "critical" else ""
+            lowest = ""
+            if self._severity == "critical":
+                lowest = f"; no {len(before)} rows before had a lower one"
             self._fall = (
                 f"Reward fell{self._sigmas(_median(latest))} from {number(self._shown_from, 4)} to "
-                f"{number(_median(latest), 4)}{lowest} (the median of the last {len(latest)} rows)."
+                f"{number(_median(latest), 4)} (the median of the last {len(latest)} rows{lowest})."
             )
 
     def _sigmas(self, now: float) -> str:

@@ -55,7 +55,9 @@ class RewardHackingDetector(Detector):
     min_values: ClassVar[int] = 10
 
     warmup_steps: int = setting(
-        50, "number of first values that are learned from but never alerted on", at_least=0
+        50,
+        "number of first values to learn from; of these, only NaN and infinity raise an alert",
+        at_least=0,
     )
     baseline_window: int = setting(100, "number of first values in the baseline", at_least=10)
     variance_multiplier: float = setting(

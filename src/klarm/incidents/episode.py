@@ -136,6 +136,15 @@ class Episode:
             incident.peak = measured.value
         self._raise_finite_peak(measured.value)
 
+    def report(self, measured: Measured) -> None:
+        """Take an alert as the one that people read about next.
+
+        From the second value that is not finite on, they are told that it lasts.
+        """
+        self.incident.worst = measured.alert
+        if self.not_finite_rows > 1 and not measured.is_finite:
+            self.incident.worst, self.notified_not_finite = measured.lasting_alert, True
+
     def turn_to(self, measured: Measured) -> None:
         """Switch the direction of the incident to that of an alert on the same metric."""
         metric, worse = measured.kind

@@ -35,7 +35,8 @@ def escalate(
     if confirmed is not None and is_more_severe(confirmed.severity, incident.severity):
         episode.turn_to(confirmed.by)
         episode.notified_kinds.add(confirmed.by.kind)
-        incident.severity, incident.worst = confirmed.severity, confirmed.by.alert
+        incident.severity = confirmed.severity
+        episode.report(confirmed.by)
         news = confirmed.by if confirmed.by.kind != episode.kind else None
         return [episode.event("escalated", step, "severity_raised", recent, news=news)]
     late = episode.rows_since_notified >= rules.escalate_later_after
@@ -45,7 +46,8 @@ def escalate(
         return [episode.event("escalated", step, "far_worse", recent)]
     broken = next((measured for measured in alerts if not measured.is_finite), None)
     if broken is not None and _stays_broken(episode, rules.confirm_steps):
-        incident.worst, episode.notified_not_finite = broken.lasting_alert, True
+        episode.report(broken)
+        episode.notified_not_finite = True
         news = broken if broken.kind != episode.kind else None
         rows = episode.not_finite_rows
         return [episode.event("escalated", step, "still_not_finite", recent, news=news, rows=rows)]

@@ -184,7 +184,7 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     'before the incident, grad_norm ×4 from step 612'
     >>> rising = Movement("reward", "up", 630, 1.1, steady=True, normal=Before(0.5, 0.01, True))
     >>> summary([rising, Movement("entropy", "flat", 630, 1.0)])
-    'nothing new: reward keeps rising as before; unchanged: entropy'
+    'nothing new (reward keeps rising as before; unchanged: entropy)'
     """
     movements = list(movements)
     moved = [m for m in movements if m.direction != "flat" and m.is_worth_saying]
@@ -193,18 +193,18 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     not_said = [m for m in movements if m not in moved and not m.in_message]
     others = [m for m in not_said if m.metric in _TELLING_IF_FLAT]
     # KL grows in every run, so it is no news if it only goes on.
-    gradual = [m.gradual for m in others if not (m.metric == _KL and m.steady)]
+    slow = [m for m in others if m.gradual and not (m.metric == _KL and m.steady)]
     flat = ", ".join(m.metric for m in others if m.direction == "flat" and not m.gradual)
     if earlier:
         said = f"first {earlier}, then {later}" if later else f"before the incident, {earlier}"
     else:
         said = later
-    parts = [part for part in (said, *gradual) if part]
+    parts = [part for part in (said, *(m.gradual for m in slow)) if part]
     if not parts:
         return ""
     line = "; ".join([*parts, f"unchanged: {flat}"] if flat else parts)
-    nothing_new = not said and all(m.goes_on for m in others if m.gradual)
-    return f"nothing new: {line}" if nothing_new else line
+    nothing_new = not said and all(m.goes_on for m in slow)
+    return f"nothing new ({line})" if nothing_new else line
 
 
 def _listed(movements: Iterable[Movement]) -> str:

@@ -70,7 +70,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "numbers broken",
         ("loss", "gradient", "kl"),
         {"loss": BROKEN},
-        "an overflow: the loss is not finite",
+        "a numerical overflow",
         "Stop, and go back to the last good checkpoint. Then clamp log-ratios before they are "
         "exponentiated, and look for logits or advantages that overflow.",
     ),

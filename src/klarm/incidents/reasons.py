@@ -21,7 +21,7 @@ _NAMES = {"kl": "KL"}
 _NEAR, _NEAR_BY_RATIO = 0.25, 0.5
 
 
-_NEEDS_NO_MORE = "needs no confirmation by further rows."
+_IS_ENOUGH = "is enough to open an incident."
 # Why alerts did not count, by Excused or SMALL; see evidence.py.
 _EXCUSES = {
     "solved": "the reward was near its best and KL was low or not logged",
@@ -30,7 +30,9 @@ _EXCUSES = {
     "paid_for": "the reward was holding up and KL was far below its budget",
     SMALL: "KL was still small",
 }
-_BECOMES_CRITICAL = " A warning for now: it becomes critical if critical alerts continue."
+_BECOMES_CRITICAL = (
+    " This alert is critical; the incident becomes critical if such alerts continue."
+)
 
 
 def why(event: Event) -> str:
@@ -65,12 +67,14 @@ def _confirmed(event: Event) -> str:
 
 def _decisive(event: Event) -> str:
     detector = _detector(event)
-    alert = f"A {detector} alert" if detector else "This alert"
-    return f"{alert} {_NEEDS_NO_MORE}{_follows(event)}"
+    alert = f"One {detector} alert" if detector else "One such alert"
+    return f"{alert} {_IS_ENOUGH}{_follows(event)}"
 
 
 def _not_finite(event: Event) -> str:
-    return f"A value that is not finite {_NEEDS_NO_MORE}{_follows(event)}"
+    name = metric_of(event)
+    value = f"One NaN or infinite {name}" if name else "One value that is not finite"
+    return f"{value} {_IS_ENOUGH}{_follows(event)}"
 
 
 def _follows(event: Event) -> str:

@@ -45,7 +45,7 @@ def restated(alert: Alert, detector: Detector, recent: RecentRows, onset: int) -
         return alert
     metric = detector.measures
     value = alert.metrics.get(metric)
-    if not isinstance(value, float) or "z_score" not in alert.metrics:  # it is not finite
+    if not isinstance(value, float) or not math.isfinite(value):
         return alert
     if not recent.finite_values(metric, onset, alert.step):
         return alert  # its baseline is from before the onset
@@ -56,7 +56,7 @@ def restated(alert: Alert, detector: Detector, recent: RecentRows, onset: int) -
     mean, spread = detector.baseline_of(before)
     sigmas = number((value - mean) / spread)
     level = f"{number(mean, 4)} ± {number(spread)}"
-    message = f"{what} is {sigmas}σ above its level before step {onset} ({level})."
+    message = f"{what} is {sigmas}σ above its mean before step {onset} ({level})."
     return replace(alert, message=message)
 
 

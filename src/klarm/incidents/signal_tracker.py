@@ -278,7 +278,8 @@ class SignalTracker:
         incident.onset, incident.unsafe_from = episode.late, self._excused.since(episode.courses)
         incident.ignored_since = self._in_alert.ignored_since(episode.courses)
         incident.excuse = self._excused.excuse(episode.courses, before=step)
-        incident.severity, incident.worst = confirmed.severity, confirmed.by.alert
+        incident.severity = confirmed.severity
+        episode.report(confirmed.by)
         if follows is not None:
             incident.follows = follows.incident.id
             episode.supersede(follows, self._recent)
@@ -287,8 +288,6 @@ class SignalTracker:
         episode.notified_kinds = {measured.kind for measured in alerts}
         if episode.not_finite_rows >= self._rules.confirm_steps:
             episode.notified_not_finite = True
-            if not confirmed.by.is_finite:
-                incident.worst = confirmed.by.lasting_alert
         self.episode, self._quiet = episode, 0
         return episode.event("opened", step, confirmed.reason, self._recent, rows=confirmed.rows)
 

@@ -17,7 +17,8 @@ def standing(incident: IncidentRecord, *, may_go_on: bool) -> str:
     """
     if incident.state != "resolved":
         return incident.state if may_go_on else UNRESOLVED
-    return ending(incident.last)
+    how = ending(incident.last)
+    return f"resolved ({how})" if how == AT_A_NEW_LEVEL else how
 
 
 def ending(event: Event) -> str:

@@ -207,11 +207,13 @@ def _place(event: Event) -> str:
     what = f"{event.incident} on {subject_of(event)}"
     if is_alarm(event):
         return f"{what} {state(event)}, {event.severity}, step {event.step}"
+    began = f"{event.severity}, began at step {event.started}"
+    if is_undone(event):  # training may have gone back to long before it began
+        return f"{what} ({began})"
     # The sentence that follows says how it was resolved.
     became = state(event)
-    if became.startswith(("resolved", "rolled back")):
+    if became.startswith("resolved"):
         became = "resolved"
-    began = f"{event.severity}, began at step {event.started}"
     return f"{what} {became} at step {event.step} ({began})"
 
 
@@ -221,10 +223,9 @@ def since(event: Event) -> str:
     >>> since(Event("opened", 3, "kl", "critical", 228, 223, [], 0.8, "", "", ""))
     'Since step 223.'
     """
-    what, earlier = what_began(event), before_it_began(event)
-    first = f" ({what})" if what else ""
-    more = f"; {earlier}" if earlier else ""
-    return f"Since step {event.started}{first}{more}."
+    first = "The incident began at" if what_began(event) else "Since"
+    more = f"; {earlier}" if (earlier := before_it_began(event)) else ""
+    return f"{first} step {event.started}{more}."
 
 
 def what_began(event: Event) -> str:
@@ -252,6 +253,9 @@ def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
     """Return three parts: what happened and since when, what to do first, and the details."""
     opens = event.event == "opened"
     happened = [event.message, f"{since(event)} {why(event)}".rstrip()]
+    if not opens and event.subject and event.metric not in ("", event.subject):
+        # The message is not about the metric in the heading.
+        happened = [why(event), event.message, since(event)]
     if event.pattern:
         happened.append(f"Likely cause: {likely_cause(event)}.")
     details = [f"Last good checkpoint: {event.checkpoint}"] if event.checkpoint else []
