@@ -60,7 +60,7 @@ def test_what_a_message_calls_a_median_is_the_median() -> None:
     slow = next(alert for alert in feed(rewards) if "slowly" in alert.message)
     windows = [rewards[end - 20 : end] for end in range(73, slow.step, 5)]
     best = statistics.median(max(windows, key=statistics.median_low))
-    assert f"its best level was {best:.4g}, " in slow.message
+    assert f" to {best:.4g}, and is now at" in slow.message
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -109,7 +109,17 @@ def test_a_gradual_loss_of_most_of_what_was_learnt_is_a_warning() -> None:
     alerts = feed(learning(300) + sinking)
     assert {alert.severity for alert in alerts} == {"warning"}
     assert 580 < alerts[0].step < 640
-    assert alerts[0].message.startswith("Reward has slowly lost 6")
+    said = r"Reward has slowly lost 6\d% of what was learnt: it had risen from -?0\.0\d+ to "
+    assert re.match(rf"{said}(1|0\.9)", alerts[0].message)
+
+
+def test_a_gradual_loss_of_more_than_was_learnt_is_no_share_of_it() -> None:
+    """A percentage of 100 would not fit the numbers beside it."""
+    rng = random.Random(3)
+    sinking = [1.0 - step / 300 + rng.gauss(0, 0.05) for step in range(600)]
+    last = feed(learning(300) + sinking, slow_share=1.1)[0]
+    assert last.message.startswith("Reward has slowly fallen from its best level, 1.")
+    assert "It is below its lowest level before that, -0.0" in last.message
 
 
 def test_a_reward_that_goes_up_and_down_is_not_lost() -> None:

@@ -130,7 +130,7 @@ def test_no_trend_predicts_an_explosion_that_it_has_learnt(sign: float) -> None:
     assert {"escalated"} <= {event.event for event in later}
     (last,) = {event.message for event in later[-2:]}
     level = "0.0" if sign > 0 else "-0.0"
-    assert re.search(rf"^KL is -?[\d.]+; before step 1\d\d it was {level}", last)
+    assert re.search(rf"^KL is -?[\d.]+; just before step 1\d\d it was {level}", last)
     for event in later:
         found = re.search(r"predicted ±?([\d.]+)\.", event.message)
         assert found is None or float(found[1]) <= 2 * LEVEL

@@ -198,12 +198,18 @@ class RewardCollapseDetector(Detector):
         self._units = lost / noise if noise > 0.0 else inf
         self._severity = "warning"
         self._came_from = self._best_median
-        share = lost / learnt if learnt > 0.0 else 1.0
-        self._fall = (
-            f"Reward has slowly lost {min(share, 1.0):.0%} of what was learnt: its best level was "
-            f"{number(self._best_median, 4)}, now it is {number(_median(latest), 4)} (the median "
-            f"of the last {len(latest)})."
-        )
+        lowest, highest = number(self._lowest_before_best, 4), number(self._best_median, 4)
+        latest_level = f"{number(_median(latest), 4)} (the median of the last {len(latest)} rows)"
+        if lost < learnt:
+            self._fall = (
+                f"Reward has slowly lost {lost / learnt:.0%} of what was learnt: it had risen from "
+                f"{lowest} to {highest}, and is now at {latest_level}."
+            )
+        else:
+            self._fall = (
+                f"Reward has slowly fallen from its best level, {highest}, to {latest_level}. It "
+                f"is below its lowest level before that, {lowest}."
+            )
 
     def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
         details = {

@@ -74,7 +74,7 @@ def _without_trend(
         level = median(before)
         if expected <= _TREND_FACTOR * abs(level):
             return alert
-        was = f"before step {onset} it was {number(level)}"
+        was = f"just before step {onset} it was {number(level)}"
     elif math.isinf(recent.rows_until(onset)):  # that was long ago
         was = f"it has been far from its earlier level since step {onset}"
     else:
