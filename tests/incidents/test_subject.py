@@ -37,6 +37,19 @@ def test_all_events_name_an_incident_by_the_metric_it_began_with(events: list[Ev
         assert event_text(event).startswith("klarm INCIDENT 1 on learning_rate ")
 
 
+def test_the_alert_that_opens_an_incident_at_once_names_it() -> None:
+    """A gradient norm that is odd in the same row does not, whichever detector comes first."""
+    found: list[Event] = []
+    klarm.init("a", console=False).on_event.append(found.append)
+    for step in range(201):
+        rate, norm = (1e-6, 1.0 + 0.1 * (step % 3)) if step < 200 else (1e-4, 4.0)
+        klarm.log({"learning_rate": rate, "grad_norm": norm}, step)
+    (opened,) = found
+    assert opened.message.startswith("The learning rate has jumped")
+    assert title(opened).startswith("learning_rate warning, began at step 200 ")
+    assert opened.metric == "learning_rate"
+
+
 def test_all_commands_name_it_alike(events: list[Event]) -> None:
     """So does the notebook."""
     monitor = current_monitor()

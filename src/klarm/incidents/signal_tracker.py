@@ -115,7 +115,11 @@ class SignalTracker:
             return escalate(
                 episode, step, counting, self._confirmation, rules=self._rules, recent=self._recent
             )
-        pending = self.pending = self.pending or Episode.begin(self.name, counting[0], self._recent)
+        if self.pending is None:
+            # A decisive alert opens the incident in this row, so the incident is about its metric.
+            first = next((one for one in counting if one.alert.decisive), counting[0])
+            self.pending = Episode.begin(self.name, first, self._recent)
+        pending = self.pending
         for one in counting:
             pending.add(one, self._recent, is_news=not same_batch)
         if late is not None:
