@@ -11,7 +11,7 @@ from klarm.types import Event
 def date_of(metric: str, moved: str) -> int | None:
     """Return the step from which a metric is said to have moved; None if it is not said."""
     for part in re.split(r"; |, then |^first ", moved):
-        listed, _, date = part.partition(" from step ")
+        listed, _, date = part.partition(" since step ")
         if date and re.search(rf"(?<![\w/]){re.escape(metric)}(?![\w/])", listed):
             return int(re.split(r"\D", date)[0])
     return None

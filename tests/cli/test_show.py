@@ -82,7 +82,7 @@ def test_an_incident_is_shown_in_detail() -> None:
         "step 157 opened, warning:",
         "step 159 escalated, critical: Raised from warning to critical.",
         "cause the learning rate was raised",
-        "moved learning_rate ×100 from step 152",
+        "moved learning_rate ×100 since step 152",
         "peak 16.2 (0.0237 before the rise)",
         "go back to step-150",
         "(kl_explosion 17, kl_runaway 27, kl_budget 15)",

@@ -85,9 +85,9 @@ def test_the_recorded_explosion_is_explained_by_its_learning_rate() -> None:
         ("advantage", "learning rate raised"),
     ]
     assert events[1].moved.startswith(
-        "learning_rate ×100 from step 152, then entropy ×0.55, reward "
+        "learning_rate ×100 since step 152, then entropy ×0.55, reward "
     )
-    assert "grad_norm ×4.9 (now ×0.54) from step 158" in events[4].moved
+    assert "grad_norm ×4.9 (now ×0.54) since step 158" in events[4].moved
 
 
 def test_the_recorded_drift_is_never_called_healthy() -> None:
@@ -122,7 +122,9 @@ def test_a_learning_rate_that_jumps() -> None:
     assert (events[0].signal, events[0].step, events[0].pattern) == ("gradient", 200, "")
     assert events[0].moved == ""
     assert all(
-        "learning_rate ×10 from step 200" in event.moved for event in events if event.signal == "kl"
+        "learning_rate ×10 since step 200" in event.moved
+        for event in events
+        if event.signal == "kl"
     )
     assert {event.pattern for event in events[1:]} == {"learning rate raised"}
 
@@ -329,9 +331,9 @@ def test_the_cause_does_not_deny_a_rise_of_the_reward_that_delayed_the_incident(
     (opened,) = [r for r in journal.records if isinstance(r, Event) and r.event == "opened"]
     early = [a.step for a in alerts if a.detector == "kl_runaway" and a.step < opened.step]
     assert len(early) > 20  # excused because the reward rose
-    assert opened.moved.startswith("reward ×1.6 from step 150")
+    assert opened.moved.startswith("reward ×1.6 since step 150")
     assert opened.pattern == "KL runs away from the reward"
-    cause = "the policy moves away from the reference faster than the reward justifies"
+    cause = "KL rises much faster than the reward"
     assert f"  Likely cause: {cause}" in event_text(opened)
     for words in ("not followed", "does not rise", "for nothing", "flat"):
         assert words not in opened.cause
@@ -390,7 +392,7 @@ def test_an_entropy_that_falls_by_a_fifth_is_not_called_flat() -> None:
 
     opened = next(event for event in notified(run(change, 215)) if event.signal == "kl")
     assert re.fullmatch(
-        r"length ×2.9 from step 205; entropy down (1|2)\d% over the last 100 rows; "
+        r"length ×2.9 since step 205; entropy down (1|2)\d% over the last 100 rows; "
         r"unchanged: reward",
         opened.moved,
     )
@@ -496,7 +498,7 @@ def test_what_moved_before_the_cause_is_not_said_to_follow_it() -> None:
     opened = next(event for event in notified(run(change, 215)) if event.signal == "kl")
     assert opened.pattern == "learning rate raised"
     assert opened.moved.startswith(
-        "first length ×3 from step 150, then learning_rate ×100 from step 200; "
+        "first length ×3 since step 150, then learning_rate ×100 since step 200; "
     )
 
 
@@ -509,7 +511,7 @@ def test_what_moved_before_an_incident_without_a_known_cause_is_said_to_be_earli
 
     (opened,) = [e for e in notified(run(change, 210)) if e.event == "opened"][-1:]
     assert (opened.subject, opened.pattern) == ("grad_norm", "")
-    assert opened.moved.startswith("before the incident, length ×0.3 from step 170; ")
+    assert opened.moved.startswith("before the incident, length ×0.3 since step 170; ")
 
 
 def test_only_what_is_telling_is_called_flat() -> None:
@@ -520,7 +522,7 @@ def test_only_what_is_telling_is_called_flat() -> None:
         row["length"] *= 3.0 if step >= 205 else 1.0
 
     opened = next(event for event in notified(run(change, 215)) if event.signal == "kl")
-    assert opened.moved == "length ×2.9 from step 205; unchanged: entropy, reward"
+    assert opened.moved == "length ×2.9 since step 205; unchanged: entropy, reward"
 
 
 def _far_too_large_updates(row: Row, step: int) -> None:
@@ -679,7 +681,7 @@ def test_the_factor_of_a_metric_compares_with_the_level_that_its_own_incident_sh
     later = [e for e in events if e.subject != "reward" and e.step > own.step]
     assert later
     for event in later:
-        said = re.search(r"reward ×([\d.]+) from step (\d+)", event.moved)
+        said = re.search(r"reward ×([\d.]+) since step (\d+)", event.moved)
         assert said is not None
         assert int(said[2]) == own.onset
         now = median(row["reward"] for row in rows[event.step - 9 : event.step + 1])

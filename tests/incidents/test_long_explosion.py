@@ -87,7 +87,7 @@ def test_a_factor_compares_with_the_level_before_the_date_it_stands_beside(seed:
     found = [
         (float(match[1]), median(row["kl"] for row in rows[event.step - 2 : event.step + 1]))
         for event in told(rows)
-        if (match := re.search(r"kl ×([\d.e]+) from", event.moved))
+        if (match := re.search(r"kl ×([\d.e]+) since", event.moved))
     ]
     assert found
     for said, reached in found:

@@ -97,7 +97,7 @@ def test_explained_variance_is_shown_beside_what_broke() -> None:
             row["train/critic_loss"] *= 500.0
 
     (opened, *_) = events(forget)
-    assert "explained_variance ×0.11 from step 100" in opened.moved
+    assert "explained_variance ×0.11 since step 100" in opened.moved
     assert events(lambda row, step: row.update({"train/explained_variance": -step / 10})) == []
 
 

@@ -47,7 +47,7 @@ def test_the_summary_lists_what_moved_in_order_and_what_did_not() -> None:
     recent = rows(kl=rising_from(678, 8.0), grad_norm=rising_from(672, 4.0), reward=wobble)
     assert (
         summary(movements_of(recent))
-        == "grad_norm ×4.1 from step 672, then kl ×8.2 from step 678; unchanged: reward"
+        == "grad_norm ×4.1 since step 672, then kl ×8.2 since step 678; unchanged: reward"
     )
 
 
@@ -61,12 +61,12 @@ def test_a_past_spike_is_not_a_movement() -> None:
 def test_a_value_that_is_not_finite_is_broken_from_its_first_step() -> None:
     """Whatever comes after it."""
     recent = rows(loss=lambda step: math.nan if step in (650, 690) else wobble(step))
-    assert summary(movements_of(recent)) == "loss not finite from step 650"
+    assert summary(movements_of(recent)) == "loss not finite since step 650"
 
 
 def test_a_value_that_was_not_finite_no_longer_matters_after_twenty_finite_ones() -> None:
     """What broke then is no cause of what happens now."""
-    for broken, said in ((679, ""), (680, "kl not finite from step 680")):
+    for broken, said in ((679, ""), (680, "kl not finite since step 680")):
         recent = rows(kl=lambda step, at=broken: math.nan if step == at else wobble(step))  # type: ignore[misc]
         assert summary(movements_of(recent)) == said
 
@@ -82,7 +82,7 @@ def test_a_burst_is_reported_with_its_peak_and_its_current_level() -> None:
 
     recent = rows(grad_norm=grad_norm, kl=kl)
     line = summary(movements_of(recent))
-    assert line == "kl ×5.1 (now ×1) and grad_norm ×11 (now ×0.22) from step 670"
+    assert line == "kl ×5.1 (now ×1) and grad_norm ×11 (now ×0.22) since step 670"
 
 
 def test_reward_moves_only_if_the_rise_is_clear_above_its_noise() -> None:
@@ -105,7 +105,7 @@ def test_a_factor_compares_with_the_level_just_before_its_step() -> None:
 
     recent = rows(kl=kl, reward=wobble)
     (said,) = re.findall(
-        r"kl ×([.\d]+) from step 680; unchanged: reward", summary(movements_of(recent))
+        r"kl ×([.\d]+) since step 680; unchanged: reward", summary(movements_of(recent))
     )
     assert float(said) == pytest.approx(5.0 * 1.02**23, rel=0.05)
 
@@ -113,23 +113,23 @@ def test_a_factor_compares_with_the_level_just_before_its_step() -> None:
 def test_a_metric_that_changes_its_sign_is_given_by_its_levels() -> None:
     """A factor of a loss means little."""
     curve = {"loss": lambda step: -0.3 * wobble(step) - (0.4 if step >= 680 else 0.0)}
-    assert summary(movements_of(rows(**curve))) == "loss -0.3 → -0.71 from step 680"
+    assert summary(movements_of(rows(**curve))) == "loss -0.3 → -0.71 since step 680"
     curve = {"truncated_fraction": lambda step: 0.3 * wobble(step) if step < 680 else 0.0}
-    assert summary(movements_of(rows(**curve))) == "truncated_fraction 0.3 → 0 from step 680"
+    assert summary(movements_of(rows(**curve))) == "truncated_fraction 0.3 → 0 since step 680"
 
 
 def test_a_level_below_its_noise_gives_no_factor() -> None:
     """A loss near 0 is up, not up by a factor of -900."""
     recent = rows(loss=lambda step: 0.02 * math.sin(step * 2.4) + (1.0 if step >= 680 else 0.0))
-    assert summary(movements_of(recent)) == "loss 0.0017 → 1 from step 680"
+    assert summary(movements_of(recent)) == "loss 0.0017 → 1 since step 680"
 
 
 def test_a_learning_rate_that_was_switched_on_moved_at_that_step() -> None:
     """From 0 there is no factor. A warm-up that sets out from 0 is a schedule, as any other."""
     stepped = rows(learning_rate=lambda step: 1e-3 if step >= 620 else 0.0)
-    assert summary(movements_of(stepped)) == "learning_rate up from step 620"
+    assert summary(movements_of(stepped)) == "learning_rate up since step 620"
     again = rows(learning_rate=lambda step: 0.0 if step < 620 else 1e-3 if step < 660 else 1e-1)
-    assert summary(movements_of(again)) == "learning_rate ×100 from step 660"
+    assert summary(movements_of(again)) == "learning_rate ×100 since step 660"
     ramp = rows(learning_rate=lambda step: 1e-5 * max(0, step - 620))
     assert not summary(movements_of(ramp)).endswith("from step 621")
 
@@ -272,7 +272,7 @@ def test_the_parts_of_a_reward_that_moved_are_named() -> None:
     }
     found = component_movements(rows(reward=falling_from(672), **curves))
     assert summary(found) == (
-        "rewards/format/mean ×0.2 from step 672, then train/rewards/length/mean ×3 from step 680"
+        "rewards/format/mean ×0.2 since step 672, then train/rewards/length/mean ×3 since step 680"
     )
 
 

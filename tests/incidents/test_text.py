@@ -55,7 +55,7 @@ OPENED = Event(
 )
 DIAGNOSED = msgspec.structs.replace(
     OPENED,
-    moved="learning_rate ×100 from step 152; unchanged: reward",
+    moved="learning_rate ×100 since step 152; unchanged: reward",
     pattern="learning rate raised",
     cause="the learning rate went up and KL followed",
     remedy="Go back to a checkpoint from before the change.",
@@ -343,7 +343,7 @@ def test_an_opened_incident_is_rendered_in_full() -> None:
         "(pattern: learning rate raised).",
         "  -> Go back to a checkpoint from before the change.",
         "  Last good checkpoint: out/checkpoint-150",
-        "  Also moved: learning_rate ×100 from step 152; unchanged: reward.",
+        "  Also moved: learning_rate ×100 since step 152; unchanged: reward.",
     ]
     assert event_paragraphs(DIAGNOSED).splitlines() == [
         "Step 157: KL 0.418 is 6.86σ above its rolling baseline.",
@@ -351,7 +351,7 @@ def test_an_opened_incident_is_rendered_in_full() -> None:
         "Likely cause: the learning rate went up and KL followed (pattern: learning rate raised).",
         "To do: Go back to a checkpoint from before the change.",
         "Last good checkpoint: out/checkpoint-150",
-        "Also moved: learning_rate ×100 from step 152; unchanged: reward.",
+        "Also moved: learning_rate ×100 since step 152; unchanged: reward.",
     ]
 
 

@@ -137,7 +137,7 @@ class Movement(NamedTuple):
         if self.direction == "broken":
             return f"{self.metric} not finite"
         if self.in_message:
-            return f"{self.metric} (see above)"
+            return self.metric  # with its step alone
         before = self.before
         if not math.isnan(self.shown_before):
             positive = self.shown_before > 0.0 and (before is None or before.all_positive)
@@ -175,13 +175,13 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
 
     >>> moved = [Movement("grad_norm", "up", 612, 4.0), Movement("kl", "up", 618, 8.0)]
     >>> summary([*moved, Movement("reward", "flat", 630, 1.0)])
-    'grad_norm ×4 from step 612, then kl ×8 from step 618; unchanged: reward'
+    'grad_norm ×4 since step 612, then kl ×8 since step 618; unchanged: reward'
     >>> summary([*moved, Movement("loss", "up", 618, 2.0), Movement("length", "up", 618, 3.0)])
-    'grad_norm ×4 from step 612, then kl ×8, loss ×2 and length ×3 from step 618'
+    'grad_norm ×4 since step 612, then kl ×8, loss ×2 and length ×3 since step 618'
     >>> summary(moved, began=615)
-    'first grad_norm ×4 from step 612, then kl ×8 from step 618'
+    'first grad_norm ×4 since step 612, then kl ×8 since step 618'
     >>> summary(moved[:1], began=615)
-    'before the incident, grad_norm ×4 from step 612'
+    'before the incident, grad_norm ×4 since step 612'
     >>> rising = Movement("reward", "up", 630, 1.1, steady=True, normal=Before(0.5, 0.01, True))
     >>> summary([rising, Movement("entropy", "flat", 630, 1.0)])
     'nothing new (reward keeps rising as before; unchanged: entropy)'
@@ -210,7 +210,7 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
 def _listed(movements: Iterable[Movement]) -> str:
     """Return movements in their order, those of one step together."""
     by_step = groupby(movements, key=lambda movement: movement.step)
-    return ", then ".join(f"{_enumerated(group)} from step {step}" for step, group in by_step)
+    return ", then ".join(f"{_enumerated(group)} since step {step}" for step, group in by_step)
 
 
 def _enumerated(movements: Iterable[Movement]) -> str:

@@ -20,8 +20,8 @@ def own_keys(origins: Mapping[str, Origin]) -> dict[str, str]:
 def with_own_keys(moved: str, keys: Mapping[str, str]) -> str:
     """Return a line about what moved with the keys of its metrics beside their names.
 
-    >>> with_own_keys("loss ×4 from step 12, then kl ×8 from step 18", {"kl": "KL_div"})
-    'loss ×4 from step 12, then kl (KL_div) ×8 from step 18'
+    >>> with_own_keys("loss ×4 since step 12, then kl ×8 since step 18", {"kl": "KL_div"})
+    'loss ×4 since step 12, then kl (KL_div) ×8 since step 18'
     """
     if not moved or not keys:
         return moved

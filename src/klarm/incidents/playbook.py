@@ -189,8 +189,8 @@ PATTERNS: tuple[Pattern, ...] = (
         "KL ahead of the reward",
         ("kl",),
         {"kl": UP, "reward": ("flat",)},
-        "the policy moves away from the reference faster than the reward justifies so far: the "
-        "learning rate may be too high or the KL penalty too low",
+        "KL rises faster than the reward so far: the learning rate may be too high or the KL "
+        "penalty too low",
         "Watch the reward. If it does not rise soon, lower the learning rate or raise the KL "
         "penalty.",
         only="harmless",
@@ -199,8 +199,8 @@ PATTERNS: tuple[Pattern, ...] = (
         "KL runs away from the reward",
         ("kl",),
         {"kl": UP, "reward": ("flat",)},
-        "the policy moves away from the reference faster than the reward justifies: the learning "
-        "rate is too high or the KL penalty too low",
+        "KL rises much faster than the reward: the learning rate is too high or the KL penalty too "
+        "low",
         "Lower the learning rate or raise the KL penalty. If KL still does not level off, go back "
         "to a checkpoint from before the incident.",
     ),
