@@ -38,10 +38,10 @@ _SECONDS = 12.0
 _PAUSE_AT_INCIDENT = 2.5
 _FAST_FRAMES = 30  # drawn with --fast
 _MIN_KL, _MAX_KL = 1e-4, 1e2
-_DECADES = 7  # the minimal number of rows: one per power of ten
-_MAX_HEIGHT, _MIN_HEIGHT = 19, 4  # lines of the curve
-# A chart of 3 rows per label, plus 1, gives every decade, or every other one, a row of its own.
-_ROWS_PER_LABEL = 3
+_DECADES = 7  # labels on the axis: one per power of ten
+# Lines of the curve. Decades are 3, 2 or 1 lines apart, so that each has a line of its own, or half
+# a line, which leaves every other one without a label.
+_HEIGHTS = (19, 13, _DECADES, 4)
 _BESIDE_CHART = 6  # lines: title, axis, legend, state, prompt
 _MAX_WIDTH, _MIN_WIDTH = 110, 40  # columns
 _PLAIN_EVERY = 25
@@ -223,8 +223,8 @@ class _Player:
         title = Text.assemble(("klarm demo", "bold"), f"  {RECORDINGS[self.recording]}")
         below = self._below(console)
         width = min(max(console.width, _MIN_WIDTH), _MAX_WIDTH)
-        height = min(max(self._room(console, below), _MIN_HEIGHT), _MAX_HEIGHT)
-        height -= (height - 1) % _ROWS_PER_LABEL
+        room = self._room(console, below)
+        height = next((height for height in _HEIGHTS if height <= room), _HEIGHTS[-1])
         chart = draw(self.points, len(self.rows), (width, height), (_MIN_KL, _MAX_KL))
         legend = Text.assemble(
             ("        ● KL", "bright_cyan"),
