@@ -20,6 +20,7 @@ from rich.console import Console
 
 from klarm.cli.demo import RECORDINGS, _Player, read_recording
 from klarm.config import load
+from klarm.incidents import event_text, is_alarm
 
 COMMAND = [sys.executable, "-m", "klarm", "demo"]
 DECADES = ["100", "10", "1", "0.1", "0.01", "0.001", "0.0001"]
@@ -155,6 +156,30 @@ def test_no_word_is_broken_in_plain_lines() -> None:
     assert report.split() == whole.partition("What to type next:")[0].split()
     # Commands are to be copied, so they are not wrapped; what they do gives way.
     assert all(len(line) <= 80 or " replay " in line for line in to_copy.splitlines())
+
+
+@pytest.mark.parametrize("mode", ["rolling", "frozen"])
+@pytest.mark.parametrize("recording", ["exploding", "drifting"])
+def test_no_word_is_broken_in_the_last_frame(
+    recording: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The words below the curve are those of the incident's text, in their order."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    player = player_of(recording, mode)
+    rows = drawn(player, 24, fast=True)[-1]
+    shown = words("\n".join(rows[next(at for at, row in enumerate(rows) if "╭" in row) :]))
+    on_kl = [event for event in player.events if event.signal == "kl"]
+    alarm = next(event for event in reversed(on_kl) if is_alarm(event))
+    remaining = iter(words(f"{event_text(alarm)}\n{event_text(on_kl[-1])}"))
+    assert [word for word in shown if word not in remaining] == []  # the box may leave some out
+    assert " ".join(words(alarm.message)) in " ".join(shown)
+    assert {"likely", "→"} <= {*shown}
+
+
+def words(text: str) -> list[str]:
+    """Return the words of an incident's text, as it is in a box and in plain lines."""
+    text = re.sub("[╭╮╰╯│─]", " ", text).replace("->", "→").lower()
+    return [word.rstrip(":") for word in text.split()]
 
 
 @pytest.mark.parametrize("arguments", [["exploding"], ["drifting", "--frozen"], ["drifting"]])
