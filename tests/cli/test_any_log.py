@@ -1,6 +1,6 @@
 """`klarm replay` and `klarm follow` read logs of all kinds.
 
-Covers counted_rows.py.
+Covers counted_rows.py and mapped_columns.py.
 """
 
 from __future__ import annotations
@@ -297,12 +297,39 @@ def test_the_hint_for_a_missing_metric_names_map() -> None:
     assert "log it as" not in done.stdout
 
 
-def test_a_missing_mapped_column_is_an_error() -> None:
-    """Otherwise a check in CI would pass although KL is not watched."""
+@pytest.mark.parametrize("command", [["replay"], ["follow", "--once"]])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_missing_mapped_column_is_an_error(command: list[str], times: int) -> None:
+    """Otherwise a check in CI would pass although KL is not watched; the second time, too."""
     Path("log.csv").write_text(table("step", "KL_div", "kl_old"))
-    done = run("replay", "log.csv", "--map", "kl=KL_dif", "--fail-on", "critical")
+    for _ in range(times):
+        done = run(*command, "log.csv", "--map", "kl=KL_dif", "--fail-on", "critical")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--map: log.csv has no column KL_dif for kl; did you mean KL_div?" in done.stderr
+
+
+def test_follow_finds_a_mapped_column_in_rows_that_it_has_recorded() -> None:
+    """The new rows of JSON Lines need not have it."""
+    log = Path("log.jsonl")
+    log.write_text('{"step": 0, "KL_div": 0.5, "reward": 1}\n{"step": 1, "reward": 1}\n')
+    for step in (2, 3):
+        assert run("follow", str(log), "--once", "--map", "kl=KL_div").returncode == 0
+        with log.open("a") as file:
+            file.write(f'{{"step": {step}, "reward": 1}}\n')
+    assert recorded("log") == [0, 1, 2]
+
+
+def test_a_mapped_column_may_come_while_a_log_is_followed() -> None:
+    """Until then there is a notice; it is an error if stdin ends without it."""
+    rows = [{"step": step, "reward": step % 7} for step in range(9)]
+    rows[-1]["KL_div"] = 1
+    for mapped, code in (("KL_div", 0), ("KL_dif", 2)):
+        text = "\n".join(json.dumps(row) for row in rows)
+        done = run("follow", "-", "--run", mapped, "--map", f"kl={mapped}", given=text.encode())
+        assert f"metrics.kl names {mapped}, which is not logged" in done.stderr
+        assert ("kl ← KL_div" in done.stderr) is (code == 0)
+        assert ("--map: stdin has no column KL_dif for kl" in done.stderr) is (code == 2)
+        assert done.returncode == code
 
 
 def test_stdin_may_be_compressed() -> None:

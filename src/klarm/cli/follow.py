@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import click
 
 from klarm.api import NotRecordedError, start
 from klarm.cli.counted_rows import CountedRows
+from klarm.cli.mapped_columns import check_mapped_columns
 from klarm.cli.options import config_option, map_option, overrides_of, set_option, step_option
 from klarm.cli.recorded import RecordedRun, in_a_line, read_run
 from klarm.cli.stopping import Stopping
@@ -18,7 +19,7 @@ from klarm.config import Config, load
 from klarm.delivery import Outbox, Run, is_all_delivered, outgoing
 from klarm.incidents import subject_of
 from klarm.journal import DETACHED, FILE_NAME, Source, run_folder
-from klarm.metrics import Binding
+from klarm.metrics import SECTION, Binding
 from klarm.monitor import Ending, Monitor, unknown_columns, watched, without_kl
 from klarm.notices import Notices
 from klarm.settings import ConfigError
@@ -132,7 +133,8 @@ def follow(
             ended=plain.ended,
         )
         if not stopping.is_set():
-            _check_what_was_read(watch, log, plain.path, config)
+            mapping = changes[SECTION] if mapped else {}
+            _check_what_was_read(watch, log, plain.path, config, mapping)
     recorded = read_run(journal.parent)
     if not watch.any_new and (once or watch.follower.rows_read):
         named = "stdin" if log == STDIN else log
@@ -148,13 +150,23 @@ def follow(
         sys.exit(1)
 
 
-def _check_what_was_read(watch: Watch, log: Path, path: Path, config: Config) -> None:
-    """Raise SourceError if the log had no rows, or no metric that could be watched."""
+def _check_what_was_read(
+    watch: Watch, log: Path, path: Path, config: Config, mapping: Mapping[str, str]
+) -> None:
+    """Raise SourceError if the log lacks rows, a column of --map, or a metric to watch."""
     if not watch.follower.rows_read:
         if not path.exists():
             raise SourceError(f"{path} does not exist")
         held = "event files" if path.is_dir() else "rows"
         raise SourceError(f"{path} holds no {held}: {FOLLOWABLE}")
+    bindings = (watch.binding, watch.follower.binding)
+    check_mapped_columns(
+        mapping,
+        log,
+        found=[metric for binding in bindings for metric in binding.keys],
+        names=[name for binding in bindings for name in binding.names()],
+        remark=" (recorded without it: once --map is right, name a new run with --run)",
+    )
     detectors = config.detectors()
     if any(d.enabled for d in detectors) and not watched(detectors, watch.binding):
         named = "stdin" if log == STDIN else log

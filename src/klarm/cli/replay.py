@@ -13,6 +13,7 @@ import click
 from klarm.analysis.replay import Replay, ids_in
 from klarm.analysis.replay import replay as run_replay
 from klarm.cli.counted_rows import CountedRows
+from klarm.cli.mapped_columns import check_mapped_columns
 from klarm.cli.options import (
     config_option,
     format_option,
@@ -25,9 +26,8 @@ from klarm.cli.progress import Progress, size_of
 from klarm.config import Config, load
 from klarm.incidents import COLOURS, counted, event_text, is_alarm
 from klarm.journal import encode
-from klarm.metrics import SECTION, STEP
+from klarm.metrics import SECTION
 from klarm.monitor import without_kl
-from klarm.settings import did_you_mean
 from klarm.sources import STDIN, SourceError, plain_log, read_log
 from klarm.terminal import echo, echo_json, styled, wrapped
 from klarm.types import SEVERITIES, Severity
@@ -88,7 +88,8 @@ def replay(
         rows = read_log(plain.path, plain.say, step_column, progress.on_bytes)
         rows = CountedRows(log, step_column, _say).checked(progress.over(rows), are_all=True)
         found = run_replay(rows, configure, ids_in(plain.path))
-    _check_columns(found, changes.get(SECTION, {}) if mapped else {}, log)
+    if mapped:
+        check_mapped_columns(changes[SECTION], log, found=found.keys, names=found.names)
     if form == "json":
         _print_json(found)
     elif not found.unknown:
@@ -101,14 +102,6 @@ def replay(
     if fail_on is not None:
         failing = SEVERITIES[SEVERITIES.index(fail_on) :]
         sys.exit(any(incident.severity in failing for incident in found.incidents))
-
-
-def _check_columns(found: Replay, mapped: Mapping[str, str], log: Path) -> None:
-    """Raise SourceError if --map names a column that the log does not have."""
-    for metric, column in mapped.items():
-        if metric != STEP and metric not in found.keys:
-            near = did_you_mean(column, found.names)
-            raise SourceError(f"--map: {log} has no column {column} for {metric}{near}")
 
 
 def _print_text(found: Replay, *, every_alert: bool) -> None:
