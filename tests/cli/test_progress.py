@@ -1,11 +1,21 @@
-"""The progress bar of a replay, which appears after a moment."""
+"""The progress bar of `klarm replay` and `klarm follow`, which appears after a moment."""
 
 from __future__ import annotations
 
+import math
+import subprocess
+import sys
+from functools import partial
 from itertools import count
 from pathlib import Path
 
+import pytest
+
+import klarm
+from klarm.cli.follow import Watch
 from klarm.cli.progress import Progress
+from klarm.cli.stopping import Stopping
+from klarm.sources.follow import Follower
 from test_console import shown_on_a_terminal
 
 
@@ -62,3 +72,111 @@ group.klarm(["replay", "log.csv"])
     assert "100%  60 rows" in shown
     assert "█ 100%" not in shown.rpartition("\x1b[K")[2]
     assert "60 rows replayed" in shown
+
+
+# Two seconds pass immediately in a process that imports this.
+AT_ONCE = """
+from klarm.cli import progress
+progress._AFTER_SECONDS = progress._EVERY_SECONDS = 0.0
+"""
+ONCE = ["--once"]
+UNTIL_IDLE = ["--until-idle", "0.1", "--poll", "0.02"]
+
+
+def write_log(name: str = "log.csv") -> None:
+    """Write 60 rows, with an incident in the middle."""
+    kl = {step: math.nan if step == 30 else 0.01 * (step % 3 + 1) for step in range(60)}
+    rows = "".join(f"{step},{value}\n" for step, value in kl.items())
+    Path(name).write_text(f"step,kl\n{rows}")
+
+
+def following(*arguments: str) -> str:
+    """Return code that follows a log, with the bar at once."""
+    return f"{AT_ONCE}from klarm.cli import group\ngroup.klarm({['follow', *arguments]})\n"
+
+
+def left_on_screen(shown: str) -> list[str]:
+    """Return the lines that remain on a terminal, on which progress clears its line each time."""
+    return [line.rpartition("\x1b[K")[2] for line in shown.replace("\r\n", "\n").split("\n")]
+
+
+@pytest.mark.parametrize("how", [ONCE, UNTIL_IDLE], ids=["once", "until idle"])
+def test_the_first_pass_over_a_followed_log_shows_it(how: list[str]) -> None:
+    """It is gone at the end, and leaves the box of an incident as it is without it."""
+    write_log()
+    shown = shown_on_a_terminal(following("log.csv", *how))
+    assert "100%  60 rows" in shown
+    lines = left_on_screen(shown)
+    assert not any("█" in line or " rows\x1b" in line for line in lines)
+    top = next(at for at, line in enumerate(lines) if "╭" in line)
+    bottom = next(at for at, line in enumerate(lines) if "╰" in line)
+    assert "klarm incident 1 on kl opened, critical, step 30" in lines[top]
+    assert all("│" in line for line in lines[top + 1 : bottom])
+    assert " rows" in shown.partition("╰")[2]  # it goes on below the box
+
+
+def test_rows_that_are_already_recorded_count() -> None:
+    """Looking for new ones takes as long."""
+    write_log()
+    first = shown_on_a_terminal(following("log.csv", "--once"))
+    again = shown_on_a_terminal(following("log.csv", "--once"))
+    assert "100%  60 rows" in first
+    assert "100%  60 rows" in again
+    assert "nothing new since step 59" in left_on_screen(again)[-2]
+
+
+def test_rows_that_are_added_later_show_none() -> None:
+    """They come one by one, as training goes."""
+    write_log()
+    shown: list[str] = []
+    ticks = count(step=5)
+    progress = Progress(0, clock=lambda: float(next(ticks)), show=shown.append)
+    journal = Path("klarm_runs/log/journal.jsonl")
+    follower = Follower(Path("log.csv"), journal, pytest.fail, on_row=progress.on_row)
+    monitor = partial(klarm.init, "log", console=False)
+    watch = Watch(follower, monitor, on_read=progress.end)
+    assert watch.poll(Stopping())
+    assert shown[-2:] == ["60 rows", ""]
+    with Path("log.csv").open("a") as log:
+        log.write("60,0.01\n")
+    assert watch.poll(Stopping())
+    assert follower.rows_read == 61
+    assert shown[-2:] == ["60 rows", ""]
+
+
+def test_no_bar_where_it_would_disturb() -> None:
+    """Not for stdin, which has no size; nor without the console."""
+    write_log()
+    on_stdin = "import sys; sys.stdin = open('log.csv')\n"
+    assert "█" not in shown_on_a_terminal(on_stdin + following("-", "--run", "a"))
+    assert "█" not in shown_on_a_terminal(following("log.csv", "--once", "--set", "console=false"))
+    command = [sys.executable, "-c", following("log.csv", "--once", "--run", "b")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "run b as of step 59" in done.stderr
+    assert "█" not in done.stdout + done.stderr
+
+
+def test_several_logs_that_are_followed_at_once_show_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has its own process, and one line cannot have several bars."""
+    write_log("a.csv")
+    write_log("b.csv")
+    Path("imported").mkdir()
+    Path("imported/sitecustomize.py").write_text(AT_ONCE)  # Python imports it in each process
+    monkeypatch.setenv("PYTHONPATH", "imported")
+    code = """
+import time
+from pathlib import Path
+from klarm.cli import progress
+from klarm.cli.followers import following
+assert progress._AFTER_SECONDS == 0.0
+logs = [Path("a.csv"), Path("b.csv")]
+def is_read(log):
+    journal = Path("runs", log.stem, "journal.jsonl")
+    return journal.exists() and '"step":59' in journal.read_text()
+with following(logs, Path("runs")):
+    while not all(map(is_read, logs)):
+        time.sleep(0.01)
+"""
+    shown = shown_on_a_terminal(code)
+    assert shown.count("klarm incident 1 on kl opened") == 2
+    assert "█" not in shown

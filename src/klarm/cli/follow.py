@@ -13,6 +13,7 @@ from klarm.api import NotRecordedError, start
 from klarm.cli.counted_rows import CountedRows
 from klarm.cli.mapped_columns import check_mapped_columns
 from klarm.cli.options import config_option, map_option, overrides_of, set_option, step_option
+from klarm.cli.progress import Progress, size_of
 from klarm.cli.recorded import RecordedRun, in_a_line, read_run
 from klarm.cli.stopping import Stopping
 from klarm.config import Config, load
@@ -28,6 +29,7 @@ from klarm.sources.document import TRAINER_STATE
 from klarm.sources.follow import Follower
 from klarm.sources.formats import FOLLOWABLE
 from klarm.sources.recorded import Recorded
+from klarm.terminal import echo_progress
 from klarm.types import SEVERITIES, Severity
 
 
@@ -65,6 +67,7 @@ from klarm.types import SEVERITIES, Severity
     help="Exit with 1 if an incident of this severity or worse is open at the end.",
 )
 @click.option("--fail-on-critical", is_flag=True, help="The same as --fail-on critical.")
+@click.option("--no-progress", is_flag=True, hidden=True)  # for several in one terminal
 def follow(
     log: Path,
     *,
@@ -78,6 +81,7 @@ def follow(
     idle_seconds: float | None,
     fail_on: Severity | None,
     fail_on_critical: bool,
+    no_progress: bool,
 ) -> None:
     """Watch a run through its LOG, from the beginning and while it grows.
 
@@ -99,7 +103,10 @@ def follow(
         _refuse_another_log(log, name, journal)
     notices = Notices(stderr=config.console)
     stopping = Stopping()
+    shows_progress = config.console and not no_progress and log != STDIN  # which has no size
     with plain_log(log, notices.say, growing=True) as plain:
+        show = echo_progress if shows_progress else lambda _: None
+        progress = Progress(size_of(plain.path), show=show)
         follower = Follower(
             plain.path,
             journal,
@@ -107,6 +114,8 @@ def follow(
             lambda: Binding(config.framework, config.metrics),
             waits=not once,
             step_column=config.step_column,
+            on_row=progress.on_row,
+            on_bytes=progress.on_bytes,
         )
 
         def say_what_waits() -> None:
@@ -123,6 +132,7 @@ def follow(
             lambda: start(config, name, from_log=True),
             lambda rows: columns.checked(rows, are_all=once),
             say_what_waits,
+            progress.end,
             once=once and log != STDIN,
         )
         stopping.on_signals()
@@ -182,18 +192,21 @@ class Watch:
         make_monitor: Callable[[], Monitor],
         checked: Callable[[Iterator[LogRow | Source]], Iterator[LogRow | Source]] = iter,
         on_waiting: Callable[[], None] = lambda: None,
+        on_read: Callable[[], None] = lambda: None,
         *,
         once: bool = False,
     ) -> None:
         """Prepare to watch. `checked` yields the rows to log, or raises SourceError.
 
-        `on_waiting` is called if the log has no new row at the start. With `once`,
-        only what the log already holds is read, and training may go on.
+        `on_waiting` is called if the log has no new row at the start, and `on_read` each time that
+        all its rows were read. With `once`, only what the log already holds is read, and training
+        may go on.
         """
         self._once = once
         self.follower = follower
         self._checked = checked
         self._on_waiting = on_waiting
+        self._on_read = on_read
         self.any_new = False  # row since the start
         self._make_monitor = make_monitor
         self._monitor: Monitor | None = None
@@ -241,15 +254,18 @@ class Watch:
     def poll(self, stopping: Stopping) -> bool:
         """Log the new rows; return whether there were any."""
         any_new = False
-        for row in self._checked(self.follower.poll()):
-            any_new = self.any_new = True
-            monitor = self._monitor = self._monitor or self._started()
-            if isinstance(row, Source):
-                monitor._source(row)
-            else:
-                monitor.log(row.metrics, row.step)
-            if stopping.is_set():
-                break
+        try:
+            for row in self._checked(self.follower.poll()):
+                any_new = self.any_new = True
+                monitor = self._monitor = self._monitor or self._started()
+                if isinstance(row, Source):
+                    monitor._source(row)
+                else:
+                    monitor.log(row.metrics, row.step)
+                if stopping.is_set():
+                    break
+        finally:
+            self._on_read()
         return any_new
 
     def _started(self) -> Monitor:

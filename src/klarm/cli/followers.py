@@ -24,7 +24,8 @@ def following(logs: Iterable[Path], folder: Path) -> Iterator[None]:
     environment = {**os.environ, "KLARM_DIR": str(folder.absolute())}
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "klarm", "follow", str(log)],
+            # Two progress bars in one line would overwrite each other.
+            [sys.executable, "-m", "klarm", "follow", "--no-progress", str(log)],
             env=environment,
             stdin=subprocess.DEVNULL,
             # This is safe because there are no threads yet.

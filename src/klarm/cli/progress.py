@@ -28,25 +28,40 @@ class Progress:
         self._clock = clock
         self._show = show
         self._read = 0
+        self._rows = 0
+        self._due = clock() + _AFTER_SECONDS
+        self._is_shown = False
+        self._is_over = False
+
+    def over(self, rows: Iterable[_Item]) -> Iterator[_Item]:
+        """Yield the rows and show the progress, which is removed at the end."""
+        try:
+            for row in rows:
+                self.on_row()
+                yield row
+        finally:
+            self.end()
 
     def on_bytes(self, count: int) -> None:
         """Note how many more bytes were read."""
         self._read += count
 
-    def over(self, rows: Iterable[_Item]) -> Iterator[_Item]:
-        """Yield the rows and show the progress, which is removed at the end."""
-        due = self._clock() + _AFTER_SECONDS
-        shown = False
-        try:
-            for number, row in enumerate(rows, start=1):
-                if self._clock() >= due:
-                    due = self._clock() + _EVERY_SECONDS
-                    shown = True
-                    self._show(f"{self._bar()}{number:,} rows")
-                yield row
-        finally:
-            if shown:
-                self._show("")
+    def on_row(self) -> None:
+        """Note one more row, and show the progress if it is due."""
+        if self._is_over:
+            return
+        self._rows += 1
+        if self._clock() >= self._due:
+            self._due = self._clock() + _EVERY_SECONDS
+            self._is_shown = True
+            self._show(f"{self._bar()}{self._rows:,} rows")
+
+    def end(self) -> None:
+        """Remove the progress. Rows that come later no longer count."""
+        self._is_over = True
+        if self._is_shown:
+            self._is_shown = False
+            self._show("")
 
     def _bar(self) -> str:
         if not self._size or not self._read:

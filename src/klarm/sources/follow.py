@@ -26,8 +26,15 @@ class Rewritten(Exception):  # noqa: N818
 class Tail:
     """One file that grows. It is reopened each time, because a stale handle never recovers."""
 
-    def __init__(self, path: Path, say: Callable[[str], None], step_column: str = "") -> None:
+    def __init__(
+        self,
+        path: Path,
+        say: Callable[[str], None],
+        step_column: str = "",
+        on_bytes: Callable[[int], object] = lambda _: None,
+    ) -> None:
         self.path = path
+        self._on_bytes = on_bytes
         self._reader = reader_for(path, say, step_column)
         self._position = 0
         self._first = b""
@@ -48,6 +55,7 @@ class Tail:
                     self._first = (self._first + piece)[:_KNOWN_BYTES]
                 self._last = (self._last + piece)[-_KNOWN_BYTES:]
                 self._position += len(piece)
+                self._on_bytes(len(piece))
                 yield from self._reader.feed(piece)
         if not grown:
             yield from self._reader.quiet()
@@ -108,8 +116,13 @@ class Follower:
         *,
         waits: bool = True,
         step_column: str = "",
+        on_row: Callable[[], object] = lambda: None,
+        on_bytes: Callable[[int], object] = lambda _: None,
     ) -> None:
+        """Prepare to follow. `on_row` and `on_bytes` are called for all that is read."""
         self.path = path
+        self._on_row = on_row
+        self._on_bytes = on_bytes
         self.rows_read = 0  # including those that were skipped
         self._journal = journal
         self._say = say
@@ -157,6 +170,7 @@ class Follower:
     def _new(self, rows: Iterator[LogRow]) -> Iterator[LogRow | Source]:
         for row in rows:
             self.rows_read += 1
+            self._on_row()
             yield from self._note(self._passing.take(row))
         yield from self._note(self._passing.pause())
 
@@ -201,8 +215,10 @@ class Follower:
 
     def _start(self, file: Path, recorded: Recorded | None) -> Tail | DocumentTail:
         column = self._step_column
-        is_document = _is_document(file)
-        self._tail = DocumentTail(file, column) if is_document else Tail(file, self._say, column)
+        if _is_document(file):
+            self._tail = DocumentTail(file, column)
+        else:
+            self._tail = Tail(file, self._say, column, self._on_bytes)
         self._passing = PassingOver(self._new_binding(), recorded)
         self._noted = False
         return self._tail
