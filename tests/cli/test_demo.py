@@ -232,6 +232,12 @@ def test_the_demo_of_a_healthy_run_says_once_that_there_is_no_incident() -> None
     assert "\n300 steps, no incident\n" in played("healthy")
 
 
+def test_in_a_checkout_the_suggestion_of_the_page_says_what_to_run_first() -> None:
+    """klarm[server] is for installed packages, which contain the page."""
+    (line,) = (line for line in played("healthy").splitlines() if "demo --page" in line)
+    assert line.endswith("  # in a browser; run make page first")
+
+
 def test_the_title_agrees_with_the_recording() -> None:
     """It names the step at which the learning rate jumps ×100."""
     rate = {row["step"]: row["learning_rate"] for row in read_recording("exploding")}

@@ -1,6 +1,6 @@
 """`klarm serve` and `klarm demo --page`, run as a user runs them.
 
-The code is in serve.py, followers.py and demo_page.py.
+The code is in serve.py, followers.py, demo_page.py and checkout.py.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -156,18 +157,43 @@ def test_it_waits_for_the_first_run() -> None:
         wait_for(lambda: [run["id"] for run in runs_at(url)] == ["first"])
 
 
-def test_without_the_extra_it_says_what_to_install() -> None:
-    """The message has the command to install it."""
-    Path("runs").mkdir()
+def without_the_extra(*arguments: str, **environment: str) -> str:
+    """Return the error of a command where the server's packages are not installed."""
     script = (
-        "import sys; sys.modules['starlette'] = None; sys.argv = ['klarm', 'serve', 'runs']; "
+        "import sys; sys.modules['starlette'] = None; sys.argv[0] = 'klarm'; "
         "from klarm.cli import main; main()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script, *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 1
-    assert "pip install 'klarm[server]'" in done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["serve", "."], ["demo", "--page"]])
+def test_without_the_extra_it_says_what_to_install(arguments: list[str]) -> None:
+    """The message has the command to install it."""
+    package = Path(klarm.__file__).parent
+    shutil.copytree(package, "installed/klarm", ignore=shutil.ignore_patterns("__pycache__"))
+    said = without_the_extra(*arguments, PYTHONPATH="installed")
+    assert said == "Error: the page needs starlette: pip install 'klarm[server]'\n"
+
+
+@pytest.mark.parametrize("arguments", [["serve", "."], ["demo", "--page"]])
+def test_in_a_checkout_it_says_how_to_get_the_page_first(arguments: list[str]) -> None:
+    """Both commands, in their order: an installation would come without the page otherwise."""
+    said = without_the_extra(*arguments)
+    first, _, then = said.removesuffix("\n").partition(", then ")
+    assert first == "Error: the page needs starlette: in the checkout of klarm, run make page"
+    assert then.endswith("python -m pip install -e '.[server]'")
+    assert "klarm[server]" not in said
+    python = Path(klarm.__file__).parents[2] / then.partition(" -m ")[0]
+    assert python.samefile(sys.executable)
 
 
 def test_the_demo_plays_on_the_page() -> None:

@@ -17,6 +17,7 @@ import click
 from msgspec.structs import replace
 
 from klarm.cli.chart import Point, draw
+from klarm.cli.checkout import is_checkout
 from klarm.cli.demo_page import play_on_page
 from klarm.config import Config, load
 from klarm.detectors import KLExplosionDetector
@@ -88,9 +89,10 @@ def _what_next(recording: str, width: int | None) -> str:
     """Return commands to copy, with explanations if the terminal is wide enough."""
     klarm = _command()
     log = shlex.quote(_shorter(str(_recorded(recording))))
+    needs = "run make page first" if is_checkout() else "needs klarm[server]"
     offered = {
         f"{klarm} replay {log}": "everything klarm reports; it takes your logs, too",
-        f"{klarm} demo --page": "in a browser; needs klarm[server]",
+        f"{klarm} demo --page": f"in a browser; {needs}",
     }
     lines = ["What to type next:"]
     column = max(len(command) for command in offered if " replay " not in command)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from klarm.cli.checkout import how_to_install_the_page
 from klarm.cli.followers import following
 from klarm.config import load
 from klarm.terminal import echo
@@ -97,9 +98,9 @@ def page_server(
     try:
         from klarm.server import CannotServeError, PageServer
     except ModuleNotFoundError as error:
+        missing = str(error.name).partition(".")[0]
         raise click.ClickException(
-            f"the page needs {error.name}: pip install 'klarm[server]', or in a checkout of klarm "
-            "pip install -e '.[server]'"
+            f"the page needs {missing}: {how_to_install_the_page()}"
         ) from None
     try:
         return PageServer(
