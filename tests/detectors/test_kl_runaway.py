@@ -9,6 +9,7 @@ import pytest
 
 from klarm.cli.demo import read_recording
 from klarm.detectors import KLRunawayDetector
+from klarm.testing import alerts_of
 
 
 def growing(count: int, seed: int, noise: float = 0.2) -> list[float]:
@@ -84,23 +85,46 @@ def test_zeros_are_ignored() -> None:
     assert first_alarm([0.0] * 50 + values) is None
 
 
-def test_a_signed_estimate_may_run_away_downward() -> None:
-    """The k1 estimator can be negative; its absolute value counts."""
-    values = growing(300, 12) + [-0.03 * 2 ** (i / 10) for i in range(60)]
-    assert first_alarm(values) is not None
+@pytest.mark.parametrize(
+    ("sign", "message"),
+    [
+        (1, "KL is 0.06431; its trend predicted 0.031."),
+        (-1, "KL is -0.06431; its trend predicted ±0.031."),
+    ],
+)
+def test_an_alert_of_the_quick_test_says_what_the_trend_predicted(sign: int, message: str) -> None:
+    """KL is judged by its absolute value: a signed estimate, such as k1, may run away downward."""
+    values = growing(300, 12) + [0.03 * 2 ** (i / 10) for i in range(60)]
+    first, *_ = alerts_of(KLRunawayDetector(), [sign * value for value in values])
+    assert first.message == message
+    assert first.worse == ("higher" if sign > 0 else "lower")
+    assert first.metrics["threshold"] == 1.0
+    assert first.metrics["score"] > 1.0
 
 
-def test_the_alert_says_what_was_expected() -> None:
-    """The quick and the slow test have their own messages."""
-    detector = KLRunawayDetector()
-    alerts = [
-        alert
-        for step, value in enumerate(growing(300, 3) + [3.0] * 20)
-        if (alert := detector.update(step, {"kl": value}))
-    ]
-    assert "KL is 3; its trend predicted 0.0" in alerts[0].message
-    assert alerts[0].metrics["threshold"] == 1.0
-    assert alerts[0].metrics["score"] > 1.0
+@pytest.mark.parametrize(
+    ("sign", "said"),
+    [
+        (1, "KL is 0.08535. Its smoothed level has grown"),
+        (-1, "KL is -0.08535. Its smoothed absolute value has grown"),
+    ],
+)
+def test_an_alert_of_the_slow_test_compares_the_growth_of_two_parts_of_the_run(
+    sign: int, said: str
+) -> None:
+    """KL doubles until step 1,000; then it grows sixteenfold."""
+    values = [0.02 * 2 ** (i / 1000) for i in range(1000)]
+    values += [0.04 * 16 ** (i / 3000) for i in range(3000)]
+    alerts = alerts_of(KLRunawayDetector(), [sign * value for value in values])
+    assert alerts[0].message == (
+        f"{said} ×2.08 in the second half of the run, after ×1.22 in the quarter before (warning "
+        "at ×2.08)."
+    )
+    worst = next(alert for alert in alerts if alert.severity == "critical")
+    assert worst.message.endswith(
+        " ×2.82 in the second half of the run, after ×1.27 in the quarter "
+        "before (critical at ×2.82)."
+    )
 
 
 def test_the_largest_floats_do_not_overflow() -> None:

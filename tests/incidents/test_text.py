@@ -133,6 +133,10 @@ SENTENCES: list[tuple[Event, str]] = [
         "Another detector is in alert, too: reward_drift.",
     ),
     (
+        changed("escalated", "new_kind", detectors=["kl_runaway"], metric="kl", subject="kl"),
+        "kl_runaway is in alert in the other direction, too.",
+    ),
+    (
         changed("escalated", "new_kind", detector="mine", signal="toxicity", metric="slurs"),
         "Also in alert: slurs (mine).",
     ),
@@ -159,6 +163,11 @@ SENTENCES: list[tuple[Event, str]] = [
     (
         changed("settled", "settled", metric="reward", worse="lower", level=-0.3, before=0.5),
         "Alerts have stopped, but reward is still near -0.3, compared with 0.5 before"
+        ", so the incident stays open.",
+    ),
+    (
+        changed("settled", "settled", worse="lower", peak=-0.7, level=-0.5, before=-0.02),
+        "Alerts have stopped, but KL is still near -0.5, compared with -0.02 before"
         ", so the incident stays open.",
     ),
     (
@@ -199,12 +208,23 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     (
         changed("resolved", "recovered", rows=20, level=0.05, before=0.02),
-        "Over: no alert for 20 rows. KL is at 0.05 (0.02 before the rise), which is nearer to "
-        "that than to its worst (0.418).",
+        "Over: no alert for 20 rows. KL is at 0.05, nearer to its level before the rise (0.02) "
+        "than to its worst (0.418).",
     ),
     (
         changed("resolved", "recovered", rows=20, level=0.005, before=0.02),
         "Over: no alert for 20 rows. KL is at 0.005 (0.02 before the rise).",
+    ),
+    (
+        changed("resolved", "recovered", level=-0.021, before=-0.02, peak=-0.767, worse="lower"),
+        "Recovered: KL is back at -0.021 (-0.02 before the fall).",
+    ),
+    (
+        changed(
+            "resolved", "recovered", rows=20, level=-0.05, before=-0.02, peak=-0.767, worse="lower"
+        ),
+        "Over: no alert for 20 rows. KL is at -0.05, nearer to its level before the fall (-0.02) "
+        "than to its worst (-0.767).",
     ),
     (
         changed("resolved", "recovered", rows=20, level=0.05, before=0.02, peak="NaN"),

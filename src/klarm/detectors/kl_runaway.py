@@ -100,12 +100,12 @@ class KLRunawayDetector(Detector):
     constants: ClassVar[Constants] = Constants()
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
-            "Compare with the reward: if it rises too and KL levels off, this is learning. If the "
+            "Compare with the reward: if it rises and KL levels off, this is learning. If the "
             "reward is flat or jumps, lower the learning rate or raise the KL penalty."
         ),
         "critical": (
-            "Stop, go back to a checkpoint from before the rise, and remove the cause: a learning "
-            "rate too high, a KL penalty too small, or a reward that can be gamed."
+            "Stop, go back to a checkpoint from before KL ran away, and remove the cause: a "
+            "learning rate too high, a KL penalty too small, or a reward that can be gamed."
         ),
     }
 
@@ -198,12 +198,13 @@ class KLRunawayDetector(Detector):
             message = f"KL is {number(value, 4)}; {PREDICTED} {sign}{number(self._expected(), 2)}."
         else:
             earlier = records.limit - records.middle
-            limit = self.drift_factor ** (_CRITICAL_SCORE if severity == "critical" else 1.0)
+            allowed = earlier + self._drift * (_CRITICAL_SCORE if severity == "critical" else 1.0)
             message = (
-                f"KL is {number(value, 4)}. Its smoothed {'level' if value > 0.0 else 'size'} has "
-                f"grown ×{number(_exp(rise + earlier), 2)} in the second half of the run, and "
-                f"×{number(_exp(earlier), 2)} in the quarter before ({severity} at "
-                f"{number(limit, 2)} times that)."
+                f"KL is {number(value, 4)}. Its smoothed "
+                f"{'level' if value > 0.0 else 'absolute value'} has grown "
+                f"×{number(_exp(rise + earlier))} in the second half of the run, after "
+                f"×{number(_exp(earlier))} in the quarter before ({severity} at "
+                f"×{number(_exp(allowed))})."
             )
         worse: Worse = "higher" if value > 0.0 else "lower"
         return self._alert(severity, step, value, message, decisive=True, worse=worse)

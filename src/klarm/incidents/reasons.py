@@ -108,6 +108,8 @@ def _still_not_finite(event: Event) -> str:
 def _new_kind(event: Event) -> str:
     detector = _detector(event)
     metric = measured_by(detector) or event.metric or event.signal
+    if metric == event.subject and event.detectors == [detector]:
+        return f"{detector} is in alert in the other direction, too."
     if metric == event.subject:
         return f"Another detector is in alert, too: {detector}."
     return f"Also in alert: {metric} ({detector})."
@@ -131,14 +133,13 @@ def _recovered(event: Event) -> str:
     if event.level is None:
         quiet = "" if event.rows is None else f": no alert for {counted(event.rows, 'row')}"
         return f"Recovered{quiet}."
-    when = before_it(event)
-    before = "" if event.before is None else f" ({number(event.before)} {when})"
+    before = "" if event.before is None else f" ({number(event.before)} {before_it(event)})"
     if not peak_is_finite(event):
         return f"Recovered: {_subject(event)} is finite again, at {number(event.level)}{before}."
     if not is_back(event):
         quiet = "" if event.rows is None else f" for {counted(event.rows, 'row')}"
-        level = f"{_subject(event)} is at {number(event.level)}{before}"
-        return f"Over: no alert{quiet}. {level}{_why_over(event)}."
+        level = f"{_subject(event)} is at {number(event.level)}"
+        return f"Over: no alert{quiet}. {level}{_why_over(event) or before}."
     return f"Recovered: {_subject(event)} is back at {number(event.level)}{before}."
 
 
@@ -175,12 +176,13 @@ def _why_over(event: Event) -> str:
     now, before, worst = event.level, event.before, event.peak
     if now is None or before is None or not is_worse(now, before, event.worse):
         return ""
+    when = before_it(event)
     if metric_of(event) == BETTER_HIGH and event.worse == "higher":
-        return "; a higher reward is not a problem in itself"
+        return f" ({number(before)} {when}); a higher reward is not a problem in itself"
     kind = (metric_of(event), event.worse)
     if isinstance(worst, str) or stays_away(now, before, worst, kind):
         return ""
-    return f", which is nearer to that than to its worst ({number(worst)})"
+    return f", nearer to its level {when} ({number(before)}) than to its worst ({number(worst)})"
 
 
 def _accepted(event: Event) -> str:
