@@ -65,6 +65,12 @@ def from_step(first: int, **values: float) -> Callable[[Row, int], object]:
     return lambda row, step: step < first or row.update(values)
 
 
+def larger_gradients(row: Row, step: int) -> None:
+    """From step 100 on, the gradient norm is ×50 and the loss ×5."""
+    row["grad_norm"] = (25.0 if step >= 100 else 0.5) + 0.01 * (step % 5)
+    row["loss"] = (1.0 if step >= 100 else 0.2) + 0.01 * (step % 3)
+
+
 @every_framework
 @pytest.mark.parametrize("detector", CATALOGUE, ids=lambda kind: kind.name)
 def test_a_detector_speaks_of_episodes(framework: str, detector: type[Detector]) -> None:
@@ -109,6 +115,7 @@ def test_what_is_said_differently_is_known(framework: str) -> None:
         (from_step(100, reward=math.inf), "VecCheckNan", "environment"),
         (from_step(5, kl_old=0.5), "learning_rate ten times", "lr ten times"),
         (from_step(100, learning_rate=3e-2, kl_old=0.5), "lower learning_rate", "lower lr"),
+        (larger_gradients, "lower learning_rate or max_grad_norm", "lower lr or grad_clip"),
     ],
 )
 def test_an_incident_names_the_settings_of_the_framework(

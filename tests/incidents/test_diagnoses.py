@@ -10,10 +10,12 @@ import random
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from statistics import median
 
 import pytest
 
+import klarm
 from klarm.channels.message import Context, message_of
 from klarm.cli.demo import read_recording
 from klarm.detectors import CATALOGUE, Detector, EntropyCollapseDetector
@@ -22,6 +24,7 @@ from klarm.incidents.dates import Dates, Own, Said
 from klarm.incidents.movement import Movement
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.trends import level_before
+from klarm.journal import read_journal
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
 from klarm.types import Event
@@ -641,6 +644,46 @@ def test_the_advice_stays_when_an_incident_settles_and_when_the_run_ends() -> No
     assert [event.event for event in events] == ["opened", "escalated", "settled", "ended"]
     assert len({(event.cause, event.remedy) for event in events[1:]}) == 1
     assert events[-1].remedy.startswith("Go back to a checkpoint from before the incident")
+
+
+@pytest.mark.parametrize(
+    ("follows", "pattern", "moved"),
+    [("kl", "gradients and KL", "kl ×"), ("loss", "gradients and loss", "loss -0.0044 → ")],
+)
+def test_gradients_that_jump_with_kl_or_loss_are_a_reason_to_go_back(
+    follows: str, pattern: str, moved: str
+) -> None:
+    """The gradient norm is ×50 from one row on, the other follows in the next one.
+
+    The message says that it rose, so its advice does not begin with "if KL has risen". The learning
+    rate is logged and constant.
+    """
+
+    def change(row: Row, step: int) -> None:
+        late = max(0, step - 240)
+        row["grad_norm"] *= 50.0 if step >= 240 else 1.0
+        row["kl"] *= min(10.0, 1.0 + 2.0 * late) if follows == "kl" else 1.0
+        row["loss"] += min(1.0, 0.2 * late) if follows == "loss" else 0.0
+
+    with klarm.init("a"):
+        for step, row in enumerate(run(change, 280)):
+            klarm.log(row, step=step)
+    records = read_journal(Path("klarm_runs/a/journal.jsonl"))
+    events = [record for record in records if isinstance(record, Event)]
+    opened = next(event for event in events if event.metric == "grad_norm")
+    assert (opened.event, opened.severity, opened.step) == ("opened", "critical", 244)
+    assert moved in opened.moved
+    assert opened.pattern == pattern
+    assert advice(opened) == [
+        "Go back to a checkpoint from before step 240. Then compare rewards, advantages and loss "
+        "with those before, and lower the learning rate or clip gradients at a smaller norm."
+    ]
+    # What is said about an incident on KL is about KL.
+    assert {event.pattern for event in events if event.metric == "kl"} <= {
+        "",
+        "KL ahead of the reward",
+        "KL runs away from the reward",
+    }
 
 
 @pytest.mark.parametrize("logged", [True, False])

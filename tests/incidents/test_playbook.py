@@ -22,6 +22,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 CONDITIONS = {
     "far": "KL over half its budget",
     "harmless": "a warning, and KL under half its budget",
+    "critical": "a critical incident",
     "early": "within the first 30 rows",
 }
 
@@ -289,6 +290,26 @@ def test_a_critical_incident_with_an_exploded_kl_is_advised_to_go_back_first(nam
         found = diagnose(movements, "kl", Circumstances(650, critical=critical), budget=1.0)
         assert found is not None
         assert (found.name, found.remedy.startswith(first)) == (name, True)
+
+
+@pytest.mark.parametrize("signal", ["kl", "gradient"])
+def test_kl_that_has_risen_makes_a_critical_incident_go_back_first(signal: str) -> None:
+    """However far it is from its budget: it shows that these updates did harm."""
+    movements = [Movement("grad_norm", "up", 612, 4.0), Movement("kl", "up", 618, 8.0)]
+    for critical, first in ((True, GO_BACK_FIRST), (False, "Lower the learning rate, or clip")):
+        found = diagnose(movements, signal, Circumstances(620, critical=critical))
+        assert found is not None
+        assert found.name == "gradients first"
+        assert found.remedy.startswith(first)
+
+
+@pytest.mark.parametrize("name", ["gradients and KL", "gradients and loss"])
+def test_a_warning_of_larger_gradients_does_not_ask_to_go_back(name: str) -> None:
+    """The detector's advice on it is enough: to check that they are clipped."""
+    (pattern,) = (pattern for pattern in PATTERNS if pattern.name == name)
+    movements = [Movement(metric, "up", 618, 2.0) for metric in pattern.moved]
+    for critical, found in ((True, pattern), (False, None)):
+        assert diagnose(movements, "gradient", Circumstances(620, critical=critical)) == found
 
 
 def test_what_depends_on_how_far_kl_is_is_documented() -> None:

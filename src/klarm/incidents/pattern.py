@@ -63,8 +63,8 @@ class Pattern:
     # The minimum factor over its normal level, by metric.
     min_factor: dict[str, float] = field(default_factory=dict)
     # far: only if KL is far. harmless: only if it is not, and the incident is a warning.
-    # early: only if the incident is critical and the run has just begun.
-    only: Literal["", "far", "harmless", "early"] = ""
+    # critical: only if the incident is. early: only if, moreover, the run has just begun.
+    only: Literal["", "far", "harmless", "critical", "early"] = ""
     # This metric must have moved no later than the incident began.
     cause_metric: str = ""
     # If this metric moved at once, others that only went on as before did not cause it.
@@ -144,6 +144,8 @@ class Pattern:
 
     def _is_possible(self, at: Circumstances) -> bool:
         if (self.only == "far" and not at.far) or (self.only == "early" and not at.early):
+            return False
+        if self.only == "critical" and not at.critical:
             return False
         return self.only != "harmless" or not (at.far or at.critical)
 

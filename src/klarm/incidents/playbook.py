@@ -38,13 +38,26 @@ IF_SINGLE = (
 )
 
 # What comes before a remedy that does not go back, if an incident is critical and KL has exploded:
-# hardly any run returns from there by itself.
+# hardly any run returns from there by itself. On these signals, any rise of KL counts.
+_ON_UPDATES = (KL, "gradient")
 GO_BACK_FIRST = "Go back to a checkpoint from before the incident. Before you continue, "
 _GOES_BACK = re.compile(r"\b[Gg]o(ing)? back\b|\bStart again\b")
 
 # A jump of the learning rate may look like these patterns, if nobody sees it.
-LIKE_A_JUMP = ("reward hacking", "reward bought with KL")
+LIKE_A_JUMP = (
+    "reward hacking",
+    "reward bought with KL",
+    "gradients and KL",
+    "gradients and loss",
+)
 JUMP_NOT_RULED_OUT = "learning_rate is not logged, so klarm cannot rule out that it jumped."
+
+# What two patterns share: with larger gradients, KL or the loss shows that updates do harm.
+_TOO_LARGE = "updates have become too large: rewards, advantages or loss may be on another scale"
+_UNDO_AND_COMPARE = (
+    "Go back to a checkpoint from before the incident. Then compare rewards, advantages and loss "
+    "with those before, and lower the learning rate or clip gradients at a smaller norm."
+)
 
 RATE_RAISED = "learning rate raised"  # checkpoints that were saved since then are unsafe
 
@@ -222,6 +235,22 @@ PATTERNS: tuple[Pattern, ...] = (
         "otherwise lower the learning rate or raise the KL penalty.",
     ),
     Pattern(
+        "gradients and KL",
+        ("gradient",),
+        {"kl": UP, "grad_norm": UP},
+        _TOO_LARGE,
+        _UNDO_AND_COMPARE,
+        only="critical",
+    ),
+    Pattern(
+        "gradients and loss",
+        ("gradient",),
+        {"loss": UP, "grad_norm": UP},
+        _TOO_LARGE,
+        _UNDO_AND_COMPARE,
+        only="critical",
+    ),
+    Pattern(
         "narrowing",
         ("entropy",),
         {"entropy": DOWN, "reward": STILL_OR_DOWN},
@@ -258,7 +287,7 @@ def diagnose(
     if at.over and found.cause_if_over:
         found = dataclasses.replace(found, cause=found.cause_if_over)
     risen = any(m.metric == KL and m.lately == "up" for m in movements)
-    if at.critical and (far or (signal == KL and risen)) and not goes_back(found.remedy):
+    if at.critical and (far or (signal in _ON_UPDATES and risen)) and not goes_back(found.remedy):
         first = f"{GO_BACK_FIRST}{found.remedy[:1].lower()}{found.remedy[1:]}"
         found = dataclasses.replace(found, remedy=first)
     return found

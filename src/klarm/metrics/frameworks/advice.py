@@ -132,6 +132,11 @@ def advice_on_episodes(
                 f"{entropy_bonus} or lower {learning_rate}.",
                 "episodes get nearly the same reward, so there is hardly any gradient left",
             ),
+            "gradients and loss": Explanation(
+                "Go back to a checkpoint from before the incident. Then compare rewards, "
+                "advantages and loss with those before, and lower "
+                f"{learning_rate} or {gradient_clip}."
+            ),
             "narrowing": Explanation(
                 "Watch some episodes. If the policy always does the same, raise "
                 f"{entropy_bonus} or lower {learning_rate}."
