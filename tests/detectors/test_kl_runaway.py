@@ -102,6 +102,16 @@ def test_an_alert_of_the_quick_test_says_what_the_trend_predicted(sign: int, mes
     assert first.metrics["score"] > 1.0
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_the_trend_predicts_where_a_steady_rise_leads(seed: int) -> None:
+    """To within 5 %, the least noise that the detector assumes: it does not quote an old level."""
+    rng = random.Random(seed)
+    values = [0.0165 * i / 240 * rng.gauss(1, 0.03) for i in range(1, 241)]
+    first, *_ = alerts_of(KLRunawayDetector(), values + [0.0165 * 10 ** (i / 5) for i in range(9)])
+    assert first.step > 240
+    assert first.metrics["expected"] == pytest.approx(0.0165 * first.step / 240, rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("sign", "said"),
     [
