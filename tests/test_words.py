@@ -12,6 +12,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 SOURCE = sorted((ROOT / "src" / "klarm").rglob("*.py"))
+# Code that is not in the package: its names are held to less.
+AROUND = [
+    path
+    for folder in ("bench", "examples", "recordings", "tests", "web/src")
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.suffix in {".py", ".ts", ".tsx"}
+]
 PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
 # Names that nobody understood, and superlatives where a limit is a maximum or a minimum.
@@ -28,10 +35,23 @@ MAX_INTRODUCTION = 25
 @pytest.mark.parametrize("path", SOURCE, ids=lambda path: str(path.relative_to(ROOT)))
 def test_names_are_no_riddles_and_limits_are_max_or_min(path: Path) -> None:
     """In the whole package."""
-    tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
-    names = {token.string for token in tokens if token.type == tokenize.NAME}
+    names = names_in(path)
     assert [name for name in names if RIDDLES.search(name)] == []
     assert [name for name in names if NOT_MAX_OR_MIN.fullmatch(name)] == []
+
+
+@pytest.mark.parametrize("path", AROUND, ids=lambda path: str(path.relative_to(ROOT)))
+def test_limits_are_max_or_min_around_the_package_too(path: Path) -> None:
+    """In the page, the benchmarks, the tests and the examples."""
+    assert [name for name in names_in(path) if NOT_MAX_OR_MIN.fullmatch(name)] == []
+
+
+def names_in(path: Path) -> set[str]:
+    """Return the names that a file uses; of TypeScript, all its words."""
+    if path.suffix != ".py":
+        return set(re.findall(r"\w+", path.read_text()))
+    tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
+    return {token.string for token in tokens if token.type == tokenize.NAME}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

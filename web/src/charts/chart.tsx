@@ -43,7 +43,7 @@ export interface ChartProps {
 }
 
 // A drag that is shorter than this was a click.
-const SHORTEST_DRAG = 6;
+const MIN_DRAG = 6;
 
 export function Chart(props: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
@@ -132,18 +132,18 @@ function optionsFor(latest: { current: ChartProps }, theme: Theme, width: number
     cursor: {
       y: false,
       points: { show: false },
-      drag: { x: true, y: false, setScale: false, dist: SHORTEST_DRAG },
+      drag: { x: true, y: false, setScale: false, dist: MIN_DRAG },
       ...(syncKey !== undefined && { sync: { key: syncKey, setSeries: false, scales: ["x", null] as [string, null] } }),
       bind: { dblclick: () => () => (latest.current.onReset?.(), null) },
     },
     hooks: {
-      ready: [(made) => latest.current.onZoom && zoomByTouch(made, SHORTEST_DRAG, (from, to) => latest.current.onZoom?.(from, to))],
+      ready: [(made) => latest.current.onZoom && zoomByTouch(made, MIN_DRAG, (from, to) => latest.current.onZoom?.(from, to))],
       drawAxes: [paint((props) => props.under)],
       draw: [paint((props) => props.over)],
       setSelect: [
         (made) => {
           const { left, width: wide } = made.select;
-          if (wide < SHORTEST_DRAG) return;
+          if (wide < MIN_DRAG) return;
           const from = made.posToVal(left, "x");
           const to = made.posToVal(left + wide, "x");
           made.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);

@@ -16,7 +16,7 @@ export interface Span {
   faint?: boolean;
 }
 
-const MOST_LANES = 4;
+const MAX_LANES = 4;
 export const LANE_HEIGHT = 16;
 
 /** Spread spans over lanes, so that those at the same time lie below each other. */
@@ -28,7 +28,7 @@ export function inLanes(list: Span[]): Span[][] {
       return last !== undefined && last.to !== null && last.to < span.from;
     });
     if (free) free.push(span);
-    else if (lanes.length < MOST_LANES) lanes.push([span]);
+    else if (lanes.length < MAX_LANES) lanes.push([span]);
     else lanes.at(-1)?.push(span);
   }
   return lanes;

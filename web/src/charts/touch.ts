@@ -1,7 +1,7 @@
 /** Zooming with a finger: a drag to the side selects a range, one up or down scrolls the page. */
 import type uPlot from "uplot";
 
-export function zoomByTouch(chart: uPlot, shortest: number, onZoom: (from: number, to: number) => void): void {
+export function zoomByTouch(chart: uPlot, minDrag: number, onZoom: (from: number, to: number) => void): void {
   const area = chart.over;
   // The browser keeps what goes up or down, and says so with `pointercancel`.
   area.style.touchAction = "pan-y";
@@ -24,7 +24,7 @@ export function zoomByTouch(chart: uPlot, shortest: number, onZoom: (from: numbe
     const [left, right] = [start, place(event)].sort((a, b) => a - b) as [number, number];
     start = null;
     show(0, 0);
-    if (event.type === "pointerup" && right - left >= shortest) onZoom(chart.posToVal(left, "x"), chart.posToVal(right, "x"));
+    if (event.type === "pointerup" && right - left >= minDrag) onZoom(chart.posToVal(left, "x"), chart.posToVal(right, "x"));
   };
   area.addEventListener("pointerup", end);
   area.addEventListener("pointercancel", end);

@@ -1,7 +1,7 @@
 /** Ranges of value axes: what has to be seen, and what a logarithm can show. */
 
 // A logarithmic axis shows no more decades than this below the largest value, ...
-const MOST_DECADES = 9;
+const MAX_DECADES = 9;
 // ... and no more than one below what all but a few values reach: KL begins at zero.
 const FEW = 0.05;
 
@@ -12,7 +12,7 @@ export function logFloor(values: readonly (number | null)[]): number {
   const greatest = positive.at(-1);
   if (least === undefined || greatest === undefined) return 1e-3;
   const usual = positive[Math.floor(positive.length * FEW)] ?? least;
-  return Math.max(least, usual / 10, greatest / 10 ** MOST_DECADES);
+  return Math.max(least, usual / 10, greatest / 10 ** MAX_DECADES);
 }
 
 /** Values as a logarithmic axis can draw them. */

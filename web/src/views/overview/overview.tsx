@@ -14,7 +14,7 @@ import { useNarrow, useVisibleRows } from "./virtual";
 
 const ROW_HEIGHT = 80;
 const NARROW_ROW_HEIGHT = 214;
-const MOST_COMPARED = 20;
+const MAX_COMPARED = 20;
 
 export function OverviewView({ query }: { query: URLSearchParams }) {
   const { overview, runs, error, reload } = useRuns();
@@ -121,7 +121,7 @@ function Headline({ runs, all, overview }: { runs: RunSummary[]; all: number; ov
 /** Add a run to those that are selected, or take it out. */
 function select(id: string): void {
   const selected = listIn(new URLSearchParams(location.search), "select");
-  const next = selected.includes(id) ? selected.filter((one) => one !== id) : [...selected, id].slice(-MOST_COMPARED);
+  const next = selected.includes(id) ? selected.filter((one) => one !== id) : [...selected, id].slice(-MAX_COMPARED);
   setQuery({ select: next.join(",") || null });
 }
 

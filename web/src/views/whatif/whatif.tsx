@@ -21,9 +21,9 @@ import { SettingsForm } from "./form";
 const USUAL_DETECTOR = "kl_explosion";
 // A slider that is moved asks once it rests.
 const REST_MS = 180;
-// So many steps take about a second; the server takes no more than so many.
+// How many rows are tried at first, which takes about a second, and how many the server accepts.
 const USUAL_STEPS = 10_000;
-const MOST_STEPS = 200_000;
+const MAX_STEPS = 200_000;
 
 export function WhatIfView({ id, query }: { id: string; query: URLSearchParams }) {
   const run = useLoaded((signal) => getRun(id, signal), [id]);
@@ -53,7 +53,7 @@ function Loaded({ run, sections, config, recorded, query }: LoadedProps) {
   const tried = useMemo(() => triedIn(query, sections), [query, sections]);
   const section = sections.find((one) => one.name === query.get("detector")) ?? sections.find((one) => one.name === USUAL_DETECTOR) ?? sections[0];
   const logged = run.steps + run.rolled_back;
-  const steps = query.has("all") ? Math.max(1, Math.min(logged, MOST_STEPS)) : USUAL_STEPS;
+  const steps = query.has("all") ? Math.max(1, Math.min(logged, MAX_STEPS)) : USUAL_STEPS;
   const key = JSON.stringify([tried, steps]);
   const result = useLoaded(async (signal) => {
     await rest(signal);
@@ -153,13 +153,13 @@ function Outcome({ answer }: { answer: WhatIf }) {
 
 /** Say that only a part of a long run was tried, and offer the rest. */
 function Truncated({ answer, logged }: { answer: WhatIf; logged: number }) {
-  const most = Math.min(logged, MOST_STEPS);
+  const available = Math.min(logged, MAX_STEPS);
   return (
     <p role="note">
       Both counts are of the last {count(answer.steps)} of {count(logged)} rows, from step {count(answer.first_step)} on.{" "}
-      {answer.steps < most && (
+      {answer.steps < available && (
         <button type="button" class="button small" onClick={() => setQuery({ all: "1" })}>
-          Try {most < logged ? `the last ${count(most)}` : `all ${count(most)}`} rows: about {Math.ceil((answer.seconds / answer.steps) * most)} s
+          Try {available < logged ? `the last ${count(available)}` : `all ${count(available)}`} rows: about {Math.ceil((answer.seconds / answer.steps) * available)} s
         </button>
       )}
     </p>
