@@ -20,7 +20,7 @@ test-browser: page .venv-browser/.installed chromium ## check the page: types, u
 	@web/with-node npm run --silent test
 	@.venv-browser/bin/pytest tests/browser
 
-screenshots: page .venv-browser/.installed chromium ## take the pictures of docs/page.md anew
+screenshots: page .venv-browser/.installed chromium ## take the pictures of docs/page.md again
 	@PYTHONPATH=tests/browser .venv-browser/bin/python tests/browser/take_screenshots.py docs/images
 
 test-frameworks: .venv-frameworks/.installed ## run the tests within real TRL, SB3, RLlib ... (CPU, an environment of 3 GB)
@@ -65,7 +65,7 @@ quality: .venv-bench/.installed ## measure how good the detectors are; writes be
 quality-grid: .venv-bench/.installed ## choose the constants of kl_runaway on runs to tune on; writes bench/results/grid.json (some 15 minutes on two cores, by estimate)
 	@PYTHONPATH=bench .venv-bench/bin/python -m quality.grid $(OPTIONS)
 
-recordings: .venv-recordings/.installed ## train the three tiny GRPO runs of the demo anew (CPU, about two minutes)
+recordings: .venv-recordings/.installed ## train the three tiny GRPO runs of the demo again (CPU, about two minutes)
 	@.venv-recordings/bin/python recordings/tiny_grpo.py src/klarm/recordings
 
 docs: .venv-docs/.installed ## build the docs as a site with search, into build/docs; a broken link is an error
@@ -108,7 +108,7 @@ chromium:
 		$$sudo apt-get -qq update && $$sudo apt-get -qq install -y --no-install-recommends chromium fonts-liberation >/dev/null; \
 	}
 
-# One environment a purpose; each is made again when pyproject.toml changes.
+# One environment per purpose; each is made again when pyproject.toml changes.
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit("klarm needs Python 3.10 or newer, this is %d.%d; try: make PYTHON=python3.12 ..." % sys.version_info[:2] if sys.version_info < (3, 10) else 0)'
 	@echo "setting up .venv ..."

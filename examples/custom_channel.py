@@ -1,4 +1,4 @@
-"""A channel of your own: appends every message to a file, one JSON object a line.
+"""A channel of your own: appends every message to a file, one JSON object per line.
 
     python examples/custom_channel.py [STEPS]
 

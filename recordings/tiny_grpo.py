@@ -74,7 +74,7 @@ RECIPES = (
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
-    """Return a tokenizer with one token a character."""
+    """Return a tokenizer with one token per character."""
     vocabulary = {token: i for i, token in enumerate(SPECIAL + LETTERS)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")

@@ -20,12 +20,34 @@ AROUND = [
     if path.suffix in {".py", ".ts", ".tsx"}
 ]
 PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+PROSE = [
+    *(path for path in [*SOURCE, *AROUND] if path != Path(__file__)),
+    *PAGES,
+    *(ROOT / name for name in ("CHANGELOG.md", "Makefile")),
+]
 
 # Names that nobody understood, and superlatives where a limit is a maximum or a minimum.
 RIDDLES = re.compile(r"spoilt|stumble|together|graver|anybodys", re.IGNORECASE)
 NOT_MAX_OR_MIN = re.compile(
     r"_?([A-Z]+_)*(MOST|LEAST|LARGEST|SMALLEST|HIGHEST|LOWEST|LONGEST|SHORTEST|FEWEST|WIDEST"
     r"|NARROWEST)(_[A-Z]+)*"
+)
+# "One line a step" where "one line per step" is meant.
+COUNTED = (
+    "batch|block|byte|call|channel|character|dict|environment|event|file|key|kind|line|message"
+    "|metric|minute|nat|object|process|purpose|row|run|second|step|thread|token|update|value"
+)
+RATE_WITHOUT_PER = re.compile(
+    rf"(?<!in )\b(one|an?|two|three|ten|several|\d+) (\w+ )?({COUNTED})e?s? an? ({COUNTED})\b"
+    rf"|\bone an? ({COUNTED})\b|\banew\b",
+    re.IGNORECASE,
+)
+# What readers had to read twice.
+ODD = re.compile(
+    r"\b(told of|told again|last told|owed|owes|spoilt|mended|whoever|for good(?! reason)|whisper"
+    r"|so many (rows|seconds|steps|times|values)|nothing was told|confirmed it by itself"
+    r"|(no longer is|is no more)(?=[.,;])|yet to be|in hand|\d+ \d+ times|x?\d(\.\d+)?e\+\d+)\b",
+    re.IGNORECASE,
 )
 MAX_WORDS_IN_A_CELL = 60
 # Lines from the top of a page within which there is something to copy, or a table.
@@ -52,6 +74,28 @@ def names_in(path: Path) -> set[str]:
         return set(re.findall(r"\w+", path.read_text()))
     tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
     return {token.string for token in tokens if token.type == tokenize.NAME}
+
+
+@pytest.mark.parametrize("path", PROSE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_rate_says_per(path: Path) -> None:
+    """In prose, comments and strings, also across the end of a line."""
+    assert found(RATE_WITHOUT_PER, prose(path)) == []
+
+
+@pytest.mark.parametrize("path", [*SOURCE, *PAGES], ids=lambda path: str(path.relative_to(ROOT)))
+def test_phrases_are_plain(path: Path) -> None:
+    """In what users read, and in docstrings and comments of the package."""
+    assert found(ODD, prose(path)) == []
+
+
+def prose(path: Path) -> str:
+    """Return a file with its lines joined, without what begins a line of a comment."""
+    return re.sub(r"\s*\n\s*(#:?|//|\*)?\s*", " ", path.read_text())
+
+
+def found(phrases: re.Pattern[str], text: str) -> list[str]:
+    """Return each phrase with the words around it."""
+    return [text[max(0, m.start() - 30) : m.end() + 30] for m in phrases.finditer(text)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

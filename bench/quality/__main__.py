@@ -170,7 +170,7 @@ def tasks(seeds: str, part: int) -> list[tuple[str, int]]:
 
 
 def seeded(seeds: str, kind: str, count: int) -> Iterator[tuple[str, int]]:
-    """Return so many runs of a kind, from the first seeds of a range."""
+    """Return this many runs of a kind, from the first seeds of a range."""
     return ((kind, seed) for seed in SEEDS[seeds][:count])
 
 

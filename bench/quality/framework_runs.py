@@ -16,7 +16,7 @@ from quality.real_runs import Rate
 from quality.scoring import share
 
 FOLDER = Path(__file__).resolve().parents[1] / "results" / "framework_runs"
-# Within so many rows of the change people are to be notified, and woken.
+# People are to be notified, and woken, within this many rows of the change.
 NOTIFIED_ROWS, CRITICAL_ROWS = 25, 40
 _CAUSE = "learning rate"
 

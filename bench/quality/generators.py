@@ -2,7 +2,7 @@
 
 Everything is counted in rows of the log; the step numbers beside them are 1 to 20 apart. Ranges
 are those of real runs: half the plateau is reached by row 11 to 154 and 90 % of it 18 to 50 rows
-later, the plateau is 4e-4 to 1 nats a token, log noise 0.08 to 1.2, 77 % of spikes last one row,
+later, the plateau is 4e-4 to 1 nats per token, log noise 0.08 to 1.2, 77 % of spikes last one row,
 83 % of runs start with exact zeros.
 A healthy curve here never passes 0.3 nats, so that a level of 1 is never healthy but in spikes.
 """

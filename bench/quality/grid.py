@@ -63,7 +63,7 @@ MAX_HEALTHY, MIN_EXPLOSIONS, MIN_DRIFT = 0.018, 0.995, 0.93
 RUNS = {HEALTHY: 1_000, "explosion": 300, "drift": 150}
 ROUNDS = 2
 _ORACLE_RATE = 0.025
-_NOT_FOUND = 50.0  # a failure that was not found counts as one found so many times too late
+_NOT_FOUND = 50.0  # a failure that was not found counts as one found this many times too late
 
 
 @dataclass(frozen=True)

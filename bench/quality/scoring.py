@@ -60,7 +60,7 @@ def found_share(delays: Sequence[float]) -> Estimate:
 
 
 def bootstrap(values: Sequence[float], statistic: Callable[..., NDArray[np.float64]]) -> Estimate:
-    """Return a statistic of a sample, its interval by drawing the sample anew."""
+    """Return a statistic of a sample, with an interval from resampling the values."""
     sample = np.asarray(values, dtype=np.float64)
     if not len(sample):
         return Estimate(float("nan"), float("nan"), float("nan"))
@@ -87,7 +87,7 @@ def ninetieth(values: Sequence[float]) -> float:
 
 
 def mean_by_group(values: Sequence[float], groups: Sequence[str]) -> Estimate:
-    """Return the mean of each group's mean, its interval by drawing groups anew."""
+    """Return the mean of the groups' means, with an interval from resampling the groups."""
     by_group: dict[str, list[float]] = {}
     for value, group in zip(values, groups, strict=True):
         by_group.setdefault(group, []).append(value)

@@ -89,7 +89,7 @@ def show_quiet(rows: Sequence[Quiet]) -> None:
 
 
 def show_found(rows: Sequence[Found], title: str) -> None:
-    """Print recall and delay, a block a kind of failure."""
+    """Print recall and delay, one block per kind of failure."""
     table = _table(
         title,
         "healthy: healthy runs with any alarm, at the same threshold. A delay counts the failing "

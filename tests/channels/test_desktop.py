@@ -14,7 +14,7 @@ from klarm.channels.message import Message
 
 
 def install(folder: Path, program: str, exit_code: int = 0) -> Path:
-    """Put a program on the path that writes down its arguments, one a line."""
+    """Put a program on the path that writes down its arguments, one per line."""
     noted = folder / f"{program}.args"
     path = folder / program
     path.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {noted}\nexit {exit_code}\n')

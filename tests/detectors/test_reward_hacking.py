@@ -96,7 +96,7 @@ def judge(detector: RewardHackingDetector, p_values: list[float]) -> list[Alert 
 
 
 def test_rewards_that_split_warn_at_an_exact_step() -> None:
-    """With nothing but the dip test's p logged, and each time anew."""
+    """With only the dip test's p logged, once for every such step."""
     detector = RewardHackingDetector()
     alerts = judge(detector, [0.6] * 120 + [0.049, 0.05, 0.001])
     assert [step for step, alert in enumerate(alerts) if alert] == [120, 122]

@@ -604,7 +604,7 @@ def test_an_escalation_that_no_pattern_fits_repeats_the_cause_with_its_own_advic
 
 
 def test_an_incident_keeps_its_onset_when_it_escalates() -> None:
-    """People have read it; a later look at the curve would date it anew."""
+    """People have read it; a later look at the curve would give another date."""
     onsets: dict[int, set[int | None]] = {}
     for event in notified(read_recording("drifting")):
         onsets.setdefault(event.incident, set()).add(event.onset)

@@ -39,7 +39,7 @@ def test_runs_that_a_trainer_gives_the_same_name_are_distinguished() -> None:
 
 
 def test_a_run_keeps_its_name_when_the_one_it_gave_way_to_is_deleted() -> None:
-    """Else a resumed run would begin anew."""
+    """Otherwise a resumed run would begin again under another name."""
     begin(Path("a/out"))
     assert begin(Path("b/out")) == "b-out"
     Path("klarm_runs/out").rename("elsewhere")

@@ -1,4 +1,4 @@
-"""The journal: valid JSON, one line a step, read back as it was written."""
+"""The journal: valid JSON, one line per step, read back as it was written."""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ def test_a_kl_that_moves_after_six_zeros_is_measured() -> None:
 
 
 def test_a_kl_old_of_0_is_not_reported_as_not_measured() -> None:
-    """One update a batch has a kl_old of 0 by nature; RLlib's is 0 when it is switched off."""
+    """With one update per batch, kl_old is 0 by nature; RLlib's is 0 when it is switched off."""
 
     def said_of(key: str) -> list[str]:
         said: list[str] = []

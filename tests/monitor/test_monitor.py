@@ -306,7 +306,7 @@ def test_a_late_key_with_a_prefix_does_not_take_over_in_a_replay() -> None:
 
 
 def test_keys_that_never_come_again_do_not_fill_the_memory() -> None:
-    """A key a step, for a hundred thousand steps."""
+    """One new key per step, for 30,000 steps."""
     watched = monitor()
     for step in range(30_000):
         watched.log({"kl": 0.1, f"sample/{step}": 1.0}, step)

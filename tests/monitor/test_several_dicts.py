@@ -66,7 +66,7 @@ def test_the_same_is_said_however_many_dicts_a_step_comes_in(
 
 
 def test_a_diagnosis_looks_back_over_steps_not_dicts() -> None:
-    """Ten dicts a step leave as much to look at as one."""
+    """Ten dicts per step leave as much to look at as one."""
     whole, parts = RecentRows(), RecentRows()
     for step in range(100):
         row = {"kl": 1.0 if step < 80 else 9.0, "reward": 0.5}

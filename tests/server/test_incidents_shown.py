@@ -84,7 +84,7 @@ def test_an_incident_keeps_its_name_when_another_metric_escalates_it() -> None:
 
 
 def test_what_moved_and_the_diagnosis_say_of_which_moment_they_are() -> None:
-    """An escalation tells anew what has moved; a pattern may have fitted only before."""
+    """An escalation says again what has moved; a pattern may have fitted only before."""
     write(
         opening(
             moved="grad_norm ×4 since step 220", pattern="gradients first", cause="c", remedy="r"

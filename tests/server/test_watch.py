@@ -411,7 +411,7 @@ def test_a_killed_server_goes_on_where_it_was() -> None:
         incidents = client.get("/runs/b/incidents")["incidents"]
     for end in ("", "-wal", "-shm"):
         (RUNS / f"{INDEX_FILE}{end}").unlink(missing_ok=True)
-    with served() as client:  # built anew
+    with served() as client:  # built again
         assert client.get("/runs/a/series?metrics=kl&width=50")["series"]["kl"] == found
         assert client.get("/runs/b/incidents")["incidents"] == incidents
     fold = Fold(RUNS / "b" / FILE_NAME)

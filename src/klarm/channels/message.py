@@ -92,7 +92,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def over(self) -> bool:
-        """Whether the incident is resolved for good, so that a pager may close it."""
+        """Whether the incident is over, so that a pager may close it."""
         return self.event == "resolved" and (self.recovered or self.ending != "")
 
     @property

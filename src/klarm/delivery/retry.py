@@ -44,7 +44,7 @@ class Retry:
 
     @property
     def is_rejecting(self) -> bool:
-        """Whether so many messages in a row were rejected that the channel must be at fault."""
+        """Whether enough messages in a row were rejected to blame the channel."""
         return self.rejections >= MAX_REJECTIONS
 
     def failed(self, retry_after: float | None = None) -> None:

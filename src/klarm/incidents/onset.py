@@ -14,8 +14,8 @@ _MIN_GRADUAL = 5
 # many values differ by no more than this many of the usual steps from one value to the next.
 _MAX_FLAT, _FLAT_STEPS = 50, 1.0
 _MIN_FLAT = 5  # values in each half
-# A metric has left its trend where it is beyond it by the first share, and by so many times its
-# noise, if by now it is beyond it by the second. A rise to 1.5 times is a fall to 1 / 1.5.
+# A metric has left its trend where it is beyond it by the first share and the first multiple of its
+# noise, if by now it is beyond it by the second ones. A rise to 1.5 times is a fall to 1 / 1.5.
 _BEYOND_SHARES = 0.25, 0.5
 _LEFT_NOISE, _GONE_NOISE = 2.0, 4.0
 # A value is clearly unlike up to this many values before it if it is further from their level than

@@ -155,7 +155,7 @@ class RecentRows:
         return False
 
     def step_of(self, metric: str, place: int) -> int | None:
-        """Return the step of the latest value of a metric but so many; 1 is the latest itself."""
+        """Return the step of a metric's value, counted from the end: 1 is the latest."""
         series = self._series(metric)
         return series[-min(place, len(series))][0] if series else None
 

@@ -21,7 +21,7 @@ class Rollback(NamedTuple):
 
 
 class Totals:
-    """The totals of the records that were added so far. Whoever reads a journal adds them."""
+    """The totals of the records that were added so far. The reader of a journal adds them."""
 
     def __init__(self, run: str) -> None:
         """Begin with nothing. `run` is the name of the run unless the first line has another."""

@@ -70,7 +70,7 @@ export async function getSeries(run: string, metrics: string[], query: SeriesQue
   return Object.assign({}, ...answers.map((answer) => answer.series)) as SeriesAnswer["series"];
 }
 
-/** Try settings on the last steps of a run; so many that it takes a moment, unless more are asked for. */
+/** Try settings on the last steps of a run; by default as many as take a moment. */
 export const tryWhatIf = (run: string, settings: Record<string, Record<string, unknown>>, steps: number, signal?: AbortSignal) =>
   send<WhatIf>("POST", `${runPath(run)}/what-if`, { settings, last_steps: steps }, signal);
 

@@ -1,7 +1,7 @@
 /** Numbers as people read them; the same rules as klarm's messages. */
 import type { Value } from "../api/types";
 
-/** A value with so many digits, and without an exponent where that is short enough. */
+/** A value with this many digits, and without an exponent where that is short enough. */
 export function number(value: Value | null | undefined, digits = 3): string {
   if (value === null || value === undefined) return "–";
   if (typeof value === "string") return value;

@@ -14,7 +14,7 @@ import { logFloor } from "../../series/scale";
 import { nearest } from "../../series/tail";
 
 const REFRESH_MS = 1000;
-// Without a diagnosis, so many steps around the incident are drawn.
+// Without a diagnosis, this many steps around the incident are drawn.
 const STEPS_AROUND = 60;
 const FEW = 3;
 const MANY = 6;

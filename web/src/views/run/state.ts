@@ -6,7 +6,7 @@ export interface RunState {
   axis: "step" | "time";
   /** The range somebody zoomed to, on the axis. */
   zoom: [number, number] | null;
-  /** Show only so many of the latest rows, and go on following. */
+  /** Show only this many of the latest rows, and go on following. */
   last: number | null;
   /** Undefined: as is usual for the metric. */
   log: boolean | undefined;
