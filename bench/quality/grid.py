@@ -49,6 +49,7 @@ GRID: Mapping[str, Sequence[float]] = {
 }
 # What each mechanism is worth: its constant at a value that switches it off.
 OFF: Mapping[str, float] = {
+    "warmup_steps": 0,
     "take_off_steps": 1e-9,
     "max_per_step": 1e9,
     "leap": inf,
