@@ -50,6 +50,7 @@ ODD = re.compile(
     re.IGNORECASE,
 )
 MAX_WORDS_IN_A_CELL = 60
+MAX_WORDS_IN_A_PARAGRAPH = 115
 # Lines from the top of a page within which there is something to copy, or a table.
 MAX_INTRODUCTION = 25
 
@@ -109,9 +110,17 @@ def test_a_cell_of_a_table_can_be_scanned(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_begins_with_something_to_copy_or_to_scan(page: Path) -> None:
-    """A block of code or a table, after a short introduction."""
+    """A block of code, a table or the reference of a function, after a short introduction."""
     lines = page.read_text().splitlines()[:MAX_INTRODUCTION]
-    assert any(line.startswith(("```", "|", ":::", "    ")) for line in lines)
+    assert any(line.startswith(("```", "|", ":::")) for line in lines)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_paragraph_is_short(page: Path) -> None:
+    """What lists conditions is a table, and what has two ideas is two paragraphs."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:- |\d+\. |\|))", text):
+        assert len(paragraph.split()) <= MAX_WORDS_IN_A_PARAGRAPH, paragraph
 
 
 def test_the_constants_of_kl_runaway_have_their_reason_beside_them() -> None:
