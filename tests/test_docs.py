@@ -235,8 +235,10 @@ def test_the_site_is_strict_and_has_search_and_the_api() -> None:
     assert {"omitted_files", "unrecognized_links", "anchors"} <= site["validation"].keys()
     assert {*site["validation"].values()} == {"warn"}  # which is an error where it is strict
     reference = (DOCS / "reference.md").read_text()
-    for name in {*klarm.__all__} - {"Severity", "__version__"}:
+    for name in {*klarm.__all__} - {"__version__"}:
         assert re.search(rf"^::: klarm\.[\w.]*\b{name}$", reference, re.M), name
+    config = reference.partition("\n::: klarm.config.Config\n")[2].partition("\n:::")[0]
+    assert "members: [load]" in config
     assert "\n::: klarm.testing" in reference
 
 

@@ -10,6 +10,7 @@ from klarm.notebook import html_table
 from klarm.text import number
 
 Severity = Literal["warning", "critical"]
+"""How bad an alert, an incident or an event is."""
 # Which direction is bad: for entropy, lower is worse.
 Worse = Literal["higher", "lower"]
 SEVERITIES: tuple[Severity, ...] = ("warning", "critical")  # the worse the later
