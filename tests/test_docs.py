@@ -330,6 +330,24 @@ def test_the_metadata_lead_to_the_project() -> None:
         assert f'\n{name} = "https://' in declared
 
 
+def test_links_of_the_readme_work_on_a_package_index() -> None:
+    """There is no file next to it: the build makes each link and image absolute."""
+    declared = (ROOT / "pyproject.toml").read_text()
+    text = (ROOT / "README.md").read_text()
+    assert re.search(r"\]\((?!https:)", text)
+    for pattern, replacement in re.findall(r"pattern = '(.+)', replacement = '(.+)'", declared):
+        text = re.sub(pattern, replacement, text)
+    assert re.findall(r"\]\((?!https:)[^)]*\)", text) == []
+    images = re.findall(r"!\[[^]]*\]\((.*?)\)", text)
+    assert images
+    assert all(image.startswith("https://raw.githubusercontent.com/") for image in images)
+
+
+def test_the_sdist_has_all_that_its_tests_read() -> None:
+    """Hatch packs what git does not ignore, unless it is told to include less."""
+    assert "[tool.hatch.build.targets.sdist]" not in (ROOT / "pyproject.toml").read_text()
+
+
 def test_the_detectors_that_need_more_rows_to_confirm_are_named_where_the_default_is() -> None:
     """`confirm_steps` of the section `incidents` does not apply to them."""
     own = {kind.name: kind().confirm_steps for kind in CATALOGUE if kind().confirm_steps}
