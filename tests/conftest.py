@@ -16,6 +16,7 @@ from loopback import Server
 import klarm
 from example_events import DIAGNOSED, WATCHED_RUN
 from klarm import api, boundary
+from klarm.channels import installed_channels
 from klarm.channels.message import Context, Message, message_of
 from klarm.detectors import CATALOGUE, installed_detectors
 from klarm.plugins import plugins
@@ -52,10 +53,12 @@ def site(clean_place: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(str(Path("site").absolute()))
     plugins.cache_clear()
     installed_detectors.cache_clear()
+    installed_channels.cache_clear()
     yield
     sys.modules.pop("late_package", None)
     plugins.cache_clear()
     installed_detectors.cache_clear()
+    installed_channels.cache_clear()
 
 
 @pytest.fixture(autouse=True)

@@ -11,13 +11,50 @@ import pytest
 import klarm
 from own_parts import GOOD, PACKAGE, install
 
+CHANNEL_ONLY = GOOD.replace("klarm.detectors", "no.detectors")
+BROKEN = {
+    "import": ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+    "absent": ("x = 1", "has no attribute 'NullChannel'"),
+    "no class": ("NullChannel = 1", "1 is not a subclass of klarm.Channel"),
+    "type": (PACKAGE.replace('"void"', '"null"'), "is called void, its channel 'null'"),
+}
 
-def test_a_broken_channel_is_an_error_where_it_is_configured(site: None) -> None:
-    """Nobody else imports it."""
-    install("late_package", "import no_such_module", GOOD.replace("detectors", "no_detectors"))
-    klarm.init("a", console=False)
+
+@pytest.mark.parametrize("which", BROKEN)
+def test_a_broken_channel_is_an_error_if_configured_and_otherwise_a_notice(
+    site: None, which: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As for detectors: nobody finds out from an incident that nobody was notified of."""
+    code, why = BROKEN[which]
+    install("late_package", code, CHANNEL_ONLY)
+    klarm.init("a").finish()
+    said = " ".join(capfd.readouterr().err.split())
+    assert "the channel void of late_package (late_package:NullChannel) cannot be used" in said
+    assert why in said
     with pytest.raises(klarm.ConfigError, match=r"channels.void: the channel void of late_package"):
         klarm.init("a", channels={"void": {}})
+
+
+def test_a_package_cannot_replace_a_channel_of_klarms(
+    site: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The name keeps its meaning, and the package's channel is reported."""
+    install("late_package", PACKAGE, CHANNEL_ONLY.replace("void", "desktop"))
+    klarm.init("a", channels={"desktop": {"enabled": False}}).finish()
+    said = " ".join(capfd.readouterr().err.split())
+    assert "the channel desktop of late_package" in said
+    assert "klarm has a channel of that name" in said
+
+
+def test_a_broken_plugin_is_reported_once_although_a_config_is_read_twice(
+    site: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """First by `Config.load`, then by `klarm.init`."""
+    install("late_package", "import no_such_module", GOOD)
+    klarm.init("a", klarm.Config.load()).finish()
+    said = " ".join(capfd.readouterr().err.split())
+    assert said.count("the detector lateness of late_package") == 1
+    assert said.count("the channel void of late_package") == 1
 
 
 def test_two_packages_with_one_name_are_reported(

@@ -1,6 +1,6 @@
 """Plugins: detectors and channels of other packages, found by their entry points.
 
-Nothing is read before `klarm.init`, and a plugin is imported only when it is needed.
+Nothing is read or imported before `klarm.init` or a command, and nothing in `klarm.log`.
 """
 
 from __future__ import annotations

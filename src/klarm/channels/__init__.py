@@ -6,6 +6,8 @@ Other packages add theirs through entry points.
 from __future__ import annotations
 
 import importlib
+from functools import cache
+from typing import NamedTuple
 
 from klarm.channels.base import REQUIRED, Channel
 from klarm.plugins import CHANNELS as GROUP
@@ -24,22 +26,61 @@ CHANNELS: dict[str, str] = {
     "heartbeat": "HeartbeatChannel",
 }
 
-__all__ = ["CHANNELS", "Channel", "channel_kind", "channel_problem", "known_channels"]
+__all__ = [
+    "CHANNELS",
+    "Channel",
+    "InstalledChannels",
+    "channel_kind",
+    "channel_problem",
+    "installed_channels",
+    "known_channels",
+]
+
+
+class InstalledChannels(NamedTuple):
+    """The channels of other packages."""
+
+    kinds: dict[str, type[Channel]]
+    broken: dict[str, str]  # the type of each broken one, and why it cannot be used
 
 
 def known_channels() -> list[str]:
-    """Return klarm's own types, then those that other packages add."""
+    """Return klarm's own types, then those that other packages add, usable or not."""
     return list(dict.fromkeys([*CHANNELS, *plugins(GROUP)]))
 
 
 def channel_kind(type_: str) -> type[Channel]:
     """Return the class of a known type; raise ConfigError if a package's cannot be used."""
     if type_ not in CHANNELS:
-        return _installed_kind(type_)
+        kinds, broken = installed_channels()
+        if type_ in broken:
+            raise ConfigError(f"the channel {type_} of {broken[type_]}")
+        return kinds[type_]
     kind: type[Channel] = getattr(
         importlib.import_module(f"klarm.channels.{type_}"), CHANNELS[type_]
     )
     return kind
+
+
+@cache
+def installed_channels() -> InstalledChannels:
+    """Import the channels of other packages, once per process."""
+    kinds, broken = {}, {}
+    for type_, plugin in plugins(GROUP).items():
+
+        def problem(kind: type[Channel], type_: str = type_) -> str:
+            if type_ in CHANNELS:
+                return "klarm has a channel of that name"
+            wrong = channel_problem(kind)
+            if not wrong and kind.type != type_:
+                wrong = f"the entry point is called {type_}, its channel {kind.type!r:.80}"
+            return wrong
+
+        try:
+            kinds[type_] = plugin.load(Channel, problem)  # type: ignore[type-abstract]
+        except PluginError as error:
+            broken[type_] = str(error)
+    return InstalledChannels(kinds, broken)
 
 
 def channel_problem(kind: type[Channel]) -> str:
@@ -48,16 +89,3 @@ def channel_problem(kind: type[Channel]) -> str:
     if not wrong and not isinstance(kind.type, str):
         wrong = f"{kind.__name__}.type must be text, got {kind.type!r:.80}"
     return wrong
-
-
-def _installed_kind(type_: str) -> type[Channel]:
-    def problem(kind: type[Channel]) -> str:
-        wrong = channel_problem(kind)
-        if not wrong and kind.type != type_:
-            wrong = f"the entry point is called {type_}, its channel {kind.type!r:.80}"
-        return wrong
-
-    try:
-        return plugins(GROUP)[type_].load(Channel, problem)  # type: ignore[type-abstract]
-    except PluginError as error:
-        raise ConfigError(f"the channel {type_} of {error}") from None

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from klarm.channels import Channel, channel_kind, known_channels
+from klarm.channels import Channel, channel_kind, installed_channels, known_channels
 from klarm.config.extras import given_channel
 from klarm.config.routes import TYPE, Route
 from klarm.detectors import known_signals
@@ -70,7 +70,8 @@ class ChannelSettings:
 
         With `lenient`, names that only a training script may know are not an error.
         """
-        self.remarks: list[str] = []
+        broken = installed_channels().broken.items()
+        self.remarks = [f"the channel {type_} of {why}" for type_, why in broken]
         self.given: dict[str, Channel] = {}  # objects that a script passed
         self._signals = signals
         self._lenient = lenient

@@ -101,7 +101,7 @@ def load(
         channel_sources=channels.sources(),
         own_detectors=own,
         own_channels=channels.given,
-        remarks=tuple(remarks),
+        remarks=tuple(dict.fromkeys(remarks)),  # `base` has some of them, too
     )
 
 
