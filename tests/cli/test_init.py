@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from klarm.cli.group import klarm as command
 from klarm.config import SECTIONS, TOP_LEVEL, load
+from own_parts import GOOD, PACKAGE, install
 
 
 def test_the_file_holds_every_setting_and_changes_none() -> None:
@@ -51,6 +52,13 @@ def test_editors_find_the_schema_beside_the_file() -> None:
     assert text.startswith("# yaml-language-server: $schema=klarm.schema.json\n")
     schema = json.loads(Path("conf/klarm.schema.json").read_text())
     jsonschema_rs.Draft7Validator(schema).validate(yaml.safe_load(text))
+
+
+def test_the_types_of_channels_include_those_of_packages(site: None) -> None:
+    """Those that can be used."""
+    install("late_package", PACKAGE, f"{GOOD}    broken = late_package:NoChannel\n")
+    assert CliRunner().invoke(command, ["init"]).exit_code == 0
+    assert "desktop, apprise, heartbeat, void.\n" in Path("klarm.yaml").read_text()
 
 
 def test_only_a_schema_that_klarm_wrote_is_replaced() -> None:

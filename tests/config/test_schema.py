@@ -11,6 +11,7 @@ import yaml
 from klarm import ConfigError
 from klarm.cli.init import default_yaml
 from klarm.config import json_schema, load
+from own_parts import GOOD, PACKAGE, install
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = json_schema()
@@ -46,8 +47,8 @@ WRONG = [
 ]
 
 
-def is_right_by_schema(text: str) -> bool:
-    return jsonschema_rs.Draft7Validator(SCHEMA).is_valid(yaml.safe_load(text))
+def is_right_by_schema(text: str, schema: dict[str, object] = SCHEMA) -> bool:
+    return jsonschema_rs.Draft7Validator(schema).is_valid(yaml.safe_load(text))
 
 
 def is_right_by_klarm(text: str) -> bool:
@@ -76,6 +77,29 @@ def test_what_klarm_refuses_is_wrong(text: str) -> None:
     """An editor marks it."""
     assert not is_right_by_klarm(text)
     assert not is_right_by_schema(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_right"),
+    [
+        ("channels: {void: }", True),
+        ("channels: {void: {severity: critical}}", True),
+        ("channels: {team: {type: void, timeout_seconds: 5}}", True),
+        ("channels: {void: {type: slack, webhook_url: {env: SLACK_WEBHOOK}}}", True),
+        ("channels: {void: {webhook_url: x}}", False),
+        ("channels: {team: {type: void, timeout_seconds: 0}}", False),
+        ("channels: {team: {type: voyd}}", False),
+        ("channels: {broken: {}}", False),
+        ("channels: {team: {type: broken}}", False),
+    ],
+)
+def test_channels_of_packages_are_right_unless_they_are_broken(
+    site: None, text: str, is_right: bool
+) -> None:
+    """They have their settings, like klarm's own."""
+    install("late_package", PACKAGE, f"{GOOD}    broken = late_package:NoChannel\n")
+    assert is_right_by_klarm(text) == is_right
+    assert is_right_by_schema(text, json_schema()) == is_right
 
 
 def test_the_defaults_and_the_examples_of_the_docs_are_right() -> None:

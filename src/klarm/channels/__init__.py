@@ -34,6 +34,7 @@ __all__ = [
     "channel_problem",
     "installed_channels",
     "known_channels",
+    "usable_channels",
 ]
 
 
@@ -47,6 +48,11 @@ class InstalledChannels(NamedTuple):
 def known_channels() -> list[str]:
     """Return klarm's own types, then those that other packages add, usable or not."""
     return list(dict.fromkeys([*CHANNELS, *plugins(GROUP)]))
+
+
+def usable_channels() -> list[str]:
+    """Return the known types without those that cannot be used, so it imports the packages."""
+    return [*CHANNELS, *installed_channels().kinds]
 
 
 def channel_kind(type_: str) -> type[Channel]:

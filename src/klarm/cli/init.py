@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from klarm.channels import CHANNELS
+from klarm.channels import usable_channels
 from klarm.config import DEFAULT_FILE, TOP_LEVEL, json_schema, known_sections
 from klarm.settings import Setting
 from klarm.terminal import echo
@@ -27,17 +27,17 @@ _HEAD = """\
 # klarm: what to watch and how. Every setting is here with its default; delete what you do not
 # change. The environment (KLARM_KL_EXPLOSION__SIGMA_MULTIPLIER=5) and klarm.init(...) override it.
 """
-_CHANNELS = f"""
+_CHANNELS = """
 # Who is notified of incidents. The names are yours. See `klarm docs channels` for the types:
-# {", ".join(CHANNELS)}.
+# {types}.
 # channels:
 #   team:
 #     type: slack
-#     webhook_url: {{env: SLACK_WEBHOOK}}   # or {{file: /run/secrets/slack}}
+#     webhook_url: {env: SLACK_WEBHOOK}   # or {file: /run/secrets/slack}
 #     severity: warning                   # the lowest that is sent
 #   pager:
 #     type: pagerduty
-#     routing_key: {{env: PAGERDUTY_KEY}}
+#     routing_key: {env: PAGERDUTY_KEY}
 #     severity: critical
 #     signals: [kl, loss]                 # all, if left out
 #     runs: "grpo-*"
@@ -82,7 +82,8 @@ def default_yaml() -> str:
     for name, settings in known_sections().items():
         parts.append(f"\n{name}:\n")
         parts += [_line(declared, indent="  ") for declared in settings.values()]
-    return "".join([*parts, _TAIL, _CHANNELS])
+    parts += [_TAIL, _CHANNELS.replace("{types}", ", ".join(usable_channels()))]
+    return "".join(parts)
 
 
 def _line(declared: Setting, indent: str) -> str:

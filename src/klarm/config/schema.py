@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from klarm.channels import CHANNELS, channel_kind
+from klarm.channels import channel_kind, usable_channels
 from klarm.config.channels import SECTION as CHANNELS_SECTION
 from klarm.config.config import TOP_LEVEL
 from klarm.config.layers import known_sections
@@ -35,8 +35,10 @@ def json_schema() -> _Schema:
     )
     for name, settings in known_sections().items():
         properties[name] = _section({key: _setting(known) for key, known in settings.items()})
-    properties[CHANNELS_SECTION] = _channels()
-    definitions = {"channel": _any_channel(), **{type_: _channel(type_) for type_ in CHANNELS}}
+    types = usable_channels()
+    properties[CHANNELS_SECTION] = _channels(types)
+    definitions = {"channel": _any_channel(types)}
+    definitions |= {type_: _channel(type_, types) for type_ in types}
     return {
         "$schema": _DRAFT,
         "title": TITLE,
@@ -92,7 +94,7 @@ def _key_of_user(meaning: str) -> _Schema:
     return {"description": meaning, "anyOf": [text, parts | {"additionalProperties": False}]}
 
 
-def _channels() -> _Schema:
+def _channels(types: Sequence[str]) -> _Schema:
     """Return the section of channels: by a name of the user's, or by a type as the name."""
     named_by_type = {
         type_: {
@@ -100,7 +102,7 @@ def _channels() -> _Schema:
             "then": {"$ref": "#/definitions/channel"},
             "else": {"$ref": f"#/definitions/{type_}"},
         }
-        for type_ in CHANNELS
+        for type_ in types
     }
     return {
         "description": "Who is notified of incidents.",
@@ -112,19 +114,19 @@ def _channels() -> _Schema:
     }
 
 
-def _any_channel() -> _Schema:
+def _any_channel(types: Sequence[str]) -> _Schema:
     """Return a channel whose type says which settings it has."""
     by_type = [
         {
             "if": {"properties": {_TYPE: {"const": type_}}, "required": [_TYPE]},
             "then": {"$ref": f"#/definitions/{type_}"},
         }
-        for type_ in CHANNELS
+        for type_ in types
     ]
-    return {"properties": {_TYPE: {"enum": list(CHANNELS)}}, "allOf": by_type}
+    return {"properties": {_TYPE: {"enum": list(types)}}, "allOf": by_type}
 
 
-def _channel(type_: str) -> _Schema:
+def _channel(type_: str, types: Sequence[str]) -> _Schema:
     declared = {**settings_of(channel_kind(type_)), **settings_of(Route)}
     settings = {name: _setting(known) for name, known in declared.items()}
-    return _section({_TYPE: {"enum": list(CHANNELS)}, **settings})
+    return _section({_TYPE: {"enum": list(types)}, **settings})
