@@ -114,6 +114,16 @@ def test_two_loggers_are_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [step["step"] for step in lines_of("ppo-7b", "step")] == [1, 2]
 
 
+def test_a_rank_other_than_0_records_nothing() -> None:
+    """As with every other `watch`."""
+    klarm.integrations.openrlhf.watch(rank=1)
+    logger = TensorboardLogger(arguments())
+    logger.log_train(1, dict(STEP))
+    logger.close()
+    assert not Path("klarm_runs").exists()
+    assert scalars("train/kl") == [(1, 0.02)]
+
+
 def test_a_nan_opens_an_incident() -> None:
     """All the way from OpenRLHF's call."""
     klarm.integrations.openrlhf.watch()

@@ -14,11 +14,8 @@ from klarm.integrations.reaction import Reaction
 from own_parts import PassRateDetector
 
 INTEGRATIONS = Path(klarm.__file__).parent / "integrations"
-HOOKS = [
-    path.stem
-    for path in sorted(INTEGRATIONS.glob("*.py"))
-    if path.stem != "base" and "checked_settings(" in path.read_text()
-]
+MODULES = sorted(path.stem for path in INTEGRATIONS.glob("*.py"))
+PLUGIN = "verl"  # verl starts it, by verl's own plugin mechanism, and gives it no settings
 # Methods that klarm calls from `tap`, which guards them, rather than the framework.
 HEARD_BY_TAP = {("rllib", "on_saved"), ("sb3", "_on_save")}
 # RLlib does not notify callbacks of the end; a tracker may log on after it.
@@ -26,9 +23,28 @@ WITHOUT_END = {"rllib", "trackio", "wandb"}
 DOCS = Path(__file__).parents[2] / "docs" / "frameworks"
 
 
-def source_of(hook: str) -> list[ast.AST]:
-    """Return the nodes of a hook. Its framework is not installed here, so it is only read."""
-    return list(ast.walk(ast.parse((INTEGRATIONS / f"{hook}.py").read_text())))
+def source_of(module: str) -> ast.Module:
+    """Return a module as a tree. Its framework is not installed here, so it is only read."""
+    return ast.parse((INTEGRATIONS / f"{module}.py").read_text())
+
+
+def nodes_of(module: str) -> list[ast.AST]:
+    return list(ast.walk(source_of(module)))
+
+
+def entrance_of(module: str) -> ast.FunctionDef | None:
+    """Return what a user calls: `watch`, or `KlarmCallback`, which RLlib makes `with_settings`."""
+    for node in source_of(module).body:
+        if isinstance(node, ast.FunctionDef) and node.name == "watch":
+            return node
+        if isinstance(node, ast.ClassDef) and node.name == "KlarmCallback":
+            methods = {part.name: part for part in node.body if isinstance(part, ast.FunctionDef)}
+            return methods.get("with_settings") or methods["__init__"]
+    return None
+
+
+ENTRANCES = {module: called for module in MODULES if (called := entrance_of(module))}
+HOOKS = sorted([*ENTRANCES, PLUGIN])
 
 
 def test_every_hook_has_its_page_and_its_import_path() -> None:
@@ -42,44 +58,61 @@ def test_every_hook_has_its_page_and_its_import_path() -> None:
         assert linked, f"docs/frameworks/index.md lacks a row that links to {page.name}"
 
 
-@pytest.mark.parametrize("hook", HOOKS)
-def test_every_hook_starts_in_the_same_way(hook: str) -> None:
-    """It checks its settings with `checked_settings`; nothing but base.py starts a monitor."""
-    nodes = source_of(hook)
-    called = {
-        node.func.id
-        for node in nodes
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+def test_every_hook_starts_in_the_same_way() -> None:
+    """It checks its settings with `checked_settings`, and nothing but a hook does."""
+    calling = [
+        module
+        for module in MODULES
+        if any(
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "checked_settings"
+            for node in nodes_of(module)
+        )
+    ]
+    assert calling == HOOKS
+
+
+@pytest.mark.parametrize("module", sorted({*MODULES} - {"base"}))
+def test_nothing_but_base_reads_settings_or_starts_a_monitor(module: str) -> None:
+    """Not by `klarm.init`, which needs klarm itself, nor by what it calls."""
+    imported = set()
+    for node in nodes_of(module):
+        if isinstance(node, ast.Import):
+            imported |= {name.name.partition(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported |= {str(node.module), *(f"{node.module}.{name.name}" for name in node.names)}
+    assert not imported & {"klarm", "klarm.api", "klarm.config.load", "klarm.config.layers"}
+
+
+@pytest.mark.parametrize("hook", ENTRANCES)
+def test_every_hook_takes_a_run_and_then_only_keywords(hook: str) -> None:
+    """So that a setting that is added or moves changes no training script."""
+    entrance = ENTRANCES[hook]
+    args = entrance.args
+    positional = [arg.arg for arg in (*args.posonlyargs, *args.args)]
+    assert [name for name in positional if name not in {"self", "cls"}] == ["run"]
+    assert args.vararg is None
+    assert args.kwarg is not None
+    needed = {"config", "rank"} if entrance.name == "watch" else {"config", "on_critical"}
+    assert needed <= {arg.arg for arg in args.kwonlyargs}
+
+
+def test_watch_returns_the_monitor_if_it_starts_one() -> None:
+    """OpenRLHF's does not: it is called in every worker, before the one that logs has a logger."""
+    returned = {
+        hook: ast.unparse(entrance.returns)
+        for hook, entrance in ENTRANCES.items()
+        if entrance.name == "watch" and entrance.returns
     }
-    assert "checked_settings" in called
-    for path in INTEGRATIONS.glob("*.py"):
-        imported = {
-            node.module for node in source_of(path.stem) if isinstance(node, ast.ImportFrom)
-        }
-        assert path.stem == "base" or "klarm.api" not in imported
-
-
-@pytest.mark.parametrize("hook", sorted({*HOOKS} - {"verl"}))  # verl gives its logger no settings
-def test_every_hook_takes_a_run_a_config_and_settings(hook: str) -> None:
-    """`watch` for a logger, `KlarmCallback` for callbacks, which RLlib makes `with_settings`."""
-    taken = [
-        node.args
-        for node in source_of(hook)
-        if isinstance(node, ast.FunctionDef) and node.name in ("watch", "__init__", "with_settings")
-    ]
-    shaped = [
-        args
-        for args in taken
-        if {"run", "config"} <= {arg.arg for arg in (*args.args, *args.kwonlyargs)} and args.kwarg
-    ]
-    assert len(shaped) == 1
+    assert returned == {"openrlhf": "None", "trackio": "Monitor", "wandb": "Monitor"}
 
 
 def callbacks() -> list[tuple[str, ast.ClassDef]]:
     return [
         (hook, node)
         for hook in HOOKS
-        for node in source_of(hook)
+        for node in nodes_of(hook)
         if isinstance(node, ast.ClassDef) and node.name == "KlarmCallback"
     ]
 
@@ -109,7 +142,7 @@ def test_every_hook_says_when_training_ends(hook: str) -> None:
     """Otherwise a run that was cut short is taken for one that has finished."""
     called = {
         node.func.attr
-        for node in source_of(hook)
+        for node in nodes_of(hook)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     }
     told = {"training_began", "training_ended"} <= called or "finish" in called

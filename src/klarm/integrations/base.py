@@ -1,8 +1,13 @@
 """How every hook starts: it checks settings when it is made, and starts its monitor with training.
 
-If a framework takes callbacks, its hook is `KlarmCallback(run, config=..., on_critical=...,
-**settings)`. If it has a logger to listen to, its hook is `watch(run, config, **settings)`. The
-settings are those of `klarm.init`, including the user's own detectors and channels.
+| the framework | its hook |
+|---|---|
+| takes callbacks | `KlarmCallback(run, *, on_critical=..., config=..., **settings)` |
+| takes them as a class (RLlib) | the same arguments: `KlarmCallback.with_settings(run, *, ...)` |
+| has a logger to listen to | `watch(run, *, rank=..., config=..., **settings)`, returns a monitor |
+| imports plugins by itself (verl) | a backend, without arguments: klarm.yaml has the settings |
+
+The settings are those of `klarm.init`, including the user's own detectors and channels.
 """
 
 from __future__ import annotations

@@ -25,6 +25,8 @@ _LOGGERS = ("WandbLogger", "TensorboardLogger")
 
 def watch(
     run: str | None = None,
+    *,
+    rank: int | None = None,
     config: ConfigSource = None,
     **settings: object,
 ) -> None:
@@ -33,8 +35,11 @@ def watch(
     This costs nothing in a process without loggers, so any process of OpenRLHF may call it. The
     arguments are those of `klarm.init`. By default the run has the name of OpenRLHF's run. An
     invalid configuration raises ConfigError when a logger is created, before training.
+
+    Other hooks return their monitor. This one has none yet: the monitor starts with the first
+    logger, which knows the name of the run. Starting it here would record a run in every worker.
     """
-    watched = _Watched(run, config, settings)
+    watched = _Watched(run, rank, config, settings)
     if _MODULE in sys.modules:
         watched.listen(sys.modules[_MODULE])
     else:
@@ -48,10 +53,12 @@ class _Watched:
     def __init__(
         self,
         run: str | None,
+        rank: int | None,
         config: ConfigSource,
         settings: Mapping[str, object],
     ) -> None:
         self._run = run
+        self._rank = rank
         self._config = config
         self._settings = settings
         self._monitor: Monitor | None = None
@@ -99,7 +106,7 @@ class _Watched:
             settings = checked_settings(
                 _FRAMEWORK, self._run, self._config, self._settings, "watch()"
             )
-            self._monitor = start_run(settings, name)
+            self._monitor = start_run(settings, name, rank=self._rank)
         return self._monitor
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
 from klarm.boundary import never_raises
-from klarm.config import Config, load
+from klarm.config import Config
 from klarm.integrations.base import ConfigSource, checked_settings, start_run
 from klarm.integrations.reaction import OnCritical, Reaction
 from klarm.integrations.tap import tap
@@ -91,7 +91,9 @@ class KlarmCallback(ReportsFailures, RLlibCallback):
     @never_raises(lambda: None)
     def on_algorithm_init(self, *, algorithm: Any, **_: Any) -> None:
         """Start the monitor, in the process of the algorithm."""
-        settings = load() if self._settings is None else self._settings
+        settings = self._settings
+        if settings is None:
+            settings = checked_settings(_FRAMEWORK, None, None, {}, "KlarmCallback()")
         self._config = settings
         # Tune runs many trials with the same settings; RLlib itself does not know the trial's id.
         trial = getattr(_storage(algorithm), "trial_dir_name", None)

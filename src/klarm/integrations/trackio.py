@@ -16,10 +16,10 @@ from klarm.types import Event
 
 def watch(
     run: str | None = None,
-    config: ConfigSource = None,
     *,
     alert: bool = False,
     rank: int | None = None,
+    config: ConfigSource = None,
     **settings: object,
 ) -> Monitor:
     """Watch all further calls of `trackio.log`. Call it before or after `trackio.init`.

@@ -49,12 +49,12 @@ class KlarmCallback(ReportsFailures, TrainerCallback):
     def __init__(
         self,
         run: str | None = None,
+        *,
         on_critical: OnCritical = "none",
         every_step: bool = True,
-        config: ConfigSource = None,
         probe: bool | Probe = False,
-        *,
         tracker_alerts: bool = True,
+        config: ConfigSource = None,
         **overrides: object,
     ) -> None:
         self.every_step = every_step

@@ -19,10 +19,10 @@ _LEVELS = {"warning": "WARN", "critical": "ERROR"}
 
 def watch(
     run: str | None = None,
-    config: ConfigSource = None,
     *,
     alert: bool = False,
     rank: int | None = None,
+    config: ConfigSource = None,
     **settings: object,
 ) -> Monitor:
     """Watch all further calls of `wandb.log` and `run.log`. Call it before or after `wandb.init`.
