@@ -82,6 +82,7 @@ def test_the_keys_are_those_of_a_framework(example: Example) -> None:
     framework = example("MY_FRAMEWORK = Framework(").MY_FRAMEWORK
     assert framework.name == "my-framework"
     assert {row.metric for row in framework.keys.values()} == {"kl", "entropy"}
+    assert framework.plain_keys.keys() == {"reward", "grad_norm"}
 
 
 class Trainer:

@@ -38,6 +38,14 @@ def test_its_keys_are_metrics_of_the_right_kind(framework: Framework) -> None:
 
 
 @every_framework
+def test_its_plain_keys_are_of_metrics_that_need_no_more(framework: Framework) -> None:
+    """Every KL has a kind, which a plain key lacks."""
+    for metric in (*framework.plain_keys, *framework.when_missing):
+        assert metric in METRICS
+    assert [metric for metric in framework.plain_keys if METRICS[metric].target] == []
+
+
+@every_framework
 def test_its_tables_are_found_by_any_of_its_names(framework: Framework) -> None:
     """As people write them."""
     for name in (framework.name, framework.name.upper(), *framework.other_names):

@@ -11,7 +11,14 @@ from klarm.metrics.catalogue import (
     LookAt,
     is_reward_component,
 )
-from klarm.metrics.frameworks import FRAMEWORKS, Advice, advice_of, frameworks_with, tables
+from klarm.metrics.frameworks import (
+    FRAMEWORKS,
+    Advice,
+    advice_of,
+    frameworks_with,
+    tables,
+    why_missing_in,
+)
 from klarm.metrics.key_meaning import meaning
 from klarm.metrics.kl_kind import CLAMP_NATS, Kind, Origin
 from klarm.metrics.numbers import to_number
@@ -41,4 +48,5 @@ __all__ = [
     "read_user_key",
     "tables",
     "to_number",
+    "why_missing_in",
 ]

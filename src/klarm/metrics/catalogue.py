@@ -1,15 +1,14 @@
-"""The metrics that klarm knows: their names, their meaning and their keys in the frameworks.
+"""The metrics that klarm knows: their names, their meaning, and the keys that many programs use.
 
-Keys are spelled only here and in `frameworks`, which defines what some of them mean.
+The keys of one framework are in its file in `frameworks`. Keys are spelled nowhere else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from klarm.metrics.frameworks import PREFIX
+from klarm.metrics.frameworks import PREFIX, keys_of
 from klarm.metrics.kl_kind import Target
 
 # The numerics of the update, how KL is estimated, the reward function, the logits, or how the
@@ -23,12 +22,13 @@ class Metric:
 
     name: str
     meaning: str
-    # Its keys in the frameworks. If a step has several of them, the first one here is used. A key
-    # may also have the prefix `train/`; one that is only clear with the prefix has it here. A star
-    # stands for a part that the user names.
+    # The keys under which programs log it: first those that only one framework has, which are
+    # listed in its file in `frameworks`, then those here. If a step has several, the first is used.
+    # A key may also have the prefix `train/`; one that is only clear with the prefix has it here. A
+    # star stands for a part that the user names.
     keys: tuple[str, ...] = ()
-    # Why it may be missing, by framework; "" is for an unknown framework.
-    when_missing: Mapping[str, str] = field(default_factory=dict)
+    # Why it may be missing if the framework is unknown. A known one may say more in its file.
+    when_missing: str = ""
     # Other metrics with which it must not be confused, because users call them by the same word.
     unlike: tuple[str, ...] = ()
     # What to set if it has been exactly 0 from the start, which means that it is not measured.
@@ -49,26 +49,13 @@ class Metric:
 
 
 METRICS: dict[str, Metric] = {
-    metric.name: metric
+    metric.name: replace(metric, keys=(*keys_of(metric.name), *metric.keys))
     for metric in (
         Metric(
             "kl",
             "KL of the policy to the reference model",
-            keys=(
-                "objective/kl",
-                "actor/kl_loss",
-                "actor/reward_kl_penalty",
-                "train/kl_penalty",
-                "policy/policy_kl",
-                "loss/avg_kl",
-                "train/kl_loss",
-                "kl_policy_base",
-            ),
-            when_missing={
-                "": "most trainers log it only with a KL penalty",
-                "trl": "GRPO logs it only with beta > 0; KlarmCallback(probe=True) measures one",
-                "verl": "it is logged only with a KL penalty",
-            },
+            keys=("train/kl_loss",),
+            when_missing="most trainers log it only with a KL penalty",
             unlike=("kl_old", "kl_rollout"),
             when_zero="set the weight of the KL penalty above 0 (beta, kl_coef) or log no kl",
             target="reference",
@@ -78,14 +65,7 @@ METRICS: dict[str, Metric] = {
         Metric(
             "kl_old",
             "KL of the new policy to the one before the update",
-            keys=(
-                "approx_kl",
-                "policy/approxkl_avg",
-                "actor/ppo_kl",
-                "ppo_kl",
-                "ppo_actor/update/approx_kl/avg",
-                "learners/*/mean_kl_loss",
-            ),
+            keys=("approx_kl", "ppo_kl"),
             target="old",
             changes_by_factors=True,
             look_at="kl_estimate",
@@ -93,15 +73,6 @@ METRICS: dict[str, Metric] = {
         Metric(
             "kl_rollout",
             "KL of the trainer's policy to the sampler's",
-            keys=(
-                "rollout_corr/k3_kl",
-                "rollout_corr/kl",
-                "vllm_kl",
-                "gen_kl_error",
-                "mismatch_kl/all/mean",
-                "optim/kl_sample_train_v2",
-                "optim/kl_sample_train_v1",
-            ),
             target="rollout",
             changes_by_factors=True,
             look_at="kl_estimate",
@@ -125,45 +96,19 @@ METRICS: dict[str, Metric] = {
         Metric(
             "entropy",
             "entropy of the policy, nats per token",
-            keys=(
-                "entropy/mean",
-                "actor/entropy",
-                "policy/entropy_avg",
-                "policy/policy_entropy",
-                "approx_entropy",
-                "optim/entropy",
-                "entropy/all/mean",
-                "ppo_actor/update/entropy/avg",
-                "learners/*/entropy",
-            ),
+            keys=("entropy/mean",),
             look_at="logits",
         ),
         Metric(
             "reward",
             "mean reward of the step's samples",
-            keys=(
-                "critic/score/mean",
-                "critic/rewards/mean",
-                "objective/scores",
-                "rollout/reward_mean",
-                "rollout/ep_rew_mean",
-                "reward/avg_raw_reward",
-                "reward_mean",
-                "env/all/reward/total",
-                "rollout/raw_reward",
-                "reward/all/mean",
-                "ppo_actor/task_reward/avg",
-                "env_runners/episode_return_mean",
-                "env/reward_mean",
-                "rewards/mean",
-                "env/reward_dist/mean",
-            ),
+            keys=("reward_mean", "rewards/mean", "env/reward_dist/mean"),
             look_at="reward_function",
         ),
         Metric(
             "reward_std",
             "spread of the rewards",
-            keys=("rollout/reward_std", "env/reward_std", "rewards/std", "env/reward_dist/std"),
+            keys=("rewards/std", "env/reward_dist/std"),
             look_at="reward_function",
         ),
         Metric(
@@ -182,41 +127,23 @@ METRICS: dict[str, Metric] = {
         Metric(
             "loss",
             "the loss that is minimised",
-            keys=(
-                "actor/pg_loss",
-                "policy_loss",
-                "pg_loss",
-                "policy/final_loss",
-                "loss/mean",
-                "policy_gradient_loss",
-                "ppo_actor/update/actor_loss/avg",
-                "learners/*/total_loss",
-            ),
+            keys=("policy_loss", "pg_loss", "loss/mean", "policy_gradient_loss"),
             changes_by_factors=True,
         ),
         Metric(
             "actor_loss",
             "loss of the policy alone, where that of the critic is minimised with it or beside it",
-            keys=("learners/*/policy_loss",),
             changes_by_factors=True,
         ),
         Metric(
             "critic_loss",
             "loss of the critic or value function",
-            keys=(
-                "value_loss",
-                "critic/vf_loss",
-                "loss/value_avg",
-                "vf_loss",
-                "learners/*/vf_loss",
-                "learners/*/qf_loss",
-            ),
+            keys=("value_loss", "vf_loss"),
             changes_by_factors=True,
         ),
         Metric(
             "explained_variance",
             "share of the variance of returns that the value function explains: 1 at best",
-            keys=("critic/vf_explained_var", "learners/*/vf_explained_var"),
             only_shown=True,
         ),
         Metric(
@@ -227,104 +154,59 @@ METRICS: dict[str, Metric] = {
         Metric(
             "grad_norm",
             "norm of the gradient before clipping",
-            keys=(
-                "actor/grad_norm",
-                "actor_grad_norm",
-                "optim/grad_norm",
-                "policy/grad_norm",
-                "ppo_actor/update/grad_norm",
-                "learners/*/gradients_default_optimizer_global_norm",
-            ),
+            keys=("optim/grad_norm", "policy/grad_norm"),
             changes_by_factors=True,
         ),
         Metric(
             "learning_rate",
             "learning rate",
-            keys=(
-                "actor/lr",
-                "lr",
-                "actor_lr",
-                "optim/lr",
-                "policy/policy_lr",
-                "learners/*/default_optimizer_learning_rate",
-            ),
+            keys=("lr", "optim/lr"),
             changes_by_factors=True,
             often_constant=True,
         ),
         Metric(
             "clip_fraction",
             "share of tokens whose ratio was clipped",
-            keys=(
-                "clip_ratio/region_mean",
-                "actor/pg_clipfrac",
-                "pg_clipfrac",
-                "ppo_clip_ratio",
-                "policy/clipfrac_avg",
-                "policy/loss_metrics/clip_ratio",
-                "ppo_actor/update/clip_ratio/avg",
-            ),
+            keys=("pg_clipfrac",),
             often_constant=True,
             look_at="counting",
         ),
         Metric(
             "length",
             "mean length of the completions, in tokens",
-            keys=(
-                "completions/mean_length",
-                "completion_length",
-                "response_length/mean",
-                "rollout/response_length_mean",
-                "generate/avg_num_tokens",
-                "mean_gen_tokens_per_sample",
-            ),
             changes_by_factors=True,
             look_at="counting",
         ),
         Metric(
             "truncated_fraction",
             "share of completions cut at the length limit",
-            keys=(
-                "completions/clipped_ratio",
-                "response_length/clip_ratio",
-                "rollout/truncated_rate",
-            ),
             often_constant=True,
             look_at="counting",
         ),
         Metric(
             "zero_std_fraction",
             "share of groups in which all rewards are equal",
-            keys=("frac_reward_zero_std",),
             often_constant=True,
             look_at="counting",
         ),
         Metric(
             "reward_margin",
             "implicit reward of the chosen answers over that of the rejected ones (DPO, KTO)",
-            keys=("rewards/margins",),
             only_shown=True,
         ),
         Metric(
             "reward_accuracy",
             "share of pairs whose chosen answer has the higher implicit reward (DPO)",
-            keys=("rewards/accuracies",),
             only_shown=True,
         ),
         Metric(
             "rollout_logp_gap",
             "distance of the trainer's log-probabilities from the sampler's, mean over tokens",
-            keys=("sampling/sampling_logp_difference/mean",),
             only_shown=True,
         ),
         Metric(
             "kl_coef",
             "weight of the KL penalty",
-            keys=(
-                "objective/kl_coef",
-                "actor/kl_coef",
-                "actor/reward_kl_penalty_coeff",
-                "learners/*/curr_kl_coeff",
-            ),
             changes_by_factors=True,
             often_constant=True,
         ),

@@ -7,7 +7,14 @@ import shlex
 from collections.abc import Iterable
 
 from klarm.detectors import Detector
-from klarm.metrics import METRICS, OTHER_LOSS, SECTION, Binding, frameworks_with
+from klarm.metrics import (
+    METRICS,
+    OTHER_LOSS,
+    SECTION,
+    Binding,
+    frameworks_with,
+    why_missing_in,
+)
 from klarm.settings import did_you_mean
 
 # So many keys of the run are named.
@@ -64,7 +71,8 @@ def why_missing(metric: str, binding: Binding, *, from_log: bool = False) -> str
         if from_log:
             remedy = f"use --map {shlex.quote(f'{metric}={alike[0]}')}"
         return f"{reason}; if {alike[0]} is the {known.meaning.removeprefix('the ')}, {remedy}"
-    why = known.when_missing.get(binding.framework.partition("/")[0])
+    framework = binding.framework
+    why = why_missing_in(framework, metric) if framework else known.when_missing
     if not why:
         return reason
     is_unknown = known.target and not binding.framework and set(binding.names()) - METRICS.keys()

@@ -1,4 +1,4 @@
-"""The meaning of keys that differ between frameworks, with one file per framework.
+"""What each framework logs, and what it means by it: one file per framework.
 
 A new framework is one file and one line here.
 """
@@ -60,6 +60,17 @@ _GENERIC = {key for key, row in _ROWS if row.generic}
 # All other keys are specific to one framework.
 SPECIFIC_KEYS: dict[str, Row] = {key: row for key, row in _ROWS if key not in _GENERIC}
 
+# All keys whose metric is clear without the name of a framework, in their order.
+_CLEAR_KEYS = [
+    *((key, row.metric) for key, row in SPECIFIC_KEYS.items()),
+    *(
+        (key, metric)
+        for framework in CATALOGUE
+        for metric, keys in framework.plain_keys.items()
+        for key in keys
+    ),
+]
+
 _OTHER_NAMES = {other: known.name for known in CATALOGUE for other in known.other_names}
 
 __all__ = [
@@ -72,8 +83,10 @@ __all__ = [
     "Row",
     "advice_of",
     "frameworks_with",
+    "keys_of",
     "tables",
     "trains_language_models",
+    "why_missing_in",
 ]
 
 
@@ -98,8 +111,27 @@ def advice_of(framework: str) -> Advice:
     >>> advice_of("SB3/PPO").patterns["narrowing"].remedy.partition(".")[0]
     'Watch some episodes'
     """
-    name = _known_name(framework.partition("/")[0])
-    return next((known.advice for known in CATALOGUE if known.name == name), Advice())
+    known = _named(framework)
+    return Advice() if known is None else known.advice
+
+
+def keys_of(metric: str) -> tuple[str, ...]:
+    """Return the keys that mean a metric even if the framework is not named.
+
+    >>> keys_of("kl_rollout")[0]
+    'rollout_corr/k3_kl'
+    """
+    return tuple(key for key, meant in _CLEAR_KEYS if meant == metric)
+
+
+def why_missing_in(framework: str, metric: str) -> str:
+    """Return why the logs of a framework may lack a metric; empty if klarm knows no reason.
+
+    >>> why_missing_in("verl", "kl")
+    'it is logged only with a KL penalty'
+    """
+    known = _named(framework)
+    return "" if known is None else known.when_missing.get(metric, "")
 
 
 def trains_language_models(framework: str) -> bool:
@@ -123,6 +155,11 @@ def frameworks_with(key: str, metric: str) -> list[str]:
         for framework, table in FRAMEWORKS.items()
         if any(name in table and table[name].metric == metric for name in names)
     ]
+
+
+def _named(framework: str) -> Framework | None:
+    name = _known_name(framework.partition("/")[0])
+    return next((known for known in CATALOGUE if known.name == name), None)
 
 
 def _known_name(name: str) -> str:

@@ -11,4 +11,11 @@ AREAL = Framework(
     keys={
         "ppo_actor/update/approx_kl/avg": Row("kl_old", Kind("old", "k1"), negated=True),
     },
+    plain_keys={
+        "entropy": ("ppo_actor/update/entropy/avg",),
+        "reward": ("ppo_actor/task_reward/avg",),
+        "loss": ("ppo_actor/update/actor_loss/avg",),
+        "grad_norm": ("ppo_actor/update/grad_norm",),
+        "clip_fraction": ("ppo_actor/update/clip_ratio/avg",),
+    },
 )

@@ -15,5 +15,9 @@ NEMO_RL = Framework(
         ),
         "gen_kl_error": Row("kl_rollout", Kind("rollout")),
     },
+    plain_keys={
+        "entropy": ("approx_entropy",),
+        "length": ("mean_gen_tokens_per_sample",),
+    },
     other_names=("nemo",),
 )

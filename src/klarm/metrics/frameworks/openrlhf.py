@@ -18,4 +18,13 @@ OPENRLHF = Framework(
         "vllm_kl": Row("kl_rollout", Kind("rollout", "k1")),
         "entropy_loss": Row("entropy", generic=True),
     },
+    plain_keys={
+        "reward": ("rollout/reward_mean",),
+        "reward_std": ("rollout/reward_std",),
+        "grad_norm": ("actor_grad_norm",),
+        "learning_rate": ("actor_lr",),
+        "clip_fraction": ("ppo_clip_ratio",),
+        "length": ("rollout/response_length_mean",),
+        "truncated_fraction": ("rollout/truncated_rate",),
+    },
 )

@@ -12,4 +12,8 @@ PRIME_RL = Framework(
         "ref_kl/mean": Row("kl", Kind("reference", "k1"), negated=True, generic=True),
         "mismatch_kl/all/mean": Row("kl_rollout", Kind("rollout", "k3")),
     },
+    plain_keys={
+        "entropy": ("entropy/all/mean",),
+        "reward": ("reward/all/mean",),
+    },
 )

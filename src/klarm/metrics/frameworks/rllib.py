@@ -13,6 +13,17 @@ RLLIB = Framework(
             "kl_old", Kind("old", "exact", per="action"), when_zero="set use_kl_loss=True"
         ),
     },
+    plain_keys={
+        "entropy": ("learners/*/entropy",),
+        "reward": ("env_runners/episode_return_mean",),
+        "loss": ("learners/*/total_loss",),
+        "actor_loss": ("learners/*/policy_loss",),
+        "critic_loss": ("learners/*/vf_loss", "learners/*/qf_loss"),
+        "explained_variance": ("learners/*/vf_explained_var",),
+        "grad_norm": ("learners/*/gradients_default_optimizer_global_norm",),
+        "learning_rate": ("learners/*/default_optimizer_learning_rate",),
+        "kl_coef": ("learners/*/curr_kl_coeff",),
+    },
     advice=advice_on_episodes(
         learning_rate="lr",
         epochs="num_epochs",

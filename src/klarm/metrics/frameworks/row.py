@@ -25,13 +25,19 @@ class Row:
 
 @dataclass(frozen=True)
 class Framework:
-    """One framework, with the keys whose meaning is not clear from their name."""
+    """One framework: all that klarm knows of what it logs."""
 
     name: str
+    # The keys that need more than the name of their metric, such as every KL.
     keys: Mapping[str, Row] = field(default_factory=dict)
     # The keys that have another meaning in one of its trainers, by the name of the trainer in lower
     # case, without `Trainer` or `Config` at its end.
     trainers: Mapping[str, Mapping[str, Row]] = field(default_factory=dict)
+    # All other keys, by metric. They mean this metric even if the framework is not named. If a step
+    # has several, the first one is used.
+    plain_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Why a metric may be missing from its logs, by metric.
+    when_missing: Mapping[str, str] = field(default_factory=dict)
     other_names: tuple[str, ...] = ()
     # What to do about an incident, where klarm's general advice does not fit.
     advice: Advice = field(default_factory=Advice)

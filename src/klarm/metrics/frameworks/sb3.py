@@ -15,6 +15,7 @@ SB3 = Framework(
         "policy_gradient_loss": Row("actor_loss", generic=True),
         "policy_loss": Row("actor_loss", generic=True),
     },
+    plain_keys={"reward": ("rollout/ep_rew_mean",)},
     other_names=("stable-baselines3",),
     advice=advice_on_episodes(
         learning_rate="learning_rate",

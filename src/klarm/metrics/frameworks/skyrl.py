@@ -11,4 +11,12 @@ SKYRL = Framework(
         "policy/policy_kl": Row("kl", Kind("reference")),
         "loss/avg_kl": Row("kl", Kind("reference")),
     },
+    plain_keys={
+        "entropy": ("policy/policy_entropy",),
+        "reward": ("reward/avg_raw_reward",),
+        "loss": ("policy/final_loss",),
+        "learning_rate": ("policy/policy_lr",),
+        "clip_fraction": ("policy/loss_metrics/clip_ratio",),
+        "length": ("generate/avg_num_tokens",),
+    },
 )

@@ -12,4 +12,5 @@ SLIME = Framework(
         "ppo_kl": Row("kl_old", Kind("old", "k1"), generic=True),
         "entropy_loss": Row("entropy", generic=True),
     },
+    plain_keys={"reward": ("rollout/raw_reward",)},
 )

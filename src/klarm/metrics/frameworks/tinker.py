@@ -12,5 +12,9 @@ TINKER = Framework(
         "optim/kl_sample_train_v2": Row("kl_rollout", Kind("rollout", "k2")),
         "optim/kl_sample_train_v1": Row("kl_rollout", Kind("rollout", "k1")),
     },
+    plain_keys={
+        "entropy": ("optim/entropy",),
+        "reward": ("env/all/reward/total",),
+    },
     other_names=("tinker-cookbook",),
 )

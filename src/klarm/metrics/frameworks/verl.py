@@ -14,4 +14,18 @@ VERL = Framework(
         "rollout_corr/k3_kl": Row("kl_rollout", Kind("rollout", "k3")),
         "rollout_corr/kl": Row("kl_rollout", Kind("rollout", "k1")),
     },
+    plain_keys={
+        "entropy": ("actor/entropy",),
+        "reward": ("critic/score/mean", "critic/rewards/mean"),
+        "loss": ("actor/pg_loss",),
+        "critic_loss": ("critic/vf_loss",),
+        "explained_variance": ("critic/vf_explained_var",),
+        "grad_norm": ("actor/grad_norm",),
+        "learning_rate": ("actor/lr",),
+        "clip_fraction": ("actor/pg_clipfrac",),
+        "length": ("response_length/mean",),
+        "truncated_fraction": ("response_length/clip_ratio",),
+        "kl_coef": ("actor/kl_coef", "actor/reward_kl_penalty_coeff"),
+    },
+    when_missing={"kl": "it is logged only with a KL penalty"},
 )
