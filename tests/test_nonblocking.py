@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+import tty
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -71,6 +74,8 @@ def read_until(file: int, end: bytes) -> bytes:
     """Read until what was read ends so."""
     read = b""
     while not read.endswith(end):
+        ready, _, _ = select.select([file], [], [], LONG)
+        assert ready, f"only {read[-200:]!r} arrived"
         read += os.read(file, 65_536)
     return read
 
@@ -126,6 +131,47 @@ def test_a_reader_who_comes_back_is_written_to_again(ends: Ends) -> None:
         time.sleep(0.01)
     reader.join(LONG)
     assert not reader.is_alive()
+
+
+@pytest.mark.usefixtures("own_thread")
+def test_what_a_slow_reader_has_not_read_yet_arrives_in_order(ends: Ends) -> None:
+    """A terminal that shows a box a moment later than klarm writes it shows all of it."""
+    reading, writing = ends
+    fill(writing)
+    lines = [b"line %d;" % number for number in range(50)]
+    for line in lines:
+        in_time(partial(write_now, writing, line))
+    assert read_until(reading, lines[-1]).endswith(b"".join(lines))
+
+
+@pytest.mark.usefixtures("own_thread", "patient")
+def test_two_who_write_to_a_terminal_at_once_lose_nothing() -> None:
+    """Such as a progress bar: the terminal refuses a write while another one is under way."""
+    reading, writing = os.openpty()
+    tty.setraw(writing)
+    read, others = bytearray(), threading.Event()
+
+    def progress() -> None:
+        while not others.is_set():
+            os.write(writing, b"." * 4_000)
+
+    def collect() -> None:
+        while not read.endswith(b"end"):
+            read.extend(os.read(reading, 65_536))
+
+    threads = [threading.Thread(target=work, daemon=True) for work in (collect, progress, progress)]
+    for thread in threads:
+        thread.start()
+    lines = [b"<%d>" % number for number in range(300)]
+    assert all([write_now(writing, line) for line in lines])
+    others.set()
+    for thread in threads[1:]:
+        thread.join(LONG)
+    os.write(writing, b"end")
+    threads[0].join(LONG)
+    assert bytes(read).replace(b".", b"") == b"".join(lines) + b"end"
+    os.close(reading)
+    os.close(writing)
 
 
 @pytest.mark.usefixtures("own_thread", "patient")
