@@ -163,12 +163,13 @@ def test_two_who_write_to_a_terminal_at_once_lose_nothing() -> None:
     for thread in threads:
         thread.start()
     lines = [b"<%d>" % number for number in range(300)]
-    assert all([write_now(writing, line) for line in lines])
+    written = [write_now(writing, line) for line in lines]
     others.set()
     for thread in threads[1:]:
         thread.join(LONG)
     os.write(writing, b"end")
     threads[0].join(LONG)
+    assert all(written)
     assert bytes(read).replace(b".", b"") == b"".join(lines) + b"end"
     os.close(reading)
     os.close(writing)

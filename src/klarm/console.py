@@ -12,8 +12,8 @@ from klarm.types import Alert, Event
 class Console:
     """Writes to stderr; a terminal gets panels, anything else gets plain lines.
 
-    A stderr that is closed or broken, or that nobody reads, never disturbs a run: what cannot be
-    written immediately is dropped.
+    A stderr that is closed or broken, or that nobody reads, never disturbs a run; `nonblocking.py`
+    says what becomes of the text.
     """
 
     def __init__(

@@ -1,8 +1,9 @@
 """The one place that writes to a terminal. All text is cleaned, so that none is a command to it.
 
 `write_stderr` and `show_on_stderr` are for the training process. They never wait for a reader,
-because a pipe that nobody reads fills up: what cannot be written immediately is dropped. `echo` and
-the console of `rich_console` are for commands, which may wait.
+because a pipe that nobody reads fills up: what is not taken immediately is written later by a
+thread, and dropped if that becomes too much. `echo` and the console of `rich_console` are for
+commands, which may wait.
 """
 
 from __future__ import annotations
