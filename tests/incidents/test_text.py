@@ -110,17 +110,17 @@ SENTENCES: list[tuple[Event, str]] = [
     (changed("escalated", "severity_raised"), "Raised from warning to critical."),
     (
         changed("escalated", "far_worse", peak=7.2217, notified=0.12404, notified_step=157),
-        "Since the last report (step 157), the peak has risen from 0.124 to 7.22.",
+        "Peak 7.22, up from 0.124 at the last notification (step 157).",
     ),
     (
         changed("escalated", "far_worse", peak="Infinity", notified=0.124),
-        "Since the last report, the peak has risen from 0.124 to Infinity.",
+        "Peak Infinity, up from 0.124 at the last notification.",
     ),
     (
         changed("escalated", "far_worse", peak=0.01, notified=0.3, worse="lower"),
-        "Since the last report, the lowest value has fallen from 0.3 to 0.01.",
+        "Lowest value 0.01, down from 0.3 at the last notification.",
     ),
-    (changed("escalated", "far_worse", peak=7.2217), "Far worse: peak 7.22."),
+    (changed("escalated", "far_worse", peak=7.2217), "Peak 7.22."),
     (changed("escalated", "still_not_finite", rows=5), "NaN or infinite in 5 rows so far."),
     (
         changed("escalated", "new_kind", detector="reward_collapse", signal="reward"),
@@ -406,8 +406,7 @@ def test_the_peak_of_the_last_report_has_its_step() -> None:
     opened, escalated = events
     assert (opened.event, escalated.reason) == ("opened", "far_worse")
     assert why(escalated) == (
-        f"Since the last report (step {opened.step}), the peak has risen from "
-        f"{number(opened.peak)} to 40."
+        f"Peak 40, up from {number(opened.peak)} at the last notification (step {opened.step})."
     )
 
 

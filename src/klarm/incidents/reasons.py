@@ -87,17 +87,16 @@ def _severity_raised(event: Event) -> str:
 
 
 def _far_worse(event: Event) -> str:
-    which = "peak" if event.worse == "higher" else "lowest value"
+    which = "Peak" if event.worse == "higher" else "Lowest value"
     peak, notified = event.peak, event.notified
     if notified is None:
-        return f"Far worse: {which} {number(peak)}."
+        return f"{which} {number(peak)}."
     # The peak may be many rows old: people are not notified of every higher one.
     step = "" if event.notified_step is None else f" (step {event.notified_step})"
-    went = "risen"
+    way = "up"
     if not isinstance(peak, str) and not isinstance(notified, str) and peak < notified:
-        went = "fallen"
-    known = f"from {number(notified)} to {number(peak)}"
-    return f"Since the last report{step}, the {which} has {went} {known}."
+        way = "down"
+    return f"{which} {number(peak)}, {way} from {number(notified)} at the last notification{step}."
 
 
 def _still_not_finite(event: Event) -> str:
