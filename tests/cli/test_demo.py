@@ -251,7 +251,7 @@ def test_fast_never_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither where it draws nor in plain lines."""
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits"))
-    assert 20 < len(drawn(player_of("exploding"), 24, fast=True)) < 60  # otherwise, one a step
+    assert 20 < len(drawn(player_of("exploding"), 24, fast=True)) < 60  # otherwise, one per step
     screen = Console(file=io.StringIO(), force_terminal=True, width=80)
     player = player_of("exploding")
     player.play_plain(screen, fast=True)

@@ -152,7 +152,7 @@ def test_the_peak_of_an_incident_that_spreads_is_that_of_its_own_metric() -> Non
     shown = one_line(show("grpo", "1"))
     assert_all_in(
         shown,
-        "spreading, warning: Also in alert: grad_norm",
+        "further alert, warning: Also in alert: grad_norm",
         "learning_rate, steps of the incident marked",
         "peak 2e-5 (1e-6 before the rise)",
     )

@@ -48,7 +48,7 @@ def test_numbers_of_a_metric_stand_in_the_message_or_under_also_moved_but_not_in
     event = alarms(row, "reward_drift")[0]
     assert "while KL rose from" in event.message
     assert "length ×" in event.moved  # others have their numbers here
-    assert "kl since step 1" in event.moved  # and this one only its date
+    assert "; kl has risen since step 1" in event.moved  # and this one only its date
     assert "kl ×" not in event.moved
 
 
@@ -65,7 +65,7 @@ def test_damage_of_a_learning_rate_that_jumped_is_given_once() -> None:
 
     *_, event = alarms(row, "learning_rate_jump")
     assert "entropy has fallen from" in event.message
-    assert "entropy since step 10" in event.moved
+    assert event.moved.startswith("entropy has fallen since step 10")
 
 
 def test_what_moved_slowly_as_the_message_says_is_not_given_again() -> None:

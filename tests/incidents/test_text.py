@@ -311,7 +311,7 @@ def test_every_reason_of_the_enumeration_has_a_sentence() -> None:
         ),
         (
             changed("escalated", "new_kind", severity="warning"),
-            "kl warning, began at step 153 (spreading at step 157)",
+            "kl warning, began at step 153 (further alert at step 157)",
         ),
         (
             changed("settled", "settled", step=200),
@@ -420,9 +420,11 @@ def test_the_line_of_other_metrics_is_left_out_if_none_moved() -> None:
 
 def test_an_escalation_by_another_metric_begins_with_what_changed() -> None:
     """The heading names the metric of the incident, so other numbers would come unexpected."""
-    spreading = changed("escalated", "new_kind", subject="loss", metric="kl", pattern="")
-    first, second, third, *_ = event_text(spreading).splitlines()
-    assert first.endswith("on loss spreading, critical, step 157: Also in alert: kl (kl_runaway).")
+    further = changed("escalated", "new_kind", subject="loss", metric="kl", pattern="")
+    first, second, third, *_ = event_text(further).splitlines()
+    assert first.endswith(
+        "on loss further alert, critical, step 157: Also in alert: kl (kl_runaway)."
+    )
     assert (second.strip(), third.strip()) == (OPENED.message, "Since step 153.")
 
 

@@ -79,7 +79,7 @@ def test_an_incident_keeps_its_name_when_another_metric_escalates_it() -> None:
     assert (found["metric"], found["subject"]) == ("grad_norm", "learning_rate")
     assert run["worst"]["subject"] == "learning_rate"
     assert found["title"].startswith(
-        "learning_rate warning, began at step 223 (spreading at step 300)"
+        "learning_rate warning, began at step 223 (further alert at step 300)"
     )
 
 

@@ -130,14 +130,17 @@ class Movement(NamedTuple):
             return f"{self.metric} {way} {100 * abs(self.level / usual - 1.0):.0f}% {since}"
         return f"{self.metric} {way} from {number(usual, 2)} to {number(self.level, 2)} {since}"
 
+    @property
+    def verb(self) -> str:
+        """What it has done, where the message itself says how far it went."""
+        return {"up": "risen", "down": "fallen"}.get(self.direction, "not been finite")
+
     def __str__(self) -> str:
         """How far it went, without its step."""
         if self.direction == "flat":
             return self.gradual or f"{self.metric} flat"
         if self.direction == "broken":
             return f"{self.metric} not finite"
-        if self.in_message:
-            return self.metric  # with its step alone
         before = self.before
         if not math.isnan(self.shown_before):
             positive = self.shown_before > 0.0 and (before is None or before.all_positive)
@@ -188,8 +191,9 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     """
     movements = list(movements)
     moved = [m for m in movements if m.direction != "flat" and m.is_worth_saying]
-    earlier = _listed(m for m in moved if m.step < began)
-    later = _listed(m for m in moved if m.step >= began)
+    dated = [f"{m.metric} has {m.verb} since step {m.step}" for m in moved if m.in_message]
+    earlier = _listed(m for m in moved if m.step < began and not m.in_message)
+    later = _listed(m for m in moved if m.step >= began and not m.in_message)
     not_said = [m for m in movements if m not in moved and not m.in_message]
     others = [m for m in not_said if m.metric in _TELLING_IF_FLAT]
     # KL grows in every run, so it is no news if it only goes on.
@@ -199,11 +203,11 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
         said = f"first {earlier}, then {later}" if later else f"before the incident, {earlier}"
     else:
         said = later
-    parts = [part for part in (said, *(m.gradual for m in slow)) if part]
+    parts = [part for part in (said, *dated, *(m.gradual for m in slow)) if part]
     if not parts:
         return ""
     line = "; ".join([*parts, f"unchanged: {flat}"] if flat else parts)
-    nothing_new = not said and all(m.goes_on for m in slow)
+    nothing_new = not said and not dated and all(m.goes_on for m in slow)
     return f"nothing new ({line})" if nothing_new else line
 
 

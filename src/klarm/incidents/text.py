@@ -35,7 +35,7 @@ _STATES: dict[EventKind, str] = {"reopened": "open again", "ended": UNRESOLVED}
 _NOT_MORE_SEVERE = {
     "far_worse": "far worse",
     "still_not_finite": "still not finite",
-    "new_kind": "spreading",
+    "new_kind": "further alert",
 }
 
 
