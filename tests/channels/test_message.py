@@ -42,8 +42,8 @@ def test_an_opened_incident_is_described_in_full() -> None:
         "To do: Lower the learning rate or the gradient clip.\n"
         "Last good checkpoint: /data/ckpt/step-140\n"
         "Peak: kl 0.07796\n"
-        "Also moved: grad_norm ×4 since step 147, then entropy ×0.5 since step 149; unchanged: "
-        "reward\n"
+        "Also moved: grad_norm ×4 since step 147, then entropy ×0.5 since step 149; "
+        "no clear change: reward\n"
         "Cost: $4.00 since it began, $560 for the run so far\n"
         "https://example.org/runs/7b"
     )

@@ -41,10 +41,10 @@ def test_merged_events_say_how_it_stands(
 
 def test_a_late_message_says_until_when_it_was_seen_what_else_moved() -> None:
     """The run may have ended since, with another level of everything."""
-    opened = example_event(step=155, moved="entropy down 23%; unchanged: reward")
+    opened = example_event(step=155, moved="entropy down 23%; no clear change: reward")
     ended = example_event("ended", step=249)
     moved = merge_events([opened, ended]).moved
-    assert moved == "entropy down 23%; unchanged: reward (as of step 155)"
+    assert moved == "entropy down 23%; no clear change: reward (as of step 155)"
     assert merge_events([opened]).moved == opened.moved
 
 

@@ -346,7 +346,7 @@ def test_a_reward_that_rises_slowly_is_not_called_flat() -> None:
     """It has not left its normal range, but everybody sees that it rises."""
     opened = notified(risen_with_kl(seed=0, gain=0.0))[0]
     assert opened.signal == "kl"
-    assert opened.moved == "nothing new (reward keeps rising as before; unchanged: entropy)"
+    assert opened.moved == "nothing new (reward keeps rising as before; no clear change: entropy)"
 
 
 def test_a_reward_that_falls_since_kl_took_off_is_not_called_rising() -> None:
@@ -396,7 +396,7 @@ def test_an_entropy_that_falls_by_a_fifth_is_not_called_flat() -> None:
     opened = next(event for event in notified(run(change, 215)) if event.signal == "kl")
     assert re.fullmatch(
         r"length ×2.9 since step 205; entropy down (1|2)\d% over the last 100 rows; "
-        r"unchanged: reward",
+        r"no clear change: reward",
         opened.moved,
     )
 
@@ -525,7 +525,7 @@ def test_only_what_is_telling_is_called_flat() -> None:
         row["length"] *= 3.0 if step >= 205 else 1.0
 
     opened = next(event for event in notified(run(change, 215)) if event.signal == "kl")
-    assert opened.moved == "length ×2.9 since step 205; unchanged: entropy, reward"
+    assert opened.moved == "length ×2.9 since step 205; no clear change: entropy, reward"
 
 
 def _far_too_large_updates(row: Row, step: int) -> None:

@@ -46,8 +46,10 @@ def test_keys_of_a_framework_are_not_shown() -> None:
 
 def test_a_name_within_another_is_left_alone() -> None:
     """A part of a reward may be named like a metric."""
-    moved = "rewards/length/mean ×2 since step 7, then length ×3 since step 8; unchanged: reward"
+    moved = (
+        "rewards/length/mean ×2 since step 7, then length ×3 since step 8; no clear change: reward"
+    )
     assert with_own_keys(moved, {"length": "n", "reward": r"\1 r"}) == (
         "rewards/length/mean ×2 since step 7, then length (n) ×3 since step 8; "
-        r"unchanged: reward (\1 r)"
+        r"no clear change: reward (\1 r)"
     )

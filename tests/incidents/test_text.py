@@ -55,7 +55,7 @@ OPENED = Event(
 )
 DIAGNOSED = msgspec.structs.replace(
     OPENED,
-    moved="learning_rate ×100 since step 152; unchanged: reward",
+    moved="learning_rate ×100 since step 152; no clear change: reward",
     pattern="learning rate raised",
     cause="the learning rate went up and KL followed",
     remedy="Go back to a checkpoint from before the change.",
@@ -363,7 +363,7 @@ def test_an_opened_incident_is_rendered_in_full() -> None:
         "(pattern: learning rate raised).",
         "  -> Go back to a checkpoint from before the change.",
         "  Last good checkpoint: out/checkpoint-150",
-        "  Also moved: learning_rate ×100 since step 152; unchanged: reward.",
+        "  Also moved: learning_rate ×100 since step 152; no clear change: reward.",
     ]
     assert event_paragraphs(DIAGNOSED).splitlines() == [
         "Step 157: KL 0.418 is 6.86σ above its rolling baseline.",
@@ -371,7 +371,7 @@ def test_an_opened_incident_is_rendered_in_full() -> None:
         "Likely cause: the learning rate went up and KL followed (pattern: learning rate raised).",
         "To do: Go back to a checkpoint from before the change.",
         "Last good checkpoint: out/checkpoint-150",
-        "Also moved: learning_rate ×100 since step 152; unchanged: reward.",
+        "Also moved: learning_rate ×100 since step 152; no clear change: reward.",
     ]
 
 
@@ -412,7 +412,7 @@ def test_the_peak_of_the_last_report_has_its_step() -> None:
 
 def test_the_line_of_other_metrics_is_left_out_if_none_moved() -> None:
     """Journals of earlier versions have a text for it."""
-    for moved in ("", "nothing; unchanged: reward"):
+    for moved in ("", "nothing; no clear change: reward"):
         text = event_text(msgspec.structs.replace(DIAGNOSED, moved=moved))
         assert "moved" not in text
         assert "nothing" not in text

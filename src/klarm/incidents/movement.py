@@ -178,7 +178,7 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
 
     >>> moved = [Movement("grad_norm", "up", 612, 4.0), Movement("kl", "up", 618, 8.0)]
     >>> summary([*moved, Movement("reward", "flat", 630, 1.0)])
-    'grad_norm ×4 since step 612, then kl ×8 since step 618; unchanged: reward'
+    'grad_norm ×4 since step 612, then kl ×8 since step 618; no clear change: reward'
     >>> summary([*moved, Movement("loss", "up", 618, 2.0), Movement("length", "up", 618, 3.0)])
     'grad_norm ×4 since step 612, then kl ×8, loss ×2 and length ×3 since step 618'
     >>> summary(moved, began=615)
@@ -187,7 +187,7 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     'before the incident, grad_norm ×4 since step 612'
     >>> rising = Movement("reward", "up", 630, 1.1, steady=True, normal=Before(0.5, 0.01, True))
     >>> summary([rising, Movement("entropy", "flat", 630, 1.0)])
-    'nothing new (reward keeps rising as before; unchanged: entropy)'
+    'nothing new (reward keeps rising as before; no clear change: entropy)'
     """
     movements = list(movements)
     moved = [m for m in movements if m.direction != "flat" and m.is_worth_saying]
@@ -206,7 +206,7 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     parts = [part for part in (said, *dated, *(m.gradual for m in slow)) if part]
     if not parts:
         return ""
-    line = "; ".join([*parts, f"unchanged: {flat}"] if flat else parts)
+    line = "; ".join([*parts, f"no clear change: {flat}"] if flat else parts)
     nothing_new = not said and not dated and all(m.goes_on for m in slow)
     return f"nothing new ({line})" if nothing_new else line
 
