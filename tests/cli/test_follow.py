@@ -16,8 +16,8 @@ import pytest
 
 import klarm
 from klarm.analysis.replay import ids_in, replay
-from klarm.cli.follow import Watch
 from klarm.cli.stopping import Stopping
+from klarm.cli.watch import Watch
 from klarm.config import load
 from klarm.journal import Fold, activity_of, record_command
 from klarm.journal.file import FILE_NAME, read_journal

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import klarm
-from klarm.cli.follow import Watch
 from klarm.cli.progress import Progress
 from klarm.cli.stopping import Stopping
+from klarm.cli.watch import Watch
 from klarm.sources.follow import Follower
 from test_console import shown_on_a_terminal
 

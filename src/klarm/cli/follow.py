@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-from klarm.api import NotRecordedError, start
+from klarm.api import start
 from klarm.cli.counted_rows import CountedRows
 from klarm.cli.mapped_columns import check_mapped_columns
 from klarm.cli.options import config_option, map_option, overrides_of, set_option, step_option
 from klarm.cli.progress import Progress, size_of
 from klarm.cli.recorded import RecordedRun, in_a_line, read_run
 from klarm.cli.stopping import Stopping
+from klarm.cli.watch import Watch
 from klarm.config import Config, load
 from klarm.delivery import Outbox, Run, is_all_delivered, outgoing
 from klarm.incidents import subject_of
-from klarm.journal import DETACHED, FILE_NAME, Source, run_folder
+from klarm.journal import FILE_NAME, run_folder
 from klarm.metrics import SECTION, Binding
-from klarm.monitor import Ending, Monitor, unknown_columns, watched, without_kl
+from klarm.monitor import unknown_columns, watched, without_kl
 from klarm.notices import Notices
 from klarm.settings import ConfigError
-from klarm.sources import STDIN, LogRow, SourceError, plain_log
+from klarm.sources import STDIN, SourceError, plain_log
 from klarm.sources.document import TRAINER_STATE
 from klarm.sources.follow import Follower
 from klarm.sources.formats import FOLLOWABLE
@@ -181,104 +182,6 @@ def _check_what_was_read(
     if any(d.enabled for d in detectors) and not watched(detectors, watch.binding):
         named = "stdin" if log == STDIN else log
         raise SourceError(f"nothing in {named} could be watched; {unknown_columns(watch.binding)}")
-
-
-class Watch:
-    """Passes the rows of a log to a monitor, which is created with the first new row."""
-
-    def __init__(
-        self,
-        follower: Follower,
-        make_monitor: Callable[[], Monitor],
-        checked: Callable[[Iterator[LogRow | Source]], Iterator[LogRow | Source]] = iter,
-        on_waiting: Callable[[], None] = lambda: None,
-        on_read: Callable[[], None] = lambda: None,
-        *,
-        once: bool = False,
-    ) -> None:
-        """Prepare to watch. `checked` yields the rows to log, or raises SourceError.
-
-        `on_waiting` is called if the log has no new row at the start, and `on_read` each time that
-        all its rows were read. With `once`, only what the log already holds is read, and training
-        may go on.
-        """
-        self._once = once
-        self.follower = follower
-        self._checked = checked
-        self._on_waiting = on_waiting
-        self._on_read = on_read
-        self.any_new = False  # row since the start
-        self._make_monitor = make_monitor
-        self._monitor: Monitor | None = None
-
-    def until(
-        self,
-        stopping: Stopping,
-        *,
-        poll_seconds: float,
-        idle_seconds: float | None,
-        clock: Callable[[], float] = time.monotonic,
-        ended: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """Watch until asked to stop, or until nothing was added for a while; then print a summary.
-
-        `ended` returns whether the log is complete.
-        """
-        is_over, is_first = False, True
-        try:
-            since = clock()
-            while not stopping.is_set():
-                is_last = ended()  # asked before reading, so that the last rows are not missed
-                any_new = self.poll(stopping)
-                if is_first and not any_new:
-                    self._on_waiting()
-                is_first = False
-                if any_new:
-                    since = clock()
-                elif is_last or (idle_seconds is not None and clock() - since >= idle_seconds):
-                    is_over = True
-                    break
-                stopping.wait(poll_seconds)
-        finally:
-            if self._monitor is not None:
-                # If somebody stopped klarm, or it failed, training goes on.
-                if self._once or not is_over:
-                    self._monitor.end_as(Ending(DETACHED, once=is_over))
-                self._monitor.finish()
-
-    @property
-    def binding(self) -> Binding:
-        """Which column is which metric, in the new rows or, if there are none, in the old ones."""
-        return self.follower.binding if self._monitor is None else self._monitor.binding
-
-    def poll(self, stopping: Stopping) -> bool:
-        """Log the new rows; return whether there were any."""
-        any_new = False
-        try:
-            for row in self._checked(self.follower.poll()):
-                any_new = self.any_new = True
-                monitor = self._monitor = self._monitor or self._started()
-                if isinstance(row, Source):
-                    monitor._source(row)
-                else:
-                    monitor.log(row.metrics, row.step)
-                if stopping.is_set():
-                    break
-        finally:
-            self._on_read()
-        return any_new
-
-    def _started(self) -> Monitor:
-        try:
-            monitor = self._make_monitor()
-        except NotRecordedError as error:
-            raise SourceError(f"{self.follower.path} is not followed: {error}") from None
-        if not monitor.recorded:  # klarm is switched off, or this is not rank 0
-            monitor.finish()
-            raise SourceError(
-                f"{self.follower.path} is not followed: run {monitor.run} cannot be recorded"
-            )
-        return monitor
 
 
 def _name_for(log: Path) -> str:
