@@ -176,7 +176,8 @@ def test_every_metric_is_documented_with_its_keys() -> None:
         keys = ", ".join(f"`{key}`" for key in metric.keys) or "–"
         assert metric.name in rows, f"docs/metrics.md lacks a row for {metric.name}"
         said = [metric.name, metric.meaning, keys.strip("`")]
-        assert rows[metric.name] == said, f"docs/metrics.md differs in the row of {metric.name}"
+        row = f"| `{metric.name}` | {metric.meaning} | {keys} |"
+        assert rows[metric.name] == said, f"this row of docs/metrics.md must be\n{row}"
 
 
 def test_what_no_detector_judges_is_named() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from pathlib import Path
 
 import pytest
 
 from klarm.detectors import CATALOGUE, Detector
+from klarm.types import Alert
 
 PAGE = Path(__file__).parents[2] / "docs" / "without-kl.md"
 
@@ -36,6 +38,13 @@ LEVELS = {
 
 def first_alert(kind: type[Detector], breaks_at: int, at_most: int, seed: int) -> int:
     """Return at which row there is an alert if everything breaks at one; the limit if none is."""
+    return alert_and_row(kind, breaks_at, at_most, seed)[1]
+
+
+def alert_and_row(
+    kind: type[Detector], breaks_at: int, at_most: int, seed: int
+) -> tuple[Alert | None, int]:
+    """Return the first alert if everything breaks at one row, and its row; the limit if none is."""
     # Noise of its own for each metric: another metric changes nothing for the others.
     noise = {name: random.Random(f"{name} {seed}") for name in LEVELS}
     detector = kind()
@@ -51,9 +60,9 @@ def first_alert(kind: type[Detector], breaks_at: int, at_most: int, seed: int) -
             row["loss"] = float("nan")
         if broken and kind.name == "metric_lost":
             row = {"reward": row["reward"]}
-        if detector.update(number, row):
-            return number + 1
-    return at_most
+        if alert := detector.update(number, row):
+            return alert, number + 1
+    return None, at_most
 
 
 @pytest.mark.parametrize("kind", CATALOGUE, ids=lambda kind: kind.name)
@@ -71,3 +80,15 @@ def test_the_fewest_rows_are_as_documented(kind: type[Detector]) -> None:
     assert said[kind.name][1].strip(" `") == kind.reads[0] or kind.watches_all
     rows = said[kind.name][2].strip()
     assert rows == str(fewest), f"{kind.name} can alert at row {fewest}; {PAGE} says {rows}"
+
+
+@pytest.mark.parametrize("kind", CATALOGUE, ids=lambda kind: kind.name)
+def test_an_alert_says_in_which_direction_its_metric_went(kind: type[Detector]) -> None:
+    """Or messages would call its best value the worst."""
+    alert, _ = alert_and_row(kind, 100, 300, seed=0)
+    assert alert is not None
+    value, usual = alert.metrics.get(kind.reads[0]), LEVELS.get(kind.reads[0], (0.0, 0.0))[0]
+    if kind.watches_all or not isinstance(value, float) or not math.isfinite(value):
+        return  # what is lost or not a number has no direction
+    went = "higher" if value > usual else "lower"
+    assert alert.worse == went, f"set `worse` of {kind.name}, or in its call of `_alert`"

@@ -232,3 +232,26 @@ def test_no_output_of_a_run_or_a_command_shows_a_secret(
     assert "not delivered" in streams.out  # commands did say something
     assert visible(streams.out + streams.err) == []
     assert visible(everything_written()) == []
+
+
+def test_no_address_that_is_recorded_may_contain_a_login(service: Service, smtp: int) -> None:
+    """The journal would show it: an address is recorded unless it is a secret."""
+    tried = set()
+    for section in setups(service.url, smtp).values():
+        known = settings_of(channel_kind(section["type"]))
+        for setting, value in section.items():
+            if setting not in known or known[setting].kind is Secret:
+                continue
+            if not str(value).startswith("http"):
+                continue
+            login = {**section, setting: str(value).replace("://", f"://ann:{planted('login')}@")}
+            refused = True
+            with contextlib.suppress(ConfigError):
+                load(overrides={"channels": {"x": login}}).channels()
+                refused = False
+            assert refused, (
+                f"add check_url(self.{setting}, {setting!r}) to `_check` of "
+                f"channels/{section['type']}.py"
+            )
+            tried.add(f"{section['type']}.{setting}")
+    assert "slack.api_url" in tried

@@ -69,6 +69,8 @@ class Pattern:
     cause_metric: str = ""
     # If this metric moved at once, others that only went on as before did not cause it.
     not_at_once: str = ""
+    # Whether a jump of the learning rate would look the same, if nobody sees it.
+    like_a_jump: bool = False
     # The cause to give once KL has exceeded its budget, if it is another one.
     cause_if_over: str = ""
 

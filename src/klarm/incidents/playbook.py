@@ -43,13 +43,6 @@ _ON_UPDATES = (KL, "gradient")
 GO_BACK_FIRST = "Go back to a checkpoint from before the incident. Before you continue, "
 _GOES_BACK = re.compile(r"\b[Gg]o(ing)? back\b|\bStart again\b")
 
-# A jump of the learning rate may look like these patterns, if nobody sees it.
-LIKE_A_JUMP = (
-    "reward hacking",
-    "reward bought with KL",
-    "gradients and KL",
-    "gradients and loss",
-)
 JUMP_NOT_RULED_OUT = "learning_rate is not logged, so klarm cannot rule out that it jumped."
 
 # What two patterns share: with larger gradients, KL or the loss shows that updates do harm.
@@ -144,6 +137,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "Stop, and read some samples. Then go back to a checkpoint from before the incident, and "
         "fix the reward or raise the KL penalty.",
         only="far",
+        like_a_jump=True,
     ),
     Pattern(
         "longer for nothing",
@@ -233,6 +227,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "learning rate is too high",
         "Read the samples with the highest rewards. If they are bad, go back and fix the reward, "
         "otherwise lower the learning rate or raise the KL penalty.",
+        like_a_jump=True,
     ),
     Pattern(
         "gradients and KL",
@@ -241,6 +236,7 @@ PATTERNS: tuple[Pattern, ...] = (
         _TOO_LARGE,
         _UNDO_AND_COMPARE,
         only="critical",
+        like_a_jump=True,
     ),
     Pattern(
         "gradients and loss",
@@ -249,6 +245,7 @@ PATTERNS: tuple[Pattern, ...] = (
         _TOO_LARGE,
         _UNDO_AND_COMPARE,
         only="critical",
+        like_a_jump=True,
     ),
     Pattern(
         "narrowing",
@@ -260,6 +257,10 @@ PATTERNS: tuple[Pattern, ...] = (
         "add an entropy bonus or raise the sampling temperature.",
     ),
 )
+
+
+# The names of patterns that fit a raised learning rate, too, if it is not logged.
+LIKE_A_JUMP = frozenset(pattern.name for pattern in PATTERNS if pattern.like_a_jump)
 
 
 def diagnose(
