@@ -193,7 +193,7 @@ def test_the_closing_line_names_numbers_of_the_recording(arguments: list[str]) -
         re.M,
     )
     assert closing is not None
-    began = r"on kl opened, .*\n  (?:Since|The incident began at) step (\d+)"
+    began = r"on kl opened, .*\n  (?:Since|In alert since) step (\d+)"
     since = re.search(began, done.stdout)
     assert since is not None
     kl = {row["step"]: row["kl"] for row in read_recording(arguments[0])}

@@ -131,7 +131,7 @@ def test_what_is_known_of_a_slow_fall_says_when_it_was_so() -> None:
     lowest = min(rewards[opened.onset :])
     assert_all_in(
         shown,
-        f"The incident began at step {opened.started}; {left}",
+        f"In alert since step {opened.started}; {left}",
         f"(as of step {opened.step})",
         f"lowest {lowest:.3g} (",
     )

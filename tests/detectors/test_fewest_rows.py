@@ -36,12 +36,7 @@ LEVELS = {
 }
 
 
-def first_alert(kind: type[Detector], breaks_at: int, at_most: int, seed: int) -> int:
-    """Return at which row there is an alert if everything breaks at one; the limit if none is."""
-    return alert_and_row(kind, breaks_at, at_most, seed)[1]
-
-
-def alert_and_row(
+def first_alert(
     kind: type[Detector], breaks_at: int, at_most: int, seed: int
 ) -> tuple[Alert | None, int]:
     """Return the first alert if everything breaks at one row, and its row; the limit if none is."""
@@ -72,7 +67,7 @@ def test_the_fewest_rows_are_as_documented(kind: type[Detector]) -> None:
     assert not lacking, f"add {kind.reads[0]} to LEVELS in {Path(__file__).name}"
     fewest = 150
     for breaks_at, seed in itertools.product(range(60), range(3)):
-        fewest = min(fewest, first_alert(kind, breaks_at, fewest, seed))
+        fewest = min(fewest, first_alert(kind, breaks_at, fewest, seed)[1])
     assert fewest < 150, f"no jump in LEVELS makes {kind.name} alert: see `first_alert`"
     cells = [line.split("|")[1:-1] for line in PAGE.read_text().splitlines() if line[:1] == "|"]
     said = {row[0].split("]")[0].strip(" ["): row for row in cells}
@@ -85,7 +80,7 @@ def test_the_fewest_rows_are_as_documented(kind: type[Detector]) -> None:
 @pytest.mark.parametrize("kind", CATALOGUE, ids=lambda kind: kind.name)
 def test_an_alert_says_in_which_direction_its_metric_went(kind: type[Detector]) -> None:
     """Or messages would call its best value the worst."""
-    alert, _ = alert_and_row(kind, 100, 300, seed=0)
+    alert, _ = first_alert(kind, 100, 300, seed=0)
     assert alert is not None
     value, usual = alert.metrics.get(kind.reads[0]), LEVELS.get(kind.reads[0], (0.0, 0.0))[0]
     if kind.watches_all or not isinstance(value, float) or not math.isfinite(value):

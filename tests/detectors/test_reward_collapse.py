@@ -102,6 +102,18 @@ def test_a_fall_to_the_lowest_level_is_critical() -> None:
     assert "critical" in {alert.severity for alert in alerts}
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_the_share_that_was_lost_is_that_of_the_levels_beside_it(seed: int) -> None:
+    """Readers divide them."""
+    rng = random.Random(seed)
+    sinking = [1.0 - step / 500 + rng.gauss(0, 0.12) for step in range(500)]
+    message = feed(learning(300) + sinking)[0].message
+    numbers = re.findall(r"lost (\d+)% .* from (\S+) to (\S+), and is now at (\S+) ", message)
+    ((share, lowest, highest, now),) = numbers
+    lost = (float(highest) - float(now)) / (float(highest) - float(lowest))
+    assert abs(lost - float(share) / 100) <= 0.0051
+
+
 def test_a_gradual_loss_of_most_of_what_was_learnt_is_a_warning() -> None:
     """No twenty values are far below the fifty before them."""
     rng = random.Random(3)

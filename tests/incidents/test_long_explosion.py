@@ -163,7 +163,7 @@ def test_an_unconfirmed_alert_shortly_before_is_not_called_part_of_the_incident(
     opened = next(r for r in journal.records if isinstance(r, Event) and r.event == "opened")
     assert alerts[0].step < opened.started
     said = event_text(replace(opened, onset=opened.started - 100, onset_rows=10))
-    assert f"The incident began at step {opened.started}; in hindsight" in said
+    assert f"In alert since step {opened.started}; in hindsight" in said
 
 
 def raised_at_200(row: int) -> Row:

@@ -191,7 +191,7 @@ def test_an_incident_that_opens_late_names_the_step_at_which_it_began() -> None:
     assert events[0].started > BEGAN + 80
     assert events[0].onset == pytest.approx(BEGAN, abs=15)
     said = (
-        f"The incident began at step {events[0].started}; in hindsight, kl left its "
+        f"In alert since step {events[0].started}; in hindsight, kl left its "
         f"normal range at step {events[0].onset}."
     )
     assert said in event_text(events[0])

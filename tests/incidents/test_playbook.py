@@ -52,6 +52,19 @@ def test_the_summary_lists_what_moved_in_order_and_what_did_not() -> None:
     )
 
 
+def test_what_fell_earlier_and_stayed_there_is_not_said_to_be_unchanged() -> None:
+    """Its fall fills the rows that count as normal, so that it looks flat since."""
+    recent = rows(
+        kl=lambda step: wobble(step) * max(0.04, 0.4 - (step - 600) * 0.008),
+        entropy=wobble,
+        reward=rising_from(680, 3.0),
+    )
+    (fell,) = [m for m in movements_of(recent) if m.metric == "kl"]
+    assert fell.direction == "flat"
+    assert summary([fell]) == ""
+    assert summary(movements_of(recent)).endswith("; no clear change: entropy")
+
+
 def test_a_past_spike_is_not_a_movement() -> None:
     """Nor is a metric with too few values anything at all."""
     recent = rows(kl=lambda step: 50.0 if step == 680 else wobble(step))

@@ -38,7 +38,7 @@ def test_since_when_is_what_messages_say(onset: int | None, shown: int | None) -
     assert run["worst"]["started"] == 223
     assert found["out_of_range_from"] == shown
     said = event_text(event)
-    assert "  Since step 223." in said or "  The incident began at step 223; " in said
+    assert "  Since step 223." in said or "  In alert since step 223; " in said
     assert (f"left its normal range at step {shown}." in said) == (shown is not None)
 
 

@@ -201,8 +201,10 @@ class RewardCollapseDetector(Detector):
         lowest, highest = number(self._lowest_before_best, 4), number(self._best_median, 4)
         latest_level = f"{number(_median(latest), 4)} (the median of the last {len(latest)} rows)"
         if lost < learnt:
+            shown_learnt = self._best_median - self._lowest_before_best
+            share = (self._best_median - _median(latest)) / shown_learnt
             self._fall = (
-                f"Reward has slowly lost {lost / learnt:.0%} of what was learnt: it had risen from "
+                f"Reward has slowly lost {share:.0%} of what was learnt: it had risen from "
                 f"{lowest} to {highest}, and is now at {latest_level}."
             )
         else:

@@ -36,8 +36,8 @@ def is_in_line(values: list[float], away: float, spread: float) -> bool:
     return _off_trend(values, math.copysign(1.0, away)) <= _AHEAD_NOISE
 
 
-def pauses(values: list[float], side: float, spread: float) -> int:
-    """Return for how many rows values have not gone on: the last few, their last quarter, or 0.
+def pauses(values: list[float], side: float, spread: float) -> bool:
+    """Return whether values have not gone on, in their last few or in their last quarter.
 
     The last quarter is judged by its last third.
     """
@@ -46,8 +46,8 @@ def pauses(values: list[float], side: float, spread: float) -> int:
     end = len(latest) - len(latest) // 3
     back = math.copysign(1.0, side) * (median(latest[:end]) - median(latest[end:]))
     if back > _PAUSE_SPREADS * spread:
-        return quarter
-    return _LATEST if _off_trend(values, math.copysign(1.0, side)) < -_BEHIND_NOISE else 0
+        return True
+    return _off_trend(values, math.copysign(1.0, side)) < -_BEHIND_NOISE
 
 
 def _off_trend(values: Sequence[float], side: float) -> float:

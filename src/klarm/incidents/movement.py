@@ -62,7 +62,9 @@ class Movement(NamedTuple):
     rows: int = 0  # how many these were
     # Of one that counts as flat, because it is within its normal range: which way it goes.
     tends: Direction = "flat"
-    pauses: int = 0  # in how many of the last rows it did not go on
+    pauses: bool = False  # in its last rows, it did not go on
+    # Whether a flat one ends far from where these rows began, as one that moved before does.
+    drifted: bool = False
     # Whether a steady one has not become much faster than in the first half of the rows.
     in_line: bool = True
     # Whether the message of the alert says how far it went, which it measures over other rows.
@@ -121,10 +123,8 @@ class Movement(NamedTuple):
         if self.goes_on:
             going = "rising" if way == "up" else "falling"
             return f"{self.metric} keeps {going} as before"
-        if self.steady and self.in_line and not self.since_then:
-            if self.ended is not None:
-                return ""
-            since = f"{since}, but not in the last {self.pauses} rows"
+        if self.steady and self.in_line and not self.since_then and self.ended is not None:
+            return ""
         usual = self.normal.level
         if self.normal.all_positive and usual / 2.0 < self.level < usual * 2.0:
             return f"{self.metric} {way} {100 * abs(self.level / usual - 1.0):.0f}% {since}"
@@ -184,7 +184,7 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     >>> summary(moved, began=615)
     'first grad_norm ×4 since step 612, then kl ×8 since step 618'
     >>> summary(moved[:1], began=615)
-    'before the incident, grad_norm ×4 since step 612'
+    'grad_norm ×4 since step 612, before the incident'
     >>> rising = Movement("reward", "up", 630, 1.1, steady=True, normal=Before(0.5, 0.01, True))
     >>> summary([rising, Movement("entropy", "flat", 630, 1.0)])
     'nothing new (reward keeps rising as before; no clear change: entropy)'
@@ -198,9 +198,10 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     others = [m for m in not_said if m.metric in _TELLING_IF_FLAT]
     # KL grows in every run, so it is no news if it only goes on.
     slow = [m for m in others if m.gradual and not (m.metric == _KL and m.steady)]
-    flat = ", ".join(m.metric for m in others if m.direction == "flat" and not m.gradual)
+    unmoved = (m for m in others if m.direction == "flat" and not m.gradual and not m.drifted)
+    flat = ", ".join(m.metric for m in unmoved)
     if earlier:
-        said = f"first {earlier}, then {later}" if later else f"before the incident, {earlier}"
+        said = f"first {earlier}, then {later}" if later else f"{earlier}, before the incident"
     else:
         said = later
     parts = [part for part in (said, *dated, *(m.gradual for m in slow)) if part]

@@ -223,7 +223,7 @@ def since(event: Event) -> str:
     >>> since(Event("opened", 3, "kl", "critical", 228, 223, [], 0.8, "", "", ""))
     'Since step 223.'
     """
-    first = "The incident began at" if what_began(event) else "Since"
+    first = "In alert since" if what_began(event) else "Since"
     more = f"; {earlier}" if (earlier := before_it_began(event)) else ""
     return f"{first} step {event.started}{more}."
 
@@ -231,7 +231,7 @@ def since(event: Event) -> str:
 def what_began(event: Event) -> str:
     """Return what happened at the step since which an incident lasts, if another is named, too."""
     is_first = event.ignored_since is None and early_onset(event) is not None
-    return "start of the incident" if is_first else ""
+    return "in alert since then" if is_first else ""
 
 
 def before_it_began(event: Event) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import pairwise
 
 from klarm.incidents.bend import left_line
 from klarm.incidents.going_on import is_in_line, pauses
@@ -47,6 +48,7 @@ _FLAT_SPREADS, _FLAT_REWARD_SPREADS, _FLAT_SHARE = 3.0, 1.0, 0.05
 # The rows up to this many after a movement is evident show where it left the line before.
 _SURELY_AFTER = 6
 _MAX_COMPONENTS = 3  # reward functions that are named
+_END_ROWS = 10  # the first and the last rows, whose medians are compared
 
 # The explained variance is NaN where all returns are equal, which is no failure.
 _MAY_BE_UNDEFINED = "explained_variance"
@@ -225,6 +227,7 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
             steady=tends != "flat" and left is None,
             in_line=is_in_line(values, now, spread),
             pauses=pauses(values, now, spread),
+            drifted=_has_drifted(values),
         )
     end = away.index(furthest) + 1 if turned else len(away)
     before = [median(values[i : i + median_of]) - normal for i in range(split)]
@@ -272,6 +275,17 @@ def _reward_median_of(values: list[float], spread: float) -> int:
     away = [value - usual for value in values[-_JUMPING_VALUES:]]
     is_jumping = max(min(away), -max(away)) > _JUMPING_SPREADS * spread
     return _JUMPING_MEDIAN_OF if is_jumping else _REWARD_MEDIAN_OF
+
+
+def _has_drifted(values: list[float]) -> bool:
+    """Return whether the last values are clearly elsewhere than the first ones.
+
+    The noise is that of steps from one value to the next, which a trend does not enlarge.
+    """
+    first, latest = median(values[:_END_ROWS]), median(values[-_END_ROWS:])
+    steps = [abs(after - before) for before, after in pairwise(values)]
+    noise = 1.4826 * median(steps) / math.sqrt(2.0)
+    return abs(latest - first) > max(_FLAT_SPREADS * noise, _MIN_SHARE * abs(first))
 
 
 def _by_factors(metric: str) -> bool:
