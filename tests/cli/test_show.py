@@ -83,7 +83,7 @@ def test_an_incident_is_shown_in_detail() -> None:
         "step 159 escalated, critical: Raised from warning to critical.",
         "cause the learning rate was raised",
         "moved learning_rate ×100 since step 152",
-        "peak 16.2 (0.0237 before the rise)",
+        "peak 16.2 (level before the rise: 0.0237)",
         "go back to step-150",
         "(kl_explosion 17, kl_runaway 27, kl_budget 15)",
         "nobody was notified",
@@ -154,7 +154,7 @@ def test_the_peak_of_an_incident_that_spreads_is_that_of_its_own_metric() -> Non
         shown,
         "further alert, warning: Also in alert: grad_norm",
         "learning_rate, steps of the incident marked",
-        "peak 2e-5 (1e-6 before the rise)",
+        "peak 2e-5 (level before the rise: 1e-6)",
     )
 
 

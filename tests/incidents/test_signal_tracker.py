@@ -755,3 +755,16 @@ def test_an_incident_names_the_one_that_it_follows_by_its_number() -> None:
     opened = next(event for event in run.events() if event.event == "opened")
     assert opened.follows_number == 1
     assert why(opened).endswith(" It follows incident 1.")
+
+
+def test_a_far_worse_incident_is_reported_with_the_numbers_of_now() -> None:
+    """Its alerts may be milder by then; the advice stays that of the severe one."""
+    run = Run()
+    severe = Alert(**{**fields(run.alert("C", HIGH)), "recommendation": "Stop."})
+    run.say({"kl": HIGH}, severe)
+    run.log(HIGH, "w", times=5)
+    run.log(12 * HIGH, "w")
+    far_worse = [c for c in run.changes if isinstance(c, Event)][-1]
+    assert (far_worse.reason, far_worse.severity) == ("far_worse", "critical")
+    assert far_worse.message == "KL 6 is far above its recent values."
+    assert far_worse.recommendation == "Stop."

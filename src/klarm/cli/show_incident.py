@@ -175,7 +175,7 @@ def _before(events: list[Event]) -> str:
     if known is None or known.before is None:
         return ""
     when = before_it(known)
-    return f" ({number(known.before)} {when})"
+    return f" (level {when}: {number(known.before)})"
 
 
 def _alerts(journal: Path, incident: IncidentRecord) -> Counter[str]:

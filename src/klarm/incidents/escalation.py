@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from klarm.incidents.confirmation import Confirmation, Confirmed, is_more_severe
 from klarm.incidents.episode import Episode
 from klarm.incidents.measured import Measured
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.recovery import is_further
 from klarm.incidents.rules import IncidentRules
-from klarm.types import Event
+from klarm.types import Alert, Event
 
 
 def escalate(
@@ -41,8 +43,7 @@ def escalate(
         return [episode.event("escalated", step, "severity_raised", recent, news=news)]
     late = episode.rows_since_notified >= rules.escalate_later_after
     if _is_far_worse(episode, rules.escalate_later_factor if late else rules.escalate_factor):
-        as_bad = [s.alert for s in alerts if s.alert.severity == incident.severity]
-        incident.worst = as_bad[0] if as_bad else incident.worst
+        incident.worst = _alert_of_far_worse(episode, alerts)
         return [episode.event("escalated", step, "far_worse", recent)]
     broken = next((measured for measured in alerts if not measured.is_finite), None)
     if broken is not None and _stays_broken(episode, rules.confirm_steps):
@@ -65,6 +66,20 @@ def _is_far_worse(episode: Episode, factor: float) -> bool:
     if not math.isfinite(peak) or episode.counts_steps:  # a NaN after a NaN is not worse
         return False
     return is_further(peak, episode.notified, episode.kind, factor, episode.normal)
+
+
+def _alert_of_far_worse(episode: Episode, alerts: Sequence[Measured]) -> Alert:
+    """Return the alert of this row to report: one as severe as the incident, or one on its metric.
+
+    A milder alert has the numbers of now, and the advice remains that of the more severe one.
+    """
+    incident = episode.incident
+    as_bad = [measured.alert for measured in alerts if measured.alert.severity == incident.severity]
+    if as_bad:
+        return as_bad[0]
+    own = [measured.alert for measured in alerts if measured.kind == episode.kind]
+    alert = own[0] if own else alerts[0].alert
+    return replace(alert, recommendation=incident.worst.recommendation)
 
 
 def _stays_broken(episode: Episode, rows: int) -> bool:
