@@ -65,6 +65,17 @@ def test_what_fell_earlier_and_stayed_there_is_not_said_to_be_unchanged() -> Non
     assert summary(movements_of(recent)).endswith("; no clear change: entropy")
 
 
+def test_a_slow_rise_is_measured_from_the_first_of_the_rows_it_names() -> None:
+    """People look at the curve a hundred rows back."""
+    recent = rows(reward=lambda step: 0.3 + 0.009 * (step - 600) + 0.02 * wobble(step))
+    (rose,) = movements_of(recent)
+    text = rose._replace(pauses=True).gradual
+    said = re.fullmatch(r"reward up from ([\d.]+) to ([\d.]+) over the last 100 rows", text)
+    assert said is not None, text
+    assert 0.3 < float(said[1]) < 0.4
+    assert float(said[2]) == 1.2
+
+
 def test_a_past_spike_is_not_a_movement() -> None:
     """Nor is a metric with too few values anything at all."""
     recent = rows(kl=lambda step: 50.0 if step == 680 else wobble(step))

@@ -65,6 +65,7 @@ class Movement(NamedTuple):
     pauses: bool = False  # in its last rows, it did not go on
     # Whether a flat one ends far from where these rows began, as one that moved before does.
     drifted: bool = False
+    first: float = math.nan  # its level in the first of these rows
     # Whether a steady one has not become much faster than in the first half of the rows.
     in_line: bool = True
     # Whether the message of the alert says how far it went, which it measures over other rows.
@@ -115,7 +116,7 @@ class Movement(NamedTuple):
 
     @property
     def gradual(self) -> str:
-        """How far it went from the first half of the rows, without a step; empty if it is flat."""
+        """How far it went over these rows, without a step; empty if it is flat."""
         way = self.tends if self.direction == "flat" else self.direction
         if self.normal is None or way not in ("up", "down"):
             return ""
@@ -125,7 +126,9 @@ class Movement(NamedTuple):
             return f"{self.metric} keeps {going} as before"
         if self.steady and self.in_line and not self.since_then and self.ended is not None:
             return ""
-        usual = self.normal.level
+        usual = self.first
+        if math.isnan(usual) or (self.level > usual) != (way == "up"):
+            usual = self.normal.level  # it has turned within the first half of the rows
         if self.normal.all_positive and usual / 2.0 < self.level < usual * 2.0:
             return f"{self.metric} {way} {100 * abs(self.level / usual - 1.0):.0f}% {since}"
         return f"{self.metric} {way} from {number(usual, 2)} to {number(self.level, 2)} {since}"

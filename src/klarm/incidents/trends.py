@@ -228,6 +228,7 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
             in_line=is_in_line(values, now, spread),
             pauses=pauses(values, now, spread),
             drifted=_has_drifted(values),
+            first=median(values[:_END_ROWS]),
         )
     end = away.index(furthest) + 1 if turned else len(away)
     before = [median(values[i : i + median_of]) - normal for i in range(split)]
@@ -264,6 +265,7 @@ def _movement(metric: str, series: list[tuple[int, float]]) -> Movement | None:
         normal=usual,
         rows=len(series),
         pauses=pauses(values, furthest, spread),
+        first=median(values[:_END_ROWS]),
         evident=series[max(began, evident)][0],
         path=tuple((series[split + i + median_of - 1][0], far) for i, far in enumerate(away)),
     )
