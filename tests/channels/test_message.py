@@ -129,7 +129,7 @@ def test_a_late_first_alert_is_named_with_the_onset() -> None:
     """The metric left its normal range long before."""
     message = message_of(msgspec.structs.replace(PLAIN, onset=130), CONTEXT)
     assert message.fields["Since"] == (
-        "step 148 (in alert since then, 2025-11-15 09:48 UTC, 12 min ago); in hindsight, kl "
+        "step 148 (first row in alert, 2025-11-15 09:48 UTC, 12 min ago); in hindsight, kl "
         "left its normal range at step 130"
     )
 

@@ -231,7 +231,7 @@ def since(event: Event) -> str:
 def what_began(event: Event) -> str:
     """Return what happened at the step since which an incident lasts, if another is named, too."""
     is_first = event.ignored_since is None and early_onset(event) is not None
-    return "in alert since then" if is_first else ""
+    return "first row in alert" if is_first else ""
 
 
 def before_it_began(event: Event) -> str:
