@@ -343,7 +343,7 @@ def test_a_change_has_the_same_name_as_in_messages() -> None:
         klarm.log({"kl": 0.02 * rng.lognormvariate(0.0, 0.1) * growth}, step)
     klarm.finish()
     shown = one_line(show("worse", "1"))
-    assert "opened, warning: One kl_runaway alert is enough" in shown
+    assert "opened, warning: This kl_runaway alert is enough" in shown
     assert "far worse, critical: Peak " in shown
 
 

@@ -70,7 +70,7 @@ def test_a_history_says_when_and_why_an_incident_opened() -> None:
     broken = example_event(step=290, reason="not_finite")
     is_enough = "is enough to open an incident."
     assert history_of([opened, broken]) == (
-        f"Opened at step 282: One kl_runaway alert {is_enough} "
+        f"Opened at step 282: This kl_runaway alert {is_enough} "
         f"Opened at step 290: One NaN or infinite kl {is_enough}"
     )
 

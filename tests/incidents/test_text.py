@@ -77,11 +77,11 @@ SENTENCES: list[tuple[Event, str]] = [
     ),
     (
         changed("opened", "decisive"),
-        "One kl_runaway alert is enough to open an incident.",
+        "This kl_runaway alert is enough to open an incident.",
     ),
     (
         changed("opened", "decisive", detector="", detectors=["mine"]),
-        "One mine alert is enough to open an incident.",
+        "This mine alert is enough to open an incident.",
     ),
     (
         changed("opened", "not_finite"),

@@ -67,7 +67,7 @@ def _confirmed(event: Event) -> str:
 
 def _decisive(event: Event) -> str:
     detector = _detector(event)
-    alert = f"One {detector} alert" if detector else "One such alert"
+    alert = f"This {detector} alert" if detector else "This alert"
     return f"{alert} {_IS_ENOUGH}{_follows(event)}"
 
 
