@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo page test test-browser screenshots test-frameworks chromium lint format faults bench bench-against bench-long bench-page bench-frameworks bench-probe framework-runs quality quality-grid recordings docs dist clean
+.PHONY: help demo page test test-all test-slow search test-browser screenshots test-frameworks chromium lint format faults bench bench-against same-alerts bench-long bench-page bench-frameworks bench-probe framework-runs quality quality-grid recordings docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 25
@@ -12,8 +12,18 @@ demo: .venv/.core ## play a recorded GRPO run that blows up through the real mon
 
 page: src/klarm/server/page/index.html ## build the page of `klarm serve`, with Node from PyPI where none is there
 
-test: .venv/.dev ## run all tests but those of the frameworks and the page
-	@$(BIN)/pytest
+test: .venv/.dev ## run the tests: the same every time, in under three minutes
+	@$(BIN)/pytest -n auto --dist worksteal -m "not slow" --closing-line "$(TESTED)" $(OPTIONS)
+
+TESTED := Tested: all of klarm but the page in a browser and real frameworks. make test-all adds these, and what is slow: kills, damaged bytes, memory.
+
+test-all: test test-slow test-browser test-frameworks ## run everything: also what is slow, the page in Chromium, real frameworks
+
+test-slow: .venv/.dev ## kill, damage and fill up: the tests that take long
+	@$(BIN)/pytest -n auto --dist worksteal -m slow $(OPTIONS)
+
+search: .venv/.dev ## look for examples that break a property, with fresh seeds (as long as you like: OPTIONS="-k kl_explosion")
+	@$(BIN)/pytest -n auto --dist worksteal -m hypothesis --hypothesis-profile=search $(OPTIONS)
 
 test-browser: page .venv-browser/.installed chromium ## check the page: types, unit tests, and everything in a real Chromium
 	@web/with-node npm run --silent check
@@ -44,6 +54,9 @@ bench: .venv-bench/.installed ## measure overhead beside rlwatch; writes bench/r
 bench-against: .venv/.core ## measure `log` beside an earlier commit: make bench-against REV=HEAD~1
 	@$(BIN)/python bench/against.py $(or $(REV),HEAD~1)
 
+same-alerts: .venv-bench/.installed ## compare alerts on recorded, framework and generated runs with an earlier commit: make same-alerts REV=bdee56f
+	@PYTHONPATH=bench .venv-bench/bin/python bench/same_alerts.py $(or $(REV),HEAD~1) $(OPTIONS)
+
 bench-long: .venv/.core ## measure a run of a million steps: slow calls of `log`, resuming, going back
 	@$(BIN)/python bench/long_run.py $(OPTIONS)
 
@@ -56,7 +69,7 @@ bench-frameworks: .venv-frameworks/.installed ## measure klarm's share of a trai
 bench-probe: .venv-frameworks/.installed ## measure how good the probe is and what it costs; writes bench/results/probe.json
 	@PYTHONPATH=bench:recordings OMP_NUM_THREADS=1 .venv-frameworks/bin/python bench/probe.py $(OPTIONS)
 
-framework-runs: .venv-frameworks/.installed ## train 304 tiny runs in TRL, SB3 and RLlib; writes bench/results/framework_runs (one quiet CPU core, some 90 minutes by estimate)
+framework-runs: .venv-frameworks/.installed ## train the tiny runs in TRL, SB3 and RLlib that bench/framework_runs/runs.jsonl.xz lacks, and append them (all 304: some 90 minutes of one core)
 	@PYTHONPATH=bench:recordings OMP_NUM_THREADS=1 .venv-frameworks/bin/python -m framework_runs $(OPTIONS)
 
 quality: .venv-bench/.installed ## measure how good the detectors are; writes bench/results/quality.json and pictures (OPTIONS=--quick: a tenth)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 Row = dict[str, Any]  # `step` and the metrics of one update
@@ -116,18 +114,3 @@ class Recording:
 
     rows: list[Row]
     score: list[float | None]
-
-    def write(self, folder: Path, name: str) -> None:
-        """Write the score and then the log: a run exists once its log does."""
-        (folder / "scores").mkdir(exist_ok=True)
-        (folder / "scores" / f"{name}.json").write_text(json.dumps(self.score))
-        unfinished = folder / f"{name}.jsonl.part"
-        unfinished.write_text("".join(json.dumps(row) + "\n" for row in self.rows))
-        unfinished.rename(folder / f"{name}.jsonl")
-
-    @classmethod
-    def read(cls, folder: Path, name: str) -> Recording:
-        """Read the files that `write` wrote."""
-        lines = (folder / f"{name}.jsonl").read_text().splitlines()
-        score = json.loads((folder / "scores" / f"{name}.json").read_text())
-        return cls([json.loads(line) for line in lines], score)

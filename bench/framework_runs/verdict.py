@@ -1,4 +1,38 @@
-"""Decides whether a run failed, by its log and its score, without any detector."""
+"""Decides whether a run failed, by its log and its score, without any detector.
+
+score: Higher is better: reward (GRPO, RLOO); mean return of the episodes that ended since the last
+    row (SB3, RLlib); negative loss (SFT, DPO). Smoothed by a running mean over a fifteenth of the
+    rows, at least 3. 'first' is the mean first row of the setting's runs, before any update.
+    'final' is the mean over the last fifth of the rows.
+clearly: A difference of two means is clear if it exceeds 4 standard errors and a share of the
+    scale. The standard error comes from the noise of one row: 1.48 × the median absolute row-to-
+    row change / √2, before the onset (from the start: in the first fifth of the setting's
+    unchanged runs). The scale is the absolute score, or, for negative returns, what the setting's
+    unchanged runs gain, at least a fifth of first.
+not_finite: NaN or infinity in a loss, KL, gradient norm or entropy of the last fifth.
+gave_up: The framework raised an error and the log ends early.
+score_fell: final is clearly (20 % of the scale) below the best smoothed score before the onset;
+    from the start: below first. It does not count as a failure of a changed run whose final is
+    above that of the setting's unchanged runs: those fall as well.
+never_learnt: Learning rate wrong from the start only: the setting's unchanged runs gain more than
+    4 standard errors over first; this run gains less than a tenth of that.
+kl_exploded: Median KL to the reference in the last fifth is above 1 nat and 10 × the median before
+    the onset (from the start: of the last fifth of the setting's unchanged runs). Not asked of
+    KTO, whose KL is summed over the sequence.
+step_kl_exploded: The same of the KL to the old policy, above 0.1 nats.
+loss_exploded: Median of a loss (absolute value) in the last fifth is above 10 × its largest value
+    before the onset (from the start: in the setting's unchanged runs).
+entropy_collapsed: Entropy of a discrete policy in the last fifth below 5 % of its first value
+    while the score did not fall: no failure by itself, but not unharmed either.
+label: Changed runs: 'failing' if any of not_finite, gave_up, score_fell, never_learnt,
+    kl_exploded, step_kl_exploded or loss_exploded holds; else 'unclear' if entropy_collapsed
+    holds, if a fall does not count, if final is clearly (20 %) below that of the setting's
+    unchanged runs, or if the run gains less than half of what they gain; else 'unharmed'.
+    Unchanged runs: 'healthy', but 'unclear' if not_finite, gave_up or entropy_collapsed holds, if
+    the KL to the reference ends above 1 nat or the KL to the old policy above 0.1, if final is
+    clearly (40 %) below the best smoothed score, or if the smoothed score was ever clearly (60 %)
+    below its best before.
+"""
 
 from __future__ import annotations
 
@@ -10,56 +44,6 @@ from statistics import median
 
 from framework_runs.run import Recording, Row, Run
 
-RULE = {
-    "score": (
-        "Higher is better: reward (GRPO, RLOO); mean return of the episodes that ended since the "
-        "last row (SB3, RLlib); negative loss (SFT, DPO). Smoothed by a running mean over a "
-        "fifteenth of the rows, at least 3. 'first' is the mean first row of the setting's runs, "
-        "before any update. 'final' is the mean over the last fifth of the rows."
-    ),
-    "clearly": (
-        "A difference of two means is clear if it exceeds 4 standard errors and a share of the "
-        "scale. The standard error comes from the noise of one row: 1.48 × the median absolute "
-        "row-to-row change / √2, before the onset (from the start: in the first fifth of the "
-        "setting's unchanged runs). The scale is the absolute score, or, for negative returns, "
-        "what the setting's unchanged runs gain, at least a fifth of first."
-    ),
-    "not_finite": "NaN or infinity in a loss, KL, gradient norm or entropy of the last fifth.",
-    "gave_up": "The framework raised an error and the log ends early.",
-    "score_fell": (
-        "final is clearly (20 % of the scale) below the best smoothed score before the onset; from "
-        "the start: below first. It does not count as a failure of a changed run whose final is "
-        "above that of the setting's unchanged runs: those fall as well."
-    ),
-    "never_learnt": (
-        "Learning rate wrong from the start only: the setting's unchanged runs gain more than 4 "
-        "standard errors over first; this run gains less than a tenth of that."
-    ),
-    "kl_exploded": (
-        "Median KL to the reference in the last fifth is above 1 nat and 10 × the median before "
-        "the onset (from the start: of the last fifth of the setting's unchanged runs). Not asked "
-        "of KTO, whose KL is summed over the sequence."
-    ),
-    "step_kl_exploded": "The same of the KL to the old policy, above 0.1 nats.",
-    "loss_exploded": (
-        "Median of a loss (absolute value) in the last fifth is above 10 × its largest value "
-        "before the onset (from the start: in the setting's unchanged runs)."
-    ),
-    "entropy_collapsed": (
-        "Entropy of a discrete policy in the last fifth below 5 % of its first value while the "
-        "score did not fall: no failure by itself, but not unharmed either."
-    ),
-    "label": (
-        "Changed runs: 'failing' if any of not_finite, gave_up, score_fell, never_learnt, "
-        "kl_exploded, step_kl_exploded or loss_exploded holds; else 'unclear' if entropy_collapsed "
-        "holds, if a fall does not count, if final is clearly (20 %) below that of the setting's "
-        "unchanged runs, or if the run gains less than half of what they gain; else 'unharmed'. "
-        "Unchanged runs: 'healthy', but 'unclear' if not_finite, gave_up or "
-        "entropy_collapsed holds, if the KL to the reference ends above 1 nat or the KL to the old "
-        "policy above 0.1, if final is clearly (40 %) below the best smoothed score, or if the "
-        "smoothed score was ever clearly (60 %) below its best before."
-    ),
-}
 _LOSSES = ("loss", "train/value_loss", "train/critic_loss", "train/actor_loss", "train/policy_loss")
 _LEARNING_RATES = ("learning_rate", "train/learning_rate", "default_optimizer_learning_rate")
 _ENTROPIES = ("entropy", "train/entropy_loss", "learners/default_policy/entropy")

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from quality import framework_runs, plot, real_runs, sheets, tables
 from quality.generators import FAILURES, HEALTHY, SEEDS
@@ -101,7 +101,7 @@ def show_real_runs(asked: Namespace) -> None:
     show_trained(asked, outcomes)
 
 
-def trained(asked: Namespace) -> list[dict[str, object]]:
+def trained(asked: Namespace) -> list[dict[str, Any]]:
     """Return the runs in real frameworks that go with the seeds."""
     return framework_runs.recorded(asked.seeds)
 

@@ -1,4 +1,4 @@
-"""Real training runs in TRL, SB3 and RLlib, if `make framework-runs` has recorded them.
+"""Real training runs in TRL, SB3 and RLlib, as `make framework-runs` has recorded them.
 
 Some train as they should; in the others the learning rate was multiplied by 100, or absurd from the
 start. Runs with even seeds are for tuning, those with odd ones for reporting.
@@ -6,16 +6,15 @@ start. Runs with even seeds are for tuning, those with odd ones for reporting.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
+from framework_runs import archive
 from quality.contenders import Notification, notified
 from quality.real_runs import Rate
 from quality.scoring import share
 
-FOLDER = Path(__file__).resolve().parents[1] / "results" / "framework_runs"
 # People are to be notified, and woken, within this many rows of the change.
 NOTIFIED_ROWS, CRITICAL_ROWS = 25, 40
 _CAUSE = "learning rate"
@@ -62,28 +61,21 @@ class Outcome:
         ]
 
 
-def recorded(split: str) -> list[dict[str, object]]:
-    """Return the entries of the runs there are, of one half: `tuning` or `reporting`."""
-    manifest = FOLDER / "manifest.json"
-    if not manifest.is_file():
-        return []
-    runs = json.loads(manifest.read_text())["runs"]
-    return [run for run in runs if run["split"] == split]
+def recorded(split: str) -> list[dict[str, Any]]:
+    """Return the runs of one half, with what became of them: `tuning` or `reporting`."""
+    return [run for run in archive.entries(archive.read()) if run["split"] == split]
 
 
-def watch(entry: dict[str, object]) -> Outcome:
+def watch(entry: dict[str, Any]) -> Outcome:
     """Run the monitor over one of them."""
-    lines = (FOLDER / f"{entry['name']}.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    onset_step = entry.get("onset_step") or 0
-    onset = next((row for row, values in enumerate(rows) if values["step"] >= onset_step), 0)
-    steps = [(row.pop("step"), row) for row in rows]
+    rows = entry["rows"]
+    first = entry["onset_step"] or 0
     return Outcome(
-        name=str(entry["name"]),
-        label=str(entry["label"]),
-        has_kl=bool(entry["kl_to_reference"]),
-        onset=onset,
-        notifications=notified(steps, f"{entry['framework']}/{entry['algorithm']}"),
+        name=entry["name"],
+        label=entry["label"],
+        has_kl=entry["kl_to_reference"],
+        onset=next((row for row, (step, _) in enumerate(rows) if step >= first), 0),
+        notifications=notified(rows, f"{entry['framework']}/{entry['algorithm']}"),
     )
 
 

@@ -124,20 +124,15 @@ def watch(path: Path, detectors: list[Detector] | None = None) -> Verdict:
     """Run everything over one recorded run, by default with the detectors as they come."""
     slug, folder = path.stem, path.parents[1]
     label, origin = _line(folder / "labels.csv", slug), origin_of(path)
-    with path.open(newline="") as file:
-        lines = list(csv.DictReader(file))
-    names = {column: _COLUMNS.get(column, column) for column in lines[0]}
-    names["kl"] = kl_name(origin)
-    if _is_control(origin):
-        names.pop("length", None)
-    steps = [int(float(line["step"])) for line in lines]
-    rows = [_numbers(line, names) for line in lines]
+    steps_and_rows = rows_of(path)
+    steps, rows = [step for step, _ in steps_and_rows], [row for _, row in steps_and_rows]
     onset = None
     if label["onset_step"]:
         first = float(label["onset_step"])
         onset = next((row for row, step in enumerate(steps) if step >= first), None)
-    has_kl = np.array([names["kl"] in row for row in rows])
-    kl = np.array([row[names["kl"]] for row in rows if names["kl"] in row])
+    name = kl_name(origin)
+    has_kl = np.array([name in row for row in rows])
+    kl = np.array([row[name] for row in rows if name in row])
     alerts = {}
     for mode in _SIGMA_RULES:
         alerts[mode] = np.zeros(len(rows), dtype=bool)
@@ -148,9 +143,21 @@ def watch(path: Path, detectors: list[Detector] | None = None) -> Verdict:
         wanted=label["alarm_expected"],
         onset=onset,
         rows=len(rows),
-        notifications=notified(zip(steps, rows, strict=True), detectors=detectors),
+        notifications=notified(steps_and_rows, detectors=detectors),
         alerts=alerts,
     )
+
+
+def rows_of(path: Path) -> list[tuple[int, dict[str, float]]]:
+    """Return the steps and values of a recorded run, under the names klarm knows."""
+    origin = origin_of(path)
+    with path.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    names = {column: _COLUMNS.get(column, column) for column in lines[0]}
+    names["kl"] = kl_name(origin)
+    if _is_control(origin):
+        names.pop("length", None)
+    return [(int(float(line["step"])), _numbers(line, names)) for line in lines]
 
 
 def origin_of(path: Path) -> dict[str, str]:
