@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 from hypothesis import settings
 from loopback import Server
@@ -98,12 +97,9 @@ def failures_raise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boundary, "raise_failures", True)
 
 
-EVENT = msgspec.structs.replace(DIAGNOSED, id="")  # as in a journal of klarm 0.1
-
-
 @pytest.fixture
 def event() -> Event:
-    return EVENT
+    return DIAGNOSED
 
 
 @pytest.fixture
@@ -114,7 +110,7 @@ def context() -> Context:
 @pytest.fixture
 def message() -> Message:
     """That a critical incident on KL has opened."""
-    return message_of(EVENT, WATCHED_RUN)
+    return message_of(DIAGNOSED, WATCHED_RUN)
 
 
 @pytest.fixture

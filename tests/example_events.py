@@ -10,6 +10,8 @@ from klarm.types import Event, EventKind
 _OPENED = Event(
     event="opened",
     incident=1,
+    id="k3f7q2ab",
+    seq=1,
     signal="kl",
     severity="warning",
     step=17,
@@ -25,6 +27,8 @@ _OPENED = Event(
 DIAGNOSED = Event(
     event="opened",
     incident=3,
+    id="k3f7q2ab",
+    seq=1,
     signal="kl",
     severity="critical",
     step=153,
@@ -39,7 +43,6 @@ DIAGNOSED = Event(
     cause="updates that are too large",
     remedy="Lower the learning rate or the gradient clip.",
     checkpoint="/data/ckpt/step-140",
-    id="k3f7q2ab",
     metric="kl",
     rows=5,
 )

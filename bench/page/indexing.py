@@ -102,7 +102,7 @@ def live_runs(root: Path) -> list[Row]:
     journals = []
     for number in range(LIVE_RUNS):
         journal = FileJournal(root / f"run-{number:02}", print)
-        journal.record(Started(f"run-{number:02}", time.time(), "", "", {}, format=2))
+        journal.record(Started(f"run-{number:02}", time.time(), "", "", {}))
         journals.append(journal)
     written: dict[tuple[str, int], float] = {}
     delays: list[float] = []

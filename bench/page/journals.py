@@ -32,7 +32,7 @@ def rows(steps: int, seed: int = 0, spike: int | None = None) -> Iterator[dict[s
 
 def write_run(folder: Path, steps: int, seed: int = 0, spike: int | None = None) -> None:
     journal = FileJournal(folder, print)
-    journal.record(Started(folder.name, BEGAN, "", "", {}, format=2))
+    journal.record(Started(folder.name, BEGAN, "", "", {}))
     for step, metrics in enumerate(rows(steps, seed, spike)):
         journal.step(step, BEGAN + step, metrics)
     journal.close(60.0)

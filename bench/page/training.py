@@ -16,7 +16,7 @@ def main() -> None:
     root, noted, runs, seconds = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     journals = [FileJournal(root / f"run-{number:02}", print) for number in range(runs)]
     for number, journal in enumerate(journals):
-        journal.record(Started(f"run-{number:02}", time.time(), "", "", {}, format=2))
+        journal.record(Started(f"run-{number:02}", time.time(), "", "", {}))
     written: dict[str, float] = {}
     step, begin = 0, time.monotonic()
     while time.monotonic() - begin < float(seconds):

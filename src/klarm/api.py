@@ -18,6 +18,7 @@ from klarm.journal import (
     FILE_NAME,
     FORMAT,
     FileJournal,
+    FormatError,
     InUseError,
     Started,
     host_name,
@@ -25,6 +26,7 @@ from klarm.journal import (
 )
 from klarm.monitor import CommandWatch, DisabledMonitor, Monitor
 from klarm.notices import Notices
+from klarm.settings import ConfigError
 from klarm.text import clean
 from klarm.types import Alert
 from klarm.version import __version__
@@ -120,6 +122,11 @@ def start(
                 f"another live process records run {name}: this one watches it but records "
                 "nothing; in a distributed run, give klarm.init the rank"
             )
+        except FormatError as error:
+            raise ConfigError(
+                f"{folder / FILE_NAME} cannot be continued: {error.strerror}. Give the run another "
+                "name, or move the folder away"
+            ) from None
         except OSError as error:
             problem = f"cannot write {folder} ({error.strerror})"
             remedy = "set KLARM_DIR to a directory that can be written"

@@ -150,42 +150,23 @@ Reason = Literal[
     "crashed",  # also why the incident of a crash opens
     "interrupted",
 ]
-# The reasons in journals of format 1: for an escalation, and for an incident that was undone.
-SEVERITY_RAISED = "the severity rose"
-ROLLED_BACK = "rolled back"
-_EARLIER_REASONS: dict[str, Reason] = {
-    SEVERITY_RAISED: "severity_raised",
-    "graver": "severity_raised",  # in the first journals of format 2
-    ROLLED_BACK: "rolled_back",
-}
-
-
-def reason_of(recorded: str) -> str:
-    """Return the reason of an event in the words of this version.
-
-    >>> reason_of("graver"), reason_of("rolled back"), reason_of("recovered")
-    ('severity_raised', 'rolled_back', 'recovered')
-    """
-    return _EARLIER_REASONS.get(recorded, recorded)
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
-    """A change of an incident. Encoded with its tag, it is a line of the journal.
-
-    `reason` is a Reason; in a journal of format 1 it is a sentence.
-    """
+    """A change of an incident. Encoded with its tag, it is a line of the journal."""
 
     event: EventKind
-    incident: int  # its number within the run, for people
+    incident: int  # the number of the incident within the run, for people
     signal: str
     severity: Severity
     step: int
     started: int
     detectors: list[str]
     peak: float | str
-    reason: str
+    reason: str  # a Reason
     message: str
     recommendation: str
+    id: str  # of the incident, unique across runs
     # If it opened or escalated: what else had moved, and the matching pattern of the playbook. The
     # pattern is repeated when it escalates and none fits, when it settles and when the run ends.
     moved: str = ""
@@ -200,8 +181,9 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     unsafe_from: int | None = None
     # If it is resolved: false if it only went quiet and its metric is as bad as before.
     recovered: bool = True
-    # Unique across runs. It is empty in format 1, where readers derive one.
-    id: str = ""
+    # Its number among the events of the incident, from 1, given when it is recorded. With the id it
+    # identifies the event for good, across rollbacks and processes.
+    seq: int = 0
     # The metric of the peak; empty if its detector watches every metric.
     metric: str = ""
     worse: Worse = "higher"
@@ -216,13 +198,13 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     # The severity of the alert with this message. An incident is less severe until it is confirmed.
     alert_severity: Severity | None = None
     # What the incident is named by, the same in all its events: the metric of its first alert,
-    # "missing kl" or "stuck kl" if a metric is lost, or "crash". Empty in earlier journals.
+    # "missing kl" or "stuck kl" if a metric is lost, or "crash".
     subject: str = ""
-    # The number of rows from the onset to the first alert. None in earlier journals.
+    # The number of rows from the onset to the first alert.
     onset_rows: int | None = None
     # The step since which its metric had been in alert, if those alerts were ignored for long.
     ignored_since: int | None = None
-    notified_step: int | None = None  # None in earlier journals
+    notified_step: int | None = None
     # Why its first alerts did not count: an Excused of detectors/base.py, or empty if they did.
     excuse: str = ""
     # If it opened, escalated or ended with the run: whether another one was open and critical.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from klarm.cli.demo import read_recording
 from klarm.config import load
-from klarm.journal import FORMAT, FileJournal, Started, run_folder
+from klarm.journal import FileJournal, Started, run_folder
 from klarm.monitor import Monitor
 from klarm.version import __version__
 
@@ -44,7 +44,6 @@ class RecordedRun:
                 host=host,
                 config=config.as_dict(),
                 framework=framework,
-                format=FORMAT,
             )
         )
         self.monitor = Monitor(

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from recorded_runs import RecordedRun, exploding, healthy
 from site_under_test import Site
 
-from klarm.journal import FORMAT, FileJournal, Started
+from klarm.journal import FileJournal, Started
 
 Serve = Callable[[], Site]
 
@@ -75,7 +75,7 @@ def test_what_was_tried_is_drawn_as_what_was_recorded(runs: Path, serve: Serve) 
 
 def test_of_a_long_run_a_part_is_tried_and_all_of_it_on_demand(runs: Path, serve: Serve) -> None:
     journal = FileJournal(runs / "long", print)
-    journal.record(Started("long", 1.8e9, "", "", {}, format=FORMAT))
+    journal.record(Started("long", 1.8e9, "", "", {}))
     for step in range(1, 12_001):
         journal.step(step, 1.8e9 + step, {"kl": 0.02 + 0.001 * (step % 3)})
     journal.close(10.0)

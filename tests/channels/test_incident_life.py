@@ -61,8 +61,8 @@ def asked(service: Any, channel: Channel, life: list[Event]) -> list[str]:
     """Deliver events, each before the next one happens; return method and path of each request."""
     service.answers[:] = [answer]
     worker = Worker(Everything(channel), Outbox(None), MessageWriter(), Run("a", None), print)
-    for event in life:
-        worker.put(event)
+    for seq, event in enumerate(life, 1):
+        worker.put(replace(event, seq=seq))
         while worker.turn() is not None:
             pass
     assert not worker.pending
@@ -132,7 +132,7 @@ def test_pagerduty_resolves_what_ended_while_it_could_not_be_reached(
     pager = PagerDutyChannel(routing_key=Secret("R0" * 16), api_url=service.url)
     service.answers[:] = [answer]
     worker = Worker(Everything(pager), Outbox(None), MessageWriter(), Run("a", None), print)
-    ended = replace(OPENED, event="resolved", step=90, reason=reason, recovered=False)
+    ended = replace(OPENED, event="resolved", seq=2, step=90, reason=reason, recovered=False)
     for event in (OPENED, ended):
         worker.put(event)
     worker.turn()

@@ -17,7 +17,6 @@ from klarm.channels.slack import slack_payload
 from klarm.channels.sparkline import sparkline
 from klarm.channels.text import one_line
 from klarm.incidents import advice
-from klarm.types import ROLLED_BACK, SEVERITY_RAISED
 
 OPENED = DIAGNOSED
 PLAIN = msgspec.structs.replace(OPENED, moved="", pattern="", cause="", remedy="", checkpoint="")
@@ -55,7 +54,7 @@ def test_an_opened_incident_is_described_in_full() -> None:
 
 def test_an_escalation_repeats_the_cause_but_has_advice_of_its_own() -> None:
     """The opening may have been of a warning; the terminal gives the same advice."""
-    escalated = msgspec.structs.replace(PLAIN, event="escalated", reason=SEVERITY_RAISED)
+    escalated = msgspec.structs.replace(PLAIN, event="escalated", reason="severity_raised")
     message = message_of(escalated, CONTEXT)
     assert message.title == "grpo-7b: kl critical, began at step 148 (escalated at step 153)"
     assert message.fields["Likely cause"] == "updates that are too large (pattern: gradients first)"
@@ -81,15 +80,10 @@ def test_a_resolution_says_how_long_it_was_and_asks_for_nothing() -> None:
 
 def test_what_a_rollback_undid_is_no_recovery_and_had_no_length() -> None:
     """Also in one message with the opening."""
-    for reason in (
-        "rolled_back",
-        ROLLED_BACK,
-        f"opened at step 148: x; resolved at step 140: {ROLLED_BACK}",
-    ):
-        undone = msgspec.structs.replace(PLAIN, event="resolved", step=140, reason=reason)
-        message = message_of(undone, CONTEXT)
-        assert message.title == "grpo-7b: kl rolled back, training went back to step 140"
-        assert "Lasted" not in message.fields
+    undone = msgspec.structs.replace(PLAIN, event="resolved", step=140, reason="rolled_back")
+    message = message_of(undone, CONTEXT)
+    assert message.title == "grpo-7b: kl rolled back, training went back to step 140"
+    assert "Lasted" not in message.fields
 
 
 def test_a_message_that_is_late_says_so() -> None:
@@ -98,19 +92,6 @@ def test_a_message_that_is_late_says_so() -> None:
     assert message_of(OPENED, late).fields["Sent late"] == "2 h 5 min after it happened"
     prompt = msgspec.structs.replace(CONTEXT, sent=CONTEXT.now + 2)
     assert "Sent late" not in message_of(OPENED, prompt).fields
-
-
-def test_an_end_without_recovery_does_not_sound_like_one() -> None:
-    """And there is still something to do."""
-    quiet = msgspec.structs.replace(
-        PLAIN, event="resolved", step=360, reason="but kl stays at 0.07", recovered=False
-    )
-    message = message_of(quiet, CONTEXT)
-    assert message.title == ("grpo-7b: kl not recovered, critical, steps 148 to 360")
-    assert message.summary == "but kl stays at 0.07."
-    assert message.fields["To do"] == "Lower the learning rate or the gradient clip."
-    assert message.fields["Last good checkpoint"]
-    assert message.mood == "warning"
 
 
 def test_what_is_not_known_is_left_out() -> None:

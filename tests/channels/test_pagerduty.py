@@ -174,6 +174,7 @@ def test_an_event_keeps_within_the_limits(run: str, summary: str, fields: dict[s
     """Of PagerDuty's documentation, whatever the texts are."""
     message = example_message(
         run=run,
+        id="k3f7q2ab",
         title=run,
         body="",
         summary=summary,
@@ -184,12 +185,6 @@ def test_an_event_keeps_within_the_limits(run: str, summary: str, fields: dict[s
     assert 1 <= width(event["payload"]["summary"]) <= pagerduty.MAX_SUMMARY
     assert event["payload"]["source"]
     assert len(msgspec.json.encode(event)) < 512_000
-
-
-def test_two_long_names_have_two_keys(message: Message) -> None:
-    """Cutting them would make them one."""
-    keys = {dedup_key(msgspec.structs.replace(message, id="", run="r" * 300 + end)) for end in "ab"}
-    assert len(keys) == 2
 
 
 def test_without_a_key_there_is_no_channel() -> None:

@@ -40,7 +40,7 @@ def test_the_json_has_every_documented_field(service: Any, message: Message) -> 
     channel(service).send(message, {})
     sent = service.calls[0].json
     assert sent == json.loads(msgspec.json.encode(webhook_payload(message)))
-    assert (sent["version"], sent["key"]) == (1, "grpo-7b/kl/3")
+    assert (sent["version"], sent["key"]) == (1, "k3f7q2ab")
     documented = set(re.findall(r"^\| `(\w+)` \|", PAGE.read_text(), re.MULTILINE))
     assert sent.keys() <= documented
     (change,) = sent["changes"]

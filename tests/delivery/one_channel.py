@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from loopback import LoopbackChannel, LoopbackRoute, Server
@@ -13,7 +14,7 @@ from klarm.delivery.outbox import Outbox
 from klarm.delivery.outcomes import Again
 from klarm.delivery.worker import Worker
 from klarm.delivery.writer import MessageWriter
-from klarm.journal import append_command, derived_id, new_key
+from klarm.journal import append_command, new_key
 from klarm.journal.file import FileJournal
 from klarm.journal.records import Started
 from klarm.types import Command, CommandKind, Event, EventKind, Severity
@@ -30,6 +31,7 @@ def event_of(
     *,
     signal: str = "kl",
     id: str = "",  # noqa: A002
+    seq: int = 1,
 ) -> Event:
     return example_event(
         kind,
@@ -40,8 +42,14 @@ def event_of(
         started=step,
         peak=float("nan"),
         reason=f"it {kind}",
-        id=id,
+        id=id or id_of(incident),
+        seq=seq,
     )
+
+
+def id_of(incident: int) -> str:
+    """Return the id of the incident with a number."""
+    return f"k{incident:07}"
 
 
 class Run:
@@ -52,6 +60,7 @@ class Run:
     ) -> None:
         self.now = 5000.0
         self.said: list[str] = []
+        self.seqs: Counter[str] = Counter()  # by the id of the incident
         self.folder = folder
         self.server = server
         self.journal = None
@@ -90,7 +99,9 @@ class Run:
         id: str = "",  # noqa: A002
     ) -> Event:
         """Record an event and hand it to the worker, as a monitor does."""
-        event = event_of(kind, incident, step, severity, signal=signal, id=id)
+        id = id or id_of(incident)  # noqa: A001
+        self.seqs[id] += 1
+        event = event_of(kind, incident, step, severity, signal=signal, id=id, seq=self.seqs[id])
         if self.journal is not None:
             self.journal.step(step, self.now, {"kl": 1.0})
             self.journal.record(event)
@@ -124,4 +135,4 @@ def silence(*, signal: str = "kl", **how: object) -> None:
 
 
 def ack(incident: int, by: str = "me") -> None:
-    command("ack", by=by, incident=derived_id(BEGAN, incident))
+    command("ack", by=by, incident=id_of(incident))

@@ -112,7 +112,8 @@ def test_every_event_is_delivered_once_and_in_order(
                 rises = kind in ("opened", "escalated") and chance.random() < 0.3  # type: ignore[attr-defined]
                 critical = rises or (before and before.severity == "critical")
                 severity: Severity = "critical" if critical else "warning"
-                event = event_of(kind, number, step, severity, id=f"k{number:07}")
+                seq = before.seq + 1 if before else 1
+                event = event_of(kind, number, step, severity, seq=seq)
                 last[event.id] = event
                 events.append(event)
                 journal.record(event)
@@ -167,7 +168,11 @@ def check(folder: Path, service: Service, events: list[Event]) -> None:
         for message in service.messages
         for change in message.changes
     ]
-    accepted = [key for key, outcome in outcomes.items() if outcome == "sent"]
+    accepted = [
+        (event.id, event.event, event.step, event.severity)
+        for event in events
+        if outcomes.get(key_of(event)) == "sent"
+    ]
     assert sorted(listed) == sorted(accepted), "a message lists each change that it is about"
     for incident in {event.id for event in events}:
         own = [event for event in events if event.id == incident]

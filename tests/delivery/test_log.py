@@ -1,4 +1,4 @@
-"""The record of deliveries: sealed lines, damage, and what klarm 0.1 wrote."""
+"""The record of deliveries: sealed lines, damage, and which lines are one message."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from klarm.delivery import log as deliveries
-from klarm.delivery.log import Delivered, Entry
-from klarm.journal import checked, derived_id, sealed
-from klarm.types import Command
+from klarm.delivery.log import Delivered
+from klarm.journal import checked, sealed
 
 OTHER = {"event": "escalated", "step": 20}
-FORMAT_1 = Path(__file__).parents[1] / "journal" / "format_1"
 FOLDER = Path("run")
 ENTRY = Delivered(
     id="kq7x2abc",
-    began=1000.0,
+    seq=1,
     incident=3,
     event="opened",
     step=17,
+    severity="warning",
     channel="slack",
     time=2000.0,
     outcome="sent",
@@ -37,7 +36,7 @@ def file(clean_place: None) -> Path:
     return FOLDER / deliveries.FILE_NAME
 
 
-def entries(folder: Path = FOLDER) -> tuple[list[Entry], list[int]]:
+def entries(folder: Path = FOLDER) -> tuple[list[Delivered], list[int]]:
     """Return what is read, and the offsets of damaged lines."""
     damaged: list[int] = []
     return [entry for _, entry in deliveries.read(folder, 0, damaged.append)], damaged
@@ -83,29 +82,10 @@ def test_whatever_byte_is_damaged_no_line_is_misread(at: int, byte: int) -> None
         assert entries(Path(folder))[0] in ([ENTRY], [])
 
 
-def test_lines_of_klarm_0_1_get_the_id_of_their_incident() -> None:
-    """From when the run began, and the number."""
-    found, damaged = entries(FORMAT_1 / "open")
-    delivery, ack = found
-    assert isinstance(delivery, Delivered)
-    assert isinstance(ack, Command)
-    assert damaged == []
-    assert delivery.id == ack.incident == derived_id(delivery.began, 1)
-    assert (ack.command, ack.by) == ("ack", "ada")
-
-
-def test_silences_of_klarm_0_1_are_commands() -> None:
-    """As `klarm silence` writes them today."""
-    *_, silence = entries(FORMAT_1 / "settled")[0]
-    assert isinstance(silence, Command)
-    assert (silence.command, silence.signal, silence.by) == ("silence", "kl", "ada")
-    assert silence.until_time == 1803497154.7880135
-
-
 @pytest.mark.parametrize(
     ("later", "messages"),
     [
-        (OTHER, 1),  # as klarm wrote it before messages had an id
+        (OTHER, 1),
         ({**OTHER, "message": "a1"}, 2),
         ({**OTHER, "time": 2001.0}, 2),
         ({**OTHER, "channel": "mail"}, 2),

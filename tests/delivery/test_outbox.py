@@ -1,46 +1,23 @@
-"""The outbox: the journal less the deliveries, whatever version wrote them."""
+"""The outbox: the journal less the deliveries."""
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
 
 import pytest
 from loopback import Server
-from msgspec.structs import replace
 from one_channel import FOLDER, Run, outcomes, silence
 
 from klarm.delivery.log import FILE_NAME as DELIVERIES
 from klarm.delivery.outbox import Outbox
-from klarm.journal import COMMANDS_FILE, FILE_NAME
+from klarm.journal import COMMANDS_FILE
 from klarm.types import Event
-
-FORMAT_1 = Path(__file__).parents[1] / "journal" / "format_1"
 
 
 def pending(folder: Path, channel: str) -> list[Event]:
     outbox = Outbox(folder)
     outbox.refresh()
     return outbox.pending(channel, 0, 100, lambda _: True).events
-
-
-@pytest.mark.parametrize("run", ["open", "settled", "rolled_back", "resumed"])
-def test_after_an_upgrade_nobody_is_notified_twice(run: str) -> None:
-    """What klarm 0.1 sent counts as sent; a channel that is new hears of everything."""
-    assert pending(FORMAT_1 / run, "ops") == []
-    assert pending(FORMAT_1 / run, "new") != []
-
-
-def test_acknowledgements_and_silences_of_klarm_0_1_count() -> None:
-    """By the ids that their incidents have today."""
-    outbox = Outbox(FORMAT_1 / "open")
-    outbox.refresh()
-    ((_, _, opened),) = outbox.recorded()
-    assert outbox.acknowledged == {opened.id: ["ada"]}
-    outbox = Outbox(FORMAT_1 / "settled")
-    outbox.refresh()
-    assert [silence.signal for silence in outbox.in_force(1794857200.0)] == ["kl"]
 
 
 def test_a_number_that_is_used_again_is_another_incident(run: Run, server: Server) -> None:
@@ -94,9 +71,9 @@ def test_a_damaged_command_is_said_once(run: Run) -> None:
 
 def test_what_was_overtaken_is_not_sent(run: Run) -> None:
     """An escalation that was sent makes the opening old news, in the order of the journal."""
-    opened = run.outbox.identified(run.tell("opened"))
-    escalated = run.outbox.identified(run.tell("escalated", step=12))
-    resolved = run.outbox.identified(run.tell("resolved", step=5))  # training went back
+    opened = run.tell("opened")
+    escalated = run.tell("escalated", step=12)
+    resolved = run.tell("resolved", step=5)  # training went back
     run.outbox.settle("hook", [escalated], "sent")
     everything = [opened, escalated, resolved]
     assert run.outbox.outcomes.unsettled("hook", everything) == [resolved]
@@ -124,31 +101,4 @@ def test_escalations_of_one_step_that_wait_are_one_message(run: Run, server: Ser
     run.settle()
     (message,) = server.messages
     assert (message["event"], message["severity"]) == ("escalated", "critical")
-    assert outcomes() == [(1, "escalated", "sent"), (1, "escalated", "sent")]
-
-
-def test_a_line_without_a_severity_is_about_the_first_such_event(run: Run) -> None:
-    """klarm 0.1 held the second for the same: a critical one is sent now."""
-    run.tell("escalated", step=60, severity="warning")
-    run.settle()
-    file = FOLDER / DELIVERIES
-    (line,) = file.read_bytes().splitlines()
-    entry = json.loads(line)
-    del entry["severity"], entry["id"], entry["crc"]
-    file.write_text(json.dumps(entry) + "\n")
-    assert pending(FOLDER, "hook") == []
-    run.tell("escalated", step=60, severity="critical")
-    assert [event.severity for event in pending(FOLDER, "hook")] == ["critical"]
-
-
-def test_the_ids_of_format_1_are_filled_in(clean_place: None) -> None:
-    """The same for every reader."""
-    shutil.copytree(FORMAT_1 / "resumed", "copy")
-    ids = {event.incident: event.id for _, _, event in Outbox(Path("copy")).recorded()}
-    assert sorted(ids) == [1, 2]
-    assert len(set(ids.values())) == 2
-    again = {event.incident: event.id for _, _, event in Outbox(Path("copy")).recorded()}
-    assert again == ids
-    event = next(iter(Outbox(Path("copy")).recorded()))[2]
-    assert Outbox(Path("copy")).identified(replace(event, id="mine")).id == "mine"
-    assert (Path("copy") / FILE_NAME).is_file()
+    assert outcomes() == [(1, "escalated", "sent")] * 3

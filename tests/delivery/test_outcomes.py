@@ -7,15 +7,15 @@ from one_channel import Run
 
 def test_an_edit_overtakes_nothing(run: Run) -> None:
     """What a silence holds back is still news after it."""
-    escalated = run.outbox.identified(run.tell("escalated", step=12))
-    settled = run.outbox.identified(run.tell("settled", step=40))
+    escalated = run.tell("escalated", step=12)
+    settled = run.tell("settled", step=40)
     run.outbox.settle("hook", [settled], "sent")
     assert run.outbox.outcomes.unsettled("hook", [escalated, settled]) == [escalated]
 
 
 def test_a_channel_is_notified_of_what_it_accepted_only(run: Run) -> None:
     """Neither a rejection nor the deliveries of another channel count."""
-    opened = run.outbox.identified(run.tell("opened"))
+    opened = run.tell("opened")
     outcomes = run.outbox.outcomes
     run.outbox.settle("hook", [opened], "refused")
     run.outbox.settle("pager", [opened], "sent", receipt={"key": "1"})
@@ -27,7 +27,7 @@ def test_a_channel_is_notified_of_what_it_accepted_only(run: Run) -> None:
 
 def test_a_channel_that_no_longer_takes_an_incident_has_not_rejected_it(run: Run) -> None:
     """Its route was changed after the rejection."""
-    opened = run.outbox.identified(run.tell("opened"))
+    opened = run.tell("opened")
     run.outbox.settle("hook", [opened], "refused")
     assert run.outbox.rejections("hook") == 1
     run.outbox.outcomes.pass_over("hook", [opened])

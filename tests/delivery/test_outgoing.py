@@ -24,7 +24,7 @@ def end_of_run(folder: Path | None, timeout: float = 5.0, **settings: object) ->
     journal = None
     if folder is not None:
         journal = FileJournal(folder, said.append)
-        journal.record(Started("a", 1.0, "0", "host", {}, format=2))
+        journal.record(Started("a", 1.0, "0", "host", {}))
     monitor = Monitor("a", [KLExplosionDetector()], journal)
     deliver_events(monitor, folder, load(None, settings), said.append, resumed=False)
     monitor.log({"kl": math.nan}, 3)

@@ -123,7 +123,7 @@ def test_people_are_notified_of_a_new_run_of_the_same_name(run: Run, server: Ser
     assert run.journal is not None
     run.journal.close(1.0)
     again = Run(server, began=BEGAN + 1.0)
-    again.tell("opened")
+    again.tell("opened", id="kq7x2abc")
     assert again.settle() is None
     assert len(server.messages) == 2
 

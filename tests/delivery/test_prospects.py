@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from loopback import LoopbackChannel, LoopbackRoute, Server
-from one_channel import BEGAN, FOLDER, Run, ack, outcomes, silence
+from one_channel import FOLDER, Run, ack, id_of, outcomes, silence
 
 from klarm.delivery.outbox import Outbox
 from klarm.delivery.prospects import Prospects, prospects_of
 from klarm.delivery.routes import Run as Place
-from klarm.journal import derived_id
 
-FIRST = derived_id(BEGAN, 1)
+FIRST = id_of(1)
 
 
 def ahead(server: Server, *severities: str) -> Prospects:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 from loopback import Server
-from one_channel import BEGAN, Run, ack, outcomes
+from one_channel import Run, ack, id_of, outcomes
 
 from klarm.delivery.rejected import pause_after
-from klarm.journal import derived_id
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 302])
@@ -175,4 +174,4 @@ def test_somebody_who_acknowledged_it_knows_of_it(run: Run, server: Server) -> N
     ack(1)
     run.outbox.refresh()
     assert run.outbox.rejections("hook") == 0
-    assert derived_id(BEGAN, 1) in run.outbox.acknowledged
+    assert id_of(1) in run.outbox.acknowledged

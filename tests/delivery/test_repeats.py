@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 from loopback import Server
-from one_channel import BEGAN, Run, ack, command, outcomes, silence
-
-from klarm.journal import derived_id
+from one_channel import Run, ack, command, id_of, outcomes, silence
 
 HOUR = 3600.0
 
@@ -77,7 +75,7 @@ def test_an_acknowledgement_that_was_taken_back_brings_reminders_back(
     reminded.settle()
     ack(1)
     wait(reminded, 5)
-    command("ack_off", incident=derived_id(BEGAN, 1))
+    command("ack_off", incident=id_of(1))
     wait(reminded, 4)
     assert [message["repeat"] for message in server.messages] == [0, 1]
     ack(1)  # and again

@@ -21,7 +21,6 @@ END = replace(OPENED, event="resolved", reason="recovered", level=0.5, before=0.
         (replace(END, level=1.7), "resolved (at a new level)"),
         (replace(END, reason="closed"), "closed"),
         (replace(END, reason="rolled_back"), "rolled back"),
-        (replace(END, reason="quiet for 20 steps", recovered=False), "not recovered"),
     ],
 )
 def test_title_and_table_call_an_end_by_the_same_words(end: Event, how: str) -> None:

@@ -78,17 +78,6 @@ def test_the_name_of_an_incident_is_enough_to_silence_its_signal() -> None:
     assert "loss is silenced" in done.output
 
 
-def test_the_incident_of_an_earlier_version_is_named_by_its_metric() -> None:
-    """Its journal has no subject; one of format 1 has no metric either."""
-    facts = (1, "gradient", "warning", 300, 300, ["learning_rate_jump"], 1e-3, "", "", "")
-    for event in (Event("opened", *facts, metric="learning_rate"), Event("opened", *facts)):
-        assert title(event) == "learning_rate warning, began at step 300 (opened at step 300)"
-    lost = (1, "liveness", "warning", 300, 300, ["metric_lost"], 12, "", "", "")
-    assert (
-        title(Event("opened", *lost)) == "liveness warning, began at step 300 (opened at step 300)"
-    )
-
-
 def test_a_crash_is_called_a_crash() -> None:
     """Not by its signal, which nobody has heard of; also when the run has been resumed."""
     with suppress(ZeroDivisionError), klarm.init("a", console=False) as monitor:

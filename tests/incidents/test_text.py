@@ -265,17 +265,6 @@ SENTENCES: list[tuple[Event, str]] = [
         changed("ended", "interrupted"),
         "The run was cut short (Ctrl-C or an early exit) with this incident open.",
     ),
-    # Journals of format 1 hold sentences.
-    (changed("escalated", "the severity rose"), "Raised from warning to critical."),
-    (changed("resolved", "rolled back", step=51), "Rolled back: training went back to step 51."),
-    (
-        changed("resolved", "20 quiet steps, but kl stays at 0.59 (before 0.01, worst 6)"),
-        "20 quiet steps, but kl stays at 0.59 (before 0.01, worst 6).",
-    ),
-    (
-        changed("opened", "kl_runaway has confirmed it by itself"),
-        "kl_runaway has confirmed it by itself.",
-    ),
     (changed("opened", ""), ""),
 ]
 
@@ -332,14 +321,6 @@ def test_every_reason_of_the_enumeration_has_a_sentence() -> None:
         (
             changed("resolved", "closed", step=200, by="ada", recovered=False),
             "kl resolved (closed), critical, steps 153 to 200",
-        ),
-        (
-            changed("resolved", "20 quiet steps", step=200),
-            "kl resolved, critical, steps 153 to 200",
-        ),
-        (
-            changed("resolved", "20 quiet steps, but", step=200, recovered=False),
-            "kl not recovered, critical, steps 153 to 200",
         ),
         (
             changed("resolved", "rolled_back", step=51),
@@ -461,7 +442,6 @@ def test_later_events_are_rendered_in_short() -> None:
             changed("ended", "finished"),
             f"unresolved when the run ended {place.removesuffix('.')}",
         ),
-        (changed("resolved", "20 quiet steps"), f"resolved {place} 20 quiet steps."),
     ):
         text = event_text(msgspec.structs.replace(event, step=200))
         assert text.startswith(f"klarm INCIDENT 1 on kl {line}")
@@ -516,12 +496,6 @@ def test_the_advice_on_a_run_that_has_ended_is_about_its_checkpoints() -> None:
 def test_nothing_is_left_to_do_once_it_is_resolved(reason: str) -> None:
     """Whether or not its metric is back: a person or a newer incident has taken over."""
     assert advice(changed("resolved", reason, recovered=False), DIAGNOSED) == []
-
-
-def test_an_incident_of_format_1_that_only_went_quiet_still_has_advice() -> None:
-    """Format 1 called that resolved."""
-    assert advice(changed("resolved", "20 quiet steps, but", recovered=False)) != []
-    assert advice(changed("resolved", "20 quiet steps")) == []
 
 
 def test_the_metric_is_that_of_the_event_or_of_its_first_detector() -> None:

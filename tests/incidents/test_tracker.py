@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from pathlib import Path
@@ -362,69 +361,6 @@ def test_a_growing_number_of_steps_is_not_far_worse() -> None:
     for step in range(900):
         watched.log({"kl": 0.1 + step % 7, "reward": -0.5 if step > 50 else step / 100.0})
     assert [event.event for event in events] == ["opened"]
-
-
-def start_run() -> Monitor:
-    rules = {"resolve_after": 3}
-    return klarm.init("a", console=False, incidents=rules, kl_explosion={"confirm_steps": 1})
-
-
-def recorded(lines: list[str], *, without: str = "") -> list[dict[str, object]]:
-    """Write a journal as klarm 0.1 did, up to an event; return what the next start tells.
-
-    There, each line was written by itself.
-    """
-    path = Path("klarm_runs/a/journal.jsonl")
-    lines = [in_format_1(line) for line in lines if '"event":"ended"' not in line]
-    if without:
-        torn = [i for i, line in enumerate(lines) if f'"event":"{without}"' in line][-1]
-        lines = lines[:torn]
-    path.write_text("".join(f"{line}\n" for line in lines))
-    watched, events = start_run(), list[Event]()
-    watched.on_event.append(events.append)
-    last = max(json.loads(line)["step"] for line in lines if '"type":"step"' in line)
-    watched.log({"kl": 0.5}, last + 1)
-    klarm.finish()
-    changes = [event for event in events if event.event != "ended"]
-    return [{"event": e.event, "id": e.incident, "severity": e.severity} for e in changes]
-
-
-def in_format_1(line: str) -> str:
-    fields = json.loads(line)
-    new = ("crc", "lines", "format", "id", "metric", "worse", "rows", "level", "before", "detector")
-    kept = {name: value for name, value in fields.items() if name not in new}
-    return json.dumps(kept, separators=(",", ":"))
-
-
-def run_once(values: list[float]) -> list[str]:
-    start_run()
-    for step, value in enumerate(values):
-        klarm.log({"kl": value}, step)
-    klarm.finish()
-    return Path("klarm_runs/a/journal.jsonl").read_text().splitlines()
-
-
-def test_an_escalation_lost_in_a_torn_line_is_recorded_at_the_next_start() -> None:
-    """Otherwise people would believe that a critical incident is a warning."""
-    lines = run_once([0.4, 0.6] * 50 + [0.9, 0.9, math.nan])
-    assert recorded(lines, without="escalated") == [
-        {"event": "escalated", "id": 1, "severity": "critical"}
-    ]
-
-
-def test_an_end_lost_in_a_torn_line_keeps_its_reason() -> None:
-    """It is not reported as undone by a rollback."""
-    lines = run_once([0.4, 0.6] * 50 + [math.nan] + [0.5] * 8)
-    assert recorded(lines, without="resolved") == [
-        {"event": "resolved", "id": 1, "severity": "critical"}
-    ]
-
-
-def test_an_incident_that_ended_with_the_last_step_does_not_open_again() -> None:
-    """The last step ends with the run, and also at the next start."""
-    lines = run_once([0.4, 0.6] * 50 + [math.nan] + [0.5] * 3)
-    assert any('"event":"resolved"' in line for line in lines)
-    assert recorded(lines) == []
 
 
 def test_the_peak_in_an_event_is_the_worst_row_with_or_without_an_alert() -> None:

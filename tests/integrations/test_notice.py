@@ -29,5 +29,7 @@ def test_an_incident_reads_as_title_and_text() -> None:
 def test_every_title_is_short_enough_for_wandb() -> None:
     """It has fewer than 64 characters, even for incident 999 on the longest signal."""
     for kind in CATALOGUE:
-        event = Event("escalated", 999, kind.signal, "critical", 1, 1, [], 1.0, "", "", "")
+        event = Event(
+            "escalated", 999, kind.signal, "critical", 1, 1, [], 1.0, "", "", "", "k3f7q2ab"
+        )
         assert len(notice.title(event)) < 64

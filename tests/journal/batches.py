@@ -15,7 +15,7 @@ from klarm.types import Alert, Blip, Command, Event, EventKind
 
 FOLDER = Path("runs/a")
 JOURNAL = FOLDER / "journal.jsonl"
-RUN = Started("a", 1763200000.1, "0.2.0", "node", {"kl_explosion": {}}, format=2)
+RUN = Started("a", 1763200000.1, "0.2.0", "node", {"kl_explosion": {}})
 ALERT = Alert("kl_explosion", "critical", 3, "boom", {"kl": 9.0}, "stop")
 BLIP = Blip("kl", "warning", 3, 4, ["kl_explosion"], 2.0)
 

@@ -1,7 +1,7 @@
 """The fold: what a journal amounts to, in one reading or in many, in little memory.
 
-Covers fold.py and totals.py, also that counting steps, reading rows and looking back agree on
-rollbacks.py, and that steps.py passes on every step.
+Covers fold.py, totals.py and incident.py, also that counting steps, reading rows and looking back
+agree on rollbacks.py, and that steps.py passes on every step.
 """
 
 from __future__ import annotations
@@ -17,11 +17,9 @@ from batches import ALERT, BATCHES, FOLDER, JOURNAL, RUN, Batch, event, written
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klarm.incidents import why
 from klarm.journal.checksum import sealed
 from klarm.journal.file import FileJournal, MemoryJournal
 from klarm.journal.fold import Fold, SavedFold
-from klarm.journal.identity import derived_id
 from klarm.journal.records import (
     Bound,
     Checkpoint,
@@ -78,18 +76,6 @@ def test_an_incident_is_what_its_events_say() -> None:
     }
 
 
-@pytest.mark.parametrize("reason", ["graver", "the severity rose"])
-def test_an_escalation_in_an_earlier_journal_is_read(reason: str) -> None:
-    """It has another word for the reason there, and the same sentence."""
-    escalated = event("escalated", 1, 2, reason, id="ka")
-    journal = folded(step(1, event("opened", 1, 1, id="ka")), step(2, escalated))
-    (incident,) = journal.incidents.values()
-    assert (incident.state, incident.reason) == ("open", "severity_raised")
-    assert incident.as_dict()["reason"] == "severity_raised"
-    assert why(incident.last) == why(msgspec.structs.replace(escalated, reason="severity_raised"))
-    assert why(incident.last).startswith("Raised from warning to ")
-
-
 @pytest.mark.parametrize(
     ("kind", "reason", "state", "is_open", "recovered"),
     [
@@ -117,11 +103,6 @@ def test_an_incident_whose_opening_is_lost_is_known_by_what_followed() -> None:
     """A damaged line does not hide it."""
     (incident,) = folded(step(2, event("settled", 1, 2, id="ka"))).incidents.values()
     assert (incident.opened.event, incident.state) == ("settled", "settled")
-
-
-def test_an_incident_without_an_id_gets_one_that_stays() -> None:
-    """It is derived from when the run began."""
-    assert list(folded(step(1, event("opened", 3, 1))).incidents) == [derived_id(RUN.started, 3)]
 
 
 def test_a_rollback_undoes_steps_and_checkpoints() -> None:

@@ -12,7 +12,7 @@ from klarm.journal.records import Started, Step, encode
 from klarm.types import Command
 
 STEP = Step(3, 1.5, {"kl": 0.5})
-LATER = Started("other", 7.5, "0.2.0", "node", {}, format=2)
+LATER = Started("other", 7.5, "0.2.0", "node", {})
 
 
 def test_a_damaged_first_line_does_not_cost_the_run() -> None:

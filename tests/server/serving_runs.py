@@ -125,7 +125,7 @@ def write_steps(
 ) -> None:
     """Write a journal that holds these steps, a second each."""
     journal = FileJournal(RUNS / name, print)
-    journal.record(Started(name, 1_763_200_000.0, "0.2.0", "node", {}, format=2))
+    journal.record(Started(name, 1_763_200_000.0, "0.2.0", "node", {}))
     for step, metrics in rows.items():
         journal.step(step, 1_763_200_000.0 + step, metrics)
     journal.close(5.0)

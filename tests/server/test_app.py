@@ -199,7 +199,7 @@ def test_of_a_channel_only_what_differs_is_listed_as_changed() -> None:
     record("a", rows=3, channels={"slack": {"webhook_url": url, "severity": "critical"}})
     settings = {"type": "pigeon", "severity": "warning", "signals": [], "grain": "corn"}
     journal = FileJournal(RUNS / "b", print)
-    journal.record(Started("b", 1.0, "0.2.0", "node", {"channels": {"a.b": settings}}, format=2))
+    journal.record(Started("b", 1.0, "0.2.0", "node", {"channels": {"a.b": settings}}))
     journal.close(5.0)
     with served() as client:
         changed = {found["setting"]: found for found in client.get("/runs/a/config")["changed"]}

@@ -18,7 +18,7 @@ from klarm.journal import FileJournal, Started
 def client() -> Iterator[Client]:
     """Serve a run whose steps come in several dicts, with a metric that looks like a formula."""
     journal = FileJournal(RUNS / "a", print)
-    journal.record(Started("a", 1.0, "0.2.0", "node", {}, format=2))
+    journal.record(Started("a", 1.0, "0.2.0", "node", {}))
     for step in range(1, 1201):
         journal.step(step, float(step), {"kl": step / 10})
         journal.step(step, float(step), {"=1+1": 2.0, "kl": 7.0})

@@ -169,7 +169,7 @@ HOSTILE = "<script>alert(1)</script>\n../../etc"
 def test_a_hostile_run_stays_text() -> None:
     """Its name, its metrics, its paths: given as they are, as JSON, and never taken for a path."""
     journal = FileJournal(RUNS / "plain", print)
-    journal.record(Started(HOSTILE, 1.0, HOSTILE, HOSTILE, {HOSTILE: HOSTILE}, format=2))
+    journal.record(Started(HOSTILE, 1.0, HOSTILE, HOSTILE, {HOSTILE: HOSTILE}))
     journal.step(1, 1.0, {HOSTILE: 0.5, "a,b%2C": 0.7})
     journal.close(5.0)
     folder = os.fsencode(RUNS) + b"/n\xff<b>"

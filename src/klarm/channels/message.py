@@ -68,8 +68,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     time: float = 0.0  # Unix time of the event
     recovered: bool = True  # False if the incident ended but its metric stays near its worst
     id: str = ""  # of the incident, unique across runs
-    ending: str = ""  # why it was resolved, one of ENDINGS; empty in runs of format 1
-    reason: str = ""  # why it changed: a Reason, or a sentence from a journal of format 1
+    ending: str = ""  # why it was resolved, one of ENDINGS
+    reason: str = ""  # why it changed: a Reason
     why: str = ""  # the reason as a sentence
     repeat: int = 0  # the number of the reminder; 0 if it is not a reminder
     message_id: str = ""  # unique per message, and the same for every attempt to send it
@@ -97,8 +97,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """A key that identifies the incident of the message."""
-        return self.id or f"{self.run}/{self.signal}/{self.incident}"
+        """What identifies the incident of the message: its id."""
+        return self.id
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any, ClassVar
 from klarm.channels.base import Channel, Receipt
 from klarm.channels.http import check_url, post_json
 from klarm.channels.message import Message
-from klarm.channels.text import fit, is_link, width
+from klarm.channels.text import fit, is_link
 from klarm.settings import ConfigError, Secret, setting
 
 # https://developer.pagerduty.com/docs/send-alert-event; an event may have up to 512 KB.
@@ -111,9 +110,4 @@ def pagerduty_event(message: Message, severity: str, key: str) -> dict[str, Any]
 
 def dedup_key(message: Message) -> str:
     """Return the deduplication key of an incident: its id, the same in all of its events."""
-    if message.id and not message.test:
-        return message.id
-    key = f"klarm/{'test/' if message.test else ''}{message.key}"
-    if width(key) <= MAX_KEY:
-        return key
-    return f"klarm/{hashlib.sha256(key.encode()).hexdigest()}"
+    return f"klarm/test/{message.id}" if message.test else message.id

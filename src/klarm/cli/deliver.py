@@ -18,7 +18,7 @@ from klarm.cli.runs import find_run, runs_in, started
 from klarm.config import load
 from klarm.delivery import Outbox, Outlook, Route, Run, command_to_deliver, outgoing, prospects_of
 from klarm.delivery.dispatcher import Delivery
-from klarm.journal import FILE_NAME, record_crash
+from klarm.journal import FILE_NAME, FormatError, record_crash
 from klarm.sources.journal import Damages
 from klarm.terminal import echo
 
@@ -70,8 +70,8 @@ def deliver(
     for folder in folders:
         try:
             known = _known(folder)
-        except click.ClickException as error:  # the other runs are still delivered
-            say(error.message)
+        except (click.ClickException, FormatError) as error:  # the others are still delivered
+            say(error.message if isinstance(error, click.ClickException) else str(error))
             complete = False
             continue
         with contextlib.suppress(OSError):  # the incidents are still sent

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from klarm.cli.ack import ack
@@ -21,10 +23,22 @@ from klarm.cli.serve import serve
 from klarm.cli.show import show
 from klarm.cli.silence import silence
 from klarm.cli.testalert import testalert
+from klarm.journal import FormatError
 from klarm.version import __version__
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Group(click.Group):
+    """A group whose commands end with one line where a journal has another format."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(context)
+        except FormatError as error:
+            raise click.ClickException(str(error)) from None
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
 def klarm() -> None:
     """An alarm for RL post-training: GRPO, PPO, RLHF."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from klarm.config import Config
-from klarm.journal import FILE_NAME, Started, append_command, head_of, run_folder
+from klarm.journal import FILE_NAME, FormatError, Started, append_command, head_of, run_folder
 from klarm.settings import did_you_mean
 from klarm.types import Command
 
@@ -34,7 +34,7 @@ def find_run(run: str | None, settings: Config, *, named_by: str = "with --run")
             known, key=lambda folder: (folder / FILE_NAME).stat().st_mtime, reverse=True
         )
         # A journal that is empty or unreadable is not taken for the latest run.
-        readable = (folder for folder in latest_first if head_of(folder / FILE_NAME) is not None)
+        readable = (folder for folder in latest_first if _is_readable(folder / FILE_NAME))
         return next(readable, latest_first[0])
     if (Path(run) / FILE_NAME).is_file():
         return Path(run)
@@ -59,3 +59,10 @@ def send_command(folder: Path, command: Command) -> None:
         append_command(folder, command)
     except OSError as error:
         raise click.ClickException(f"cannot write {folder}: {error.strerror}") from None
+
+
+def _is_readable(journal: Path) -> bool:
+    try:
+        return head_of(journal) is not None
+    except FormatError:
+        return False

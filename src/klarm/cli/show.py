@@ -141,7 +141,7 @@ def _metrics(run: RecordedRun) -> str:
     parts = []
     for name in sorted(run.latest, key=lambda name: (name not in METRICS, name)):
         value = to_number(run.latest[name])
-        if value is None:  # klarm 0.1 may have recorded other types
+        if value is None:
             continue
         origin = run.fold.origins.get(name)
         key = f" ← {origin.key}" if origin is not None and origin.key != name else ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from klarm.delivery import log as deliveries
 from klarm.delivery import outgoing
 from klarm.delivery.health import health_of
-from klarm.delivery.log import Delivered, Entry
+from klarm.delivery.log import Delivered
 from klarm.delivery.outbox import LOCK_NAME, Outbox, last_step
 from klarm.delivery.outgoing import deliver_events
 from klarm.delivery.outlook import Outlook, command_to_deliver
@@ -21,7 +21,6 @@ from klarm.delivery.silences import Silence, Verdict, parse_span, silence_in_wor
 __all__ = [
     "LOCK_NAME",
     "Delivered",
-    "Entry",
     "Outbox",
     "Outlook",
     "Route",

@@ -6,6 +6,7 @@ The training thread is the only writer of the journal. The process that delivers
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,8 +15,8 @@ from typing import Literal
 
 import msgspec
 
-from klarm.journal import append_alone, checked, derived_id, read_lines, sealed
-from klarm.types import Command, Event, EventKind, Severity
+from klarm.journal import append_alone, checked, read_lines, sealed
+from klarm.types import Event, EventKind, Severity
 
 FILE_NAME = "deliveries.jsonl"
 _MAX_WRITE_SECONDS = 5.0  # a line that is still incomplete after this was cut short by a crash
@@ -24,15 +25,15 @@ _MAX_WRITE_SECONDS = 5.0  # a line that is still incomplete after this was cut s
 # incident is open. People are shown the word "rejected"; the word in the file is an older one.
 Outcome = Literal["sent", "refused", "silenced", "acknowledged"]
 
-# Identifies an event in every process: the incident's id, the kind, the step and the severity.
-# After a rollback, or when a step is logged in several calls, an incident may escalate twice at
-# one step. With the same severity, the second is a duplicate; with another, it is sent as well.
-Key = tuple[str, EventKind, int, Severity | Literal[""]]
+# Identifies an event in every process: the incident's id, and the event's number within it. The
+# kind is there for one case: if a process is killed before a full disk took its last lines, their
+# numbers are given again, and a resolution must not pass for what was sent of the lost event.
+Key = tuple[str, int, EventKind]
 
 
 def key_of(event: Event) -> Key:
     """Return the key that identifies an event in any run."""
-    return event.id, event.event, event.step, event.severity
+    return event.id, event.seq, event.event
 
 
 def message_id_of(events: Sequence[Event], repeat: int = 0) -> str:
@@ -46,26 +47,26 @@ def message_id_of(events: Sequence[Event], repeat: int = 0) -> str:
 class Delivered(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="delivery"):
     """The outcome of one event on one channel."""
 
-    began: float  # `started` of the journal's first line
+    id: str  # of the incident
+    seq: int  # of the event, within the incident
     incident: int  # the number within the run, for people
     event: EventKind
     step: int
+    severity: Severity
     channel: str
     time: float
     outcome: Outcome
     attempts: int = 0
     reason: str = ""
     receipt: dict[str, str] = {}
-    id: str = ""  # of the incident; lines of format 1 have none, so it is derived when reading
-    severity: Severity | Literal[""] = ""  # of the event; klarm 0.1 does not write it
     repeat: int = 0  # the number of the reminder; 0 if it was not a reminder
     message: str = ""  # the id of the message, if there was one; events that were late share one
     covers: int = 1  # how many events that message was about
 
     @property
     def key(self) -> Key:
-        """The key of the event; without a severity, of the first such event in the journal."""
-        return self.id, self.event, self.step, self.severity
+        """The key of the event."""
+        return self.id, self.seq, self.event
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,42 +86,12 @@ class Health(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="h
     channels: list[Standing]
 
 
-class _Acknowledged(msgspec.Struct, tag_field="type", tag="ack"):
-    began: float
-    incident: int
-    by: str
-    time: float
-
-
-class _Silenced(msgspec.Struct, tag_field="type", tag="silence"):
-    began: float
-    signal: str
-    by: str
-    time: float
-    until_step: int | None = None
-    until_time: float | None = None
-    even_critical: bool = False
-
-
-class _Unsilenced(msgspec.Struct, tag_field="type", tag="silence_off"):
-    began: float
-    signal: str
-    by: str
-    time: float
-
-
-# Only files of format 1 contain commands, which now have a file of their own.
-Entry = Delivered | Command
-
-_decode = msgspec.json.Decoder(Delivered | _Acknowledged | _Silenced | _Unsilenced).decode
+_decode = msgspec.json.Decoder(Delivered).decode
 _encode = msgspec.json.Encoder().encode
 
 
 def by_message(entries: Iterable[Delivered]) -> list[list[Delivered]]:
-    """Group entries by message: a message may cover several events.
-
-    Earlier versions did not record the id of a message, but its entries have the same time.
-    """
+    """Group entries by message: a message may cover several events."""
     found: dict[object, list[Delivered]] = {}
     for entry in entries:
         sent = (entry.channel, entry.id, entry.outcome, entry.time, entry.repeat, entry.message)
@@ -135,7 +106,7 @@ def append(folder: Path, *entries: Delivered | Health) -> None:
 
 def read(
     folder: Path, start: int = 0, on_damage: Callable[[int], None] | None = None
-) -> Iterator[tuple[int, Entry]]:
+) -> Iterator[tuple[int, Delivered]]:
     """Yield the entries from an offset on, each with the offset where its line ends.
 
     A damaged line is skipped, and `on_damage` is called with its offset. Lines of later versions
@@ -143,23 +114,12 @@ def read(
     """
     begin = start
     for end, line in read_lines(folder / FILE_NAME, start):
-        entry = None
-        try:
-            is_damaged = checked(line) == "bad"
-            if not is_damaged:
-                found = _decode(line)
-                # Lines with an id are written with a checksum; if it is missing, part is lost.
-                is_damaged = bool(getattr(found, "id", "")) and checked(line) == "none"
-                entry = None if is_damaged else _current(found)
-        except msgspec.ValidationError:
-            pass
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            is_damaged = bool(line.strip())
-        if is_damaged and on_damage is not None:
+        if checked(line) == "good":
+            with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+                yield end, _decode(line)
+        elif line.strip() and on_damage is not None:
             on_damage(begin)
         begin = end
-        if entry is not None:
-            yield end, entry
     if on_damage is not None and _is_torn(folder / FILE_NAME, begin):
         on_damage(begin)
 
@@ -171,28 +131,3 @@ def _is_torn(path: Path, end: int) -> bool:
     except OSError:
         return False
     return found.st_size > end and not 0 <= time.time() - found.st_mtime < _MAX_WRITE_SECONDS
-
-
-def _current(found: Delivered | _Acknowledged | _Silenced | _Unsilenced) -> Entry:
-    """Return a line of any format as an entry of the current format."""
-    if isinstance(found, Delivered):
-        id_ = found.id or derived_id(found.began, found.incident)
-        return msgspec.structs.replace(found, id=id_)
-    key = f"{type(found).__name__}/{found.began!r}/{found.time!r}"
-    if isinstance(found, _Acknowledged):
-        id_ = derived_id(found.began, found.incident)
-        return Command(command="ack", key=key, time=found.time, by=found.by, incident=id_)
-    if isinstance(found, _Unsilenced):
-        return Command(
-            command="silence_off", key=key, time=found.time, by=found.by, signal=found.signal
-        )
-    return Command(
-        command="silence",
-        key=key,
-        time=found.time,
-        by=found.by,
-        signal=found.signal,
-        until_step=found.until_step,
-        until_time=found.until_time,
-        even_critical=found.even_critical,
-    )

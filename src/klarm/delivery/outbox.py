@@ -13,10 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from klarm.delivery import log as deliveries
-from klarm.delivery.log import Delivered, Health, Key, Outcome, Standing, key_of
+from klarm.delivery.log import Delivered, Health, Outcome, Standing
 from klarm.delivery.outcomes import Again, Outcomes
 from klarm.delivery.silences import Orders, Silence
 from klarm.journal import (
@@ -26,13 +24,12 @@ from klarm.journal import (
     IncidentRecord,
     add_event,
     damage_at,
-    derived_id,
     head_of,
     read_commands,
     recorded_events,
     steps_back,
 )
-from klarm.types import Event, Severity
+from klarm.types import Event
 
 LOCK_NAME = "delivery.lock"
 
@@ -76,7 +73,6 @@ class Outbox:
         self._said: set[str] = set()
         self._orders = Orders()
         self._over: set[str] | None = None  # ids of resolved incidents, read when first needed
-        self._severities: dict[Key, Severity] | None = None  # read when first needed
         self._is_first_read = True
 
     def claim(self) -> bool:
@@ -116,10 +112,7 @@ class Outbox:
                 for end, entry in deliveries.read(
                     self.folder, self._deliveries_to, self._on_damage
                 ):
-                    if not isinstance(entry, Delivered):
-                        self._orders.take_in(entry, began)
-                    else:
-                        self.outcomes.add(self._with_severity(entry))
+                    self.outcomes.add(entry)
                     self._deliveries_to = end
                 if self._is_first_read:
                     self._is_first_read = False
@@ -160,15 +153,10 @@ class Outbox:
         step = last_step(self.folder) if silences and self.folder is not None else None
         return [silence for silence in silences if silence.holds(step, time)]
 
-    def identified(self, event: Event) -> Event:
-        """Return an event with the id of its incident, derived if it is of format 1."""
-        return event if event.id else replace(event, id=derived_id(self.began, event.incident))
-
     def recorded(self, start: int = 0) -> Iterator[tuple[int, int, Event]]:
         """Yield the events of the journal from an offset on, with where each begins and ends."""
         if self.folder is not None:
-            for begin, end, event in recorded_events(self.folder / FILE_NAME, start):
-                yield begin, end, self.identified(event)
+            yield from recorded_events(self.folder / FILE_NAME, start)
 
     def pending(
         self, channel: str, start: int, most: int, wanted: Callable[[Event], bool]
@@ -215,11 +203,11 @@ class Outbox:
 
         `message` is the id of the message that was about all of them.
         """
-        began, now = self.began, self._clock()
+        now = self._clock()
         entries = [
             Delivered(
                 id=event.id,
-                began=began,
+                seq=event.seq,
                 incident=event.incident,
                 event=event.event,
                 step=event.step,
@@ -255,21 +243,6 @@ class Outbox:
                 add_event(incidents, event)
             self._over = {id_ for id_, known in incidents.items() if not known.is_open}
         return incident in self._over
-
-    def _with_severity(self, entry: Delivered) -> Delivered:
-        """Return an entry with the severity of its event, which klarm 0.1 does not write.
-
-        Of several events that differ only in severity, klarm 0.1 sent the first and treated the
-        others as duplicates.
-        """
-        if entry.severity:
-            return entry
-        if self._severities is None:
-            self._severities = {}
-            for _, _, event in self.recorded():
-                self._severities.setdefault((*key_of(event)[:3], ""), event.severity)
-        severity = self._severities.get(entry.key)
-        return entry if severity is None else replace(entry, severity=severity)
 
     def _on_damage(self, offset: int) -> None:
         if deliveries.FILE_NAME not in self._damaged:

@@ -163,13 +163,13 @@ class Pending:
             self._wakes -= 1
             return
         self._taking = True  # the event is in neither queue now, but still pending
-        self.turns.add(self._outbox.identified(event))
+        self.turns.add(event)
         self._taking = False
 
     def _read_journal(self, now: float) -> None:
         self._outbox.refresh()
         missed = self._missed
-        missed_key = None if missed is None else key_of(self._outbox.identified(missed))
+        missed_key = None if missed is None else key_of(missed)
 
         def wanted(event: Event) -> bool:
             if key_of(event) == missed_key:

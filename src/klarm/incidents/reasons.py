@@ -1,7 +1,6 @@
 """Why an incident changed, as a sentence with the numbers of its event.
 
-Unknown detectors, metrics and signals are shown by their name. A reason that is not in the
-enumeration is shown as it is: journals of format 1 contain sentences.
+Unknown detectors, metrics and signals are shown by their name.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from klarm.incidents.numbers import counted, share, times
 from klarm.incidents.recovery import BETTER_HIGH, changes_by_factors, is_worse, stays_away
 from klarm.incidents.subject import measured_by, metric_of
 from klarm.text import number
-from klarm.types import ROLLED_BACK, Event, reason_of
+from klarm.types import Event
 
 _NAMES = {"kl": "KL"}
 # A metric is back at its earlier level if it differs from it by at most this share.
@@ -47,7 +46,7 @@ def why(event: Event) -> str:
 
 
 def _reason(event: Event) -> str:
-    sentence = SENTENCES.get(reason_of(event.reason))
+    sentence = SENTENCES.get(event.reason)
     if sentence is not None:
         return sentence(event)
     text = event.reason.strip()
@@ -56,7 +55,7 @@ def _reason(event: Event) -> str:
 
 def is_undone(event: Event) -> bool:
     """Return whether an incident was rolled back, because training went back to before it."""
-    return event.event == "resolved" and event.reason.endswith((ROLLED_BACK, "rolled_back"))
+    return event.event == "resolved" and event.reason == "rolled_back"
 
 
 def _confirmed(event: Event) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from klarm.incidents.reasons import SENTENCES, is_back, is_undone
+from klarm.incidents.reasons import is_back, is_undone
 from klarm.journal import IncidentRecord
-from klarm.types import Event, reason_of
+from klarm.types import Event
 
 UNRESOLVED = "unresolved when the run ended"
 AT_A_NEW_LEVEL = "at a new level"  # resolved without alerts, but not back near the earlier level
@@ -26,15 +26,12 @@ def ending(event: Event) -> str:
 
     >>> from klarm.types import Event
     >>> end = Event("resolved", 3, "reward", "warning", 250, 200, ["reward_drift"], 1.8,
-    ...             "recovered", "", "", metric="reward", level=1.74, before=0.4)
+    ...             "recovered", "", "", "k3f7q2ab", metric="reward", level=1.74, before=0.4)
     >>> ending(end)
     'at a new level'
     """
     if is_undone(event):
         return "rolled back"
-    reason = reason_of(event.reason)
-    if reason == "recovered":
-        return "recovered" if is_back(event) else AT_A_NEW_LEVEL
-    if reason in SENTENCES:
-        return reason.replace("_", " ")
-    return "resolved" if event.recovered else "not recovered"  # format 1
+    if event.reason == "recovered" and not is_back(event):
+        return AT_A_NEW_LEVEL
+    return event.reason.replace("_", " ")

@@ -75,7 +75,7 @@ def _saves_to(folder: Path, output: Path) -> bool:
     except OSError:
         return False
     recorded = head.output_dir if head else ""
-    if not recorded:  # klarm 0.1 did not record it; runs with a name do not need it
+    if not recorded:  # runs with a name do not need it
         return head is not None
     # Compare the names first: a link to the scratch disk of a job has another target in the next.
     same_name = clean(os.path.abspath(output)) == recorded  # noqa: PTH100

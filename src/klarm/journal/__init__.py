@@ -29,7 +29,6 @@ from klarm.journal.health import Activity, RunHealth, activity_of, rank_of, run_
 from klarm.journal.identity import (
     NewId,
     counting_ids,
-    derived_id,
     new_id,
     recorded_ids,
     unused_ids,
@@ -41,7 +40,7 @@ from klarm.journal.incident import (
     acknowledged_after,
     add_event,
 )
-from klarm.journal.lines import Damage, OnDamage, Stored, whole_end
+from klarm.journal.lines import Damage, FormatError, OnDamage, Stored, whole_end
 from klarm.journal.locks import Claim, InUseError, claim, is_surely_free, lock_of
 from klarm.journal.reading import head_of, is_journal, read_journal
 from klarm.journal.recent import RecentJournal
@@ -62,7 +61,6 @@ from klarm.journal.records import (
 from klarm.journal.rollbacks import Limit
 from klarm.journal.rows import History, LateRow, Row, history, surviving_rows, with_commands
 from klarm.journal.search import (
-    began_at,
     opening_of,
     place_of,
     recorded_events,
@@ -89,6 +87,7 @@ __all__ = [
     "FileJournal",
     "Finish",
     "Fold",
+    "FormatError",
     "History",
     "InUseError",
     "IncidentRecord",
@@ -118,13 +117,11 @@ __all__ = [
     "append_alone",
     "append_command",
     "append_lines",
-    "began_at",
     "checked",
     "claim",
     "close_at_rest",
     "counting_ids",
     "damage_at",
-    "derived_id",
     "encode",
     "ended_by_crash",
     "folder_name",

@@ -29,7 +29,9 @@ def close_at_rest(fold: Fold, command: Command) -> list[Event]:
     if record is None or not record.is_open or not (accepted or command.command == "close"):
         return []
     reason: Reason = "accepted" if accepted else "closed"
-    closed = record.ending("resolved", fold.last_step or 0, reason, command.by)
+    closed = record.ending(
+        "resolved", fold.last_step or 0, reason, command.by, seq=fold.next_seq(record.id)
+    )
     add_event(fold.incidents, closed)
     return [closed]
 

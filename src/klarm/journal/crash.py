@@ -12,7 +12,7 @@ from klarm.journal.file import FILE_NAME, FileJournal, host_name
 from klarm.journal.fold import Fold
 from klarm.journal.lines import OnDamage
 from klarm.journal.locks import InUseError, is_surely_free
-from klarm.journal.records import DETACHED, FORMAT, Finish, Started
+from klarm.journal.records import DETACHED, Finish, Started
 from klarm.types import Event
 from klarm.version import __version__
 
@@ -26,7 +26,10 @@ def ended_by_crash(fold: Fold) -> list[Event]:
         return []
     return [
         record.ending(
-            "ended", record.last.step if fold.last_step is None else fold.last_step, "crashed"
+            "ended",
+            record.last.step if fold.last_step is None else fold.last_step,
+            "crashed",
+            seq=fold.next_seq(record.id),
         )
         for record in fold.incidents.values()
         if record.state in ("open", "settled") and record.opened.reason != "crashed"
@@ -62,4 +65,4 @@ def record_crash(
 def run_line_without_training(fold: Fold, now: float) -> Started:
     """Return the run line of a process that opens an existing run without training it."""
     head = fold.head or Started(fold.run, now, "", "", {})
-    return replace(head, started=now, klarm=__version__, host=host_name(), format=FORMAT)
+    return replace(head, started=now, klarm=__version__, host=host_name())

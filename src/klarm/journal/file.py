@@ -15,9 +15,9 @@ from typing import IO, Protocol, cast
 from klarm.descriptors import open_own
 from klarm.journal.appender import Appender
 from klarm.journal.checksum import checked, sealed
-from klarm.journal.lines import RUN, Stored, whole_end
+from klarm.journal.lines import RUN, FormatError, Stored, whole_end
 from klarm.journal.locks import Claim, InUseError, lock_of
-from klarm.journal.reading import read_journal
+from klarm.journal.reading import head_of, read_journal
 from klarm.journal.records import (
     NOT_JSON,
     Record,
@@ -123,7 +123,7 @@ class FileJournal(Batches):
     """The journal of a run on disk. Opening the folder of an earlier run continues its journal."""
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
-        """Open the journal for appending, or raise OSError, or InUseError."""
+        """Open the journal for appending, or raise OSError (also FormatError), or InUseError."""
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / FILE_NAME  # for messages; the script may change its directory
         self._absolute = self.path.absolute()
@@ -131,6 +131,11 @@ class FileJournal(Batches):
         self._appender = Appender(self.path, say, open_file=open_own)
         self._append = self._appender.append
         self._claim = self._claimed()
+        try:
+            head_of(self._absolute)
+        except FormatError:
+            self.abandon()
+            raise
         self.repaired = ""  # a message about what was wrong with the end of the file
         self._mend()
 
@@ -171,7 +176,7 @@ class FileJournal(Batches):
     def _mend(self) -> None:
         """Remove the incomplete batch that a killed process left: readers ignore it anyway.
 
-        An incomplete line of klarm 0.1 gets a newline instead, as in klarm 0.1.
+        What nothing shows to be klarm's is not removed, but gets a newline.
         """
         if not self._absolute.is_file():
             return

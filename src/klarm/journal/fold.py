@@ -14,7 +14,6 @@ from klarm.journal.checksum import count_whole
 from klarm.journal.incident import IncidentRecord
 from klarm.journal.lines import OnDamage, Stored, Verifier, chunks_between, opened, whole_end
 from klarm.journal.records import Record, Started, Step, decoded
-from klarm.journal.search import identified
 from klarm.journal.steps import AnyStep, decoded_steps
 from klarm.journal.totals import Rollback, Totals
 from klarm.metrics import Origin
@@ -24,7 +23,7 @@ _STEP = b'{"type":"step","step":'
 _SKIPPED = (b'{"type":"alert"', b'{"type":"blip"', b'{"type":"source"')
 
 
-# Called with each valid record other than a step, and its line. Events have an id.
+# Called with each valid record other than a step, and its line.
 OnRecord = Callable[[Record, bytes], None]
 # Called with the valid steps of consecutive lines.
 OnSteps = Callable[[Sequence[AnyStep]], None]
@@ -48,7 +47,7 @@ class SavedFold(msgspec.Struct, frozen=True):
     finished: bool
     read_to: int
     lines: int
-    sealed: bool
+    hidden: int
     in_order: bool
     outcome: str = ""
     detectors: set[str] = set()  # msgspec copies it
@@ -78,6 +77,11 @@ class Fold(Totals):
         self._journal = journal
         self._verifier = Verifier(on_damage)
         self._on_record, self._on_steps = on_record, on_steps
+
+    @property
+    def hidden_events(self) -> int:
+        """How many events the damaged lines so far may hide, at most."""
+        return self._verifier.hidden
 
     def update(self, at_most: int | None = None) -> list[Event]:
         """Read what was appended since the last call; return the new events.
@@ -128,7 +132,7 @@ class Fold(Totals):
             self.finished,
             self.read_to,
             self._verifier.number,
-            self._verifier.sealed,
+            self._verifier.hidden,
             self._in_order,
             self.outcome,
             self.detectors,
@@ -144,7 +148,7 @@ class Fold(Totals):
         self.commands, self.finished = saved.commands, saved.finished
         self.outcome, self.detectors = saved.outcome, saved.detectors
         self.read_to, self._in_order = saved.read_to, saved.in_order
-        self._verifier.number, self._verifier.sealed = saved.lines, saved.sealed
+        self._verifier.number, self._verifier.hidden = saved.lines, saved.hidden
 
     def _add_lines(self, lines: list[bytes], begin: int, file: IO[bytes], new: list[Event]) -> None:
         """Process lines; the first one begins at the offset `begin`."""
@@ -211,7 +215,6 @@ class Fold(Totals):
         if record is None:
             return
         if isinstance(record, Event):
-            record = identified(record, self.began)
             new.append(record)
         self._add(record, self._verifier.number, begin, file)
         if isinstance(record, Step) and self._on_steps is not None:  # not formatted by klarm

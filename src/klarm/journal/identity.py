@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import os
 from collections import defaultdict, deque
 from collections.abc import Callable, Container, Iterable
@@ -39,15 +38,6 @@ def unused_ids(taken: Container[str], new: NewId = new_id) -> NewId:
         return id_
 
     return unused
-
-
-def derived_id(began: float, number: int) -> str:
-    """Return the id of an incident of format 1, which has only a number: the same every time.
-
-    >>> derived_id(1763200000.1, 3)
-    'k5tdsqrn'
-    """
-    return _to_id(hashlib.sha256(f"{began!r}/{number}".encode()).digest())
 
 
 def counting_ids() -> NewId:

@@ -16,7 +16,6 @@ from klarm.types import (
     EventKind,
     Reason,
     Severity,
-    reason_of,
 )
 
 RecordedState = Literal["open", "settled", "resolved", "ended"]
@@ -52,7 +51,9 @@ class IncidentRecord:
         if SEVERITIES.index(event.severity) > SEVERITIES.index(self.severity):
             self.severity, self.raised = event.severity, event.step
 
-    def ending(self, event: EventKind, step: int, reason: Reason, by: str = "") -> Event:
+    def ending(
+        self, event: EventKind, step: int, reason: Reason, by: str = "", *, seq: int
+    ) -> Event:
         """Return an event that ends the incident of a run that is not training.
 
         The event repeats the last recorded values. While a run is training, only the tracker ends
@@ -61,6 +62,7 @@ class IncidentRecord:
         return replace(
             self.last,
             event=event,
+            seq=seq,
             step=step,
             reason=reason,
             recovered=event != "resolved" or METRIC_AFTER[reason] in ("normal", "accepted"),
@@ -96,8 +98,8 @@ class IncidentRecord:
 
     @property
     def reason(self) -> str:
-        """Why the incident is in this state: a Reason, or a sentence in journals of format 1."""
-        return reason_of(self.last.reason)
+        """Why the incident is in this state: a Reason."""
+        return self.last.reason
 
     @property
     def is_open(self) -> bool:
@@ -114,8 +116,7 @@ class IncidentRecord:
         """Whether the incident is resolved and its metric is back to normal."""
         if self.state != "resolved":
             return False
-        after = METRIC_AFTER.get(self.reason, "normal")  # format 1 has sentences instead
-        return self.last.recovered and after == "normal"
+        return self.last.recovered and METRIC_AFTER.get(self.reason) == "normal"
 
     def as_dict(self) -> dict[str, object]:
         """Return the incident as a dict for JSON output."""
@@ -145,9 +146,9 @@ def acknowledged_after(command: Command, before: Sequence[str]) -> list[str]:
 
 
 def add_event(incidents: dict[str, IncidentRecord], event: Event) -> None:
-    """Add an event, which must have an id, to its incident; create the incident if it is new."""
+    """Add an event to its incident; create the incident if it is new."""
     known = incidents.get(event.id)
-    if known is None or event.event == "opened":  # klarm 0.1 may use a number twice
+    if known is None:
         incidents[event.id] = IncidentRecord.of(event)
     else:
         known.add(event)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from typing import IO, Literal
 import msgspec
 
 from klarm.journal.checksum import checked
-from klarm.journal.records import Started, decoded
+from klarm.journal.records import DECODE_ERRORS, FORMAT
 
 # A journal to read: the path of a file, or an open file as used by replays.
 Stored = Path | IO[bytes]
@@ -28,11 +29,19 @@ _FIRST_CHUNK_BACK = 2**13
 _MAX_BATCH = 2**24
 
 
+_MIN_EVENT_BYTES = 200  # no line of an event is shorter
+
+
 class _Head(msgspec.Struct):
     lines: int = 0
 
 
+class _Format(msgspec.Struct):
+    format: int = 0
+
+
 _decode_head = msgspec.json.Decoder(_Head).decode
+_decode_format = msgspec.json.Decoder(_Format).decode
 
 
 @contextlib.contextmanager
@@ -42,7 +51,11 @@ def opened(journal: Stored) -> Iterator[IO[bytes]]:
         yield journal
     elif journal.is_file():  # a device or a pipe may be endless
         with journal.open("rb") as file:
-            yield file
+            try:
+                yield file
+            except FormatError as error:
+                error.filename = str(journal)
+                raise
     else:
         yield io.BytesIO()
 
@@ -75,12 +88,8 @@ def _end_of_last_batch(tail: bytes, first: int, last: int) -> int | None:
     while end > first:
         begin = max(tail.rfind(b"\n", first, end - 1) + 1, first)
         line = tail[begin : end - 1]
-        if line.startswith(_HEADS):
-            verdict = checked(line)
-            if verdict == "none":  # klarm 0.1 did not write batches
-                return last
-            if verdict == "good":
-                return last if _decode_head(line).lines <= following else begin
+        if line.startswith(_HEADS) and checked(line) == "good":
+            return last if _decode_head(line).lines <= following else begin
         following, end = following + 1, begin
     return None
 
@@ -115,51 +124,68 @@ def chunks_between(
         at += len(whole) - len(rest)
 
 
+class FormatError(OSError):
+    """A journal has another format than this version of klarm reads and writes."""
+
+    def __init__(self, number: int) -> None:
+        found = f"format {number}" if number else "an unknown format"
+        super().__init__(
+            errno.ENOTSUP,
+            f"the journal has {found}, and this version of klarm has format {FORMAT} only",
+        )
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}" if self.filename else str(self.strerror)
+
+
 class Verifier:
     """Decides line by line, from the first on, which lines of a journal are valid.
 
-    A line is valid if its checksum is right. A line without a checksum is valid only where klarm
-    0.1 wrote: before the first line with a checksum, and after a run line of format 1.
+    A line is valid if its checksum is right.
     """
 
     def __init__(self, on_damage: OnDamage | None = None) -> None:
         self.number = 0  # the number of the last line
-        self.sealed = False  # whether lines must have a checksum at this point
+        self.hidden = 0  # how many events the damaged lines may hide, at most
         self._on_damage = on_damage
 
     def passes(self, line: bytes) -> bool:
-        """Return whether the next line is valid; report it if it is not."""
+        """Return whether the next line is valid; report it if it is not, or raise FormatError."""
         self.number += 1
         verdict = checked(line)
+        if line.startswith(RUN) and verdict != "bad":
+            check_format(line)
         if verdict == "good":
-            self.sealed = True
             return True
         if not line.strip():  # a journal never begins with an empty line: it was overwritten
-            return self._report("damaged") if self.number == 1 else False
-        if verdict == "bad":
-            self.sealed = True
-            return self._report("damaged")
-        if line.startswith(RUN) and isinstance(record := decoded(line), Started):
-            self.sealed = record.format > 1
-            return self._report("damaged") if self.sealed else True
-        if not _is_json(line):
-            return self._report("damaged")
-        return self._report("not by klarm") if self.sealed else True
+            return self._report("damaged", line) if self.number == 1 else False
+        is_foreign = verdict == "none" and _is_json(line) and not line.startswith(RUN)
+        return self._report("not by klarm" if is_foreign else "damaged", line)
 
     def skip(self, count: int) -> None:
         """Skip `count` lines that are known to have the right checksum."""
         self.number += count
-        self.sealed = True
 
-    def _report(self, why: Damage) -> bool:
+    def _report(self, why: Damage, line: bytes) -> bool:
+        self.hidden += 1 + len(line) // _MIN_EVENT_BYTES
         if self._on_damage is not None:
             self._on_damage(self.number, why)
         return False
 
 
+def check_format(line: bytes) -> None:
+    """Raise FormatError if a run line says that another version of klarm wrote the journal."""
+    try:
+        found = _decode_format(line).format
+    except DECODE_ERRORS:
+        return
+    if found != FORMAT:
+        raise FormatError(found)
+
+
 def _is_json(line: bytes) -> bool:
     try:
         msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except DECODE_ERRORS:
         return False
     return True

@@ -9,9 +9,8 @@ from typing import IO
 
 import msgspec
 
-from klarm.journal.checksum import checked
 from klarm.journal.lines import (
-    Damage,
+    FormatError,
     OnDamage,
     Stored,
     Verifier,
@@ -19,7 +18,7 @@ from klarm.journal.lines import (
     opened,
     whole_end,
 )
-from klarm.journal.records import FORMAT, Record, Started, decoded
+from klarm.journal.records import Record, Started, decoded
 from klarm.journal.search import run_lines
 from klarm.types import Command
 
@@ -45,34 +44,37 @@ def read_journal(
 
 
 def is_journal(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file begins like a journal, even if its first line is damaged."""
-    damaged: list[int] = []
-
-    def note(number: int, _: Damage) -> None:
-        damaged.append(number)
-
-    with opened(Path(path)) as file:
-        verifier, end = Verifier(note), min(_MAX_BEGINNING, file.seek(0, os.SEEK_END))
-        for _, line in lines_between(file, 0, end):
-            if verifier.passes(line) and (record := decoded(line)) is not None:
-                lost_its_head = damaged and checked(line) == "good"
-                return isinstance(record, Started) or (
-                    bool(lost_its_head) and not isinstance(record, Command)
-                )
-    return False
+    """Return whether a file begins like a journal, of any format, even if damaged there."""
+    try:
+        return _begins_like_a_journal(Path(path))
+    except FormatError:
+        return True
 
 
 def head_of(journal: Path) -> Started | None:
     """Return the first line of a run's journal; None if the file is not a journal.
 
+    Raises FormatError if its format is another one.
+
     If that line is damaged, the folder gives the name of the run, and the next readable run line
     gives the rest. If there is none, the run began at time 0.
     """
-    if not is_journal(journal):
+    if not _begins_like_a_journal(journal):
         return None
     begin, first = next(run_lines(journal), (0, None))
     if begin == 0 and first is not None:
         return first
     if first is None:
-        first = Started("", 0.0, "", "", {}, format=FORMAT)
+        first = Started("", 0.0, "", "", {})
     return msgspec.structs.replace(first, run=journal.absolute().parent.name)
+
+
+def _begins_like_a_journal(path: Path) -> bool:
+    """Return whether a file does; raise FormatError if its format is another one."""
+    with opened(path) as file:
+        verifier, end = Verifier(), min(_MAX_BEGINNING, file.seek(0, os.SEEK_END))
+        for _, line in lines_between(file, 0, end):
+            if verifier.passes(line) and (record := decoded(line)) is not None:
+                has_lost_its_head = verifier.number > 1 and not isinstance(record, Command)
+                return isinstance(record, Started) or has_lost_its_head
+    return False

@@ -11,7 +11,7 @@ from klarm.metrics import Kind, Origin, to_number
 from klarm.text import clean
 from klarm.types import Alert, Blip, Command, Event
 
-FORMAT = 2  # the format that is written; journals of format 1 can be read as well
+FORMAT = 3  # of the journal; other formats are refused
 
 
 class Started(msgspec.Struct, tag_field="type", tag="run"):
@@ -23,7 +23,7 @@ class Started(msgspec.Struct, tag_field="type", tag="run"):
     host: str
     config: dict[str, Any]
     framework: str = ""  # which framework logs, if known
-    format: int = 1  # klarm 0.1 does not write this field
+    format: int = FORMAT
     output_dir: str = ""  # where the trainer saves, if that distinguishes its runs
 
 

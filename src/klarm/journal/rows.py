@@ -68,7 +68,6 @@ def history(
         passed = 0  # how many resume lines come before the current line
         seen: set[str] = set(had)  # the metrics that the current step already has
         verifier = Verifier()
-        verifier.sealed = start > 0
         reached = -1 if last is None else last  # the last step read, even if rolled back later
         for begin, line in lines_between(file, start, whole_end(file)):
             if not verifier.passes(line) or not line.startswith(_SOUGHT):

@@ -9,10 +9,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from msgspec.structs import replace
-
 from klarm.journal.checksum import checked
-from klarm.journal.identity import derived_id
 from klarm.journal.lines import RUN, Stored, opened, whole_end
 from klarm.journal.records import Record, Resume, Started, Step, decoded
 from klarm.journal.rollbacks import Limit
@@ -35,26 +32,10 @@ class Place(NamedTuple):
 
 
 def recorded_events(journal: Path, start: int = 0) -> Iterator[tuple[int, int, Event]]:
-    """Yield the events of a journal from an offset on, each with where its line begins and ends.
-
-    Every event has an id: in a journal of format 1, the id is derived.
-    """
-    began: float | None = None
+    """Yield the events of a journal from an offset on, each with where its line begins and ends."""
     for begin, end, record in _records(journal, _EVENT, start):
         if isinstance(record, Event):
-            if not record.id and began is None:
-                began = began_at(journal)
-            yield begin, end, identified(record, began or 0.0)
-
-
-def identified(event: Event, began: float) -> Event:
-    """Return an event with the id of its incident, derived if it has none."""
-    return event if event.id else replace(event, id=derived_id(began, event.incident))
-
-
-def began_at(journal: Stored) -> float:
-    """Return when the first process of a run started; 0 if no run line can be read."""
-    return next((run.started for _, run in run_lines(journal)), 0.0)
+            yield begin, end, record
 
 
 def run_lines(journal: Stored) -> Iterator[tuple[int, Started]]:
@@ -78,16 +59,11 @@ def command_lines(journal: Stored) -> Iterator[tuple[int, Command]]:
             yield begin, record
 
 
-def opening_of(journal: Path, incident: int, id_: str = "") -> Event | None:
-    """Return the last event that opened an incident with this number and, if given, this id."""
-    began: float | None = None
+def opening_of(journal: Path, incident: int, id_: str) -> Event | None:
+    """Return the event that opened the incident with this number and id."""
     for _, record in _records_back(journal, (_OPENED % incident,)):
-        if isinstance(record, Event):
-            if not record.id and began is None:
-                began = began_at(journal)
-            event = identified(record, began or 0.0)
-            if id_ in ("", event.id):
-                return event
+        if isinstance(record, Event) and record.id == id_:
+            return record
     return None
 
 
@@ -126,9 +102,8 @@ def _records(
 ) -> Iterator[tuple[int, int, Record]]:
     """Yield the valid records whose lines have a prefix, each with where it begins and ends."""
     with opened(journal) as file:
-        validity = _Validity(file)
         for begin, line in _lines(file, beginning, start, whole_end(file)):
-            if validity.is_valid(begin, line) and (record := decoded(line)) is not None:
+            if checked(line) == "good" and (record := decoded(line)) is not None:
                 yield begin, begin + len(line), record
 
 
@@ -140,53 +115,11 @@ def _records_back(
 ) -> Iterator[tuple[int, Record]]:
     """Yield the valid records whose lines have one of the prefixes, last first, with their end."""
     with opened(journal) as file:
-        validity = _Validity(file)
         end = whole_end(file) if end is None else end
         stop = 0 if farthest is None else max(0, end - farthest)
         for begin, line in _lines_back(file, beginnings, end, stop):
-            if validity.is_valid(begin, line) and (record := decoded(line)) is not None:
+            if checked(line) == "good" and (record := decoded(line)) is not None:
                 yield begin + len(line), record
-
-
-class _Validity:
-    """Decides whether a line is valid. Only lines of klarm 0.1 may lack a checksum.
-
-    The run line before a line says which version wrote it. The latest decision is remembered.
-    """
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._run_at = 0  # where the run line of the latest decision begins
-        self._known_to = 0  # the offset up to which the decision applies
-        self._may_lack_checksum: bool | None = None
-
-    def is_valid(self, begin: int, line: bytes) -> bool:
-        """Return whether the line that begins at an offset is valid."""
-        verdict = checked(line)
-        if verdict != "none":
-            return verdict == "good"
-        if line.startswith(RUN):
-            record = decoded(line)
-            return isinstance(record, Started) and record.format == 1
-        if self._may_lack_checksum is None or begin < self._run_at:
-            self._decide(begin, 0)
-        elif begin > self._known_to:
-            self._decide(begin, self._known_to)
-        return bool(self._may_lack_checksum)
-
-    def _decide(self, at: int, stop: int) -> None:
-        """Decide by the last run line before `at`, searching back to `stop`."""
-        self._known_to = at
-        for begin, line in _lines_back(self._file, (RUN,), at, stop):
-            record, verdict = decoded(line), checked(line)
-            if isinstance(record, Started) and (verdict == "good" or record.format == 1):
-                self._run_at, self._may_lack_checksum = begin, verdict == "none"
-                return
-        if stop == 0:  # the run line is damaged: the lines after it decide
-            self._file.seek(0)
-            first_lines = self._file.read(_FIRST_CHUNK_BACK).split(b"\n")
-            self._run_at = 0
-            self._may_lack_checksum = all(checked(line) == "none" for line in first_lines)
 
 
 def _lines_back(

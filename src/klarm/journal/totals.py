@@ -43,6 +43,16 @@ class Totals:
         self.detectors: set[str] = set()  # the names of detectors that any process had enabled
         self._in_order = True  # every lower step so far followed a resume line
 
+    @property
+    def hidden_events(self) -> int:
+        """How many events the damaged lines so far may hide, at most."""
+        return 0
+
+    def next_seq(self, incident: str) -> int:
+        """Return the `seq` of the next event of an incident: one that no event ever had."""
+        known = self.incidents.get(incident)
+        return (0 if known is None else known.last.seq) + self.hidden_events + 1
+
     def _add(self, record: Record, number: int, begin: int, file: IO[bytes]) -> None:
         """Add a record: the line with this number, which begins at this offset of the file."""
         if isinstance(record, Event):

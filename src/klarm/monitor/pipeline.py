@@ -79,6 +79,7 @@ class Pipeline(ReportsFailures):
         self.on_finish: list[Callable[[float], object]] = []
         self.commands: deque[Command] = deque()  # handed over, but not applied yet
         earlier = past.recorded
+        self._last_seq: dict[str, int] = {}  # by incident, of the events of this process
         ids = ids or unused_ids(() if earlier is None else earlier.incidents)
         self._evaluator = Evaluator(
             detectors,
@@ -148,7 +149,7 @@ class Pipeline(ReportsFailures):
         alerts: list[Alert] = []
         changes: Sequence[Change] = ()
         try:
-            alerts, changes = self._evaluator.look(at, new, late=None if row is None else row.late)
+            alerts, changes = self._judge(at, new, row)
         finally:  # the row is recorded even if something fails
             also = (*alerts, *changes) if alerts or changes else ()
             if row is None:
@@ -170,6 +171,13 @@ class Pipeline(ReportsFailures):
             self._take_snapshot()
         return alerts
 
+    def _judge(
+        self, at: int, new: Mapping[str, float], row: LateRow | None
+    ) -> tuple[list[Alert], Sequence[Change]]:
+        """Return the alerts of a row and what they change."""
+        alerts, changes = self._evaluator.look(at, new, late=None if row is None else row.late)
+        return alerts, self._numbered(changes)
+
     def apply(self, command: Command, step: int) -> None:
         """Apply and record one command."""
         recorded = self.past.recorded
@@ -177,7 +185,7 @@ class Pipeline(ReportsFailures):
         if self.timeline.from_earlier_process and recorded is not None:
             changes = close_at_rest(recorded, command)  # the detectors are not rebuilt yet
         else:
-            changes = self.tracker.apply(command, step)
+            changes = self._numbered(self.tracker.apply(command, step))
         self._record(command, changes)
         self._publish(changes)
 
@@ -206,9 +214,10 @@ class Pipeline(ReportsFailures):
             self._first_alerts.reset()
             if done.rows_read is None or done.rows_read >= self._snapshot_rows:
                 self._until_snapshot = 1  # rebuilding took long, so take a snapshot soon
-            self._record(Resume(step, self.clock()), done.corrections)
+            corrections = self._numbered(done.corrections)
+            self._record(Resume(step, self.clock()), corrections)
             self._console.say(f"run {self.run} {done.how}{self._open_since_before(done)}")
-            self._publish(done.corrections)
+            self._publish(corrections)
 
     def _open_since_before(self, done: RolledBack) -> str:
         """Return which incidents stay open without an event that says so; may be empty."""
@@ -237,7 +246,9 @@ class Pipeline(ReportsFailures):
         changes: Sequence[Change] = ()
         try:
             self._apply_commands((self.timeline.step or 0) + 1)
-            changes = last_changes(ending, self.tracker, self.timeline, self.past.recorded)
+            changes = self._numbered(
+                last_changes(ending, self.tracker, self.timeline, self.past.recorded)
+            )
         finally:
             outcome, error = ending.outcome, ending.error
             self._record(Finish(self.clock(), steps, outcome=outcome, error=error), changes)
@@ -298,6 +309,24 @@ class Pipeline(ReportsFailures):
     def _take_snapshot(self) -> None:
         self._until_snapshot = self._snapshot_rows
         self.past.keep(self._evaluator, self.timeline, self._snapshot_rows)
+
+    def _numbered(self, changes: Sequence[Change]) -> Sequence[Change]:
+        """Give each event its number within its incident, before it is recorded."""
+        return [
+            msgspec.structs.replace(change, seq=self._next_seq(change.id))
+            if isinstance(change, Event)
+            else change
+            for change in changes
+        ]
+
+    def _next_seq(self, incident: str) -> int:
+        recorded = self.past.recorded
+        if incident in self._last_seq:
+            seq = self._last_seq[incident] + 1
+        else:  # of an earlier process, or new
+            seq = 1 if recorded is None else recorded.next_seq(incident)
+        self._last_seq[incident] = seq
+        return seq
 
     def _publish(self, changes: Sequence[Change]) -> None:
         """Pass changes to the console and to listeners, after the journal has them."""

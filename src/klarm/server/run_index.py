@@ -190,11 +190,10 @@ class RunIndex:
             )
         elif isinstance(record, Event):
             self._news.what.add("incidents")
-            # Encoded again, because events of format 1 have no id on their line.
             self._keep(
                 "event",
                 record.step,
-                msgspec.json.encode(record),
+                line,
                 detector=record.detector,
                 severity=record.severity,
                 incident=record.id,

@@ -7,7 +7,7 @@ import msgspec
 from klarm.incidents import why
 from klarm.journal import IncidentRecord
 from klarm.server.run_view import RunView
-from klarm.types import Alert, Command, reason_of
+from klarm.types import Alert, Command
 
 _SENTENCES = {
     "ack": "Acknowledged by {by}.",
@@ -55,7 +55,7 @@ def timeline(run: RunView, incident: IncidentRecord) -> list[Moment]:
                 stored.number,
                 Moment(
                     *(event.event, event.step, stored.time, event.severity),
-                    *(reason_of(event.reason), why(event), message, event.detector),
+                    *(event.reason, why(event), message, event.detector),
                 ),
             )
         )
