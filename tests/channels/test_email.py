@@ -22,6 +22,7 @@ from aiosmtpd.smtp import AuthResult
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import over
 from example_events import example_message
 from klarm.channels.base import NotDelivered
 from klarm.channels.email import EmailChannel, compose
@@ -331,8 +332,8 @@ def test_no_text_becomes_a_header(title: str, value: str) -> None:
 ENOUGH = {"host": "h", "sender": "a@b", "recipients": Names(["a@b"])}
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
+@over(
+    "settings, expected",
     [
         ({}, "channels.mail.host must be set"),
         ({"host": "h", "sender": "a@b"}, "channels.mail.recipients must be set"),

@@ -15,6 +15,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 import klarm
+from cases import over
 from channels.conftest import reply
 from klarm.channels.base import Channel, NotDelivered
 from klarm.channels.message import Message
@@ -205,8 +206,8 @@ def test_only_reveal_gives_a_secret_away() -> None:
     assert pickle.loads(pickle.dumps(named)).env == "NAME"
 
 
-@pytest.mark.parametrize(
-    ("secret", "text"),
+@over(
+    "secret, text",
     [
         ("p@ss word/x", "login with p%40ss%20word%2Fx failed, p@ss word/x"),
         ("https://host/a/SECRETxyzzy", "no such path /a/SECRETxyzzy on host"),
@@ -253,7 +254,7 @@ def test_no_piece_of_an_address_is_shown_that_a_service_repeats(address: str, ec
 SHORT = "https://a.org/services/T0AB/B1CD7/x9Yz?token=q7Rt&thread_id=55#fr4G"
 
 
-@pytest.mark.parametrize(
+@over(
     "echoed",
     [
         "no x9Yz in B1CD7 of T0AB, q7Rt",
@@ -279,7 +280,7 @@ def test_the_words_of_an_address_are_no_secret() -> None:
         assert Secret(address).hide_in(said) == said
 
 
-@pytest.mark.parametrize(
+@over(
     "wrapped",
     [
         "{secret}",
@@ -290,7 +291,7 @@ def test_the_words_of_an_address_are_no_secret() -> None:
         "https://host/{secret}",
     ],
 )
-@pytest.mark.parametrize("secret", ["s3cr", "s3cret-with-\xfc-and-/", "xoxb-17-abcdef"])
+@over("secret", ["s3cr", "s3cret-with-\xfc-and-/", "xoxb-17-abcdef"])
 def test_base64_hides_nothing(wrapped: str, secret: str) -> None:
     """A secret is found in it wherever it begins, and whatever is around it."""
     content = wrapped.format(secret=secret).encode()
@@ -348,7 +349,7 @@ def test_a_short_password_in_an_address_is_hidden() -> None:
     assert "x7" not in Secret("mailto://ann:x7@mail.example.org").hide_in("login x7 failed")
 
 
-@pytest.mark.parametrize(
+@over(
     "written",
     [
         "channels: {x: {type: slack, bot_token:%s}}",

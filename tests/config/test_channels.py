@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import klarm
+from cases import over
 from klarm.channels import CHANNELS, channel_kind
 from klarm.channels.discord import DiscordChannel
 from klarm.channels.slack import SlackChannel
@@ -79,8 +80,8 @@ def test_the_environment_alone_is_enough() -> None:
     assert route.channel.webhook_url.reveal() == HOOK
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
+@over(
+    "text, message",
     [
         (
             "channels: {team: {type: slak}}",
@@ -135,8 +136,8 @@ def test_a_wrong_section_is_refused_by_name(text: str, message: str) -> None:
     assert "123123" not in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    ("variable", "message"),
+@over(
+    "variable, message",
     [
         ("KLARM_CHANNELS__SLACK", "must be KLARM_CHANNELS__<NAME>__<SETTING>"),
         ("KLARM_CHANNELS_SLACK_WEBHOOK_URL", "must be KLARM_CHANNELS__<NAME>__<SETTING>"),

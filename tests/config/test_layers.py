@@ -9,6 +9,7 @@ from typing import ClassVar
 import pytest
 import yaml
 
+from cases import over
 from klarm.cli.init import default_yaml
 from klarm.config.layers import Config, load
 from klarm.detectors import CATALOGUE
@@ -105,8 +106,8 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
     assert kl(config)["enabled"] is value
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
+@over(
+    "text, message",
     [
         (
             "kl_explosion: {sigma_multplier: 4}",
@@ -232,8 +233,8 @@ def test_a_wrong_file_is_refused_by_name_key_and_value(text: str, message: str) 
     assert message in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@over(
+    "text, expected",
     [
         ("password: !xyzzy88 x", "an unknown tag (!...); text that begins with one of"),
         ("password: !xyzzy!88 x", "an unknown tag (!...)"),
@@ -260,7 +261,7 @@ def test_a_mistake_in_yaml_is_reported_without_the_text_there(text: str, expecte
     assert "xyzzy" not in str(refusal.value)
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "https://xyzzy.org/services/x",
@@ -279,8 +280,8 @@ def test_an_address_in_the_wrong_place_is_not_shown(text: str) -> None:
     assert "/services/x" not in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    ("variable", "text", "message"),
+@over(
+    "variable, text, message",
     [
         (
             "KLARM_SLACK__WEBHOOK_URL",
@@ -450,7 +451,7 @@ def test_the_environment_names_the_kind_of_a_metric() -> None:
     }
 
 
-@pytest.mark.parametrize("framework", ["", "sb3", "trl/AsyncGRPOTrainer", "my-own", "wandb"])
+@over("framework", ["", "sb3", "trl/AsyncGRPOTrainer", "my-own", "wandb"])
 def test_any_framework_may_be_named(framework: str) -> None:
     """Only a near miss of one that klarm knows is taken for a slip."""
     assert load(environment={"KLARM_FRAMEWORK": framework}).framework == framework
