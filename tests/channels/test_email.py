@@ -147,8 +147,9 @@ def test_what_follows_is_an_answer_to_the_first(start: Start, message: Message) 
 
 
 def failure(settings: dict[str, Any], message: Message) -> NotDelivered:
+    without_curve = msgspec.structs.replace(message, curve=[])  # a picture takes long to draw
     with pytest.raises(NotDelivered) as failed:
-        EmailChannel(name="mail", **settings).send(message, {})
+        EmailChannel(name="mail", **settings).send(without_curve, {})
     assert PASSWORD not in str(failed.value)
     return failed.value
 
@@ -253,7 +254,7 @@ def test_a_strange_server_is_worth_a_retry(
         "security": "none",
         "sender": "klarm@example.org",
         "recipients": Names(["ann@example.org"]),
-        "timeout_seconds": 0.5,
+        "timeout_seconds": 0.5 if drips else 20.0,
     }
     failed = failure(settings, message)
     assert failed.retry is True
