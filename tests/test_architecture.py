@@ -103,7 +103,7 @@ def test_imports_point_downward() -> None:
             part = f"{module}.{name}".split(".")[1]
             if part and part not in allowed:
                 problems.append(f"{path.relative_to(SOURCE)} imports {part}, which is above it")
-    assert problems == []
+    assert not problems, "\n".join(problems)
 
 
 def test_packages_are_entered_by_the_door() -> None:
@@ -115,7 +115,7 @@ def test_packages_are_entered_by_the_door() -> None:
             is_free = package in COLLECTIONS or package == part_of(path)
             if name and inside and not is_free and module not in LOADED_WHEN_USED:
                 problems.append(f"{path.relative_to(SOURCE)} imports from inside: {module}")
-    assert problems == []
+    assert not problems, "\n".join(problems)
 
 
 def test_a_door_offers_what_others_take() -> None:
@@ -128,7 +128,7 @@ def test_a_door_offers_what_others_take() -> None:
                 continue
             if name not in importlib.import_module(module).__all__:
                 problems.append(f"{path.relative_to(SOURCE)}: {name} is not in {module}.__all__")
-    assert problems == []
+    assert not problems, "\n".join(problems)
 
 
 def test_a_package_says_what_lives_there() -> None:
@@ -152,7 +152,7 @@ def test_one_place_writes_to_a_terminal() -> None:
         if path.name != "terminal.py":
             found = [line.strip() for line in code.splitlines() if WRITES.search(line)]
             problems += [f"{path.relative_to(SOURCE)}: {line}" for line in found]
-    assert problems == []
+    assert not problems, "\n".join(problems)
 
 
 def test_every_module_has_its_tests() -> None:
@@ -174,7 +174,7 @@ def test_every_module_has_its_tests() -> None:
                 f"add {own[-1].relative_to(TESTS.parent)}, "
                 f"or name {path.name} in the docstring of another file of that folder"
             )
-    assert problems == []
+    assert not problems, "\n".join(problems)
 
 
 @cache
