@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -16,7 +15,6 @@ from klarm.cli.group import klarm as command
 from klarm.console import Console
 from klarm.types import Alert
 
-DOCS = Path(__file__).parents[2] / "docs"
 QUIET = [0.02 + 0.001 * (step % 3) for step in range(40)]
 
 
