@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo page test test-all test-slow search test-browser screenshots test-frameworks chromium lint format faults bench bench-against same-alerts bench-long bench-page bench-frameworks bench-probe framework-runs quality quality-grid recordings docs dist clean
+.PHONY: help demo page test test-all test-slow approve search test-browser screenshots test-frameworks chromium lint format faults bench bench-against same-alerts bench-long bench-page bench-frameworks bench-probe framework-runs quality quality-grid recordings docs dist clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 25
@@ -21,6 +21,9 @@ test-all: test test-slow test-browser test-frameworks ## run everything: also wh
 
 test-slow: .venv/.dev ## kill, damage and fill up: the tests that take long
 	@$(BIN)/pytest -n auto --dist worksteal -m slow $(OPTIONS)
+
+approve: .venv/.dev ## write the approved texts of tests/approved again: read the diff
+	@$(BIN)/python tests/test_approved.py
 
 search: .venv/.dev ## look for examples that break a property, with fresh seeds (as long as you like: OPTIONS="-k kl_explosion")
 	@$(BIN)/pytest -n auto --dist worksteal -m hypothesis --hypothesis-profile=search $(OPTIONS)

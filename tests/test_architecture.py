@@ -8,6 +8,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -60,28 +61,29 @@ def part_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def imports_of(path: Path) -> set[str]:
-    """Return the parts of klarm that a file imports, wherever in the file."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        else:
-            continue
-        found |= {name.split(".")[1] for name in names if name.startswith("klarm.")}
-    return found
-
-
 def files() -> list[Path]:
     entrances = {"__init__", "__main__"}
-    return [path for path in SOURCE.rglob("*.py") if part_of(path) not in entrances]
+    return [path for path in sorted(SOURCE.rglob("*.py")) if part_of(path) not in entrances]
+
+
+FILES = files()
+
+
+@cache
+def imports_of(path: Path) -> list[tuple[str, str]]:
+    """Return what a file imports of klarm, wherever in the file: module and name."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found += [(node.module, alias.name) for alias in node.names]
+        elif isinstance(node, ast.Import):
+            found += [(alias.name, "") for alias in node.names]
+    return [(module, name) for module, name in found if module.split(".")[0] == "klarm"]
 
 
 def test_every_part_has_its_place() -> None:
     """A new package, or a module at the top, is put into the order on purpose."""
-    assert {part_of(path) for path in files()} == set(LAYERS)
+    assert {part_of(path) for path in FILES} == set(LAYERS)
 
 
 def test_the_map_for_developers_has_every_part_in_its_order() -> None:
@@ -92,41 +94,47 @@ def test_the_map_for_developers_has_every_part_in_its_order() -> None:
     assert [part for row in rows for part in re.findall(r"`(\w+)`", row)] == LAYERS
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_point_downward(path: Path) -> None:
+def test_imports_point_downward() -> None:
     """No part knows of one above it."""
-    allowed = set(LAYERS[: LAYERS.index(part_of(path)) + 1])
-    assert imports_of(path) <= allowed
+    problems = []
+    for path in FILES:
+        allowed = LAYERS[: LAYERS.index(part_of(path)) + 1]
+        for module, name in imports_of(path):
+            part = f"{module}.{name}".split(".")[1]
+            if part and part not in allowed:
+                problems.append(f"{path.relative_to(SOURCE)} imports {part}, which is above it")
+    assert not problems, "\n".join(problems)
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_packages_are_entered_by_the_door(path: Path) -> None:
+def test_packages_are_entered_by_the_door() -> None:
     """What others may use of a package is in its `__init__`, which says what lives there."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("klarm."):
-            package = node.module.split(".")[1]
-            inside = package == part_of(path) or package in COLLECTIONS
-            is_door = node.module.count(".") == 1
-            assert inside or is_door or node.module in LOADED_WHEN_USED, node.module
+    problems = []
+    for path in FILES:
+        for module, name in imports_of(path):
+            package, _, inside = module.removeprefix("klarm").lstrip(".").partition(".")
+            is_free = package in COLLECTIONS or package == part_of(path)
+            if name and inside and not is_free and module not in LOADED_WHEN_USED:
+                problems.append(f"{path.relative_to(SOURCE)} imports from inside: {module}")
+    assert not problems, "\n".join(problems)
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_door_offers_what_others_take(path: Path) -> None:
+def test_a_door_offers_what_others_take() -> None:
     """Nothing is taken from a package that its `__all__` does not name."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module in DOORS:
-            package = node.module.split(".")[1]
-            taken = {alias.name for alias in node.names}
-            if package != part_of(path) and package not in COLLECTIONS:
-                assert taken <= set(importlib.import_module(node.module).__all__), node.module
+    problems = []
+    for path in FILES:
+        for module, name in imports_of(path):
+            package = module.rpartition(".")[2]
+            if not name or module not in DOORS or package in {part_of(path), *COLLECTIONS}:
+                continue
+            if name not in importlib.import_module(module).__all__:
+                problems.append(f"{path.relative_to(SOURCE)}: {name} is not in {module}.__all__")
+    assert not problems, "\n".join(problems)
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_a_package_says_what_lives_there(package: str) -> None:
-    """In the first line of its `__init__`."""
-    doc = ast.get_docstring(ast.parse((SOURCE / package / "__init__.py").read_text()))
-    assert doc
-    assert doc.splitlines()[0].endswith(".")
+def test_a_package_says_what_lives_there() -> None:
+    """In the docstring of its `__init__`."""
+    inits = {package: (SOURCE / package / "__init__.py").read_text() for package in PACKAGES}
+    assert [name for name, text in inits.items() if not ast.get_docstring(ast.parse(text))] == []
 
 
 WRITES = re.compile(
@@ -135,43 +143,52 @@ WRITES = re.compile(
 )
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_one_place_writes_to_a_terminal(path: Path) -> None:
+def test_one_place_writes_to_a_terminal() -> None:
     """It cleans what it writes, so nobody passes by it."""
-    code = re.sub(r'(?s)""".*?"""|"[^"\n]*"', "", path.read_text())
-    code = re.sub(r"(?m)^if TYPE_CHECKING:\n(    .*\n)+", "", code)
-    found = [line for line in code.splitlines() if WRITES.search(line)]
-    assert path.name == "terminal.py" or found == []
+    problems = []
+    for path in FILES:
+        code = re.sub(r'(?s)""".*?"""|"[^"\n]*"', "", path.read_text())
+        code = re.sub(r"(?m)^if TYPE_CHECKING:\n(    .*\n)+", "", code)
+        if path.name != "terminal.py":
+            found = [line.strip() for line in code.splitlines() if WRITES.search(line)]
+            problems += [f"{path.relative_to(SOURCE)}: {line}" for line in found]
+    assert not problems, "\n".join(problems)
 
 
-def modules() -> list[Path]:
+def test_every_module_has_its_tests() -> None:
+    """`tests/` mirrors `src/klarm`: a file of its own, or one of its package that names it."""
     # What is known of each framework is data, and one test goes over all of it.
     data = SOURCE / "metrics" / "frameworks"
-    return [path for path in files() if path.stem != "__init__" and path.parent != data]
+    modules = [path for path in FILES if path.stem != "__init__" and path.parent != data]
+    problems = []
+    for path in modules:
+        folders = [TESTS if path.parent == SOURCE else TESTS / part_of(path)]
+        if part_of(path) in ("integrations", "probe"):
+            folders.append(TESTS / "frameworks")  # where the real ones are installed
+        own = [folder / f"test_{path.stem}.py" for folder in folders]
+        if any(file.is_file() for file in own):
+            continue
+        dotted = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+        if not any(names(folder, dotted, path.name) for folder in folders):
+            problems.append(
+                f"add {own[-1].relative_to(TESTS.parent)}, "
+                f"or name {path.name} in the docstring of another file of that folder"
+            )
+    assert not problems, "\n".join(problems)
 
 
-def names(test_file: Path, module: Path) -> bool:
+@cache
+def texts_of(folder: Path) -> list[tuple[str, str]]:
+    """Return the test files of a folder: the text of each, and its docstring."""
+    texts = [path.read_text() for path in sorted(folder.glob("test_*.py"))]
+    return [(text, text.removeprefix('"""').partition('"""')[0]) for text in texts]
+
+
+def names(folder: Path, dotted: str, file: str) -> bool:
     """Tell whether a test file names a module: by its dotted path, or in its docstring."""
-    text = test_file.read_text()
-    dotted = ".".join(module.relative_to(SOURCE.parent).with_suffix("").parts)
-    if re.search(rf"\b{re.escape(dotted)}\b", text):
-        return True
-    doc = ast.get_docstring(ast.parse(text)) or ""
-    return re.search(rf"(?<![\w/]){re.escape(module.name)}\b", doc) is not None
-
-
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_every_module_has_its_tests(path: Path) -> None:
-    """`tests/` mirrors `src/klarm`: a file of its own, or one of its package that names it."""
-    folders = [TESTS if path.parent == SOURCE else TESTS / part_of(path)]
-    if part_of(path) in ("integrations", "probe"):
-        folders.append(TESTS / "frameworks")  # where the real ones are installed
-    own = [folder / f"test_{path.stem}.py" for folder in folders]
-    others = [found for folder in folders for found in sorted(folder.glob("test_*.py"))]
-    assert any(file.is_file() for file in own) or any(names(file, path) for file in others), (
-        f"add {own[-1].relative_to(TESTS.parent)}, "
-        f"or name {path.name} in the docstring of another file of that folder"
-    )
+    path = re.compile(rf"\b{re.escape(dotted)}\b")
+    name = re.compile(rf"(?<![\w/]){re.escape(file)}\b")
+    return any(path.search(text) or name.search(doc) for text, doc in texts_of(folder))
 
 
 def test_import_paths_that_users_have_stay() -> None:

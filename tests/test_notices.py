@@ -34,12 +34,20 @@ class Listener(logging.Handler):
 
 @pytest.fixture(autouse=True)
 def logger() -> Iterator[logging.Logger]:
-    """Give back the logger as it was."""
+    """Give back the logger as it was, and those of others that a test disabled."""
     logger = logging.getLogger("klarm")
+    enabled = [other for other in all_loggers() if not other.disabled]
     before = list(logger.handlers), logger.level, logger.propagate, logger.disabled
     yield logger
     logger.handlers, logger.level, logger.propagate, logger.disabled = before
     logger.filters.clear()
+    for other in enabled:
+        other.disabled = False
+
+
+def all_loggers() -> list[logging.Logger]:
+    known = logging.getLogger().manager.loggerDict.values()
+    return [one for one in known if isinstance(one, logging.Logger)]
 
 
 @pytest.fixture

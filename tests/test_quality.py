@@ -7,6 +7,7 @@ from math import inf
 import numpy as np
 import pytest
 
+from cases import over
 from quality import oracle
 from quality.generators import FAILURES, HEALTHY, SEEDS, generate
 from quality.scoring import (
@@ -21,7 +22,7 @@ from quality.scoring import (
 )
 
 
-@pytest.mark.parametrize("kind", [HEALTHY, *FAILURES])
+@over("kind", [HEALTHY, *FAILURES])
 def test_a_seed_always_makes_the_same_run(kind: str) -> None:
     """And another seed another one."""
     first, again, other = generate(kind, 7), generate(kind, 7), generate(kind, 8)

@@ -11,6 +11,7 @@ from typing import ClassVar
 import pytest
 
 import klarm
+from cases import over
 from klarm.detectors import KLBudgetDetector, KLExplosionDetector
 from klarm.testing import alerts_of, check_detector, events_of, example_message
 from own_parts import SENT, ListChannel, PassRateDetector
@@ -88,8 +89,8 @@ class Nameless(PassRateDetector):
     name: ClassVar[str] = "Pass Rate"
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"),
+@over(
+    "kind, expected",
     [
         (Remembering, "remembers something after a reset"),
         (Growing, "its state grows with every step"),

@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 
+from cases import over
 from klarm.incidents.checkpoints import Broken, unsafe_spans
 from klarm.types import (
     METRIC_AFTER,
@@ -20,7 +21,7 @@ from klarm.types import (
 )
 
 
-@pytest.mark.parametrize("state", get_args(State))
+@over("state", get_args(State))
 def test_what_is_not_resolved_is_open(state: State) -> None:
     """Settled, or ended with its run; one that is pending has not opened yet."""
     alert = Alert("kl_explosion", "critical", 3, "boom", {"kl": 9.0}, "stop")

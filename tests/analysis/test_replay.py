@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import klarm
+from cases import over
 from klarm.analysis.replay import replay
 from klarm.cli.demo import RECORDINGS, read_recording
 from klarm.config.layers import Config, load
@@ -20,7 +22,7 @@ from klarm.types import Alert
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 
-modes = pytest.mark.parametrize("mode", ["rolling", "frozen"])
+modes = over("mode", ["rolling", "frozen"])
 
 
 def quiet(message: str) -> None:
@@ -44,9 +46,10 @@ def recorded(run: str) -> list[str]:
 
 
 @modes
-@pytest.mark.parametrize("recording", RECORDINGS)
+@over("recording", RECORDINGS)
 def test_they_agree_on_the_recordings(recording: str, mode: str) -> None:
     """Real GRPO runs: healthy, exploding, drifting."""
+    shutil.rmtree("klarm_runs", ignore_errors=True)
     rows = read_recording(recording)
     klarm.init("a", console=False, kl_explosion={"baseline_mode": mode})
     live = [alert for row in rows for alert in klarm.log(row, step=row["step"])]
@@ -60,9 +63,10 @@ def test_they_agree_on_the_recordings(recording: str, mode: str) -> None:
 
 
 @modes
-@pytest.mark.parametrize("seed", range(10))
+@over("seed", range(4))
 def test_they_agree_on_random_series(seed: int, mode: str) -> None:
     """With NaN, infinities and spikes, bit for bit."""
+    shutil.rmtree("klarm_runs", ignore_errors=True)
     rng = np.random.default_rng(seed)
     kl = rng.lognormal(-4, 0.8, 700)
     kl[rng.integers(0, 700, 10)] = rng.choice([np.nan, np.inf, -np.inf, 1e12, -1e12, 0.0], 10)
@@ -74,9 +78,10 @@ def test_they_agree_on_random_series(seed: int, mode: str) -> None:
     assert [alert.step for alert in live] == np.flatnonzero(scores > 3.0).tolist()
 
 
-@pytest.mark.parametrize("seed", range(10))
+@over("seed", range(6))
 def test_they_agree_through_restarts_and_rollbacks(seed: int) -> None:
     """A journal tells where training went back, and a replay goes back there too."""
+    shutil.rmtree("klarm_runs", ignore_errors=True)
     rng = random.Random(seed)
     live: list[Alert] = []
     step = 0

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from cases import over
 from klarm.channels.curve import curve_png
 from klarm.channels.discord import DiscordChannel
 from klarm.channels.message import Message
@@ -25,7 +26,7 @@ def test_the_curve_is_a_small_png(message: Message) -> None:
     assert len(image) < 100_000
 
 
-@pytest.mark.parametrize(
+@over(
     "values",
     [
         [0.0] * 5,

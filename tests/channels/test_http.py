@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cases import over
 from klarm.channels.base import NotDelivered
 from klarm.channels.http import check_url, retry_after
 from klarm.channels.message import Message
@@ -39,8 +40,8 @@ def failure(
     return failed.value
 
 
-@pytest.mark.parametrize(
-    ("status", "retry"),
+@over(
+    "status, retry",
     [
         *((status, False) for status in (400, 401, 403, 404, 410, 413, 422)),
         *((status, True) for status in (408, 425, 429, 500, 502, 503, 504)),
@@ -68,8 +69,8 @@ def test_how_long_to_wait_is_read_in_seconds_and_as_a_date(service: Any, message
     assert 3000 < seconds <= 3600
 
 
-@pytest.mark.parametrize(
-    ("value", "seconds"),
+@over(
+    "value, seconds",
     [
         (None, None),
         ("0", 0.0),
@@ -89,8 +90,8 @@ def test_a_strange_wish_is_no_wish(value: str | None, seconds: float | None) -> 
     assert retry_after(value, now=1_700_000_000.0) == seconds
 
 
-@pytest.mark.parametrize(
-    ("type_", "settings", "named"),
+@over(
+    "type_, settings, named",
     [
         ("slack", {"webhook_url": "{url}/services/T0/B0/x"}, "webhook_url"),
         (
@@ -104,7 +105,7 @@ def test_a_strange_wish_is_no_wish(value: str | None, seconds: float | None) -> 
         ("webhook", {"url": "{url}/in", "bearer_token": "t0ken"}, "url, bearer_token"),
     ],
 )
-@pytest.mark.parametrize("status", [401, 403, 404, 410])
+@over("status", [401, 403, 404, 410])
 def test_a_refused_login_names_the_setting_to_check(  # noqa: PLR0917
     service: Any, message: Message, type_: str, settings: dict[str, str], named: str, status: int
 ) -> None:
@@ -273,7 +274,7 @@ def test_a_proxy_that_refuses_is_reported(
     assert failed.value.retry is True
 
 
-@pytest.mark.parametrize(
+@over(
     "address",
     [
         "hooks.slack.com/services/very-secret-token",

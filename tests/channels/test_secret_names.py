@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from cases import over
 from klarm.config.layers import load
 from klarm.settings.fields import ConfigError
 from klarm.settings.secret import Secret
 
 
-@pytest.mark.parametrize(
-    ("channel", "expected"),
+@over(
+    "channel, expected",
     [
         (
             {"slack": {"webhook_url": {"env": "http://127.0.0.1:9101/services/xyzzy99"}}},
@@ -43,8 +44,8 @@ def test_a_secret_where_its_name_belongs_is_not_shown(
     assert "xyzzy" not in seen.lower()
 
 
-@pytest.mark.parametrize(
-    ("where", "seen"),
+@over(
+    "where, seen",
     [
         ({"env": "SLACK_WEBHOOK"}, "SLACK_WEBHOOK"),
         ({"env": "TOKEN2"}, "TOKEN2"),
@@ -62,8 +63,8 @@ def test_a_name_that_looks_like_one_is_shown(where: dict[str, str], seen: str) -
         secret.fetched({})
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
+@over(
+    "given, expected",
     [
         ("$SLACK_WEBHOOK", "write {env: SLACK_WEBHOOK}"),
         ("${SLACK_WEBHOOK}", "write {env: SLACK_WEBHOOK}"),
@@ -87,7 +88,7 @@ def test_a_misspelt_reference_is_answered_with_how_to_write_it(
     assert "xyzzy" not in str(refusal.value).lower()
 
 
-@pytest.mark.parametrize("password", ["$x7Kq", "pa$WORD", "$", "env", "$ABC-1"])
+@over("password", ["$x7Kq", "pa$WORD", "$", "env", "$ABC-1"])
 def test_a_password_may_hold_a_dollar_sign(password: str) -> None:
     """It is text unless it is the name of a variable and nothing else."""
     assert Secret.as_setting(password).reveal() == password

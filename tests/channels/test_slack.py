@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import over
 from example_events import example_message
 from klarm.channels import slack
 from klarm.channels.base import NotDelivered
@@ -295,8 +296,8 @@ def test_the_curve_is_sent_to_slack_and_to_nobody_else(service: Any, message: Me
     ]
 
 
-@pytest.mark.parametrize(
-    ("address", "ours"),
+@over(
+    "address, ours",
     [
         ("https://files.slack.com/upload/v1/x", True),
         ("https://slack.com/upload", True),

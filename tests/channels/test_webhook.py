@@ -14,6 +14,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
+from cases import over
 from klarm.channels.message import ENDINGS, Message
 from klarm.channels.webhook import WebhookChannel, webhook_payload
 from klarm.settings.fields import ConfigError
@@ -160,8 +161,8 @@ def test_a_template_is_filled_in(service: Any, message: Message) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("template", "problem"),
+@over(
+    "template, problem",
     [
         ("{", "template is not valid JSON"),
         ('{"a": "$titel x"}', "template: .titel is unknown; did you mean title"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -79,137 +78,20 @@ def test_the_environment_alone_is_enough() -> None:
     assert route.channel.webhook_url.reveal() == HOOK
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "channels: {team: {type: slak}}",
-            "klarm.yaml: channels.team.type 'slak' is unknown; did you mean slack?",
-        ),
-        (
-            "channels: {slak: {webhook_url: x}}",
-            "klarm.yaml: channels.slak needs a type; did you mean slack?",
-        ),
-        (
-            "channels: {team: {severity: critical}}",
-            "klarm.yaml: channels.team needs a type; known: slack, discord, email,",
-        ),
-        (
-            "channels: {slack: {webhok_url: x}}",
-            "klarm.yaml: channels.slack.webhok_url is unknown; did you mean webhook_url?",
-        ),
-        (
-            "channels: {slack: {severity: crit}}",
-            "klarm.yaml: channels.slack.severity must be 'warning' or 'critical', got 'crit'",
-        ),
-        (
-            "channels: {slack: {signals: [rewards]}}",
-            "klarm.yaml: channels.slack.signals 'rewards' is unknown; did you mean reward?",
-        ),
-        (
-            "channels: {slack: {runs: 7}}",
-            "klarm.yaml: channels.slack.runs must be text or a list of text, got 7",
-        ),
-        ("channels: {team: }", "klarm.yaml: channels.team needs a type; known: slack,"),
-        ("channels: {slack: secret-x}", "klarm.yaml: channels.slack must be a section, as in"),
-        ("channels: secret-x", "klarm.yaml: channels must be a section"),
-        ("channels: {7: {type: slack}}", "klarm.yaml: channels: 7 cannot be the name of a channel"),
-        (
-            "channels: {slack: {webhook_url: 123123}}",
-            "klarm.yaml: channels.slack.webhook_url must be {env: NAME}, {file: PATH} or text",
-        ),
-        (
-            "channels: {slack: {webhook_url: {environment: secret-x}}}",
-            "channels.slack.webhook_url must be {env: NAME}, {file: PATH} or text",
-        ),
-        ("chanels: {}", "klarm.yaml: chanels is unknown; did you mean channels?"),
-    ],
-)
-def test_a_wrong_section_is_refused_by_name(text: str, message: str) -> None:
-    """With the nearest right spelling, and without a value that may be secret."""
-    write(text)
-    with pytest.raises(ConfigError) as refusal:
-        load(environment={})
-    assert message in str(refusal.value)
-    assert "secret-x" not in str(refusal.value)
-    assert "123123" not in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    ("variable", "message"),
-    [
-        ("KLARM_CHANNELS__SLACK", "must be KLARM_CHANNELS__<NAME>__<SETTING>"),
-        ("KLARM_CHANNELS_SLACK_WEBHOOK_URL", "must be KLARM_CHANNELS__<NAME>__<SETTING>"),
-        ("KLARM_CHANNELS__SLACK__WEBHOK_URL", "channels.slack.webhok_url is unknown; did you"),
-        ("KLARM_CHANNELS__SLAK__WEBHOOK_URL", "channels.slak needs a type; did you mean slack?"),
-        ("KLARM_CHANEL__SLACK__WEBHOOK_URL", "no section 'chanel'; did you mean channels?"),
-    ],
-)
-def test_a_wrong_variable_is_refused(variable: str, message: str) -> None:
-    """By its name; its value is not shown."""
-    with pytest.raises(ConfigError) as refusal:
-        load(environment={variable: "secret-x"})
-    assert message in str(refusal.value)
-    assert "secret-x" not in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        (
-            "{env: NOT_THERE}",
-            "klarm.yaml: channels.slack.webhook_url is read from the environment variable "
-            "NOT_THERE, which is not set; set it (export NOT_THERE=...), or switch the channel off "
-            "(enabled: false)",
-        ),
-        (
-            "{file: /not/there}",
-            "klarm.yaml: channels.slack.webhook_url is in the file /not/there, which cannot be "
-            "read: No such file or directory; put it there, or switch the channel off",
-        ),
-        (
-            "{file: empty}",
-            "klarm.yaml: channels.slack.webhook_url is in the file empty, which is empty; put it",
-        ),
-        ("{file: binary}", "is in the file binary, which cannot be read: it is not text"),
-    ],
-)
-def test_a_missing_secret_is_reported_at_the_start(source: str, message: str) -> None:
+def test_a_missing_secret_is_reported_at_the_start() -> None:
     """Not at night, when it is needed."""
-    Path("empty").write_text("\n")
-    Path("binary").write_bytes(b"\xff\xfe\xff")
-    write(f"channels: {{slack: {{webhook_url: {source}}}}}")
-    with pytest.raises(ConfigError) as refusal:
+    write("channels: {slack: {webhook_url: {env: NOT_THERE}}}")
+    with pytest.raises(ConfigError, match=r"channels\.slack\.webhook_url .* NOT_THERE"):
         klarm.init("a")
-    assert message in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    ("environment", "overrides", "expected"),
-    [
-        (
-            {},
-            {"email": {"password": {"env": "NOT_THERE"}}},
-            "klarm.yaml, klarm.init(): channels.email.password is read from the environment",
-        ),
-        ({}, {"email": {"ca_file": "/none"}}, "klarm.yaml, klarm.init(): channels.email.ca_file"),
-        (
-            {"KLARM_CHANNELS__EMAIL__USERNAME": "ann"},
-            {},
-            "klarm.yaml, environment: KLARM_CHANNELS__EMAIL__USERNAME: channels.email needs",
-        ),
-        ({}, {"slack": None}, "klarm.init(): channels.slack needs webhook_url"),
-    ],
-)
-def test_a_channel_that_cannot_be_made_is_reported_with_its_sources(
-    environment: dict[str, str], overrides: dict[str, Any], expected: str
-) -> None:
+def test_a_channel_that_cannot_be_made_is_reported_with_its_sources() -> None:
     """All that named settings of it: the mistake may stand in any."""
     write("channels: {email: {host: mail.example.org, sender: a@b.org, recipients: a@b.org}}")
-    config = load(environment=environment, overrides={"channels": overrides})
-    with pytest.raises(ConfigError) as refusal:
+    config = load(environment={"KLARM_CHANNELS__EMAIL__USERNAME": "ann"})
+    sources = "klarm.yaml, environment: KLARM_CHANNELS__EMAIL__USERNAME: "
+    with pytest.raises(ConfigError, match=f"^{sources}channels.email needs"):
         config.channels()
-    assert str(refusal.value).startswith(expected)
 
 
 def test_a_secret_in_a_file_may_end_in_a_line_break() -> None:

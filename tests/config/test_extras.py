@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import klarm
+from cases import over
 from klarm.cli.group import klarm as command
 from klarm.detectors import KLExplosionDetector
 from own_parts import SENT, ListChannel, PassRateDetector
@@ -192,8 +193,8 @@ class Typeless(klarm.Channel):
         return {}
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"),
+@over(
+    "kind, expected",
     [
         (Empty, r'Empty has no name; add one to the class, as in name: ClassVar\[str\] = "'),
         (Named, r"Named has no watches; add one to the class, as in watches: ClassVar\[tuple"),
@@ -212,8 +213,8 @@ def test_a_class_without_a_name_or_a_metric_says_what_to_add(kind: type, expecte
     assert not Path("klarm_runs").exists()
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
+@over(
+    "given, expected",
     [
         ([NoDecorator], r"NoDecorator has settings and lacks @dataclass\(kw_only=True, eq=False\)"),
         ([klarm.Detector], "Detector does not implement _observe, _start"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import klarm
+from cases import over
 from klarm.config import load
 
 INSTEAD = {
@@ -26,7 +27,7 @@ INSTEAD = {
 }
 
 
-@pytest.mark.parametrize(("wrong", "meant"), INSTEAD.items())
+@over("wrong, meant", INSTEAD.items())
 def test_an_unknown_keyword_names_what_was_probably_meant(wrong: str, meant: str) -> None:
     """The words of other tools, slips of the pen, and settings without their section."""
     with pytest.raises(klarm.ConfigError) as refusal:

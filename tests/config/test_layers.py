@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 import yaml
 
+from cases import over
 from klarm.cli.init import default_yaml
 from klarm.config.layers import Config, load
 from klarm.detectors import CATALOGUE
@@ -105,234 +105,11 @@ def test_the_environment_spells_true_in_many_ways(spelt: str, value: bool) -> No
     assert kl(config)["enabled"] is value
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "kl_explosion: {sigma_multplier: 4}",
-            "klarm.yaml: kl_explosion.sigma_multplier is unknown; did you mean sigma_multiplier?",
-        ),
-        (
-            "kl_explosoin: {}",
-            "klarm.yaml: kl_explosoin is unknown; did you mean kl_explosion?",
-        ),
-        (
-            "colour: red",
-            "klarm.yaml: colour is unknown; known: run, dir, console, console_alerts, "
-            "framework, url, gpus, gpu_hour_price, deliver, disabled, metrics, channels, "
-            "incidents and the names of detectors (`klarm detectors` lists them)",
-        ),
-        (
-            "kl_explosion: {sigma_multiplier: lots}",
-            "klarm.yaml: kl_explosion.sigma_multiplier must be a number, got 'lots'",
-        ),
-        (
-            "kl_explosion: {sigma_multiplier: -1}",
-            "klarm.yaml: kl_explosion.sigma_multiplier must be greater than 0, got -1",
-        ),
-        (
-            "kl_explosion: {rolling_window: 0}",
-            "klarm.yaml: kl_explosion.rolling_window must be at least 10, got 0",
-        ),
-        (
-            "kl_explosion: {rolling_window: [1, 2]}",
-            "klarm.yaml: kl_explosion.rolling_window must be a whole number, got a list",
-        ),
-        (
-            "kl_explosion: {sigma_multiplier: .nan}",
-            "klarm.yaml: kl_explosion.sigma_multiplier must be a finite number, got nan",
-        ),
-        (
-            "kl_explosion: {baseline_mode: rollin}",
-            "must be 'rolling' or 'frozen', got 'rollin'; did you mean rolling?",
-        ),
-        ("kl_explosion: 5", "klarm.yaml: kl_explosion must be a section (enabled, warmup_steps"),
-        (
-            "kl_explosion: off",
-            "klarm.yaml: kl_explosion is a section; did you mean kl_explosion: {enabled: false}?",
-        ),
-        (
-            "incidents: on",
-            "klarm.yaml: incidents must be a section (confirm_steps, resolve_after, accept_after, ",
-        ),
-        ('dir: ""', "klarm.yaml: dir must name a folder, got ''"),
-        ("run: 7", "klarm.yaml: run must be text (put it in quotes), got 7"),
-        ("- a\n- b", "klarm.yaml: must contain `key: value` lines, got a list"),
-        ("run: [broken", "klarm.yaml: line 1: not valid YAML"),
-        (
-            "run: a\n\tdir: b",
-            "klarm.yaml: line 2: not valid YAML: a tab character; use spaces",
-        ),
-        (
-            "kl_explosion:\n\tmin_std: 1",
-            "klarm.yaml: line 2: not valid YAML: a tab character; use spaces",
-        ),
-        (
-            "kl_explosion:\n  min_std: 1\n\t# a comment\n\tenabled: true",
-            "klarm.yaml: line 3: not valid YAML: a tab character;",
-        ),
-        ("stage: a\nstage: b", "klarm.yaml: line 2: not valid YAML: stage is given twice"),
-        ("run: a\nrun: b", "klarm.yaml: line 2: not valid YAML: run is given twice"),
-        (
-            "kl_explosion:\n  min_std: 1\n  min_std: 2",
-            "klarm.yaml: line 3: not valid YAML: min_std is given twice",
-        ),
-        ("framework: trll", "klarm.yaml: framework 'trll' is unknown; did you mean trl?"),
-        ("metrics: my/kl", "klarm.yaml: metrics must be a section (kl, kl_old, kl_rollout,"),
-        ("metrics: {kll: a}", "klarm.yaml: metrics.kll is unknown; did you mean kl?"),
-        ("metrics: {kl: 7}", "klarm.yaml: metrics.kl must be text, as in `kl: my/kl`, got 7"),
-        ("metrics: {kl: {key: }}", "metrics.kl.key must be text, as in `kl: my/kl`, got None"),
-        (
-            "metrics: {kl: {}}",
-            "klarm.yaml: metrics.kl must name a key, as in `kl: my/kl`, got a section",
-        ),
-        ("metrics: {kl: {keys: a}}", "metrics.kl.keys is unknown; did you mean key?"),
-        (
-            "metrics: {kl: {key: a, kind: refrence_k1}}",
-            "klarm.yaml: metrics.kl.kind must be one of reference_k1, reference_k2, reference_k3,",
-        ),
-        (
-            "metrics: {kl: {key: a, kind: refrence_k1}}",
-            "got 'refrence_k1'; did you mean reference_k1?",
-        ),
-        (
-            "metrics: {kl: {key: a, kind: old_k3}}",
-            "metrics.kl.kind is 'old_k3', KL of the new policy to the one before the update, but "
-            "kl is KL of the policy to the reference model: use metrics.kl_old, or a kind that "
-            "begins with reference_",
-        ),
-        (
-            "metrics: {reward: {key: a, kind: reference_k1}}",
-            "metrics.reward.kind is not allowed: only kl, kl_old, kl_rollout have a kind",
-        ),
-        (
-            "metrics: {kl: my/kl, kl_old: my/kl}",
-            "metrics.kl and metrics.kl_old are both read from 'my/kl'",
-        ),
-        ("run: \x00", "klarm.yaml: not valid YAML"),
-        (
-            "run: 2024-13-45",
-            "klarm.yaml: line 1: not valid YAML: a value that is not a valid number, date",
-        ),
-        (
-            "run: a: b",
-            "klarm.yaml: line 1: not valid YAML: mapping values are not allowed here",
-        ),
-        ("slack: {webhook_url: x}", "klarm.yaml: slack is a channel: put it under channels:"),
-        ("team: {type: discord}", "klarm.yaml: team is a channel: put it under channels:"),
-        ("[" * 5000, "klarm.yaml: not valid YAML"),
-        (f"kl_explosion: {{min_std: {10**400}}}", "min_std must be a finite number, got 1000"),
-    ],
-)
-def test_a_wrong_file_is_refused_by_name_key_and_value(text: str, message: str) -> None:
-    """With the nearest right key where there is one."""
-    write(text)
-    with pytest.raises(ConfigError) as refusal:
+def test_a_file_that_is_nested_without_end_is_refused() -> None:
+    """Rather than with a traceback. What is said of other mistakes: tests/test_approved.py."""
+    write("[" * 5000)
+    with pytest.raises(ConfigError, match=r"^klarm\.yaml: not valid YAML"):
         load(environment={})
-    assert message in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("password: !xyzzy88 x", "an unknown tag (!...); text that begins with one of"),
-        ("password: !xyzzy!88 x", "an unknown tag (!...)"),
-        ("password: !<xyzzy x", "expected '>', but found ' '; text that begins with one of ! *"),
-        ("password: !!int xyzzy", "a value that is not a valid number, date"),
-        ("password: !!bool xyzzy", "a value that is not a valid number, date"),
-        ("password: !!timestamp xyzzy", "a value that is not a valid number, date"),
-        ("webhook_url: *xyzzy99", "an unknown alias (*...); text that begins with one of"),
-        ("webhook_url: *xyzzy.99", "text that begins with one of ! * & @ % ` must be in quotes"),
-        ("password: @xyzzy", "found character '@' that cannot start any token; text that begins"),
-        ("password: %xyzzy", "found character '%' that cannot start any token; text that begins"),
-        ("password: `xyzzy", "found character '`' that cannot start any token; text that begins"),
-        ("https://xyzzy.org/a: 1\nhttps://xyzzy.org/a: 2", "a key is given twice"),
-    ],
-)
-def test_a_mistake_in_yaml_is_reported_without_the_text_there(text: str, expected: str) -> None:
-    """It may be a password: where it is, of what kind, and what to do."""
-    lines = text.replace("\n", "\n    ")
-    write(f"channels:\n  email:\n    {lines}\n")
-    with pytest.raises(ConfigError) as refusal:
-        load(environment={})
-    assert re.match(r"klarm\.yaml: line [34]: not valid YAML: ", str(refusal.value))
-    assert expected in str(refusal.value)
-    assert "xyzzy" not in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "https://xyzzy.org/services/x",
-        "[https://xyzzy.org/services/x]",
-        "channels: {slack: {https://xyzzy.org/services/x}}",
-        "channels: {https://xyzzy.org/services/x: }",
-        "channels: {slack: {type: https://xyzzy.org/services/x}}",
-        "https://xyzzy.org/services/x: 1",
-    ],
-)
-def test_an_address_in_the_wrong_place_is_not_shown(text: str) -> None:
-    """A key or a type may be a webhook's address by mistake."""
-    write(text)
-    with pytest.raises(ConfigError, match=r"^klarm\.yaml: ") as refusal:
-        load(environment={})
-    assert "/services/x" not in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    ("variable", "text", "message"),
-    [
-        (
-            "KLARM_SLACK__WEBHOOK_URL",
-            "x",
-            "environment: KLARM_SLACK__WEBHOOK_URL: slack is a channel: use "
-            "KLARM_CHANNELS__SLACK__WEBHOOK_URL",
-        ),
-        (
-            "KLARM_KL_EXPLOSION__SIGMA_MULTPLIER",
-            "4",
-            "KLARM_KL_EXPLOSION__SIGMA_MULTPLIER: kl_explosion.sigma_multplier is unknown; did you",
-        ),
-        ("KLARM_KL_EXPLOSIN__MIN_STD", "4", "no section 'kl_explosin'; did you mean kl_explosion?"),
-        (
-            "KLARM_KL_EXPLOSION__ROLLING_WINDOW",
-            "many",
-            "kl_explosion.rolling_window must be a whole number, got 'many'",
-        ),
-        ("KLARM_KL_EXPLOSION__ENABLED", "maybe", "must be true or false, got 'maybe'"),
-        ("KLARM_DIRS", "x", "KLARM_DIRS is unknown; did you mean KLARM_DIR?"),
-        ("KLARM_CONFG", "x", "KLARM_CONFG is unknown; did you mean KLARM_CONFIG?"),
-        (
-            "KLARM_KL_EXPLOSION_SIGMA_MULTIPLIER",
-            "5",
-            "is unknown; did you mean KLARM_KL_EXPLOSION__SIGMA_MULTIPLIER?",
-        ),
-        (
-            "KLARM_SIGMA_MULTIPLIER",
-            "5",
-            "is unknown; did you mean KLARM_KL_EXPLOSION__SIGMA_MULTIPLIER?",
-        ),
-        (
-            "KLARM_FRAMEWORK",
-            "trll",
-            "environment: KLARM_FRAMEWORK: framework 'trll' is unknown; did",
-        ),
-        (
-            "KLARM_METRICS__KL__KIND",
-            "k9",
-            "KLARM_METRICS__KL__KIND: metrics.kl.kind must be one of",
-        ),
-        ("KLARM_METRICS__KL__KEYS", "a", "metrics.kl.keys is unknown; did you mean key?"),
-        ("KLARM_ENABLED", "0", "is unknown; did you mean KLARM_KL_EXPLOSION__ENABLED?"),
-    ],
-)
-def test_a_wrong_variable_is_refused_by_name_and_value(
-    variable: str, text: str, message: str
-) -> None:
-    """A slip of the pen in the environment is as bad as one in the file."""
-    with pytest.raises(ConfigError) as refusal:
-        load(environment={variable: text})
-    assert message in str(refusal.value)
 
 
 class PassportRateDetector(PassRateDetector):
@@ -450,7 +227,7 @@ def test_the_environment_names_the_kind_of_a_metric() -> None:
     }
 
 
-@pytest.mark.parametrize("framework", ["", "sb3", "trl/AsyncGRPOTrainer", "my-own", "wandb"])
+@over("framework", ["", "sb3", "trl/AsyncGRPOTrainer", "my-own", "wandb"])
 def test_any_framework_may_be_named(framework: str) -> None:
     """Only a near miss of one that klarm knows is taken for a slip."""
     assert load(environment={"KLARM_FRAMEWORK": framework}).framework == framework

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
+from cases import over
 from klarm.channels.message import Message
 from klarm.config.layers import load
 
 
-@pytest.mark.parametrize(
-    ("settings", "change", "taken"),
+@over(
+    "settings, change, taken",
     [
         ({}, {}, True),
         ({"severity": "critical"}, {}, True),

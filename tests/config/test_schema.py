@@ -8,6 +8,7 @@ import jsonschema_rs
 import pytest
 import yaml
 
+from cases import over
 from klarm import ConfigError
 from klarm.cli.init import default_yaml
 from klarm.config import json_schema, load
@@ -65,14 +66,14 @@ def test_it_is_a_schema() -> None:
     assert jsonschema_rs.meta.is_valid(SCHEMA)
 
 
-@pytest.mark.parametrize("text", RIGHT)
+@over("text", RIGHT)
 def test_what_klarm_takes_is_right(text: str) -> None:
     """An editor marks nothing."""
     assert is_right_by_klarm(text)
     assert is_right_by_schema(text)
 
 
-@pytest.mark.parametrize("text", WRONG)
+@over("text", WRONG)
 def test_what_klarm_refuses_is_wrong(text: str) -> None:
     """An editor marks it."""
     assert not is_right_by_klarm(text)

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from cases import over
 from fed_detectors import feed
 from klarm.detectors import AdvantageVarianceDetector
 
@@ -15,8 +16,8 @@ def healthy(count: int) -> list[float]:
     return [0.3 * rng.lognormvariate(0, 0.25) for _ in range(count)]
 
 
-@pytest.mark.parametrize(
-    ("value", "severity"),
+@over(
+    "value, severity",
     [(1.5, None), (1.51, "warning"), (3.0, "warning"), (3.01, "critical"), (0.0, None)],
 )
 def test_three_times_the_mean_warns_and_six_times_is_critical(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
+from cases import over
 from fed_detectors import severities
 from klarm.cli.demo import read_recording
 from klarm.detectors import ClipSaturationDetector
@@ -50,7 +49,7 @@ def test_the_number_of_steps_is_a_setting() -> None:
     }
 
 
-@pytest.mark.parametrize("seed", range(5))
+@over("seed", range(5))
 def test_a_healthy_run_raises_no_alert(seed: int) -> None:
     """A share of about a tenth that now and then jumps over the line."""
     rng = random.Random(seed)

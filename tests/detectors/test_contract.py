@@ -6,16 +6,16 @@ theirs.
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import over
 from klarm import testing
 from klarm.detectors import CATALOGUE, Detector, MetricLostDetector
 from klarm.metrics.catalogue import METRICS
 from klarm.settings.fields import settings_of
 
-every_detector = pytest.mark.parametrize("kind", CATALOGUE, ids=lambda kind: kind.name)
+every_detector = over("kind", CATALOGUE)
 any_stream = st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=120)
 
 
@@ -28,9 +28,7 @@ def test_its_names_agree(kind: type[Detector]) -> None:
     assert unknown == set(), "add these to METRICS in metrics/catalogue.py"
 
 
-@pytest.mark.parametrize(
-    "kind", [kind for kind in CATALOGUE if not kind.watches_all], ids=lambda kind: kind.name
-)
+@over("kind", [kind for kind in CATALOGUE if not kind.watches_all])
 def test_it_reads_no_metric_that_is_only_shown(kind: type[Detector]) -> None:
     """Otherwise nobody is told when such a metric is missing."""
     only_shown = [name for name in kind.watches if name in METRICS and METRICS[name].only_shown]
@@ -44,8 +42,9 @@ def test_it_declares_itself_and_its_settings(kind: type[Detector]) -> None:
     assert {"enabled", "warmup_steps"} <= set(settings_of(kind))
 
 
-@every_detector
+# Each example goes to every detector: to draw one takes longer than to check it.
 @given(values=any_stream)
+@every_detector
 def test_any_stream_of_floats_is_accepted_and_scored(
     kind: type[Detector], values: list[float]
 ) -> None:
@@ -54,12 +53,8 @@ def test_any_stream_of_floats_is_accepted_and_scored(
 
 
 # MetricLostDetector is there to say that a metric stands still.
-@pytest.mark.parametrize(
-    "kind",
-    [kind for kind in CATALOGUE if kind is not MetricLostDetector],
-    ids=lambda kind: kind.name,
-)
 @given(value=st.floats(allow_nan=False, allow_infinity=False, min_value=0.06, max_value=0.09))
+@over("kind", [kind for kind in CATALOGUE if kind is not MetricLostDetector])
 def test_a_constant_is_silent(kind: type[Detector], value: float) -> None:
     """Nothing happens, so nothing is said."""
     testing.check_constant_is_silent(kind, value)
@@ -71,8 +66,8 @@ def test_a_level_that_was_accepted_stays_silent(kind: type[Detector]) -> None:
     testing.check_accepted_level(kind)
 
 
-@every_detector
 @given(before=any_stream, after=any_stream)
+@every_detector
 def test_a_reset_forgets_everything(
     kind: type[Detector], before: list[float], after: list[float]
 ) -> None:
@@ -80,8 +75,8 @@ def test_a_reset_forgets_everything(
     testing.check_reset(kind, before, after)
 
 
-@every_detector
 @given(before=any_stream, after=any_stream)
+@every_detector
 def test_a_copy_and_a_pickle_continue_in_the_same_way(
     kind: type[Detector], before: list[float], after: list[float]
 ) -> None:

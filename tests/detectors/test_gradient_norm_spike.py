@@ -12,6 +12,7 @@ import re
 import numpy as np
 import pytest
 
+from cases import over
 from klarm.cli.demo import read_recording
 from klarm.detectors import GradientNormSpikeDetector
 from klarm.incidents.rules import IncidentRules
@@ -85,7 +86,7 @@ def test_a_lasting_rise_opens_an_incident_at_its_fifth_step() -> None:
     assert opened(values) == [204]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@over("seed", range(5))
 def test_a_healthy_run_with_spikes_opens_no_incident(seed: int) -> None:
     """However many spikes, as long as each is alone."""
     assert opened(healthy(2_000, seed)) == []

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import over
 from fed_detectors import feed
 from klarm.detectors import KLExplosionDetector
 from klarm.settings.fields import ConfigError
@@ -39,8 +40,8 @@ def test_the_defaults_are_those_of_the_specification() -> None:
     assert detector.min_std == 1e-4
 
 
-@pytest.mark.parametrize(
-    ("sigmas", "severity"),
+@over(
+    "sigmas, severity",
     [(2.99, None), (3.01, "warning"), (4.49, "warning"), (4.51, "critical"), (-9.0, None)],
 )
 def test_it_warns_above_three_sigma_and_is_critical_above_four_and_a_half(
@@ -129,10 +130,8 @@ def test_a_frozen_baseline_is_permanently_the_first_window() -> None:
     assert frozen.score == pytest.approx(45.0)
 
 
-@pytest.mark.parametrize(
-    ("value", "word"), [(math.nan, "NaN"), (math.inf, "infinite"), (-math.inf, "minus infinity")]
-)
-@pytest.mark.parametrize("before", [0, 5, 300])
+@over("value, word", [(math.nan, "NaN"), (math.inf, "infinite"), (-math.inf, "minus infinity")])
+@over("before", [0, 5, 300])
 def test_a_value_that_is_not_finite_is_critical_immediately(
     value: float, word: str, before: int
 ) -> None:
@@ -233,8 +232,8 @@ def test_thousands_of_sigma_are_a_plain_number() -> None:
     assert alert.message.startswith("KL 375.5 is 3750σ above its rolling baseline")
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
+@over(
+    "settings, message",
     [
         ({"sigma_multiplier": -3.0}, "kl_explosion.sigma_multiplier must be greater than 0"),
         ({"sigma_multiplier": 0}, "sigma_multiplier must be greater than 0, got 0"),

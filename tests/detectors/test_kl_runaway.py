@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from cases import over
 from klarm.cli.demo import read_recording
 from klarm.detectors import KLRunawayDetector
 from klarm.testing import alerts_of
@@ -28,7 +29,7 @@ def first_alarm(values: list[float], severity: str | None = None) -> int | None:
     return None
 
 
-@pytest.mark.parametrize("seed", range(10))
+@over("seed", range(10))
 def test_growth_to_a_plateau_is_silent(seed: int) -> None:
     """However many orders of magnitude it takes."""
     assert first_alarm(growing(1500, seed)) is None
@@ -102,7 +103,7 @@ def test_an_alert_of_the_quick_test_says_what_the_trend_predicted(sign: int, mes
     assert first.metrics["score"] > 1.0
 
 
-@pytest.mark.parametrize("seed", range(5))
+@over("seed", range(5))
 def test_the_trend_predicts_where_a_steady_rise_leads(seed: int) -> None:
     """To within 5 %, the least noise that the detector assumes: it does not quote an old level."""
     rng = random.Random(seed)
@@ -155,7 +156,7 @@ def alarms(values: list[float]) -> list[int]:
 RUNAWAY = [2 ** (min(i, 40) / 10) for i in range(150)]  # doubles every ten steps, stays at x16
 
 
-@pytest.mark.parametrize("seed", range(5))
+@over("seed", range(5))
 def test_there_is_no_alert_once_kl_has_fallen_back(seed: int) -> None:
     """Although the level, learnt over many steps, falls slowly."""
     healthy = growing(1200, seed)
@@ -165,8 +166,8 @@ def test_there_is_no_alert_once_kl_has_fallen_back(seed: int) -> None:
     assert max(said) < 700 + len(RUNAWAY) + 15
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("between", [20, 150])
+@over("seed", range(5))
+@over("between", [20, 150])
 def test_a_second_runaway_is_detected_as_early_as_the_first(seed: int, between: int) -> None:
     """The first one has changed neither the forecast nor its noise."""
     healthy = growing(1000, seed)

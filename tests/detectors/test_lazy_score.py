@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-import pytest
-
+from cases import over
 from klarm.detectors import CATALOGUE, Detector
 from klarm.detectors.lazy_score import LazyScoreDetector
 
@@ -35,8 +34,8 @@ def _series(detector: Detector, seed: int) -> list[float]:
     return [scale * value for value in noisy]
 
 
-@pytest.mark.parametrize("kind", [k for k in CATALOGUE if issubclass(k, LazyScoreDetector)])
-@pytest.mark.parametrize("seed", range(5))
+@over("kind", [k for k in CATALOGUE if issubclass(k, LazyScoreDetector)])
+@over("seed", range(5))
 def test_the_lazy_score_agrees_with_the_alert(kind: type[Detector], seed: int) -> None:
     """At every row, though the verdict comes from counting and the score from a median."""
     detector = kind()
@@ -49,7 +48,7 @@ def test_the_lazy_score_agrees_with_the_alert(kind: type[Detector], seed: int) -
     assert not all(said[200:])
 
 
-@pytest.mark.parametrize("kind", [k for k in CATALOGUE if issubclass(k, LazyScoreDetector)])
+@over("kind", [k for k in CATALOGUE if issubclass(k, LazyScoreDetector)])
 def test_before_the_first_value_the_score_is_0(kind: type[Detector]) -> None:
     """Nothing was seen, and nothing is far from what it should be."""
     assert kind().score == 0.0

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from cases import over
 from fed_detectors import severities
 from klarm.cli.demo import read_recording
 from klarm.detectors import LengthBlowupDetector
@@ -91,7 +92,7 @@ def test_reward_in_another_dict_of_the_step_is_used() -> None:
         assert detector.update(step, {"length": 250.0 if grown else 100.0}) is None
 
 
-@pytest.mark.parametrize("seed", range(5))
+@over("seed", range(5))
 def test_a_healthy_run_raises_no_alert(seed: int) -> None:
     """Noisy lengths that fall a little, a reward that is flat."""
     lengths = [value * (1 - step / 3000) for step, value in enumerate(noisy(seed, 300, 0.4, 1000))]

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import over
 from klarm.cli.demo import RECORDINGS, read_recording
 from klarm.detectors import LossNanDetector
 from klarm.monitor.monitor import Monitor
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("before", [0, 7, 200])
+@over("value", [math.nan, math.inf, -math.inf])
+@over("before", [0, 7, 200])
 def test_the_first_loss_that_is_not_finite_is_critical_and_decisive(
     value: float, before: int
 ) -> None:

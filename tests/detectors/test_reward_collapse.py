@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import over
 from klarm.cli.demo import read_recording
 from klarm.detectors import RewardCollapseDetector
 from klarm.journal.file import MemoryJournal
@@ -63,7 +64,7 @@ def test_what_a_message_calls_a_median_is_the_median() -> None:
     assert f" to {best:.4g}, and is now at" in slow.message
 
 
-@pytest.mark.parametrize("seed", range(10))
+@over("seed", range(10))
 def test_a_reward_that_falls_further_has_fallen_by_more_sigmas(seed: int) -> None:
     """The values before it soon contain the fall, but the σ in the message is from before it."""
     rng = random.Random(seed)
@@ -102,7 +103,7 @@ def test_a_fall_to_the_lowest_level_is_critical() -> None:
     assert "critical" in {alert.severity for alert in alerts}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@over("seed", range(20))
 def test_the_share_that_was_lost_is_that_of_the_levels_beside_it(seed: int) -> None:
     """Readers divide them."""
     rng = random.Random(seed)
@@ -164,7 +165,7 @@ def test_the_incident_opens_at_the_step_of_the_first_alert() -> None:
     assert [(event.signal, event.step) for event in opened] == [("reward", 312)]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@over("seed", range(5))
 def test_learning_and_noise_are_silent(seed: int) -> None:
     """A noisy rise, a plateau, and noise without any trend."""
     assert feed(learning(2000, seed, noise=0.3)) == []

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import over
 from klarm.cli.demo import read_recording
 from klarm.detectors import RewardDriftDetector
 from klarm.metrics.binding import Binding
@@ -71,7 +72,7 @@ def test_each_drift_raises_an_alert_at_the_end_of_a_block(
     assert (alert.step, alert.severity, alert.decisive) == (first, "warning", True)
 
 
-@pytest.mark.parametrize(
+@over(
     "then",
     [
         level,
@@ -83,9 +84,8 @@ def test_each_drift_raises_an_alert_at_the_end_of_a_block(
         lambda part: {"kl": 0.05 + part},
         lambda part: {"entropy": 0.6 / 40**part, "length": 200 * 40**part},
     ],
-    ids=["level", "learning", "kl", "shorter", "longer", "harder", "growth", "without reward"],
 )
-@pytest.mark.parametrize("seed", range(5))
+@over("seed", range(5))
 def test_healthy_movements_are_silent(then: Callable[[float], Row], seed: int) -> None:
     """Learning with the KL, the length and the entropy that go with it; harder prompts."""
     assert feed(RewardDriftDetector(), run(then, seed)) == []

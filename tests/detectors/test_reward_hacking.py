@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from cases import over
 from fed_detectors import feed
 from klarm.cli.demo import read_recording
 from klarm.detectors import RewardHackingDetector
@@ -19,8 +20,8 @@ def healthy(count: int) -> list[float]:
     return [0.2 * rng.lognormvariate(0, 0.12) for _ in range(count)]
 
 
-@pytest.mark.parametrize(
-    ("variance", "severity"),
+@over(
+    "variance, severity",
     [(0.119, None), (0.121, "warning"), (0.239, "warning"), (0.241, "critical"), (0.0, None)],
 )
 def test_three_times_the_variance_warns_and_six_times_is_critical(

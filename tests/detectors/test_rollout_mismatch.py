@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
+from cases import over
 from fed_detectors import severities
 from klarm.detectors import RolloutMismatchDetector
 from klarm.types import Alert
@@ -55,7 +54,7 @@ def test_a_signed_estimate_is_judged_by_its_absolute_value() -> None:
     assert min(severities(feed([-0.001] * 100 + [-0.05] * 20))) == 104
 
 
-@pytest.mark.parametrize("seed", range(5))
+@over("seed", range(5))
 def test_a_healthy_run_raises_no_alert(seed: int) -> None:
     """A gap of 0.003 that wanders and has spikes of one step."""
     rng = random.Random(seed)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
+from cases import over
 from klarm.detectors import TrustRegionDetector
 from klarm.types import Alert
 
@@ -50,7 +49,7 @@ def test_the_threshold_itself_does_not_fire() -> None:
     assert feed([0.1] * 5) == [None] * 5
 
 
-@pytest.mark.parametrize("seed", range(5))
+@over("seed", range(5))
 def test_a_healthy_run_raises_no_alert(seed: int) -> None:
     """PPO's updates of 0.005 to 0.03 nats, noisy as they are."""
     rng = random.Random(seed)

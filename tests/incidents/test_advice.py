@@ -8,13 +8,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
+from cases import over
 from klarm.detectors import CATALOGUE, Detector
 from klarm.detectors.gradient_norm_spike import GradientNormSpikeDetector
-from klarm.detectors.trust_region import TrustRegionDetector
 from klarm.incidents.pattern import Pattern
-from klarm.incidents.playbook import IF_SINGLE, PATTERNS
+from klarm.incidents.playbook import PATTERNS
 from klarm.incidents.text import advice
 from klarm.journal.file import MemoryJournal
 from klarm.metrics import METRICS, advice_of
@@ -38,7 +36,7 @@ OF_LANGUAGE = re.compile(
     re.IGNORECASE,
 )
 
-every_framework = pytest.mark.parametrize("framework", OF_EPISODES)
+every_framework = over("framework", OF_EPISODES)
 
 
 def run(framework: str, change: Callable[[Row, int], object], steps: int = 200) -> list[Event]:
@@ -72,7 +70,7 @@ def larger_gradients(row: Row, step: int) -> None:
 
 
 @every_framework
-@pytest.mark.parametrize("detector", CATALOGUE, ids=lambda kind: kind.name)
+@over("detector", CATALOGUE)
 def test_a_detector_speaks_of_episodes(framework: str, detector: type[Detector]) -> None:
     """In every framework in which it has anything to read."""
     own = advice_of(framework).detectors.get(detector.name, {})
@@ -85,7 +83,7 @@ def test_a_detector_speaks_of_episodes(framework: str, detector: type[Detector])
 
 
 @every_framework
-@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.name)
+@over("pattern", PATTERNS)
 def test_a_pattern_speaks_of_episodes(framework: str, pattern: Pattern) -> None:
     """If all that it goes by is logged there."""
     if not pattern.moved.keys() <= LOGGED or pattern.only == "far":  # which takes a kl
@@ -105,8 +103,8 @@ def test_what_is_said_differently_is_known(framework: str) -> None:
     assert said.not_finite.keys() <= METRICS.keys()
 
 
-@pytest.mark.parametrize(
-    ("change", "in_sb3", "in_rllib"),
+@over(
+    "change, in_sb3, in_rllib",
     [
         (from_step(100, kl_old=0.5), "target_kl", "kl_target"),
         (from_step(100, entropy=0.001), "ent_coef", "entropy_coeff"),
@@ -137,8 +135,8 @@ def test_elsewhere_the_advice_is_for_language_models() -> None:
         assert "samples of the same prompt" in advice(opened)[0]
 
 
-@pytest.mark.parametrize("framework", ["", *OF_EPISODES])
-@pytest.mark.parametrize(("value", "severity"), [(0.85, "warning"), (5.0, "critical")])
+@over("framework", ["", *OF_EPISODES])
+@over("value, severity", [(0.85, "warning"), (5.0, "critical")])
 def test_an_incident_of_many_spikes_does_not_say_that_one_is_harmless(
     framework: str, value: float, severity: str
 ) -> None:
@@ -152,39 +150,3 @@ def test_an_incident_of_many_spikes_does_not_say_that_one_is_harmless(
     (to_do,) = advice(event)
     assert not re.search(r"single|harmless", to_do)
     assert ("If more spikes follow" in to_do) == (severity == "warning")
-
-
-@pytest.mark.parametrize("framework", ["", *OF_EPISODES])
-def test_a_warning_of_large_updates_does_not_call_them_an_odd_batch(framework: str) -> None:
-    """An incident takes five in a row, among which one may be odd, but not all."""
-    own = advice_of(framework).detectors.get("trust_region", TrustRegionDetector.recommendations)
-    assert not re.search(r"single|odd", own["warning"])
-
-
-ALL_REMEDIES = [
-    *((pattern.name, pattern.remedy) for pattern in PATTERNS),
-    ("a single value", IF_SINGLE),
-    *(
-        (f"{framework}: {name}", said.remedy)
-        for framework in OF_EPISODES
-        for name, said in advice_of(framework).patterns.items()
-    ),
-]
-
-
-@pytest.mark.parametrize("remedy", [text for _, text in ALL_REMEDIES], ids=dict(ALL_REMEDIES))
-def test_a_remedy_is_the_first_thing_to_do_and_at_most_one_more(remedy: str) -> None:
-    """Read at 3 a.m.: two short sentences, not a list of orders between semicolons."""
-    sentences = re.split(r"(?<=[.!?]) ", remedy)
-    assert len(sentences) <= 2
-    assert ";" not in remedy
-    assert len(sentences[0]) <= 120
-    assert not re.match(r"Clamp them|Compare their|Find the samples it", remedy)
-
-
-def test_the_docs_and_the_message_say_alike_why_a_single_alert_opens_an_incident() -> None:
-    """In the words of the message."""
-    docs = (Path(__file__).parents[2] / "docs" / "incidents.md").read_text()
-    rules = docs.partition("## From alert to incident")[2].partition("## While it is open")[0]
-    assert "by an alert that needs no confirmation |" in rules
-    assert "immediately" not in rules

@@ -8,6 +8,7 @@ from statistics import median
 
 import pytest
 
+from cases import over
 from klarm.incidents.bend import left_line
 
 BEGAN, ROWS, NOISE = 70, 100, 0.03
@@ -23,8 +24,8 @@ def course(slope: float, trend: float, seed: int) -> list[float]:
     ]
 
 
-@pytest.mark.parametrize("trend", [-0.015, 0.0, 0.015])
-@pytest.mark.parametrize(("slope", "late", "latest"), [(0.15, 16, 26), (0.3, 8, 16), (1.0, 3, 6)])
+@over("trend", [-0.015, 0.0, 0.015])
+@over("slope, late, latest", [(0.15, 16, 26), (0.3, 8, 16), (1.0, 3, 6)])
 def test_a_fall_is_found_soon_after_it_begins(
     slope: float, late: int, latest: int, trend: float
 ) -> None:
@@ -37,7 +38,7 @@ def test_a_fall_is_found_soon_after_it_begins(
     assert median(found) <= late
 
 
-@pytest.mark.parametrize("seed", range(10))
+@over("seed", range(10))
 def test_an_explosion_is_found_where_it_begins(seed: int) -> None:
     """Ratios of such a metric are compared, so that slow exponential growth is a line."""
     rng = random.Random(seed)

@@ -16,6 +16,7 @@ from statistics import median
 import pytest
 
 import klarm
+from cases import over
 from klarm.channels.message import Context, message_of
 from klarm.cli.demo import read_recording
 from klarm.detectors import CATALOGUE, Detector, EntropyCollapseDetector
@@ -426,7 +427,7 @@ def test_the_recorded_reward_that_doubles_within_five_rows_is_dated() -> None:
     assert date_of("reward", opened.moved) in (153, 154, 155)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@over("seed", range(20))
 def test_an_exponential_kl_is_the_same_whatever_the_noise_of_the_reward(seed: int) -> None:
     """A reward that climbs as before does not pay for it."""
     rng = random.Random(seed)

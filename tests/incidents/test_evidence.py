@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from cases import over
 from klarm.config.layers import load
 from klarm.incidents.evidence import Evidence
 from klarm.incidents.recent_rows import RecentRows
@@ -97,8 +98,8 @@ def test_a_level_shift_that_the_reward_pays_for_never_opens_an_incident() -> Non
     assert "kl" in {signal for signal, _ in opened(rows)}
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("reward", ["stopped rising", "falls", "rises"])
+@over("seed", range(4))
+@over("reward", ["stopped rising", "falls", "rises"])
 def test_only_a_reward_that_still_rises_pays_for_a_kl_that_explodes(reward: str, seed: int) -> None:
     """That it rose at some time in the run is no payment for what happens now."""
     noise = random.Random(seed)
@@ -153,7 +154,7 @@ def test_a_tiny_kl_counts_only_if_the_reward_suffers(
     assert ("kl" in {signal for signal, _ in opened(rows)}) == notified
 
 
-@pytest.mark.parametrize("seed", range(5))
+@over("seed", range(5))
 def test_a_reward_that_only_scatters_has_lost_nothing(seed: int) -> None:
     """Its smoothed level goes up and down with the noise, and is often far below its best."""
     rng = random.Random(seed)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-import pytest
-
+from cases import over
 from klarm.incidents.excuse import Excuse
 from klarm.incidents.recent_rows import RecentRows
 
@@ -31,7 +30,7 @@ def test_a_kl_that_reward_pays_for_is_excused() -> None:
     assert settled().held
 
 
-@pytest.mark.parametrize(
+@over(
     "now",
     [
         {"reward": 1.0},  # as before
@@ -40,7 +39,6 @@ def test_a_kl_that_reward_pays_for_is_excused() -> None:
         {"reward": math.nan},  # not logged any more
         {"entropy": 0.0},
     ],
-    ids=str,
 )
 def test_one_exceeded_bound_ends_the_excuse(now: dict[str, float]) -> None:
     """All of them must hold."""

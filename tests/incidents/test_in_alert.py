@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from cases import over
 from klarm.detectors import (
     KLBudgetDetector,
     KLExplosionDetector,
@@ -43,8 +44,8 @@ def test_rows_of_another_metric_end_nothing() -> None:
     assert in_alert.since([("kl_old", "higher")]) is None
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("confirm_steps", [5, 15])
+@over("seed", range(3))
+@over("confirm_steps", [5, 15])
 def test_since_when_does_not_depend_on_whether_a_reward_is_logged(
     seed: int, confirm_steps: int
 ) -> None:

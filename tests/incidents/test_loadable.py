@@ -7,8 +7,7 @@ import struct
 import zipfile
 from pathlib import Path
 
-import pytest
-
+from cases import over
 from klarm.incidents.loadable import problem_with
 
 
@@ -34,7 +33,7 @@ def test_a_whole_checkpoint_has_no_problem() -> None:
     assert problem_with("checkpoint-1") == ""
 
 
-@pytest.mark.parametrize("cut", [1, 399, 400, 450, 10_000])
+@over("cut", [1, 399, 400, 450, 10_000])
 def test_a_truncated_weights_file_is_detected(cut: int) -> None:
     """The disk was full, or the process was killed while it saved."""
     safetensors(Path("checkpoint-1/model.safetensors"), cut=cut)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from cases import over
 from klarm.detectors import CATALOGUE
 from klarm.incidents.movement import Before, Movement
 from klarm.incidents.recent_rows import RecentRows
@@ -109,7 +110,7 @@ def reward_of(course: Callable[[int], float], steps: int, seed: int, noise: floa
     return movements_of(rows)[0]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@over("seed", range(8))
 def test_a_reward_far_above_its_trend_is_not_said_to_rise_as_before(seed: int) -> None:
     """Its growth is what shows that it is hacked: ten times its noise above a slow trend."""
 
@@ -124,7 +125,7 @@ def test_a_reward_far_above_its_trend_is_not_said_to_rise_as_before(seed: int) -
     assert not reward_of(course, 190, seed, 0.03).goes_on
 
 
-@pytest.mark.parametrize("seed", range(8))
+@over("seed", range(8))
 def test_a_reward_that_has_fallen_in_the_last_rows_is_not_said_to_rise(seed: int) -> None:
     """Its level of ten rows is still above that of fifty rows earlier."""
     rng, rows = random.Random(seed), RecentRows()

@@ -6,12 +6,13 @@ import math
 
 import pytest
 
+from cases import over
 from klarm.incidents.numbers import counted, factor, share, times
 from klarm.text import number
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
+@over(
+    "value, text",
     [
         (0.0, "0"),
         (1000.0, "1000"),
@@ -43,8 +44,8 @@ def test_a_ratio_that_rounds_to_one_is_empty(value: float, text: str) -> None:
     assert times(value) == text
 
 
-@pytest.mark.parametrize(
-    ("divisor", "text"),
+@over(
+    "divisor, text",
     [
         (1.4, ""),
         (3.0, "a third of"),

@@ -9,6 +9,7 @@ from statistics import median, stdev
 
 import pytest
 
+from cases import over
 from klarm.detectors import (
     KLBudgetDetector,
     KLRunawayDetector,
@@ -54,12 +55,10 @@ def explosion(e_folding: float) -> Course:
     return lambda step: LEVEL * math.exp(max(0, step - BEGAN) / e_folding)
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("until", [330, 345, 360])
-@pytest.mark.parametrize(
-    "course",
-    [ramp(5.0), ramp(10.0), ramp(50.0), explosion(10.0), explosion(15.0), explosion(25.0)],
-    ids=["ramp to 5", "ramp to 10", "ramp to 50", "fast", "medium", "slow explosion"],
+@over("seed", range(5))
+@over("until", [330, 345, 360])
+@over(
+    "course", [ramp(5.0), ramp(10.0), ramp(50.0), explosion(10.0), explosion(15.0), explosion(25.0)]
 )
 def test_a_gradual_rise_is_dated_from_its_beginning(course: Course, until: int, seed: int) -> None:
     """However far it has gone by then: a linear quarter of the way dated the last ones at 344."""
@@ -68,7 +67,7 @@ def test_a_gradual_rise_is_dated_from_its_beginning(course: Course, until: int, 
     assert kl.step == pytest.approx(BEGAN, abs=10)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@over("seed", range(5))
 def test_a_fall_is_dated_from_its_beginning(seed: int) -> None:
     """It is linear or levels off."""
     for course in (
@@ -79,7 +78,7 @@ def test_a_fall_is_dated_from_its_beginning(seed: int) -> None:
         assert (kl.direction, kl.step) == ("down", pytest.approx(BEGAN, abs=15))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@over("seed", range(5))
 def test_a_jump_is_dated_by_its_step(seed: int) -> None:
     """Slow growth before it is not part of it."""
     flat = moved(lambda step: LEVEL * (10.0 if step >= BEGAN else 1.0), 320, seed)["kl"]
@@ -94,14 +93,14 @@ def drift(step: int) -> float:
     return LEVEL * (max(1, step - 180) / 120) ** 2
 
 
-@pytest.mark.parametrize("seed", range(5))
+@over("seed", range(5))
 def test_growth_that_goes_on_as_before_is_no_movement(seed: int) -> None:
     """Nothing happened at the step where it is far from its level fifty rows ago."""
     assert not moved(drift, BEGAN, seed, noise=0.01)["kl"].is_worth_saying
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("until", [310, 320])
+@over("seed", range(5))
+@over("until", [310, 320])
 def test_an_explosion_after_long_growth_is_not_dated_before_it(until: int, seed: int) -> None:
     """The growth before it is not part of it."""
     kl = moved(lambda step: drift(step) * explosion(15.0)(step) / LEVEL, until, seed, noise=0.01)[
@@ -111,7 +110,7 @@ def test_an_explosion_after_long_growth_is_not_dated_before_it(until: int, seed:
     assert BEGAN <= kl.step <= BEGAN + 10
 
 
-@pytest.mark.parametrize("seed", range(10))
+@over("seed", range(10))
 def test_an_onset_is_not_dated_on_rows_like_those_before(seed: int) -> None:
     """A reader who looks at the curve sees nothing there."""
     kl = moved(lambda step: 0.9 ** max(0, step - BEGAN), BEGAN + 25, seed)["kl"]
@@ -137,7 +136,7 @@ def test_nothing_is_dated_just_before_the_learning_rate_was_raised() -> None:
     assert found["kl"].step >= BEGAN + 4
 
 
-@pytest.mark.parametrize("seed", range(5))
+@over("seed", range(5))
 def test_growth_before_the_learning_rate_was_raised_is_not_the_explosion(seed: int) -> None:
     """KL grows from zero while a policy learns. Checkpoints of these rows are safe."""
     rng = random.Random(seed)
@@ -155,18 +154,16 @@ def test_growth_before_the_learning_rate_was_raised_is_not_the_explosion(seed: i
     assert unsafe_since(opened["kl"]) >= 42
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("late", [75, 90, 120, 140])
-@pytest.mark.parametrize(
-    "course", [ramp(5.0), explosion(15.0), explosion(40.0)], ids=["ramp", "fast", "slow explosion"]
-)
+@over("seed", range(5))
+@over("late", [75, 90, 120, 140])
+@over("course", [ramp(5.0), explosion(15.0), explosion(40.0)])
 def test_an_onset_long_before_the_alert_is_found(course: Course, late: int, seed: int) -> None:
     """A hundred rows are too few if the metric was moving in the first half of them."""
     rows = recorded(course, BEGAN + late, seed)
     assert earlier_onset(rows, "kl", "up") == pytest.approx(BEGAN, abs=20)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@over("seed", range(5))
 def test_an_early_alert_needs_no_look_further_back(seed: int) -> None:
     """The hundred rows are enough, and nothing changes; nor does it for what has not moved."""
     assert earlier_onset(recorded(explosion(15.0), BEGAN + 30, seed), "kl", "up") is None
@@ -197,7 +194,7 @@ def test_an_incident_that_opens_late_names_the_step_at_which_it_began() -> None:
     assert said in event_text(events[0])
 
 
-@pytest.mark.parametrize("seed", range(20))
+@over("seed", range(20))
 def test_an_onset_is_a_row_that_is_itself_unlike_those_before(seed: int) -> None:
     """KL grows slowly, so that its noise alone is far from its level a hundred rows ago."""
     rows = recorded(lambda step: (1.0 + step / 300) * explosion(7.0)(step), 309, seed, 0.12)
@@ -212,8 +209,8 @@ def test_an_onset_is_a_row_that_is_itself_unlike_those_before(seed: int) -> None
         assert onset >= BEGAN - 1
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("slope", [-0.01, 0.01])
+@over("seed", range(5))
+@over("slope", [-0.01, 0.01])
 def test_a_reward_that_moves_by_a_third_of_its_noise_per_row_is_dated_in_time(
     slope: float, seed: int
 ) -> None:
@@ -226,7 +223,7 @@ def test_a_reward_that_moves_by_a_third_of_its_noise_per_row_is_dated_in_time(
     assert BEGAN <= reward.step <= BEGAN + 14
 
 
-@pytest.mark.parametrize("seed", range(10))
+@over("seed", range(10))
 def test_a_reward_that_falls_slowly_after_it_rose_is_dated_by_its_alert_in_hindsight(
     seed: int,
 ) -> None:

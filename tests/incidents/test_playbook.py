@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import over
 from klarm.incidents.movement import Movement, summary
 from klarm.incidents.pattern import Circumstances, Explained, Pattern
 from klarm.incidents.playbook import GO_BACK_FIRST, IF_SINGLE, PATTERNS, diagnose
@@ -180,7 +181,7 @@ def test_the_advice_on_a_critical_incident_is_not_to_wait() -> None:
         assert found.remedy.startswith(first)
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.name)
+@over("pattern", PATTERNS)
 def test_every_pattern_is_found(pattern: object) -> None:
     """No pattern is hidden by one before it."""
     assert isinstance(pattern, Pattern)
@@ -203,7 +204,7 @@ def test_every_pattern_is_found(pattern: object) -> None:
         assert found.name == pattern.name or signal != pattern.explains[0]
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.name)
+@over("pattern", PATTERNS)
 def test_the_page_says_the_same_of_every_pattern(pattern: Pattern) -> None:
     """What it explains, what moved, the cause and the remedy."""
     rows = [

@@ -86,7 +86,7 @@ def recorded() -> list[Event]:
 
 
 @given(st.lists(happenings, min_size=2, max_size=12), st.integers(0, 1000))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_any_story_keeps_the_invariants(story: list[tuple], seed: int) -> None:
     """Live equals replay, no event repeats, every incident ends, and no id is used twice."""
     live(story, seed)
@@ -117,7 +117,7 @@ def test_any_story_keeps_the_invariants(story: list[tuple], seed: int) -> None:
 
 
 @given(st.lists(happenings, min_size=2, max_size=10), st.integers(0, 1000))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_a_nan_is_never_hidden_or_delayed(story: list[tuple], seed: int) -> None:
     """Whatever was before it, closed or accepted: at its step, KL is critical and people know."""
     live(story, seed)

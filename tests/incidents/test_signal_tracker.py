@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from cases import over
 from klarm.detectors import (
     Detector,
     KLBudgetDetector,
@@ -442,8 +443,8 @@ def test_the_end_of_the_run_ends_open_incidents() -> None:
     assert run.tracker.incidents[0].state == "ended"
 
 
-@pytest.mark.parametrize(
-    ("how", "good"),
+@over(
+    "how, good",
     [
         ("recovered", True),
         ("settled", False),

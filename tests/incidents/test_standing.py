@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from msgspec.structs import replace
 
+from cases import over
 from example_events import example_event
 from klarm.incidents import ending, standing, title
 from klarm.journal import IncidentRecord
@@ -14,8 +14,8 @@ OPENED = example_event(event="opened")
 END = replace(OPENED, event="resolved", reason="recovered", level=0.5, before=0.4)
 
 
-@pytest.mark.parametrize(
-    ("end", "how"),
+@over(
+    "end, how",
     [
         (END, "recovered"),
         (replace(END, level=1.7), "resolved (at a new level)"),

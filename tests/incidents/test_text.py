@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import get_args
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from cases import over
 from klarm.channels.message import ENDINGS
 from klarm.detectors import CATALOGUE, KLBudgetDetector
 from klarm.incidents import (
@@ -269,7 +269,7 @@ SENTENCES: list[tuple[Event, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("event", "sentence"), SENTENCES, ids=lambda value: str(value)[:60])
+@over("event, sentence", SENTENCES)
 def test_every_change_has_its_sentence(event: Event, sentence: str) -> None:
     """From the numbers of the event; those that are missing are left out."""
     assert why(event) == sentence
@@ -287,8 +287,8 @@ def test_every_reason_of_the_enumeration_has_a_sentence() -> None:
         assert reason not in why(changed("opened", reason)).split()
 
 
-@pytest.mark.parametrize(
-    ("event", "line"),
+@over(
+    "event, line",
     [
         (
             DIAGNOSED,
@@ -327,7 +327,6 @@ def test_every_reason_of_the_enumeration_has_a_sentence() -> None:
             "kl rolled back, training went back to step 51",
         ),
     ],
-    ids=lambda value: str(value)[:60],
 )
 def test_a_title_has_signal_severity_start_and_state(event: Event, line: str) -> None:
     """One line, the same for every channel."""
@@ -492,7 +491,7 @@ def test_the_advice_on_a_run_that_has_ended_is_about_its_checkpoints() -> None:
     assert advice(lost) == [lost.recommendation]
 
 
-@pytest.mark.parametrize("reason", ENDINGS)
+@over("reason", ENDINGS)
 def test_nothing_is_left_to_do_once_it_is_resolved(reason: str) -> None:
     """Whether or not its metric is back: a person or a newer incident has taken over."""
     assert advice(changed("resolved", reason, recovered=False), DIAGNOSED) == []

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import klarm
+from cases import over
 from klarm.integrations.base import checked_settings, start_run
 from klarm.integrations.reaction import Reaction
 from own_parts import PassRateDetector
@@ -73,7 +74,7 @@ def test_every_hook_starts_in_the_same_way() -> None:
     assert calling == HOOKS
 
 
-@pytest.mark.parametrize("module", sorted({*MODULES} - {"base"}))
+@over("module", sorted({*MODULES} - {"base"}))
 def test_nothing_but_base_reads_settings_or_starts_a_monitor(module: str) -> None:
     """Not by `klarm.init`, which needs klarm itself, nor by what it calls."""
     imported = set()
@@ -85,7 +86,7 @@ def test_nothing_but_base_reads_settings_or_starts_a_monitor(module: str) -> Non
     assert not imported & {"klarm", "klarm.api", "klarm.config.load", "klarm.config.layers"}
 
 
-@pytest.mark.parametrize("hook", ENTRANCES)
+@over("hook", ENTRANCES)
 def test_every_hook_takes_a_run_and_then_only_keywords(hook: str) -> None:
     """So that a setting that is added or moves changes no training script."""
     entrance = ENTRANCES[hook]

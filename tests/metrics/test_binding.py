@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-import pytest
-
+from cases import over
 from klarm.detectors import (
     CATALOGUE,
     Detector,
@@ -308,8 +307,8 @@ def test_an_entropy_of_a_language_model_with_its_sign_flipped_is_remarked_on() -
     assert said_of_entropy("trl", *[-0.7] * 4) == []
 
 
-@pytest.mark.parametrize(
-    ("framework", "values"),
+@over(
+    "framework, values",
     [
         ("", [-0.7] * 30),  # who logs is not known
         ("sb3/PPO", [-0.7] * 30),  # continuous actions

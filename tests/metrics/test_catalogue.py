@@ -6,6 +6,7 @@ import inspect
 
 import pytest
 
+from cases import over
 from klarm.detectors import MetricLostDetector
 from klarm.metrics import catalogue
 from klarm.metrics.catalogue import METRICS, SAMPLES
@@ -19,8 +20,8 @@ def metric(key: str) -> str:
     return known.metric if known else ""
 
 
-@pytest.mark.parametrize(
-    ("key", "name"),
+@over(
+    "key, name",
     [
         ("kl", "kl"),
         ("train/kl", "kl"),
@@ -48,7 +49,7 @@ def test_framework_keys_are_known_by_what_they_mean(key: str, name: str) -> None
     assert metric(key) == name
 
 
-@pytest.mark.parametrize(
+@over(
     "key",
     [
         "kl_penalty",  # a KL in NeMo-RL, with `train/`; elsewhere a coefficient
@@ -66,8 +67,8 @@ def test_a_key_that_is_not_clear_is_not_known(key: str) -> None:
     assert meaning(key) is None
 
 
-@pytest.mark.parametrize(
-    ("framework", "key", "name", "kind"),
+@over(
+    "framework, key, name, kind",
     [
         ("trl", "kl", "kl", "reference, k3, per token"),
         ("trl/GRPOTrainer", "train/kl", "kl", "reference, k3, per token"),

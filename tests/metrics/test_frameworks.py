@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from cases import over
 from klarm.metrics import frameworks
 from klarm.metrics.catalogue import METRICS
 from klarm.metrics.frameworks import CATALOGUE, FRAMEWORKS, SPECIFIC_KEYS, Framework, Row, tables
 from klarm.metrics.key_meaning import meaning
 
-every_framework = pytest.mark.parametrize("framework", CATALOGUE, ids=lambda known: known.name)
+every_framework = over("framework", CATALOGUE)
 
 
 def test_every_file_is_in_the_catalogue() -> None:

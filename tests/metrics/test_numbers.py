@@ -6,8 +6,8 @@ import decimal
 import math
 
 import numpy as np
-import pytest
 
+from cases import over
 from klarm.metrics.numbers import to_number
 
 
@@ -30,8 +30,8 @@ class Hostile:
         raise ArithmeticError("no")
 
 
-@pytest.mark.parametrize(
-    ("logged", "number"),
+@over(
+    "logged, number",
     [
         (0.5, 0.5),
         (3, 3.0),
@@ -64,7 +64,7 @@ def test_text_that_says_nan_is_nan() -> None:
         assert math.isnan(number)
 
 
-@pytest.mark.parametrize(
+@over(
     "logged",
     [
         None,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import over
 from klarm.metrics import Binding
 
 # What an update logged in Stable-Baselines3 2.9 and RLlib 2.60, without counters and settings.
@@ -55,8 +54,8 @@ RLLIB_APPO = {
 OF_INTEREST = ("loss", "actor_loss", "critic_loss", "explained_variance")
 
 
-@pytest.mark.parametrize(
-    ("framework", "row", "bound"),
+@over(
+    "framework, row, bound",
     [
         ("sb3", SB3_PPO, (27.49, -0.0107, 55.39, -0.0449)),
         ("sb3", SB3_A2C, (None, 1.5959, 8.1214, -0.1097)),

@@ -11,6 +11,7 @@ from diptest import diptest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import over
 from klarm.metrics.samples import STATISTICS, sample_statistics
 
 
@@ -129,7 +130,7 @@ class Liar(OneDimension):
         return "garbage"  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize(
+@over(
     "garbage",
     [
         None,

@@ -6,6 +6,7 @@ Covers ending.py and last_changes.py.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 import klarm
+from cases import over
 from klarm import api
 from klarm.monitor.ending import Ending, EndWatch
 from recorded_lines import lines_of
@@ -27,6 +29,8 @@ klarm.log({"kl": 0.1}, 1)
 
 
 def run(script: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run a script in which a run starts anew."""
+    shutil.rmtree("klarm_runs", ignore_errors=True)
     return subprocess.run(
         [sys.executable, *options, "-c", START + script],
         capture_output=True,
@@ -69,9 +73,7 @@ def test_a_script_that_ends_has_ended_well(script: str) -> None:
     assert "run a ended after 1 row: no incident" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("script", "code", "expected"),
-    [
+@over("script, code, expected", [
         ("sys.exit(1)", 1, ("stopped", "SystemExit: 1")),
         ("sys.exit('no data')", 1, ("stopped", "SystemExit: no data")),
         ("sys.exit('')", 1, ("stopped", "SystemExit")),
@@ -82,8 +84,7 @@ def test_a_script_that_ends_has_ended_well(script: str) -> None:
         ("try: 1 / 0\nexcept ZeroDivisionError: sys.exit(0)", 0, ("", "")),
         ("try: raise KeyboardInterrupt\nexcept KeyboardInterrupt: sys.exit(130)", 130,
          ("interrupted", "KeyboardInterrupt")),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_an_exit_with_an_error_is_recorded(
     script: str, code: int, expected: tuple[str, str]
 ) -> None:

@@ -7,8 +7,8 @@ import random
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import pytest
 
+from cases import over
 from klarm.detectors import KLExplosionDetector, LossNanDetector
 from klarm.incidents.rules import IncidentRules
 from klarm.journal.identity import counting_ids
@@ -33,7 +33,7 @@ def test_a_step_brings_alerts_and_what_they_change() -> None:
     assert (opened.event, opened.moved) == ("opened", "")
 
 
-@pytest.mark.parametrize("cast", [int, np.float64, np.float32, np.int64, np.array])
+@over("cast", [int, np.float64, np.float32, np.int64, np.array])
 def test_numbers_of_any_kind_count_as_floats(cast: Callable[[float], object]) -> None:
     """A detector of the user's own may compute with numpy; what is no number is left out."""
     metrics = {"loss": cast(3.0), "mode": "rolling", "odd": object()}

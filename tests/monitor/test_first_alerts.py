@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -16,7 +15,6 @@ from klarm.cli.group import klarm as command
 from klarm.console import Console
 from klarm.types import Alert
 
-DOCS = Path(__file__).parents[2] / "docs"
 QUIET = [0.02 + 0.001 * (step % 3) for step in range(40)]
 
 
@@ -113,17 +111,6 @@ def test_all_of_them_if_they_are_wanted(capsys: pytest.CaptureFixture[str]) -> N
     assert shown.count(", kl_explosion: ") == sum(a.detector == "kl_explosion" for a in alerts)
     assert f"klarm: {len(alerts)} alerts (" in shown
     assert not unconfirmed(shown)
-
-
-def test_the_docs_say_so() -> None:
-    """No page says that a terminal shows every alert, unless it names the setting."""
-    pages = [" ".join(page.read_text().split()) for page in DOCS.rglob("*.md")]
-    (page,) = (page for page in pages if page.startswith("# kl_explosion "))
-    assert "shows the first alert of an episode in one dim line, as not confirmed yet." in page
-    sentences = [sentence for page in pages for sentence in re.split(r"(?<=[.|]) ", page)]
-    every = [s for s in sentences if re.search(r"terminal shows (?:every|all)", s)]
-    assert every
-    assert all("console_alerts" in sentence for sentence in every)
 
 
 def test_a_run_that_is_not_recorded_names_no_command(capsys: pytest.CaptureFixture[str]) -> None:

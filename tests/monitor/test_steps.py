@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-import pytest
-
+from cases import over
 from klarm.monitor.steps import Timeline, whole_step
 
 
@@ -18,7 +17,7 @@ def test_steps_count_on_by_themselves() -> None:
         assert (at, goes_on) == (meant, False)
 
 
-@pytest.mark.parametrize("impossible", [math.nan, math.inf, -math.inf, 1e300, -5.0, 0.5])
+@over("impossible", [math.nan, math.inf, -math.inf, 1e300, -5.0, 0.5])
 def test_a_step_that_cannot_be_means_the_next(impossible: float) -> None:
     """Rather than none at all."""
     timeline = Timeline()

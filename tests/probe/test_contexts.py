@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cases import over
 from klarm import ConfigError
 from klarm.probe.contexts import Context, contexts_of_dataset, read_contexts
 
@@ -37,8 +38,8 @@ def test_a_long_context_keeps_its_end() -> None:
     assert read_contexts([[1, 2, 3, 4]], None, 2) == [(3, 4)]
 
 
-@pytest.mark.parametrize(
-    ("contexts", "message"),
+@over(
+    "contexts, message",
     [
         ("a text", "must be a list of texts or of token ids, got str"),
         (["a text"], "also give tokenizer="),
@@ -72,7 +73,7 @@ def test_texts_that_are_trained_on_need_no_completion() -> None:
     assert contexts_of_dataset([{"input_ids": [1, 2], "labels": [1, 2]}], 4) == ([[1, 2]], False)
 
 
-@pytest.mark.parametrize("dataset", [None, [], [{"image": 1}], ["text"], 3])
+@over("dataset", [None, [], [{"image": 1}], ["text"], 3])
 def test_a_data_set_that_says_nothing_gives_none(dataset: object) -> None:
     """The probe then says what to give it."""
     assert contexts_of_dataset(dataset, 4) is None

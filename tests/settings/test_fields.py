@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from cases import over
 from klarm.settings.fields import (
     ConfigError,
     Names,
@@ -44,8 +45,8 @@ def test_only_declared_fields_are_settings() -> None:
     assert settings_of(Alarm)["rings"].meaning == "how often"
 
 
-@pytest.mark.parametrize(
-    ("given", "complaint"),
+@over(
+    "given, complaint",
     [
         ({"volume": 0}, "alarm.volume must be greater than 0, got 0"),
         ({"volume": math.nan}, "alarm.volume must be a finite number, got nan"),
@@ -56,7 +57,6 @@ def test_only_declared_fields_are_settings() -> None:
         ({"tune": 3}, "alarm.tune must be text (put it in quotes), got 3"),
         ({"enabled": 1}, "alarm.enabled must be true or false, got 1"),
     ],
-    ids=str,
 )
 def test_a_wrong_value_is_refused_by_place_and_value(
     given: dict[str, object], complaint: str

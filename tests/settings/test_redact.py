@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import over
 from klarm.settings.redact import HIDDEN, fragments_of, hide, parts_of
 
 SECRET = 's3cr€t/"&x'
 
 
-@pytest.mark.parametrize(
+@over(
     "spelt",
     [
         SECRET,
@@ -98,8 +99,8 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("content", ["{}", "Bearer {}", "u:{}", "{} and more"])
+@over("form", FORMS)
+@over("content", ["{}", "Bearer {}", "u:{}", "{} and more"])
 def test_no_code_shows_it(form: str, content: str) -> None:
     """Hexadecimal and base64, however they are broken into lines; what is around stays."""
     said = coded(form, content.format(LONG))

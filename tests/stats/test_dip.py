@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import over
 from klarm.stats.dip import dip, dip_p_value
 
 finite = st.floats(allow_nan=False, min_value=-1e6, max_value=1e6)
@@ -28,7 +29,7 @@ def samples(count: int) -> list[list[float]]:
     ]
 
 
-@pytest.mark.parametrize("count", [5, 10, 17, 64, 300, 2_000])
+@over("count", [5, 10, 17, 64, 300, 2_000])
 def test_the_dip_is_that_of_the_reference_package(count: int) -> None:
     """For every kind of sample, ties included."""
     for sample in samples(count):
@@ -51,7 +52,7 @@ def test_a_dip_lies_between_its_limits(values: list[float]) -> None:
     assert dip(values[::-1]) == found
 
 
-@pytest.mark.parametrize("count", [10, 16, 35, 64, 150, 300, 800])
+@over("count", [10, 16, 35, 64, 150, 300, 800])
 def test_p_is_near_that_of_the_reference_package(count: int) -> None:
     """Within the noise of two tables, where a decision is made."""
     rng = random.Random(count)
