@@ -13,7 +13,7 @@ def subject_of(incident: Event | Incident | IncidentRecord) -> str:
     That is the metric of its first alert, or "missing kl" and the like if metrics are lost.
 
     >>> subject_of(Event("opened", 1, "gradient", "warning", 300, 300, ["learning_rate_jump"],
-    ...                  1e-3, "decisive", "", "", "k3f7q2ab", metric="learning_rate"))
+    ...                  1e-3, "decisive", "", "", "k1", metric="learning_rate"))
     'learning_rate'
     """
     if isinstance(incident, Incident):

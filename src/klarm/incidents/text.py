@@ -62,7 +62,7 @@ def title(event: Event, became: str = "") -> str:
 
     `became` is what to say instead of the state if several events are combined.
 
-    >>> title(Event("opened", 3, "kl", "critical", 153, 148, ["kl_runaway"], 0.8, "", "", "k3f7q2ab"))
+    >>> title(Event("opened", 3, "kl", "critical", 153, 148, ["kl_runaway"], 0.8, "", "", "", "k1"))
     'kl critical, began at step 148 (opened at step 153)'
     """
     if is_crash(event):
@@ -134,8 +134,8 @@ def likely_cause(event: Event) -> str:
 
     A name that only repeats words of the cause is left out.
 
-    >>> likely_cause(Event("opened", 3, "kl", "critical", 153, 148, ["kl_runaway"], 0.8, "", "", "k3f7q2ab",
-    ...                    pattern="gradients first", cause="updates that are too large"))
+    >>> likely_cause(Event("opened", 3, "kl", "critical", 153, 148, ["kl_runaway"], 0.8, "", "", "",
+    ...                    "k1", pattern="gradients first", cause="updates that are too large"))
     'updates that are too large (pattern: gradients first)'
     """
     if not event.pattern:
@@ -220,7 +220,7 @@ def _place(event: Event) -> str:
 def since(event: Event) -> str:
     """Return a sentence with the step of the first alert and, if that was late, the onset.
 
-    >>> since(Event("opened", 3, "kl", "critical", 228, 223, [], 0.8, "", "", "k3f7q2ab"))
+    >>> since(Event("opened", 3, "kl", "critical", 228, 223, [], 0.8, "", "", "", "k1"))
     'Since step 223.'
     """
     first = "In alert since" if what_began(event) else "Since"
@@ -237,7 +237,7 @@ def what_began(event: Event) -> str:
 def before_it_began(event: Event) -> str:
     """Return what happened before the step since which an incident lasts, if that was long before.
 
-    >>> event = Event("opened", 3, "kl", "critical", 223, 223, [], 0.8, "", "", "k3f7q2ab", onset=204)
+    >>> event = Event("opened", 3, "kl", "critical", 223, 223, [], 0.8, "", "", "", "k1", onset=204)
     >>> before_it_began(event)
     'in hindsight, kl left its normal range at step 204'
     """
