@@ -6,7 +6,7 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -56,6 +56,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     seed = config.getoption("shuffle")
     if seed is not None:
         random.Random(seed).shuffle(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the example that broke a property as a line to paste above its test."""
+    report = yield
+    property_test = getattr(getattr(item, "obj", None), "hypothesis", None)
+    if property_test is not None and call.excinfo is not None:
+        code = property_test.inner_test.__code__
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        for entry in call.excinfo.traceback:
+            if entry.frame.code.raw is code:
+                given = ", ".join(f"{name}={entry.frame.f_locals[name]!r}" for name in names)
+                report.sections.append(("paste this above the test", f"@example({given})"))
+    return report
 
 
 @pytest.fixture(autouse=True)
