@@ -47,15 +47,15 @@ class Progress:
             self.said = now
             self._show(now - self.began)
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_terminal_summary(
-        self, terminalreporter: pytest.TerminalReporter, config: pytest.Config
-    ) -> None:
-        """Say what was tested, and what was left out."""
+    def pytest_sessionfinish(self) -> None:
+        """Leave the line to what follows."""
         if self.overwrites:
             sys.stdout.write("\r\033[K")
-        if config.getoption("closing_line") and terminalreporter.stats.get("passed"):
-            terminalreporter.write_line(config.getoption("closing_line"))
+
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """Say last what was tested, and what was left out."""
+        if self.done and config.getoption("closing_line"):
+            print(config.getoption("closing_line"))
 
     def _start(self, total: int) -> None:
         if not self.total:

@@ -18,6 +18,7 @@ from klarm.cli.group import klarm as command
 from klarm.cli.init import default_yaml
 from klarm.config import load
 from klarm.settings import ConfigError
+from watched_runs import watched_runs
 
 APPROVED = Path(__file__).parent / "approved"
 
@@ -222,6 +223,7 @@ SURFACES: dict[str, Callable[[], str]] = {
     "help.txt": help_of_every_command,
     "config-errors.txt": errors_of_configuration,
     "klarm.yaml": default_yaml,
+    "watched-runs.txt": watched_runs,
 }
 
 
