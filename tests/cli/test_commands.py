@@ -96,6 +96,13 @@ def on_terminal(*arguments: str, interrupt: bool = False, **variables: str) -> t
     return shown.decode(errors="replace"), process.returncode
 
 
+def test_the_script_that_is_installed_runs_commands() -> None:
+    """It stands beside Python, and needs no configuration."""
+    script = Path(sys.executable).with_name("klarm")
+    done = subprocess.run([script, "runs"], capture_output=True, text=True, check=True)
+    assert "there is no run in klarm_runs yet" in done.stdout
+
+
 def test_ctrl_c_is_quiet() -> None:
     """No traceback, no `Aborted!`; the exit code says that it was interrupted."""
     shown, returncode = on_terminal("demo", interrupt=True)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import os
 import pty
 import re
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import time
 from itertools import pairwise
 
 import pytest
 from rich.console import Console
 
-from cli.commands import run_klarm
+from cli.commands import run_klarm, run_on_terminal
 from klarm.cli.demo import RECORDINGS, _Player, read_recording
 from klarm.config import load
 from klarm.incidents import event_text, is_alarm
@@ -28,30 +25,20 @@ DECADES = ["100", "10", "1", "0.1", "0.01", "0.001", "0.0001"]
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-def on_terminal(
-    *arguments: str, columns: int = 80, lines: int = 24, until: str = "", **variables: str
-) -> str:
-    """Play it on a pseudo-terminal of a size, to its end or until it has written something."""
+def shown_until(text: str, **variables: str) -> str:
+    """Play it in a process on a pseudo-terminal until it has written something."""
     master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-    hidden = ("COLUMNS", "LINES", "NO_COLOR")
-    environment = {key: value for key, value in os.environ.items() if key not in hidden}
-    environment |= {"TERM": "xterm-256color", **variables}
     with subprocess.Popen(
-        [*COMMAND, *arguments], stdin=slave, stdout=slave, stderr=slave, env=environment
+        COMMAND, stdin=slave, stdout=slave, stderr=slave, env={**os.environ, **variables}
     ) as process:
         os.close(slave)
         shown = b""
-        while not until or until not in shown.decode(errors="ignore"):
-            try:
-                shown += os.read(master, 65536)
-            except OSError:  # the terminal's other end is closed
-                break
-        if until:
-            assert process.poll() is None  # it is still playing
-            process.send_signal(signal.SIGINT)
+        while text not in shown.decode(errors="ignore"):
+            shown += os.read(master, 65536)
+        assert process.poll() is None  # it is still playing
+        process.send_signal(signal.SIGINT)
     os.close(master)
-    assert process.returncode == (130 if until else 0)
+    assert process.returncode == 130
     return shown.decode().replace("\r\n", "\n")
 
 
@@ -92,7 +79,8 @@ def test_the_box_is_on_the_screen_at_the_end_and_labels_stand_on_their_rows(
     arguments: list[str], columns: int, lines: int
 ) -> None:
     """There is also room for the suggested commands and the prompt."""
-    shown = on_terminal(*arguments, "--fast", columns=columns, lines=lines)
+    code, shown = run_on_terminal("demo", *arguments, "--fast", columns=columns, lines=lines)
+    assert code == 0
     for drawn_with in "●░─":  # the curve, its usual band, the thresholds
         assert drawn_with in shown
     spikes = "KL still spikes since then, but each spike is too short for a new report."
@@ -131,7 +119,7 @@ def test_every_frame_fits_the_terminal(lines: int, monkeypatch: pytest.MonkeyPat
 
 def test_plain_lines_appear_while_it_plays_on_a_dumb_terminal() -> None:
     """With TERM=dumb there are no control codes, and lines appear immediately."""
-    shown = on_terminal(TERM="dumb", until="step  25  kl ")
+    shown = shown_until("step  25  kl ", TERM="dumb")
     assert "\x1b" not in shown
 
 
@@ -148,7 +136,8 @@ def test_plain_lines_are_printed_step_by_step(monkeypatch: pytest.MonkeyPatch) -
 
 def test_no_word_is_broken_in_plain_lines() -> None:
     """Lines are wrapped between words, at the width of the terminal."""
-    shown = on_terminal("--fast", TERM="dumb")
+    code, shown = run_on_terminal("demo", "--fast", TERM="dumb")
+    assert code == 0
     assert "\x1b" not in shown
     assert "klarm INCIDENT 2 on kl opened, warning" in shown
     report, _, to_copy = shown.partition("What to type next:")
