@@ -98,7 +98,7 @@ def served(root: Path = RUNS, **options: Any) -> Iterator[Client]:
         server.stop()
 
 
-def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+def wait_until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
     """Wait for what another thread does; return what the condition does."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
