@@ -81,24 +81,6 @@ def a_run() -> None:
     klarm.finish()
 
 
-def test_serve_shows_the_runs_of_a_folder_until_ctrl_c() -> None:
-    """It ends without an error."""
-    a_run()
-    with started("serve", "runs", "--port", "0") as (url, process):
-        assert url.startswith("http://127.0.0.1:")
-        for _ in range(1_000):
-            found = asked(f"{url}/api/v1/runs")
-            assert isinstance(found, dict)
-            if found["runs"]:
-                break
-            time.sleep(0.05)
-        assert [run["id"] for run in found["runs"]] == ["a"]
-        process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=60)
-        assert "Traceback" not in rest
-        assert process.returncode == 130
-
-
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", socket.gethostname()])
 def test_a_public_address_requires_a_token(host: str) -> None:
     """The message says how to get a token."""
@@ -137,10 +119,14 @@ def test_an_unknown_host_is_reported_before_a_token_is_required() -> None:
     assert "token" not in said
 
 
-def test_it_waits_for_the_first_run() -> None:
-    """The default folder, which KLARM_DIR sets, may be missing, but a named folder must exist."""
+def test_it_waits_for_the_first_run_and_shows_runs_until_ctrl_c() -> None:
+    """The default folder, which KLARM_DIR sets, may be missing, but a named folder must exist.
+
+    It ends without an error.
+    """
     with started("serve", "--port", "0", KLARM_DIR="to/come") as (url, process):
         assert process.stdout is not None
+        assert url.startswith("http://127.0.0.1:")
         assert "There is no run yet" in process.stdout.readline()
         assert asked(f"{url}/api/v1/status")["folder"] == "come"  # type: ignore[index]
         assert runs_at(url) == []
@@ -148,6 +134,10 @@ def test_it_waits_for_the_first_run() -> None:
         klarm.log({"kl": 0.1}, step=1)
         klarm.finish()
         wait_for(lambda: [run["id"] for run in runs_at(url)] == ["first"])
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=60)
+        assert "Traceback" not in rest
+        assert process.returncode == 130
 
 
 def without_the_extra(*arguments: str, **environment: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from sweep import Sweep, kept, sweep_writes
 
 
-@pytest.fixture(scope="module", params=[7, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=[11, pytest.param(1, marks=pytest.mark.slow)])
 def sweep(request: pytest.FixtureRequest) -> Sweep:
     """Kill a run at every so many writes; return what was recorded, and reached the service."""
     return sweep_writes(request.param)
