@@ -54,7 +54,12 @@ def run_klarm(
 
 
 def run_on_terminal(
-    *arguments: str, given: bytes = b"", columns: int = 80, lines: int = 24, **variables: str
+    *arguments: str,
+    given: bytes = b"",
+    columns: int = 80,
+    lines: int = 24,
+    encoding: str = "utf-8",
+    **variables: str,
 ) -> tuple[int, str]:
     """Run a command on a pseudo-terminal; return its exit code and what it shows there.
 
@@ -75,7 +80,7 @@ def run_on_terminal(
     reader = threading.Thread(target=collect)
     reader.start()
     try:
-        with os.fdopen(slave, "w", buffering=1, encoding="utf-8") as terminal:
+        with os.fdopen(slave, "w", buffering=1, encoding=encoding) as terminal:
             with _stdin(given) as stdin:
                 code = _call(arguments, stdin, terminal, terminal, {**size, **variables})
             until = time.monotonic() + 30

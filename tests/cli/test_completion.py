@@ -65,13 +65,9 @@ def test_the_documented_line_works(command: Path, shell: str) -> None:
         if f"_KLARM_COMPLETE={shell}_source" in part
     )
     if shutil.which(shell) is None:
-        shown = subprocess.run(
-            [command],
-            env={**os.environ, "_KLARM_COMPLETE": f"{shell}_source"},
-            capture_output=True,
-            check=True,
-        )
-        assert b"_KLARM_COMPLETE" in shown.stdout
+        shown = run_klarm(_KLARM_COMPLETE=f"{shell}_source")
+        assert shown.returncode == 0
+        assert "_KLARM_COMPLETE" in shown.stdout
         return
     done = subprocess.run([shell, "-c", line], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
