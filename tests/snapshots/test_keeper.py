@@ -271,7 +271,7 @@ def held_after(monitor: Monitor, snapshots: range) -> int:
         train(monitor, number * EVERY, end)
         writer = monitor._past._keeper._writer
         assert writer is not None
-        for _ in range(1_000):  # until the thread has written it
+        for _ in range(6_000):  # until the thread has written it
             if writer.written and writer.written[0].step == end - 1:
                 break
             time.sleep(0.01)
