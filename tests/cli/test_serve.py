@@ -61,7 +61,7 @@ def asked(url: str, token: str = "") -> object:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     for _ in range(1_000):
         try:
-            with urlopen(Request(url, headers=headers), timeout=10) as answer:
+            with urlopen(Request(url, headers=headers), timeout=60) as answer:
                 return json.load(answer)
         except OSError:
             time.sleep(0.05)
