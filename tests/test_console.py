@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 import klarm
+from cli.commands import run_klarm, run_on_terminal
 from example_events import example_event
 from klarm.cli.demo import read_recording
 from klarm.console import Console
@@ -117,10 +118,11 @@ def test_replay_breaks_lines_between_words_on_a_terminal() -> None:
     """As the monitor itself does. In a pipe each sentence stays on one line."""
     rows = [0.02 + 0.001 * (step % 3) for step in range(60)] + [0.5, 0.9, 1.5, 2.5, 4.0, 7.0, 9.0]
     Path("log.jsonl").write_text("".join(f'{{"kl": {kl}}}\n' for kl in rows))
-    code = "from klarm.cli.group import klarm; klarm(['replay', 'log.jsonl'])"
-    plain = re.sub(r"\x1b\[[0-9;]*[mK]", "", shown_on_a_terminal(code, 60)).replace("\r", "")
+    code, shown = run_on_terminal("replay", "log.jsonl", columns=60)
+    assert code == 0
+    plain = re.sub(r"\x1b\[[0-9;]*[mK]", "", shown).replace("\r", "")
     assert max(map(len, plain.splitlines())) <= 60
-    piped = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    piped = run_klarm("replay", "log.jsonl")
     assert max(map(len, piped.stdout.splitlines())) > 60
     assert " ".join(piped.stdout.split()) in " ".join(plain.split())
 
@@ -167,7 +169,7 @@ def test_random_numbers_are_those_of_a_run_without_klarm() -> None:
         "hook = {'type': 'webhook', 'url': 'http://127.0.0.1:9/'}; "
         "klarm.init('a', channels={'hook': hook}); "
         "[klarm.log({'kl': 0.02 if step < 40 else float('nan')}, step) for step in range(60)]; "
-        "klarm.finish(); print('same' if random.getstate() == state else 'drawn')"
+        "klarm.finish(1.0); print('same' if random.getstate() == state else 'drawn')"
     )
     shown = shown_on_a_terminal(code)
     assert "klarm incident 1 on kl opened" in shown

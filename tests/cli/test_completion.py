@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import klarm
+from cli.commands import run_klarm
 
 INDEX = Path(__file__).parents[2] / "docs" / "index.md"
 
@@ -26,38 +27,32 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return script
 
 
-def completed(command: Path, words: str) -> list[str]:
+def completed(words: str) -> list[str]:
     """Return the completions that Bash gets for the last word."""
-    done = subprocess.run(
-        [command],
-        env={
-            **os.environ,
-            "_KLARM_COMPLETE": "bash_complete",
-            "COMP_WORDS": words,
-            "COMP_CWORD": str(len(words.split(" ")) - 1),
-        },
-        capture_output=True,
-        text=True,
-        check=True,
+    done = run_klarm(
+        _KLARM_COMPLETE="bash_complete",
+        COMP_WORDS=words,
+        COMP_CWORD=str(len(words.split(" ")) - 1),
     )
+    assert done.returncode == 0
     return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
 
 
-def test_commands_detectors_and_runs_are_completed(command: Path) -> None:
+def test_commands_detectors_and_runs_are_completed() -> None:
     """The beginning of a name is enough."""
     klarm.init("grpo-7b", console=False)
     klarm.finish()
-    assert completed(command, "klarm detec") == ["detectors"]
-    assert completed(command, "klarm detectors kl_ex") == ["kl_explosion"]
-    assert completed(command, "klarm show gr") == ["grpo-7b"]
-    assert completed(command, "klarm show other") == []
-    assert completed(command, "klarm runs --for") == ["--format"]
+    assert completed("klarm detec") == ["detectors"]
+    assert completed("klarm detectors kl_ex") == ["kl_explosion"]
+    assert completed("klarm show gr") == ["grpo-7b"]
+    assert completed("klarm show other") == []
+    assert completed("klarm runs --for") == ["--format"]
 
 
-def test_completion_survives_a_wrong_configuration(command: Path) -> None:
+def test_completion_survives_a_wrong_configuration() -> None:
     """It completes nothing in that case."""
     Path("klarm.yaml").write_text("colour: red")
-    assert completed(command, "klarm show gr") == []
+    assert completed("klarm show gr") == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -70,13 +65,9 @@ def test_the_documented_line_works(command: Path, shell: str) -> None:
         if f"_KLARM_COMPLETE={shell}_source" in part
     )
     if shutil.which(shell) is None:
-        shown = subprocess.run(
-            [command],
-            env={**os.environ, "_KLARM_COMPLETE": f"{shell}_source"},
-            capture_output=True,
-            check=True,
-        )
-        assert b"_KLARM_COMPLETE" in shown.stdout
+        shown = run_klarm(_KLARM_COMPLETE=f"{shell}_source")
+        assert shown.returncode == 0
+        assert "_KLARM_COMPLETE" in shown.stdout
         return
     done = subprocess.run([shell, "-c", line], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

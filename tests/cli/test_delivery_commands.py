@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from loopback import Server, run_klarm
+from loopback import Server
 from msgspec.structs import replace
 
 import klarm
+from cli.commands import run_klarm
 from example_events import example_event
 from klarm.delivery import Outbox
 from klarm.incidents import subject_of
@@ -27,7 +27,6 @@ pytestmark = pytest.mark.usefixtures("one_detector")
 
 NAN = float("nan")
 WARNING = 0.9  # four standard deviations above what the run had before
-KLARM = str(Path(sys.executable).with_name("klarm"))
 
 
 @pytest.fixture(autouse=True)
@@ -82,11 +81,6 @@ def test_a_test_alert_can_go_to_one_named_channel(server: Server) -> None:
     assert "there is no channel too; did you mean two?" in done.stderr
 
 
-def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command with the channels of klarm.yaml."""
-    return subprocess.run([KLARM, *arguments], capture_output=True, text=True, check=False)
-
-
 def test_a_test_alert_needs_only_the_secrets_of_the_named_channel(server: Server) -> None:
     """The other channels are not created."""
     Path("klarm.yaml").write_text(
@@ -94,12 +88,12 @@ def test_a_test_alert_needs_only_the_secrets_of_the_named_channel(server: Server
         "  slack: {webhook_url: {env: NOT_HERE}}\n"
         f"  mine: {{type: webhook, url: '{server.url}/mine'}}\n"
     )
-    done = run_command("test-alert", "mine")
+    done = run_klarm("test-alert", "mine")
     assert (done.returncode, done.stdout) == (0, "mine: delivered\n")
     assert [message["path"] for message in server.messages] == ["/mine"]
-    done = run_command("test-alert", "mien")
+    done = run_klarm("test-alert", "mien")
     assert "there is no channel mien; did you mean mine?" in done.stderr
-    done = run_command("test-alert")
+    done = run_klarm("test-alert")
     assert done.returncode != 0
     assert "NOT_HERE" in done.stderr
 
@@ -108,7 +102,7 @@ def test_a_test_alert_needs_only_the_secrets_of_the_named_channel(server: Server
 def test_a_test_alert_to_a_disabled_channel_is_an_error(arguments: list[str]) -> None:
     """It is configured, but would get no messages."""
     Path("klarm.yaml").write_text("channels: {slack: {enabled: false}}")
-    done = run_command("test-alert", *arguments)
+    done = run_klarm("test-alert", *arguments)
     assert done.returncode == 2
     assert "slack is switched off (enabled: false)" in done.stderr
 
@@ -271,14 +265,14 @@ def test_a_channel_that_the_run_did_not_have_is_never_pending(channels: tuple[st
     """It is in the configuration of today, but the run was not to notify it."""
     record_run("a", *channels, deliver="here" if not channels else "elsewhere")
     Path("klarm.yaml").write_text(json.dumps({"channels": channel_section("hook")}))
-    shown = run_command("incidents")
+    shown = run_klarm("incidents")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "hook" not in shown.stdout
     assert shown.stdout.count("pending") == len(channels)
-    known = json.loads(run_command("incidents", "--format", "json").stdout)["channels"]
+    known = json.loads(run_klarm("incidents", "--format", "json").stdout)["channels"]
     assert [(one["channel"], one["configured"]) for one in known] == [(c, True) for c in channels]
-    assert "hook" not in run_command("show", "a", "1").stdout
-    assert "hook" not in run_command("ack", "1").stdout
+    assert "hook" not in run_klarm("show", "a", "1").stdout
+    assert "hook" not in run_klarm("ack", "1").stdout
 
 
 def test_the_channels_of_the_last_start_count() -> None:
@@ -296,7 +290,7 @@ def test_a_run_that_leaves_its_channels_to_others_has_those_configured_here() ->
     done = run_klarm("incidents", channels="one=http://127.0.0.1:9")
     assert "one (pending)" in done.stdout
     Path("klarm.yaml").write_text("channels: {slack: {webhook_url: {env: NOT_HERE}}}")
-    done = run_command("incidents")
+    done = run_klarm("incidents")
     assert "critical" in done.stdout
     assert "NOT_HERE" in done.stderr
     assert "pending notifications are not shown" in done.stderr
@@ -334,7 +328,8 @@ def test_incidents_shows_nothing_pending_that_a_channel_does_not_take(
     record_run(value=WARNING, steps=1)
     for name in settings:
         monkeypatch.delenv(f"KLARM_CHANNELS__HOOK__{name.upper()}")
-    done = subprocess.run([KLARM, "incidents"], capture_output=True, text=True, check=True)
+    done = run_klarm("incidents")
+    assert done.returncode == 0
     assert ("hook (pending)" in " ".join(done.stdout.split())) == owed
 
 
@@ -342,7 +337,7 @@ def test_what_is_pending_is_shown_without_the_secrets_of_channels() -> None:
     """The secrets may be missing on the machine of the user."""
     Path("klarm.yaml").write_text("channels: {slack: {webhook_url: {env: NOT_HERE}}}")
     record_run()
-    done = run_command("incidents")
+    done = run_klarm("incidents")
     assert "slack (pending)" in done.stdout
     assert done.stderr == ""
 
@@ -546,9 +541,19 @@ def test_a_silence_counts_from_the_current_step_of_the_run(server: Server) -> No
     assert len(server.messages) == 1
 
 
-def test_a_silence_reports_its_end_with_the_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def time_zone() -> Iterator[None]:
+    """Have a time zone of our own, as a process has from its start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "XYZ-3")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("time_zone")
+def test_a_silence_reports_its_end_with_the_time_zone() -> None:
     """The reader may be in another time zone than the machine."""
-    monkeypatch.setenv("TZ", "XYZ-3")
     record_run()
     run_klarm("silence", "kl", "--for", "2h")
     assert " XYZ; critical" in run_klarm("incidents").stdout

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from cli.commands import run_on_terminal
 from klarm.cli.docs import pages, without_comments
 from klarm.cli.group import klarm as command
 from klarm.cli.init import default_yaml
-from test_console import shown_on_a_terminal
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,8 +40,9 @@ def test_a_page_is_printed(name: str) -> None:
 
 def test_a_terminal_gets_a_page_that_fits_it() -> None:
     """Lines break between words, and tables are drawn; a pipe gets Markdown, as above."""
-    code = "from klarm.cli.group import klarm; klarm(['docs', 'kl_runaway'], standalone_mode=False)"
-    shown = re.sub(r"\x1b\[[0-9;]*m|\r", "", shown_on_a_terminal(code, 80))
+    code, shown = run_on_terminal("docs", "kl_runaway", columns=80)
+    assert code == 0
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", shown)
     assert max(map(len, shown.splitlines())) <= 80
     assert re.search(r"^What to do when it fires *$", shown, re.M)
     assert "|---" not in shown
@@ -86,15 +87,17 @@ def texts() -> list[tuple[str, str]]:
 
 def test_messages_point_to_pages_that_an_installed_user_has() -> None:
     """They name `klarm docs PAGE`, never a path in the repository."""
+    found = texts()
     pointers = [
         (where, page)
-        for where, text in texts()
+        for where, text in found
         for page in re.findall(r"`?klarm docs ([\w/-]+)", text)
     ]
     assert len(pointers) >= 3
-    for where, page in pointers:
-        assert docs(page).exit_code == 0, f"{where} points to {page}"
-    for where, text in texts():
+    for page in {page for _, page in pointers}:
+        places = {where for where, named in pointers if named == page}
+        assert docs(page).exit_code == 0, f"{places} point to {page}"
+    for where, text in found:
         assert not re.search(r"(?<![\w/.])docs/[a-z_]+(\.md|\b)", text), f"{where}: {text[:80]}"
 
 

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from loopback import Server, run_klarm
+from loopback import Server
 
 import klarm
+from cli.commands import run_klarm
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 

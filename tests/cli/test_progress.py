@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import klarm
+from cli.commands import run_klarm, run_on_terminal
 from klarm.cli.progress import Progress
 from klarm.cli.stopping import Stopping
 from klarm.cli.watch import Watch
@@ -59,26 +58,25 @@ def test_it_is_cleared_when_the_replay_fails() -> None:
     assert shown == ["1 rows", ""]
 
 
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have two seconds pass immediately."""
+    monkeypatch.setattr("klarm.cli.progress._AFTER_SECONDS", 0.0)
+    monkeypatch.setattr("klarm.cli.progress._EVERY_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
 def test_a_slow_replay_shows_it_on_a_terminal() -> None:
     """Here two seconds pass immediately. Nothing is left of it at the end."""
     rows = "".join(f"{step},0.0{step % 3 + 1}\n" for step in range(60))
     Path("log.csv").write_text(f"step,kl\n{rows}")
-    code = """
-from klarm.cli import group, progress
-progress._AFTER_SECONDS = progress._EVERY_SECONDS = 0.0
-group.klarm(["replay", "log.csv"])
-"""
-    shown = shown_on_a_terminal(code)
+    code, shown = run_on_terminal("replay", "log.csv")
+    assert code == 0
     assert "100%  60 rows" in shown
     assert "█ 100%" not in shown.rpartition("\x1b[K")[2]
     assert "60 rows replayed" in shown
 
 
-# Two seconds pass immediately in a process that imports this.
-AT_ONCE = """
-from klarm.cli import progress
-progress._AFTER_SECONDS = progress._EVERY_SECONDS = 0.0
-"""
 ONCE = ["--once"]
 UNTIL_IDLE = ["--until-idle", "0.1", "--poll", "0.02"]
 
@@ -90,21 +88,24 @@ def write_log(name: str = "log.csv") -> None:
     Path(name).write_text(f"step,kl\n{rows}")
 
 
-def following(*arguments: str) -> str:
-    """Return code that follows a log, with the bar at once."""
-    return f"{AT_ONCE}from klarm.cli import group\ngroup.klarm({['follow', *arguments]})\n"
+def followed(*arguments: str, given: bytes = b"") -> str:
+    """Follow a log on a wide terminal; return what is shown there."""
+    code, shown = run_on_terminal("follow", *arguments, given=given, columns=200)
+    assert code == 0
+    return shown
 
 
 def left_on_screen(shown: str) -> list[str]:
     """Return the lines that remain on a terminal, on which progress clears its line each time."""
-    return [line.rpartition("\x1b[K")[2] for line in shown.replace("\r\n", "\n").split("\n")]
+    return [line.rpartition("\x1b[K")[2] for line in shown.split("\n")]
 
 
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("how", [ONCE, UNTIL_IDLE], ids=["once", "until idle"])
 def test_the_first_pass_over_a_followed_log_shows_it(how: list[str]) -> None:
     """It is gone at the end, and leaves the box of an incident as it is without it."""
     write_log()
-    shown = shown_on_a_terminal(following("log.csv", *how))
+    shown = followed("log.csv", *how)
     assert "100%  60 rows" in shown
     lines = left_on_screen(shown)
     assert not any("█" in line or " rows\x1b" in line for line in lines)
@@ -115,11 +116,12 @@ def test_the_first_pass_over_a_followed_log_shows_it(how: list[str]) -> None:
     assert " rows" in shown.partition("╰")[2]  # it goes on below the box
 
 
+@pytest.mark.usefixtures("at_once")
 def test_rows_that_are_already_recorded_count() -> None:
     """Looking for new ones takes as long."""
     write_log()
-    first = shown_on_a_terminal(following("log.csv", "--once"))
-    again = shown_on_a_terminal(following("log.csv", "--once"))
+    first = followed("log.csv", "--once")
+    again = followed("log.csv", "--once")
     assert "100%  60 rows" in first
     assert "100%  60 rows" in again
     assert "nothing new since step 59" in left_on_screen(again)[-2]
@@ -144,16 +146,25 @@ def test_rows_that_are_added_later_show_none() -> None:
     assert shown[-2:] == ["60 rows", ""]
 
 
+@pytest.mark.usefixtures("at_once")
 def test_no_bar_where_it_would_disturb() -> None:
     """Not for stdin, which has no size; nor without the console."""
     write_log()
-    on_stdin = "import sys; sys.stdin = open('log.csv')\n"
-    assert "█" not in shown_on_a_terminal(on_stdin + following("-", "--run", "a"))
-    assert "█" not in shown_on_a_terminal(following("log.csv", "--once", "--set", "console=false"))
-    command = [sys.executable, "-c", following("log.csv", "--once", "--run", "b")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    rows = Path("log.csv").read_bytes()
+    piped = followed("-", "--run", "a", "--poll", "0.02", given=rows)
+    assert "run a ended after 60 rows" in piped
+    assert "█" not in piped
+    assert "█" not in followed("log.csv", "--once", "--set", "console=false")
+    done = run_klarm("follow", "log.csv", "--once", "--run", "b")
     assert "run b as of step 59" in done.stderr
     assert "█" not in done.stdout + done.stderr
+
+
+# Two seconds pass immediately in a process that imports this.
+AT_ONCE = """
+from klarm.cli import progress
+progress._AFTER_SECONDS = progress._EVERY_SECONDS = 0.0
+"""
 
 
 def test_several_logs_that_are_followed_at_once_show_none(monkeypatch: pytest.MonkeyPatch) -> None:

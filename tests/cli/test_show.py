@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -19,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import klarm
+from cli.commands import run_klarm
 from klarm.cli.demo import read_recording
 from klarm.cli.group import klarm as command
 from klarm.cli.recorded import read_run
@@ -364,13 +362,10 @@ def test_the_number_of_steps_without_a_metric_is_not_called_a_peak() -> None:
 @pytest.mark.parametrize("arguments", [["show"], ["show", "grpo", "2"], ["runs"]], ids=" ".join)
 def test_a_curve_is_drawn_in_ascii_where_nothing_else_can_be_printed(arguments: list[str]) -> None:
     """It would be rows of question marks. What is piped has no trailing spaces."""
-    done = subprocess.run(
-        [sys.executable, "-m", "klarm", *arguments],
-        env={**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "100"},
-        capture_output=True,
-        check=True,
-    )
-    shown = done.stdout.decode("ascii")
+    done = run_klarm(*arguments, encoding="ascii", COLUMNS="100")
+    assert done.returncode == 0
+    shown = done.stdout
+    assert shown.isascii()
     assert "?" not in shown
     if arguments[0] == "show":
         assert shown.count("*") > 60

@@ -111,7 +111,7 @@ def test_nothing_of_a_run_reaches_its_outputs_raw(
         detectors=[Hostile()],
     ) as monitor:
         hostile_run(monitor)
-        monitor.finish(timeout=5.0)
+        monitor.finish(timeout=30.0)
     shown = capfd.readouterr()
     assert raw(shown.out + shown.err + caplog.text) == []
     assert r"\x1b]0;pwned" in shown.err

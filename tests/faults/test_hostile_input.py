@@ -251,13 +251,14 @@ def test_bad_arguments_of_the_other_calls_are_survived() -> None:
     assert all(len(line["path"]) <= 5000 for line in lines_of("a", "checkpoint"))
 
 
-def test_incidents_can_be_asked_for_while_another_thread_logs() -> None:
+@pytest.mark.parametrize("steps", [200, pytest.param(2_000, marks=pytest.mark.slow)])
+def test_incidents_can_be_asked_for_while_another_thread_logs(steps: int) -> None:
     """An integration asks after every step, and so may a thread of the user's."""
     monitor = klarm.init("a", console=False)
     over = threading.Event()
 
     def log() -> None:
-        for step in range(2_000):  # each NaN opens one, which is closed then
+        for step in range(steps):  # each NaN opens one, which is closed then
             monitor.log({"loss": math.nan if step % 3 == 0 else 1.0, "kl": 0.1}, step)
             monitor.checkpoint(step, "somewhere")
             for known in monitor.critical:

@@ -6,36 +6,33 @@ import pytest
 from sweep import Sweep, kept, sweep_writes
 
 
-@pytest.fixture(scope="module")
-def sweep() -> Sweep:
-    """Kill a run at every write; return what was recorded, and what reached the service."""
-    return sweep_writes()
+# One test, because the sweep takes longer than all that is asked of it.
+@pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_run_that_is_killed_at_a_write_loses_nothing(every: int) -> None:
+    """Every event is delivered, a restart comes to the same incidents, and no id is reused."""
+    sweep = sweep_writes(every)
+    assert_something_can_be_lost(sweep)
+    assert len(sweep.reports) > 80 / every
+    # Whatever was on its way to the disk when the process died.
+    assert sweep.lost("deliver") == []
+    assert sweep.lost("restart") == []
+    # As the run that was never killed; what was undone and came again does not count.
+    expected = kept(sweep.reports[0])
+    for report in sweep.of("restart"):
+        assert kept(report) == expected, (report["crash"], report["part"])
+    assert_no_id_is_reused(sweep)
 
 
-def test_the_run_has_something_to_lose(sweep: Sweep) -> None:
-    """It is taken up, goes back, and incidents open, end, and are open when it ends."""
-    straight, *others = sweep.reports
+def assert_something_can_be_lost(sweep: Sweep) -> None:
+    """The run is taken up, goes back, and incidents open, end, and are open when it ends."""
+    straight = sweep.reports[0]
     kinds = [kind for _, kind, *_ in straight["events"]]
     reasons = [reason for _, _, _, reason, *_ in straight["events"]]
     assert {"opened", "escalated", "reopened", "resolved", "ended"} <= set(kinds)
     assert {"resumed", "rolled_back", "finished"} <= set(reasons)
-    assert len(others) > 80
 
 
-@pytest.mark.parametrize("how", ["deliver", "restart"])
-def test_every_event_is_delivered(sweep: Sweep, how: str) -> None:
-    """Whatever was on its way to the disk when the process died."""
-    assert sweep.lost(how) == []
-
-
-def test_a_restart_comes_to_the_same_incidents(sweep: Sweep) -> None:
-    """As the run that was never killed; what was undone and came again does not count."""
-    expected = kept(sweep.reports[0])
-    for report in sweep.of("restart"):
-        assert kept(report) == expected, (report["crash"], report["part"])
-
-
-def test_no_id_is_ever_reused(sweep: Sweep) -> None:
+def assert_no_id_is_reused(sweep: Sweep) -> None:
     """Across all the runs of the sweep, but for those that had begun before the crash."""
     before = {event[0] for event in sweep.reports[0]["events"]}
     opened = [

@@ -56,6 +56,7 @@ needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/sel
 
 
 @needs_proc
+@pytest.mark.slow
 def test_keys_that_never_come_again_do_not_pile_up() -> None:
     """9,000 new ones a step; what detectors read is read all the same."""
     grown, said = grown_by("""

@@ -5,9 +5,19 @@
 
 from __future__ import annotations
 
+import pytest
 from kills import kill_runs
 
 
+def test_no_event_of_a_few_runs_that_are_killed_is_lost() -> None:
+    """The short form: 6 kills."""
+    outcome = kill_runs(6)
+    assert outcome.lost == []
+    assert outcome.stuck == []
+    assert outcome.events > 5
+
+
+@pytest.mark.slow
 def test_no_event_is_lost_whatever_is_killed_and_however_the_service_answers() -> None:
     """40 kills; `klarm deliver` alone and the next start alone bring everything through."""
     outcome = kill_runs(40)

@@ -230,7 +230,7 @@ def test_a_rollback_undoes_the_same_wherever_it_is_asked(moves: list[tuple[str, 
 
 def test_a_long_run_is_folded_in_little_memory() -> None:
     """Rows are never held: a dict alone takes ten times as many bytes as there are for each."""
-    steps = 50_000
+    steps = 40_000
     journal = FileJournal(Path("runs/a"), print)
     journal.record(RUN)
     for number in range(steps):
@@ -283,6 +283,7 @@ def write_long(steps: int) -> int:
     return steps - 101 * (steps // 10_000)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="it says how much memory it is")
 def test_the_memory_of_a_process_does_not_grow_with_the_run() -> None:
     """Ten times the steps, at most 4 MB more; the numbers of the steps alone would take 6."""

@@ -8,16 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-import schemathesis
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
 from serving_runs import Client, record, served
 
 from klarm.server.openapi import description
 from klarm.server.parameters import Arguments, Parameter
 from klarm.server.problems import ApiError
 from klarm.server.routes import PREFIX, ROUTES
+
+if TYPE_CHECKING:
+    import schemathesis
 
 DOCS = Path(__file__).parents[2] / "docs" / "api.md"
 # A stream has no end to wait for.
@@ -34,24 +37,36 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
             yield client
 
 
-schema = schemathesis.openapi.from_dict(description()).exclude(path=STREAM)
-CHECKS = [
-    schemathesis.checks.not_a_server_error,
-    schemathesis.checks.status_code_conformance,
-    schemathesis.checks.content_type_conformance,
-    schemathesis.checks.response_schema_conformance,
-]
-
-
-@schema.parametrize()
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-def test_answers_are_as_described(case: schemathesis.Case, client: Client) -> None:
+@pytest.mark.parametrize("examples", [6, pytest.param(50, marks=pytest.mark.slow)])
+def test_answers_are_as_described(examples: int, client: Client) -> None:
     """Whatever is asked: no failure of the server, and every answer fits its schema."""
-    if len(str(case.path_parameters.get("run", ""))) % 2:  # else there would be a run hardly ever
-        case.path_parameters["run"] = "exploding"
-    answer = case.call(base_url=f"http://127.0.0.1:{client.port}")
-    if answer.status_code != 501:  # pyarrow need not be there
-        case.validate_response(answer, checks=CHECKS)
+    import schemathesis  # here, because it takes seconds
+    from schemathesis.generation import GenerationMode
+
+    checks = [
+        schemathesis.checks.not_a_server_error,
+        schemathesis.checks.status_code_conformance,
+        schemathesis.checks.content_type_conformance,
+        schemathesis.checks.response_schema_conformance,
+    ]
+    schema = schemathesis.openapi.from_dict(description()).exclude(path=STREAM)
+    operations = [found.ok() for found in schema.get_all_operations()]
+    assert len(operations) > 20
+
+    def check(case: schemathesis.Case) -> None:
+        if len(str(case.path_parameters.get("run", ""))) % 2:  # there would hardly be a run else
+            case.path_parameters["run"] = "exploding"
+        answer = case.call(base_url=f"http://127.0.0.1:{client.port}")
+        if answer.status_code != 501:  # pyarrow need not be there
+            case.validate_response(answer, checks=checks)
+
+    quick = settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    for operation in operations:
+        right, wrong = (
+            operation.as_strategy(generation_mode=mode)
+            for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+        )
+        quick(given(case=right | wrong)(check))()
 
 
 def test_every_route_is_documented() -> None:

@@ -18,6 +18,8 @@ from klarm.monitor.evaluator import Evaluator
 from klarm.snapshots import FOLDER, pack_state, unpack_state
 from klarm.types import Event
 
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8))]
+
 
 def evaluator(ids: NewId) -> Evaluator:
     config = load()
@@ -26,6 +28,7 @@ def evaluator(ids: NewId) -> Evaluator:
     return made
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(seed=st.integers(0, 10_000), stop=st.integers(1, 400))
 def test_what_is_restored_says_what_the_original_says(seed: int, stop: int) -> None:
@@ -51,6 +54,7 @@ def without_ids(changes: object) -> list[str]:
     return [repr(change).partition(" id=")[0] for change in changes]  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_snapshots_change_nothing_but_the_time_it_takes(tmp_path: Path) -> None:
     """Through rollbacks and restarts, the journal is the same to the byte as without them."""
     used = 0  # how many there are depends on how quick the thread is
@@ -87,7 +91,7 @@ def start(folder: Path, every: int) -> Monitor:
     )
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_replay_goes_back_by_snapshots_too(seed: int) -> None:
     """Its journal is in memory, and so are they."""
     acts = RandomRun(seed).acts(600)
@@ -111,7 +115,7 @@ def test_a_replay_goes_back_by_snapshots_too(seed: int) -> None:
     assert journals[0] == journals[1]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_run_that_is_not_recorded_goes_back_as_one_that_is(seed: int) -> None:
     """On ranks other than 0, as far back as three snapshots reach."""
     acts = RandomRun(seed, commands=False).acts(500)
