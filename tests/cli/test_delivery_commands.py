@@ -21,7 +21,7 @@ from klarm.incidents import subject_of
 from klarm.journal import read_commands
 from klarm.journal.file import FileJournal
 from klarm.journal.records import Started
-from klarm.types import ROLLED_BACK, Event
+from klarm.types import Event
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 
@@ -390,22 +390,21 @@ OPENED = example_event(
     detectors=["gradient_norm_spike", "advantage_variance", "rollout_mismatch"],
     reason="it did",
 )
-RESOLVED = replace(OPENED, event="resolved", step=250, reason="quiet for 20 steps")
+RESOLVED = replace(OPENED, event="resolved", step=250, reason="closed")
 
 
 @pytest.mark.parametrize(
     ("last", "state", "steps"),
     [
         (OPENED, "unresolved when the run ended", "200–"),
-        (RESOLVED, "resolved", "200–250"),
-        (replace(RESOLVED, recovered=False), "not recovered", "200–250"),
+        (RESOLVED, "closed", "200–250"),
         (replace(RESOLVED, reason="recovered", level=0.5, before=0.4), "recovered", "200–250"),
         (
             replace(RESOLVED, reason="recovered", level=1.7, before=0.4),
             "resolved (at a new level)",
             "200–250",
         ),
-        (replace(RESOLVED, step=150, reason=ROLLED_BACK), "rolled back", "200–"),
+        (replace(RESOLVED, step=150, reason="rolled_back"), "rolled back", "200–"),
     ],
 )
 def test_incidents_shows_how_an_incident_ended(last: Event, state: str, steps: str) -> None:
@@ -430,7 +429,7 @@ def test_incidents_shows_a_channel_that_rejected_the_opening_as_rejected(server:
 def test_incidents_breaks_no_name_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names of detectors, metrics and channels stay whole."""
     monkeypatch.setenv("COLUMNS", "80")
-    last = replace(RESOLVED, recovered=False)
+    last = replace(RESOLVED, reason="recovered", level=0.5, before=0.4)
     record_incidents(OPENED, last, channels=("pagerduty", "email"))
     run_klarm("ack", "1", "--by", "ada")
     shown = run_klarm("incidents").stdout

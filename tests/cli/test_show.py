@@ -5,7 +5,6 @@ Covers show_incident.py too.
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import time
@@ -160,15 +159,23 @@ def sent(*events: tuple[str, int], outcome: str = "sent", **more: object) -> Non
     """Record what became of some events of incident 2 on Slack, in one message."""
     folder = Path("klarm_runs/grpo")
     id_ = list(read_run(folder).fold.incidents)[1]
-    known = {"id": id_, "began": 0.0, "incident": 2, "channel": "slack", "time": 1e9, **more}
+    known = {
+        "type": "delivery",
+        "id": id_,
+        "incident": 2,
+        "severity": "critical",
+        "channel": "slack",
+        "time": 1e9,
+        "outcome": outcome,
+        **more,
+    }
     deliveries.append(
         folder,
         *(
             msgspec.convert(
-                {"type": "delivery", "event": kind, "step": step, "outcome": outcome, **known},
-                deliveries.Delivered,
+                {"seq": seq, "event": kind, "step": step, **known}, deliveries.Delivered
             )
-            for kind, step in events
+            for seq, (kind, step) in enumerate(events, 1)
         ),
     )
 
@@ -223,19 +230,6 @@ def test_a_nan_and_a_run_without_kl_are_shown() -> None:
     shown = one_line(show("a", "1"))
     assert "loss critical, began at step 29" in shown
     assert "×" in shown
-
-
-def test_invalid_content_of_an_old_journal_is_left_out() -> None:
-    """A journal of klarm 0.1 has no checksums, so it may contain anything."""
-    folder = Path("klarm_runs/a")
-    folder.mkdir(parents=True)
-    head = {"type": "run", "run": "a", "started": 1e300, "klarm": "0.1", "host": "", "config": {}}
-    step = {"type": "step", "step": 1, "time": 1e300, "metrics": {"kl": [1], "loss": None, "x": 2}}
-    lines = [json.dumps(line) + "\n" for line in (head, step)]
-    (folder / "journal.jsonl").write_text("".join(lines))
-    shown = one_line(show("a"))
-    assert "started unknown" in shown
-    assert "metrics x 2" in shown
 
 
 @pytest.mark.usefixtures("exploding")

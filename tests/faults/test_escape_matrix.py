@@ -202,17 +202,17 @@ def foreign_run(folder: Path) -> int:
     deliveries.append(
         folder,
         deliveries.Delivered(
-            began=0.0,
+            id=known.id,
+            seq=1,
             incident=1,
             event="opened",
             step=1,
+            severity="critical",
             channel="team",
             time=1.0,
             outcome="refused",
             reason="no",
             receipt={"ts": "1"},
-            id=known.id,
-            severity="critical",
         ),
     )
     head = (folder.parent / "other" / "a" / "journal.jsonl").read_bytes().splitlines()[0] + b"\n"
