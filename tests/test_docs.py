@@ -332,3 +332,16 @@ def test_the_detectors_that_need_more_rows_to_confirm_are_named_where_the_defaul
             if name in own
         }
         assert rows == own, page
+
+
+def test_the_readme_names_every_target_that_runs_tests_and_ci_runs_them() -> None:
+    """A command that people are told to run is one that must pass before a change lands."""
+    readme, makefile = (ROOT / "README.md").read_text(), (ROOT / "Makefile").read_text()
+    targets = re.findall(r"^(test[a-z-]*):", makefile, re.M)
+    assert [name for name in targets if f"`make {name}`" not in readme] == []
+    (everything,) = re.findall(r"^test-all: (.*) ##", makefile, re.M)
+    assert set(everything.split()) == set(targets) - {"test-all"}
+    assert re.findall(r"^make (.*)$", (ROOT / ".ci" / "run").read_text(), re.M) == [
+        "lint",
+        "test-all",
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -22,7 +23,7 @@ BLIP = Blip("kl", "warning", 3, 4, ["kl_explosion"], 2.0)
 Batch = tuple[Record, Sequence[Record]]
 
 
-def event(kind: EventKind, number: int, step: int, reason: str = "", **more: str) -> Event:
+def event(kind: EventKind, number: int, step: int, reason: str = "", **more: Any) -> Event:
     return example_event(kind, incident=number, step=step, started=step, reason=reason, **more)
 
 

@@ -105,6 +105,27 @@ def test_an_incident_whose_opening_is_lost_is_known_by_what_followed() -> None:
     assert (incident.opened.event, incident.state) == ("settled", "settled")
 
 
+def test_a_number_that_a_damaged_line_may_hold_is_not_given_again() -> None:
+    """Otherwise the next event would pass for the one that was sent."""
+    content = written(
+        [
+            (RUN, []),
+            (Step(1, 1.0, {}), [event("opened", 1, 1, id="ka", seq=1)]),
+            (Step(2, 2.0, {}), [event("escalated", 1, 2, id="ka", seq=2)]),
+        ]
+    )
+    fold = Fold(JOURNAL)
+    fold.update()
+    assert (fold.next_seq("ka"), fold.next_seq("kb")) == (3, 1)
+    JOURNAL.write_bytes(content.replace(b"escalated", b"esca1ated"))
+    fold = Fold(JOURNAL)
+    fold.update()
+    assert fold.next_seq("ka") > 2
+    again = Fold(JOURNAL)
+    again.restore(fold.saved())
+    assert again.next_seq("ka") == fold.next_seq("ka")
+
+
 def test_a_rollback_undoes_steps_and_checkpoints() -> None:
     """Those at or after its step; a checkpoint of that very step is where training goes on from."""
     fold = folded(
