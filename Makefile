@@ -23,7 +23,7 @@ test-slow: .venv/.dev ## kill, damage and fill up: the tests that take long
 	@$(BIN)/pytest -n auto --dist worksteal -m slow $(OPTIONS)
 
 approve: .venv/.dev ## write the approved texts of tests/approved again: read the diff
-	@$(BIN)/python tests/test_approved.py
+	@PYTHONPATH=bench $(BIN)/python tests/test_approved.py
 
 search: .venv/.dev ## look for examples that break a property, with fresh seeds (as long as you like: OPTIONS="-k kl_explosion")
 	@$(BIN)/pytest -n auto --dist worksteal -m hypothesis --hypothesis-profile=search $(OPTIONS)

@@ -1,6 +1,7 @@
-"""Prose that people read is approved as a whole: one file per surface, judged in its diff.
+"""What klarm says is approved as a whole: one file per surface, judged in its diff.
 
-`make approve` writes these files again.
+The surfaces are prose that people read, and what is noticed in many runs. `make approve` writes
+these files again.
 """
 
 from __future__ import annotations
