@@ -7,7 +7,7 @@ them. A change of any rule or number shows in the diff of tests/approved/watched
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from math import nan, sin
+from math import isfinite, nan, sin
 from typing import Any
 
 from framework_runs import archive
@@ -20,6 +20,18 @@ from quality.generators import FAILURES, HEALTHY, generate
 
 Row = tuple[int, Mapping[str, Any]]
 
+# What few trainers log, with a healthy value.
+RARE = [
+    ("advantage_std", 0.5),
+    ("clip_fraction", 0.02),
+    ("kl_old", 0.003),
+    ("kl_probe", 0.02),
+    ("kl_rollout", 0.002),
+    ("reward_std", 0.2),
+    ("truncated_fraction", 0.01),
+    ("zero_std_fraction", 0.05),
+]
+
 
 def watched_runs() -> str:
     """Return all runs with what is said of them."""
@@ -29,31 +41,38 @@ def watched_runs() -> str:
 
 
 def said(rows: Iterable[Row], framework: str) -> list[str]:
-    """Return a line per detector with its alerts, and a line per event."""
+    """Return a line per detector with its alerts, the highest scores, and a line per event."""
     config, alerts = load(recorded={}), list[Alert]()
+    detectors = config.detectors()
     events: list[Event] = []
     monitor = Monitor(
         "a",
-        config.detectors(),
+        detectors,
         MemoryJournal(),
         rules=config.incident_rules(),
         framework=framework,
     )
     monitor.on_event.append(events.append)
+    highest: dict[str, float] = {}
     for step, metrics in rows:
         alerts += monitor.log(metrics, step)
+        for detector in detectors:
+            if isfinite(detector.score):
+                highest[detector.name] = max(highest.get(detector.name, 0.0), detector.score)
     monitor.finish()
     by_detector: dict[str, list[Alert]] = {}
     for alert in alerts:
         by_detector.setdefault(alert.detector, []).append(alert)
+    scores = ", ".join(f"{name} {short(score)}" for name, score in highest.items() if score)
     return [
         *(f"{detector}: {alarms(own)}" for detector, own in sorted(by_detector.items())),
+        f"highest scores: {scores}",
         *(
             f"step {event.step}: {event.subject or event.signal} {event.event} ({event.reason}), "
             f"{event.severity}, since {event.started}, peak {short(event.peak)}"
             for event in events
         ),
-    ] or ["nothing"]
+    ]
 
 
 def alarms(alerts: list[Alert]) -> str:
@@ -106,6 +125,10 @@ def odd_runs() -> dict[str, list[Row]]:
         "kl sticks from step 200 on": [
             (step, row if step < 200 else {**row, "kl": 0.02}) for step, row in plain
         ],
+        "every value held for six rows, and kl sticks from step 200 on": [
+            (step, {**row_at(step - step % 6), "kl": row_at(min(step, 200) // 6 * 6)["kl"]})
+            for step, _ in plain
+        ],
         "not a number for seven rows": [
             (step, {**row, "kl": nan, "loss": nan} if 200 <= step < 207 else row)
             for step, row in plain
@@ -122,6 +145,20 @@ def odd_runs() -> dict[str, list[Row]]:
                 (step, {"kl": row["kl"], "loss": row["loss"]}),
                 *([(step - 2, {"reward": row["reward"]})] if step > 2 else []),
             )
+        ],
+        "all that is rarely logged climbs from step 200 on": [
+            (step, {**row, **{name: 1.03 ** max(0, step - 200) * value for name, value in RARE}})
+            for step, row in plain
+        ],
+        "kl falls below zero from step 200 on, and loss swings wider": [
+            (step, {**row, "kl": row["kl"] - late, "loss": row["loss"] * (1.0 + 3.0 * late)})
+            for step, row in plain
+            for late in [0.005 * max(0, step - 200)]
+        ],
+        "reward and entropy are lost slowly from step 200 on": [
+            (step, {**row, "reward": row["reward"] * left, "entropy": row["entropy"] * left})
+            for step, row in plain
+            for left in [0.98 ** max(0, step - 200)]
         ],
         "learning rate ×30 at step 300": [
             (step, {**row, "learning_rate": 1e-6 * (30 if step >= 300 else 1)})

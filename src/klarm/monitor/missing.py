@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from klarm.detectors import Detector
 from klarm.metrics import (
@@ -86,16 +86,12 @@ def nothing_known(binding: Binding) -> str:
     names = binding.names()
     if not names:
         return "none of the logged values is a number"
-    held = ", ".join(names[:_MAX_KEYS_NAMED])
-    more = ", ..." if len(names) > _MAX_KEYS_NAMED else ""
-    return f"no detector knows any of the metrics that are logged: {held}{more}"
+    return f"no detector knows any of the metrics that are logged: {_listed(names)}"
 
 
 def unknown_columns(binding: Binding) -> str:
     """Describe a log in which no detector knows anything, and what to do about it."""
     names = sorted(binding.names())
-    held = ", ".join(names[:_MAX_KEYS_NAMED]) or "no numbers"
-    more = ", ..." if len(names) > _MAX_KEYS_NAMED else ""
     alike = [
         (metric, name)
         for metric in METRICS.keys() - binding.keys.keys()
@@ -105,13 +101,18 @@ def unknown_columns(binding: Binding) -> str:
     metric, column = min(alike, key=lambda pair: [*METRICS].index(pair[0]), default=_EXAMPLE)
     mapping = shlex.quote(f"{metric}={column}")
     hint = f"; say which column is which with --map {mapping}" if names else ""
-    return f"it holds {held}{more}{hint}"
+    return f"it holds {_listed(names) or 'no numbers'}{hint}"
 
 
 def is_of_probe(detector: Detector) -> bool:
     """Return whether it reads what klarm's own probe measures, if somebody uses it."""
     metric = METRICS.get(detector.watches[0])
     return metric is not None and metric.by_probe
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = ", ..." if len(names) > _MAX_KEYS_NAMED else ""
+    return f"{', '.join(names[:_MAX_KEYS_NAMED])}{more}"
 
 
 def _is_alike(metric: str, name: str) -> bool:
