@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
+from console_lines import console_lines
 from klarm.cli.group import klarm as command
 from klarm.cli.init import default_yaml
 from klarm.config import load
@@ -224,6 +225,7 @@ SURFACES: dict[str, Callable[[], str]] = {
     "help.txt": help_of_every_command,
     "config-errors.txt": errors_of_configuration,
     "klarm.yaml": default_yaml,
+    "console.txt": console_lines,
     "watched-runs.txt": watched_runs,
 }
 
