@@ -133,6 +133,12 @@ def odd_runs() -> dict[str, list[Row]]:
             (step, {**row, "kl": nan, "loss": nan} if 200 <= step < 207 else row)
             for step, row in plain
         ],
+        "each metric is not a number once": [
+            (step, {**row, name: nan} if step == 200 + 10 * place else row)
+            for step, row in plain
+            for place in [min(5, max(0, (step - 200) // 10))]
+            for name in [list(row)[place]]
+        ],
         "the first row is not a number": [(0, dict.fromkeys(row_at(0), nan)), *plain[1:]],
         "kl explodes, and training goes back": [
             *((step, {**row, "kl": row["kl"] * 1.2 ** max(0, step - 250)}) for step, row in plain),
