@@ -63,7 +63,7 @@ def said(rows: Iterable[Row], framework: str) -> list[str]:
     by_detector: dict[str, list[Alert]] = {}
     for alert in alerts:
         by_detector.setdefault(alert.detector, []).append(alert)
-    scores = ", ".join(f"{name} {short(score)}" for name, score in highest.items() if score)
+    scores = ", ".join(f"{name} {short(score)}" for name, score in highest.items() if score) or "0"
     return [
         *(f"{detector}: {alarms(own)}" for detector, own in sorted(by_detector.items())),
         f"highest scores: {scores}",
@@ -132,6 +132,9 @@ def odd_runs() -> dict[str, list[Row]]:
         "not a number for seven rows": [
             (step, {**row, "kl": nan, "loss": nan} if 200 <= step < 207 else row)
             for step, row in plain
+        ],
+        "only reward is logged, and is at its best from step 200 on": [
+            (step, {"reward": row["reward"] if step < 200 else 1.0}) for step, row in plain
         ],
         "each metric is not a number once": [
             (step, {**row, name: nan} if step == 200 + 10 * place else row)
