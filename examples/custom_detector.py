@@ -26,6 +26,10 @@ class ForgettingDetector(Detector):
     signal: ClassVar[str] = "pass_rate"  # what its incidents are about
     watches: ClassVar[tuple[str, ...]] = ("eval/pass_rate",)  # a key as you log it
     worse: ClassVar = "lower"
+    messages: ClassVar[Mapping[str, str]] = {
+        "warning": "Pass rate {level:2}, down from {best:2} at its best.",
+        "critical": "Pass rate {level:2}, down from {best:2} at its best.",
+    }
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": "Compare samples with those of the best checkpoint.",
         "critical": "Stop, and go back to the best checkpoint.",
@@ -46,8 +50,7 @@ class ForgettingDetector(Detector):
         if self.score <= 1:
             return None
         severity: Severity = "critical" if self.score > 2 else "warning"
-        message = f"Pass rate {level:.2f}, down from {self.best:.2f} at its best."
-        return self._alert(severity, step, value, message)
+        return self._alert(severity, step, value, {"level": level, "best": self.best})
 
 
 def main(steps: int) -> None:

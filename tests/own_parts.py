@@ -24,6 +24,7 @@ class PassRateDetector(klarm.Detector):
     watches: ClassVar[tuple[str, ...]] = ("pass_rate",)
     worse: ClassVar = "lower"
     has_fixed_limit: ClassVar[bool] = True
+    messages: ClassVar[Mapping[str, str]] = {"critical": "Pass rate {value}, lowest {lowest}."}
     recommendations: ClassVar[Mapping[klarm.Severity, str]] = {"critical": "Look at some samples."}
 
     warmup_steps: int = klarm.setting(0, "the first values, from which it only learns", at_least=0)
@@ -37,7 +38,7 @@ class PassRateDetector(klarm.Detector):
         self.score = self.floor - value
         if self.score <= 0:
             return None
-        return self._alert("critical", step, value, f"Pass rate {value:g}, lowest {self.lowest:g}.")
+        return self._alert("critical", step, value, {"lowest": self.lowest})
 
 
 @dataclass(kw_only=True, repr=False)
@@ -66,6 +67,7 @@ PACKAGE = """
         name: ClassVar = "lateness"
         signal: ClassVar = "lateness"
         watches: ClassVar = ("seconds_per_step",)
+        messages: ClassVar = {"warning": "Late."}
         recommendations: ClassVar = {"warning": "Look at the loader."}
         warmup_steps: int = setting(0, "the first values, from which it only learns", at_least=0)
         seconds: float = setting(10.0, "a warning above this", above=0)
@@ -75,7 +77,7 @@ PACKAGE = """
 
         def _observe(self, step, value):
             self.score = value - self.seconds
-            return self._alert("warning", step, value, "Late.") if self.score > 0 else None
+            return self._alert("warning", step, value) if self.score > 0 else None
 
     class NullChannel(Channel):
         type: ClassVar = "void"

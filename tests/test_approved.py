@@ -16,6 +16,7 @@ import click
 import pytest
 
 from console_lines import console_lines
+from docs_tables import pages, with_tables
 from klarm.cli.group import klarm as command
 from klarm.cli.init import default_yaml
 from klarm.config import load
@@ -252,11 +253,13 @@ def test_every_mistake_is_an_error_that_says_where_and_shows_no_secret() -> None
 
 
 def approve() -> None:
-    """Write every approved file as it is said now."""
+    """Write every approved file as it is said now, and the tables of the docs."""
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for name, surface in SURFACES.items():
             (APPROVED / name).write_text(f"{surface().rstrip()}\n")
+    for page in pages():
+        page.write_text(with_tables(page.read_text()))
 
 
 if __name__ == "__main__":

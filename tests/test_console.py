@@ -23,9 +23,9 @@ from example_events import example_event
 from klarm.cli.demo import read_recording
 from klarm.console import Console
 from klarm.incidents import event_text
-from klarm.types import Alert
+from made_alerts import made_alert
 
-ALERT = Alert("kl_explosion", "critical", 7, "KL 9 is 12σ above.", {"kl": 9.0}, "Stop the run.")
+ALERT = made_alert({"kl": 9.0}, step=7, case="unknown_before")
 OPENED = example_event(
     step=9,
     started=7,

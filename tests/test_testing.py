@@ -36,8 +36,8 @@ class Remembering(PassRateDetector):
     def _observe(self, step: int, value: float) -> klarm.Alert | None:
         self.worst = min(self.worst, value)
         self.score = 0.0
-        message = f"Worst so far: {self.worst}."
-        return self._alert("critical", step, value, message) if value < self.floor / 3 else None
+        facts = {"lowest": self.worst}
+        return self._alert("critical", step, value, facts) if value < self.floor / 3 else None
 
 
 class Growing(PassRateDetector):
@@ -58,7 +58,7 @@ class Overflowing(PassRateDetector):
 
 class Nervous(PassRateDetector):
     def _observe(self, step: int, value: float) -> klarm.Alert | None:
-        return self._alert("critical", step, value, "Something.")
+        return self._alert("critical", step, value, {"lowest": 0.0})
 
 
 class Closing(PassRateDetector):
@@ -77,8 +77,12 @@ class Forgetting(PassRateDetector):
 class Demanding(PassRateDetector):
     def update(self, step: int, metrics: Mapping[str, float]) -> klarm.Alert | None:
         if self.watches[0] not in metrics:
-            return self._alert("critical", step, 0.0, "It is missing.")
+            return self._alert("critical", step, 0.0, {"lowest": 0.0})
         return super().update(step, metrics)
+
+
+class Speechless(PassRateDetector):
+    messages: ClassVar[Mapping[str, str]] = {"critical": "Pass rate {value}, floor {floor}."}
 
 
 class Limited(PassRateDetector):
@@ -95,9 +99,10 @@ class Nameless(PassRateDetector):
         (Remembering, "remembers something after a reset"),
         (Growing, "its state grows with every step"),
         (Overflowing, "is NaN"),
-        (Nervous, "a constant value of 0.07 causes an alert: Something"),
+        (Nervous, "a constant value of 0.07 causes an alert: Pass rate 0.07, lowest 0"),
         (Forgetting, "a copy does not behave like its original"),
         (Demanding, "it raises an alert at a step without any metric"),
+        (Speechless, "its sentence needs the fact floor"),
         (Limited, "its limit is fixed, so declare has_fixed_limit"),
         (Nameless, "must be in lower case with single underscores"),
     ],

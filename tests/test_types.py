@@ -12,19 +12,19 @@ from klarm.types import (
     METRIC_AFTER,
     RINGING,
     SEVERITIES,
-    Alert,
     EventKind,
     Incident,
     Resolution,
     Severity,
     State,
 )
+from made_alerts import made_alert
 
 
 @over("state", get_args(State))
 def test_what_is_not_resolved_is_open(state: State) -> None:
     """Settled, or ended with its run; one that is pending has not opened yet."""
-    alert = Alert("kl_explosion", "critical", 3, "boom", {"kl": 9.0}, "stop")
+    alert = made_alert({"kl": 9.0})
     incident = Incident("kl", "kl", 3, state, "critical", [], 1, 3, alert, 9.0, "higher")
     assert incident.is_open == (state in ("open", "settled", "ended"))
 
@@ -48,7 +48,7 @@ def test_every_resolution_says_what_it_means_for_the_metric() -> None:
 @pytest.mark.parametrize("reason", [r for r, after in METRIC_AFTER.items() if after == "bad"])
 def test_checkpoints_are_unsafe_until_a_metric_that_may_be_bad_is_back(reason: str) -> None:
     """However the incident was resolved."""
-    alert = Alert("kl_explosion", "critical", 3, "boom", {"kl": 9.0}, "stop")
+    alert = made_alert({"kl": 9.0})
     incident = Incident("kl", "kl", 3, "resolved", "critical", [], 1, 3, alert, 9.0, "higher")
     incident.id, incident.opened, incident.ended, incident.reason = "ka", 3, 20, reason
     assert unsafe_spans([Broken.of(incident)]) == [(3, None)]

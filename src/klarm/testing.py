@@ -20,6 +20,7 @@ from klarm.journal import MemoryJournal
 from klarm.monitor import Monitor
 from klarm.settings import settings_of
 from klarm.types import Alert, Event, Severity
+from klarm.wording import MissingFactError, sentence_of
 
 # What a healthy metric may look like: a level, and a little noise on it.
 _LEVEL, _NOISE = 0.07, 0.001
@@ -92,11 +93,22 @@ def check_declarations(make: Callable[[], Detector]) -> None:
 
 
 def check_any_stream(make: Callable[[], Detector], values: Iterable[float]) -> None:
-    """Check that it accepts any floats without raising, and that its score is never NaN."""
+    """Check that no floats make it raise, lack a fact for its sentence, or score NaN."""
     detector = make()
     for step, value in enumerate(values):
-        detector.update(step, {detector.watches[0]: value})
+        alert = detector.update(step, {detector.watches[0]: value})
+        check_sentence(alert)
         assert not math.isnan(detector.score), f"the score of {value} at step {step} is NaN"
+
+
+def check_sentence(alert: Alert | None) -> None:
+    """Check that an alert has all facts that its sentence needs."""
+    try:
+        _ = "" if alert is None else sentence_of(alert)
+    except MissingFactError as error:
+        raise AssertionError(
+            f"its sentence needs the fact {error}, which is not in the alert: pass it to _alert"
+        ) from None
 
 
 def check_constant_is_silent(make: Callable[[], Detector], value: float) -> None:

@@ -34,6 +34,15 @@ def clean(text: str) -> str:
     return text if text.isprintable() else _UNSAFE.sub(_escaped, text)
 
 
+def as_sentence(clause: str) -> str:
+    """Return a clause as a sentence of its own; nothing stays nothing.
+
+    >>> as_sentence("no step is recorded yet")
+    'No step is recorded yet.'
+    """
+    return f"{clause[:1].upper()}{clause[1:]}." if clause else ""
+
+
 def spell_unsafe(text: str, spell: Callable[[str], str]) -> str:
     """Return a text with each unsafe character escaped by a function."""
     return text if text.isprintable() else _UNSAFE.sub(lambda found: spell(found[0]), text)

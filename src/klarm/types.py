@@ -11,24 +11,50 @@ from klarm.text import number
 
 Severity = Literal["warning", "critical"]
 """How bad an alert, an incident or an event is."""
-# Which direction is bad: for entropy, lower is worse.
-Worse = Literal["higher", "lower"]
+# How a metric is bad: for entropy, lower is worse; any may be NaN, or no longer be logged.
+Worse = Literal["higher", "lower", "not_finite", "missing", "stuck"]
 SEVERITIES: tuple[Severity, ...] = ("warning", "critical")  # the worse the later
 
 
-class Alert(msgspec.Struct, frozen=True, tag_field="type", tag="alert"):
-    """What one detector reports at one step. Encoded with its tag, it is a line of the journal."""
+class Alert(msgspec.Struct, frozen=True, tag_field="type", tag="alert", kw_only=True):
+    """What one detector reports at one step, as facts. It is a line of the journal.
+
+    Its sentences are made when somebody reads them: the detector declares them.
+    """
 
     detector: str
     severity: Severity
     step: int
-    message: str
-    metrics: dict[str, float | str]
-    recommendation: str
+    metric: str  # the one that is judged
+    worse: Worse = "higher"
+    metrics: dict[str, float | str]  # its value and the other facts, by name
     # Whether it opens an incident at once, without confirmation by further steps.
     decisive: bool = False
-    # Whether higher or lower values of its metric are worse.
-    worse: Worse = "higher"
+    names: tuple[str, ...] = ()  # the metrics that are missing or stuck
+    case: str = ""  # which of the detector's sentences says it; empty: that of the severity
+    framework: str = ""  # whose words the recommendation is in, if it has any of its own
+
+    @property
+    def message(self) -> str:
+        """What has happened, in a sentence."""
+        return self.said()
+
+    def said(self, *, with_limit: bool = True) -> str:
+        """Return what has happened; without the limit, where another severity is shown."""
+        from klarm.wording import message_of_alert
+
+        return message_of_alert(self, with_limit=with_limit)
+
+    @property
+    def recommendation(self) -> str:
+        """What to do."""
+        return self.advice(self.severity)
+
+    def advice(self, severity: Severity) -> str:
+        """Return what to do at a severity, which may be higher than that of the alert."""
+        from klarm.wording import recommendation_of
+
+        return recommendation_of(self, severity)
 
 
 State = Literal["pending", "open", "settled", "resolved", "ended"]
@@ -152,6 +178,11 @@ Reason = Literal[
 ]
 
 
+# What the remedy of an event begins with: to look at the next rows, or to go back to a checkpoint,
+# which it may describe by its step.
+Action = Literal["", "wait", "go_back", "go_back_before_step"]
+
+
 class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     """A change of an incident. Encoded with its tag, it is a line of the journal."""
 
@@ -173,6 +204,8 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     pattern: str = ""
     cause: str = ""
     remedy: str = ""
+    action: Action = ""
+    also: list[str] = []  # the metrics that `moved` names
     # If it opened or escalated: the step at which its metric left its normal range, in hindsight,
     # and the last good checkpoint before that step, which is repeated like the pattern.
     onset: int | None = None

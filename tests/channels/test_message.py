@@ -37,7 +37,7 @@ def test_an_opened_incident_is_described_in_full() -> None:
         "kl ▁▂▄█  0.01 → 0.08, steps 150 to 153\n"
         "Since: step 148, 2025-11-15 09:48 UTC (12 min ago)\n"
         "Why it opened: In alert for 5 consecutive rows.\n"
-        "Likely cause: updates that are too large (pattern: gradients first)\n"
+        "Likely cause: updates that are too large\n"
         "To do: Lower the learning rate or the gradient clip.\n"
         "Last good checkpoint: /data/ckpt/step-140\n"
         "Peak: kl 0.07796\n"
@@ -57,7 +57,7 @@ def test_an_escalation_repeats_the_cause_but_has_advice_of_its_own() -> None:
     escalated = msgspec.structs.replace(PLAIN, event="escalated", reason="severity_raised")
     message = message_of(escalated, CONTEXT)
     assert message.title == "grpo-7b: kl critical, began at step 148 (escalated at step 153)"
-    assert message.fields["Likely cause"] == "updates that are too large (pattern: gradients first)"
+    assert message.fields["Likely cause"] == "updates that are too large"
     assert [message.fields["To do"]] == [escalated.recommendation] == advice(escalated)
 
 
@@ -72,7 +72,7 @@ def test_a_resolution_says_how_long_it_was_and_asks_for_nothing() -> None:
     assert message.mood == "good"
     assert message.fields == {
         "Lasted": "steps 148 to 360, 12 min",
-        "Likely cause": "updates that are too large (pattern: gradients first)",
+        "Likely cause": "updates that are too large",
         "Peak": "kl 0.07796",
         "Cost": "$4.00 since it began, $560 for the run so far",
     }

@@ -286,7 +286,7 @@ def test_the_hint_for_a_missing_metric_names_map() -> None:
     Path("log.csv").write_text(table("step", "KL_div", "reward"))
     done = run_klarm("replay", "log.csv")
     assert done.returncode == 0
-    hint = "if KL_div is the KL of the policy to the reference model, use --map kl=KL_div"
+    hint = "if KL_div is that (KL of the policy to the reference model), use --map kl=KL_div"
     assert hint in done.stdout
     assert "log it as" not in done.stdout
 

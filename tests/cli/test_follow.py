@@ -274,7 +274,7 @@ def test_a_hint_names_an_option_that_the_command_has() -> None:
     """In a training script, it names a setting instead."""
     LOG.write_text('{"step": 1, "my_kl": 0.1, "reward": 1.0}\n' * 3)
     done = follow(str(LOG), "--once")
-    assert "is the KL of the policy to the reference model, use --map kl=my_kl\n" in done.stderr
+    assert "is that (KL of the policy to the reference model), use --map kl=my_kl\n" in done.stderr
 
 
 def test_another_log_of_the_same_name_is_not_taken_for_the_same_run() -> None:

@@ -146,6 +146,7 @@ class NoDecorator(klarm.Detector):
     name: ClassVar[str] = "undecorated"
     signal: ClassVar[str] = "kl"
     watches: ClassVar[tuple[str, ...]] = ("kl",)
+    messages: ClassVar[Mapping[str, str]] = {"warning": "Low."}
     recommendations: ClassVar[Mapping[klarm.Severity, str]] = {"warning": "Look."}
     floor: float = klarm.setting(0.0, "a floor")
 

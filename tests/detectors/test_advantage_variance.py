@@ -86,4 +86,5 @@ def test_the_alert_carries_its_numbers() -> None:
         "baseline_mean": 0.5,
         "baseline_mode": "rolling",
         "threshold": 3.0,
+        "learnt": 100.0,
     }

@@ -105,9 +105,9 @@ def test_a_threshold_is_off_until_it_is_set() -> None:
     assert last.message == "Entropy 0.9 is below the threshold of 1."
 
 
-@pytest.mark.parametrize(("values", "score"), [([0.8] * 60, 0.0), ([0.8] * 60 + [0.4] * 3, 0.625)])
+@pytest.mark.parametrize(("values", "score"), [([0.8] * 60, 0.0), ([0.8] * 60 + [0.16] * 3, 1.0)])
 def test_the_score_is_one_at_a_warning(values: list[float], score: float) -> None:
-    """Half lost is 0.5 / 0.8 of the way."""
+    """And 0 while it is near the highest level of the run."""
     detector = EntropyCollapseDetector()
     feed(detector, values)
     assert detector.score == pytest.approx(score)

@@ -214,6 +214,8 @@ def test_the_alert_says_what_happened_and_what_to_do() -> None:
         "baseline_mode": "rolling",
         "threshold": 3.0,
         "clip_region": 0.3,
+        "spread": pytest.approx(0.1),
+        "learnt": 100.0,
     }
     assert "raise the KL penalty" in warning.recommendation
     critical = detector.update(101, {"kl": 9.0})

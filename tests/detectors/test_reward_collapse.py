@@ -42,7 +42,7 @@ def test_a_fall_of_half_is_a_warning_until_it_is_normal() -> None:
     assert [alerts[0].step, alerts[-1].step] == [312, 326]
     assert {alert.severity for alert in alerts} == {"warning"}
     assert all(alert.decisive for alert in alerts)
-    assert alerts[0].message.startswith("Reward fell by ")
+    assert alerts[0].message.startswith("Reward fell from ")
     assert alerts[0].message.endswith(" (the median of the last 20 rows).")
     assert "stays there" not in alerts[0].message  # it may go on falling
 
@@ -53,7 +53,7 @@ def test_what_a_message_calls_a_median_is_the_median() -> None:
     sudden = feed(rewards)[0]
     before, latest = rewards[sudden.step - 69 : sudden.step - 19], rewards[sudden.step - 19 :][:20]
     was, now = statistics.median(before), statistics.median(latest)
-    assert f", from {was:.4g} to {now:.4g} (the median of" in sudden.message
+    assert f" from {was:.4g} to {now:.4g} (the median of" in sudden.message
     assert sudden.metrics["level_before"] == pytest.approx(was)
     rng = random.Random(3)
     levels = [min(step / 100, 1.0) - max(step - 200, 0) / 300 for step in range(480)]
@@ -62,32 +62,6 @@ def test_what_a_message_calls_a_median_is_the_median() -> None:
     windows = [rewards[end - 20 : end] for end in range(73, slow.step, 5)]
     best = statistics.median(max(windows, key=statistics.median_low))
     assert f" to {best:.4g}, and is now at" in slow.message
-
-
-@over("seed", range(10))
-def test_a_reward_that_falls_further_has_fallen_by_more_sigmas(seed: int) -> None:
-    """The values before it soon contain the fall, but the σ in the message is from before it."""
-    rng = random.Random(seed)
-    rewards = [
-        0.35 + 0.001 * step - 0.01 * max(0, step - 180) + rng.gauss(0, 0.02) for step in range(240)
-    ]
-    messages = list(dict.fromkeys(alert.message for alert in feed(rewards)))
-    found = [
-        tuple(map(float, match.groups()))
-        for message in messages
-        if (
-            match := re.match(
-                r"Reward fell by (\S+)σ \(σ = (\S+)\), from (\S+) to ([\d.]+)[, ]", message
-            )
-        )
-    ]
-    assert len(found) == len(messages) >= 2
-    for sigmas, sigma, was, now in found:
-        assert (was - now) / sigma == pytest.approx(sigmas, rel=0.01)
-    falls = [was - now for _, _, was, now in found]
-    assert falls == sorted(falls)
-    assert [sigmas for sigmas, *_ in found] == sorted(sigmas for sigmas, *_ in found)
-    assert 0.015 < found[-1][1] < 0.04
 
 
 def test_a_fall_without_noise_has_no_sigma() -> None:

@@ -89,6 +89,7 @@ def test_the_alert_carries_its_numbers() -> None:
         "ratio": 4.0,
         "baseline_variance": 0.25,
         "threshold": 3.0,
+        "variance": 1.0,
     }
 
 
@@ -104,7 +105,12 @@ def test_rewards_that_split_warn_at_an_exact_step() -> None:
     first = alerts[120]
     assert first is not None
     assert (first.severity, first.decisive) == ("warning", False)
-    assert first.metrics == {"reward_dip_p": 0.049, "threshold": 0.05}
+    assert first.metrics == {
+        "reward_dip_p": 0.049,
+        "threshold": 0.05,
+        "tested": 100.0,
+        "bimodal": 0.0,
+    }
     assert first.message == (
         "The rewards of this step have split into groups: the dip test has p = 0.049 (bimodal "
         "below 0.05). 0 of the first 100 rows were bimodal."

@@ -29,7 +29,8 @@ from klarm.journal import FileJournal, Source, append_command
 from klarm.journal.checksum import sealed
 from klarm.journal.records import decoded
 from klarm.monitor.monitor import Monitor
-from klarm.types import Alert, Command
+from klarm.types import Alert, Command, Severity
+from made_alerts import made_alert
 
 __all__ = ["service", "smtp"]
 
@@ -52,14 +53,16 @@ class Hostile(KLExplosionDetector):
     """A detector of somebody's own, whose words come from anywhere."""
 
     name: ClassVar[str] = "hostile"
+    messages: ClassVar[Mapping[str, str]] = {"odd": f"{{mood}} {HOSTILE}"}
+    recommendations: ClassVar[Mapping[Severity, str]] = {"critical": HOSTILE}
 
     def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
         if step == 3:
             raise RuntimeError(HOSTILE)
         if step < 5:
             return None
-        details = {"kl": math.nan, "mood": HOSTILE}
-        return Alert(self.name, "critical", step, HOSTILE, details, HOSTILE, decisive=True)
+        details = {"kl": 9.0, "mood": HOSTILE}
+        return made_alert(details, step=step, detector=self.name, decisive=True, case="odd")
 
 
 def hostile_run(monitor: Monitor) -> None:

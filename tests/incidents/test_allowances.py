@@ -9,7 +9,8 @@ import pytest
 from klarm.detectors import Detector, KLBudgetDetector, KLExplosionDetector
 from klarm.incidents.allowances import Allowances
 from klarm.incidents.measured import Measured
-from klarm.types import Alert, Severity
+from klarm.types import Severity
+from made_alerts import made_alert
 
 HIGHER = ("kl", "higher")
 
@@ -18,7 +19,7 @@ def said(
     value: float, severity: Severity = "warning", detector: Detector | None = None
 ) -> Measured:
     by = detector or KLExplosionDetector()
-    return Measured.of(Alert(by.name, severity, 7, "KL is high.", {"kl": value}, "Look."), by)
+    return Measured.of(made_alert({"kl": value}, severity, 7, by.name), by)
 
 
 def closed(level: float = 1.0, quiet_rows: int = 3) -> Allowances:

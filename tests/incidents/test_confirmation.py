@@ -8,12 +8,13 @@ from klarm.detectors import KLExplosionDetector
 from klarm.incidents.confirmation import Confirmation, Confirmed, is_more_severe
 from klarm.incidents.measured import Measured
 from klarm.types import Alert, Severity
+from made_alerts import made_alert
 
 BY = KLExplosionDetector()
 
 
 def alert(severity: Severity = "warning", value: float = 1.0, *, decisive: bool = False) -> Alert:
-    return Alert(BY.name, severity, 7, "KL is high.", {"kl": value}, "Look.", decisive)
+    return made_alert({"kl": value}, severity, 7, BY.name, decisive=decisive)
 
 
 class Rows:

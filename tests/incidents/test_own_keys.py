@@ -11,7 +11,7 @@ import klarm
 from klarm.analysis.replay import replay
 from klarm.config.layers import load
 from klarm.incidents import event_text
-from klarm.incidents.own_keys import own_keys, with_own_keys
+from klarm.incidents.own_keys import own_keys
 from klarm.metrics import Origin
 from klarm.sources import read_log
 
@@ -34,6 +34,7 @@ def test_what_moved_has_the_keys_of_the_user_live_and_in_a_replay() -> None:
     live = next(line["moved"] for line in lines if line.get("signal") == "kl" and line.get("moved"))
     opened = next(known.opened for known in again.incidents if known.signal == "kl")
     assert live == opened.moved
+    assert {"grad_norm", "entropy"} <= set(opened.also)
     assert "Also moved: grad_norm ×3.8" in event_text(opened)
     assert "then entropy (pi_ent) ×0." in event_text(opened)
 
@@ -42,14 +43,3 @@ def test_keys_of_a_framework_are_not_shown() -> None:
     """Their names say what they are."""
     origins = {"kl": Origin("train/objective/kl"), "reward": Origin("my/score")}
     assert own_keys(origins) == {"reward": "my/score"}
-
-
-def test_a_name_within_another_is_left_alone() -> None:
-    """A part of a reward may be named like a metric."""
-    moved = (
-        "rewards/length/mean ×2 since step 7, then length ×3 since step 8; no clear change: reward"
-    )
-    assert with_own_keys(moved, {"length": "n", "reward": r"\1 r"}) == (
-        "rewards/length/mean ×2 since step 7, then length (n) ×3 since step 8; "
-        r"no clear change: reward (\1 r)"
-    )

@@ -215,7 +215,8 @@ def test_the_page_says_the_same_of_every_pattern(pattern: Pattern) -> None:
     assert row, f"{wrong}: it is missing"
     _, explains, moved, cause, remedy = row
     assert explains == ", ".join(pattern.explains), wrong
-    assert (cause, remedy.partition(" |")[0]) == (pattern.cause, pattern.remedy), wrong
+    shown = pattern.remedy.format(before="from before the incident")
+    assert (cause, remedy.partition(" |")[0]) == (pattern.cause, shown), wrong
     expected = [
         f"{metric} {' or '.join(directions)}"
         for metric, directions in pattern.moved.items()
@@ -340,7 +341,7 @@ def test_a_warning_of_larger_gradients_does_not_ask_to_go_back(name: str) -> Non
 def test_what_depends_on_how_far_kl_is_is_documented() -> None:
     """In the words of the message."""
     page = (DOCS / "playbook.md").read_text()
-    assert f'"{GO_BACK_FIRST}"' in page
+    assert f'"{GO_BACK_FIRST.format(before="from before the incident")}"' in page
     for pattern in PATTERNS:
         assert f'"{pattern.cause_if_over}"' in page or not pattern.cause_if_over
 

@@ -16,6 +16,7 @@ from klarm.incidents.restated import message_of, restated
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
 from klarm.types import Alert, Event, Incident, Severity
+from made_alerts import made_alert
 
 LEVEL, NOISE, BEGAN = 0.02, 0.002, 150
 
@@ -150,13 +151,15 @@ def test_a_trend_of_long_ago_is_not_quoted() -> None:
     assert said.endswith("; it has been far from its earlier level since step 200.")
 
 
-@pytest.mark.parametrize(("severity", "ends"), [("warning", "± 0.11)."), ("critical", "4.5σ).")])
+@pytest.mark.parametrize(("severity", "ends"), [("warning", "± 0.11."), ("critical", "4.5σ).")])
 def test_a_warning_does_not_name_the_limit_of_a_critical_alert(
     severity: Severity, ends: str
 ) -> None:
     """The alert is critical, and the incident may become so."""
-    text = "Gradient norm 1.05 is 4.98σ above its level (0.51 ± 0.11) (critical above 4.5σ)."
-    alert = Alert("gradient_norm_spike", "critical", 3, text, {}, "")
+    numbers = {"grad_norm": 1.05, "z_score": 4.9, "baseline_mean": 0.51, "spread": 0.11}
+    alert = made_alert(
+        {**numbers, "threshold": 4.5}, detector="gradient_norm_spike", case="rolling"
+    )
     incident = Incident(
         "gradient", "grad_norm", 3, "open", severity, [], 1, 3, alert, 1.05, "higher"
     )

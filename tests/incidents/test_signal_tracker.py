@@ -26,6 +26,7 @@ from klarm.incidents.rules import IncidentRules
 from klarm.incidents.tracker import Change, Tracker
 from klarm.journal.identity import counting_ids
 from klarm.types import Alert, Command, Event, Severity, Worse
+from made_alerts import made_alert
 
 NORMAL, HIGH = 0.02, 0.5
 
@@ -60,9 +61,8 @@ class Run:
         worse: Worse = "higher",
     ) -> Alert:
         severity: Severity = "warning" if word in "wW" else "critical"
-        text = f"{metric} {value}"
-        return Alert(
-            detector, severity, self.step, text, {metric: value}, "look", word in "WC", worse
+        return made_alert(
+            {metric: value}, severity, self.step, detector, decisive=word in "WC", worse=worse
         )
 
     def say(self, values: dict[str, float], *alerts: Alert, same_batch: bool = False) -> None:
@@ -689,8 +689,10 @@ def test_closing_a_lost_metric_lasts_until_another_is_lost() -> None:
     run = Run([MetricLostDetector()])
 
     def lost(names: str, steps: float) -> Alert:
-        numbers: dict[str, float | str] = {"lost": names, "stuck": "", "steps": steps}
-        return Alert("metric_lost", "warning", 0, f"{names} lost", numbers, "look", True)
+        numbers = {names: 0.0, "steps": steps, f"{names} rows": steps}
+        return made_alert(
+            numbers, "warning", 0, "metric_lost", worse="missing", names=(names,), decisive=True
+        )
 
     run.say({}, lost("length", 50.0))
     run.command("close")
@@ -761,11 +763,10 @@ def test_an_incident_names_the_one_that_it_follows_by_its_number() -> None:
 def test_a_far_worse_incident_is_reported_with_the_numbers_of_now() -> None:
     """Its alerts may be milder by then; the advice stays that of the severe one."""
     run = Run()
-    severe = Alert(**{**fields(run.alert("C", HIGH)), "recommendation": "Stop."})
-    run.say({"kl": HIGH}, severe)
+    run.log(HIGH, "C")
     run.log(HIGH, "w", times=5)
     run.log(12 * HIGH, "w")
     far_worse = [c for c in run.changes if isinstance(c, Event)][-1]
     assert (far_worse.reason, far_worse.severity) == ("far_worse", "critical")
     assert far_worse.message == "KL 6 is far above its recent values."
-    assert far_worse.recommendation == "Stop."
+    assert far_worse.recommendation == KLExplosionDetector.recommendations["critical"]

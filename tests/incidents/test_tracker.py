@@ -31,6 +31,7 @@ from klarm.monitor.monitor import Monitor
 from klarm.settings.fields import ConfigError
 from klarm.sources import read_log
 from klarm.types import Alert, Blip, Event, Severity
+from made_alerts import made_alert
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 
@@ -40,7 +41,7 @@ KL = {"kl": 1.0}
 
 def alert(step: int, severity: Severity = "warning", *, decisive: bool = False) -> Alert:
     value = float(step)
-    return Alert("kl_explosion", severity, step, "KL is up", {"kl": value}, "look", decisive)
+    return made_alert({"kl": value}, severity, step, decisive=decisive)
 
 
 def follow(
@@ -188,7 +189,7 @@ def test_a_more_severe_alert_may_reverse_the_direction() -> None:
             ("reward_collapse", "critical", 0.2, "lower"),
         ]
     ):
-        said = Alert(name, severity, step, "look", {"reward": reward}, "look", True, worse)  # type: ignore[arg-type]
+        said = made_alert({"reward": reward}, severity, step, name, decisive=True, worse=worse)  # type: ignore[arg-type]
         incidents.update(step, {"reward": reward}, [said])
     assert incidents.incidents[0].peak == 0.2
 
@@ -327,7 +328,7 @@ def test_an_escalation_has_the_message_of_its_step() -> None:
     incidents = Tracker([KLExplosionDetector(confirm_steps=0)], IncidentRules())
     for step in range(150):
         peak = 0.3 if step < 149 else 30.0
-        said = Alert("kl_explosion", "critical", step, f"KL {peak}", {"kl": peak}, "look", True)
+        said = made_alert({"kl": peak}, step=step, decisive=True)
         changes = incidents.update(step, {"kl": peak}, [said])
     (event,) = changes
     assert isinstance(event, Event)
@@ -369,7 +370,7 @@ def test_a_growing_number_of_steps_is_not_far_worse() -> None:
 def test_the_peak_in_an_event_is_the_worst_row_with_or_without_an_alert() -> None:
     """People compare it with the curve."""
     incidents = Tracker([KLExplosionDetector(confirm_steps=0)], IncidentRules())
-    said = Alert("kl_explosion", "critical", 50, "KL 0.3", {"kl": 0.3}, "look", True)
+    said = made_alert({"kl": 0.3}, step=50, decisive=True)
     for step in range(53):
         peak = {50: 0.3, 51: 0.9}.get(step, 0.02)
         incidents.update(step, {"kl": peak}, [said] if step == 50 else [])

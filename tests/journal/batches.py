@@ -12,12 +12,13 @@ from example_events import example_event
 from klarm.journal.file import FileJournal
 from klarm.journal.reading import read_journal
 from klarm.journal.records import Bound, Checkpoint, Finish, Record, Resume, Started, Step
-from klarm.types import Alert, Blip, Command, Event, EventKind
+from klarm.types import Blip, Command, Event, EventKind
+from made_alerts import made_alert
 
 FOLDER = Path("runs/a")
 JOURNAL = FOLDER / "journal.jsonl"
 RUN = Started("a", 1763200000.1, "0.2.0", "node", {"kl_explosion": {}})
-ALERT = Alert("kl_explosion", "critical", 3, "boom", {"kl": 9.0}, "stop")
+ALERT = made_alert({"kl": 9.0})
 BLIP = Blip("kl", "warning", 3, 4, ["kl_explosion"], 2.0)
 
 Batch = tuple[Record, Sequence[Record]]

@@ -31,14 +31,15 @@ from klarm.journal.records import (
 )
 from klarm.journal.rows import surviving_rows
 from klarm.settings.fields import ConfigError
-from klarm.types import Alert, Command, Event
+from klarm.types import Command, Event
+from made_alerts import made_alert
 
 
 def silence(message: str) -> None:
     raise AssertionError(f"nothing should have been said, but: {message}")
 
 
-ALERT = Alert("kl_explosion", "critical", 3, "boom", {"kl": 9.0, "mode": "rolling"}, "stop")
+ALERT = made_alert({"kl": 9.0, "mode": "rolling"})
 OPENED = Event("opened", 1, "kl", "critical", 3, 3, [], 9.0, "confirmed", "", "", id="kaaaaaaa")
 
 
@@ -69,7 +70,7 @@ def test_every_record_is_read_back_as_it_was_written() -> None:
     """And tagged by its type."""
     records = [
         Started("a", 1.5, "0.1.0", "node", {"kl_explosion": {"min_std": 1e-4}}),
-        Alert("kl_explosion", "critical", 3, "boom", {"kl": 9.0, "mode": "rolling"}, "stop"),
+        made_alert({"kl": 9.0, "mode": "rolling"}),
         Checkpoint(100, 2.5, "out/checkpoint-100"),
         Resume(90, 3.5),
         Finish(4.5, 120),
@@ -98,7 +99,7 @@ def test_every_type_of_record_is_read() -> None:
 
 def test_an_alert_with_a_nan_is_still_json() -> None:
     """As its steps are."""
-    alert = Alert("kl_explosion", "critical", 3, "kl is NaN", {"kl": math.nan}, "stop")
+    alert = made_alert({"kl": math.nan})
     assert json.loads(encode(alert))["metrics"] == {"kl": "NaN"}
 
 
@@ -237,7 +238,7 @@ def test_a_record_that_is_no_json_costs_neither_the_step_nor_the_others() -> Non
     wrong = msgspec.structs.replace(ALERT, metrics=odd)  # type: ignore[arg-type]
     endless: list[object] = []
     endless.append(endless)
-    hopeless = msgspec.structs.replace(ALERT, message=endless)  # type: ignore[arg-type]
+    hopeless = msgspec.structs.replace(ALERT, metrics={"kl": endless})  # type: ignore[dict-item]
     for step in (1, 2):
         journal.step(step, 1.0, {"kl": 0.1}, [wrong, hopeless, OPENED])
     journal.close(1.0)

@@ -120,7 +120,7 @@ def test_only_lines_with_the_right_checksum_count(
 
 def test_the_end_of_what_is_whole_is_found_behind_long_lines() -> None:
     """A batch may be longer than what is read first."""
-    long = msgspec.structs.replace(ALERT, message="x" * 100_000)
+    long = msgspec.structs.replace(ALERT, names=("x" * 100_000,))
     content = written([(RUN, []), (STEP, [long, long, long])])
     assert whole_end(JOURNAL) == len(content)
     JOURNAL.write_bytes(content[:-1])
@@ -132,7 +132,7 @@ def test_the_documented_command_finds_damaged_lines() -> None:
     docs = Path(__file__).parents[2] / "docs" / "journal.md"
     (command,) = [line for line in docs.read_text().splitlines() if line.startswith("python3 -c")]
     content = written([(RUN, []), (STEP, [ALERT])])
-    JOURNAL.write_bytes(content.replace(b"boom", b"bo?m"))
+    JOURNAL.write_bytes(content.replace(b'"critical"', b'"cr?tical"'))
     command = command.replace("python3", sys.executable).replace("klarm_runs/my-run", "runs/a")
     done = subprocess.run(shlex.split(command), capture_output=True, text=True, check=True)
     assert done.stdout == "3\n"

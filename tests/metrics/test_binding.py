@@ -188,7 +188,7 @@ def test_the_lines_name_the_key_or_the_reason() -> None:
     assert "(train/approx_kl is another quantity: KL of the new policy to the one before" in line(
         {"train/approx_kl": 0.1}
     )
-    assert "if mean_KL is the KL of the policy to the reference model, log it as kl" in line(
+    assert "if mean_KL is that (KL of the policy to the reference model), log it as kl" in line(
         {"loss": 0.1, "mean_KL": 0.2}
     )
     assert "what is logged as kl is not one number but a list" in line({"kl": [0.1, 0.2]})

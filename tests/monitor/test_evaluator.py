@@ -16,6 +16,7 @@ from klarm.journal.incident import IncidentRecord
 from klarm.metrics.kl_kind import Kind, Origin
 from klarm.monitor.evaluator import Evaluator
 from klarm.types import Alert, Event
+from made_alerts import made_alert
 
 
 def watch() -> Evaluator:
@@ -37,7 +38,7 @@ def test_a_step_brings_alerts_and_what_they_change() -> None:
 def test_numbers_of_any_kind_count_as_floats(cast: Callable[[float], object]) -> None:
     """A detector of the user's own may compute with numpy; what is no number is left out."""
     metrics = {"loss": cast(3.0), "mode": "rolling", "odd": object()}
-    alert = Alert("loss_nan", "critical", 1, "bad", metrics, "stop", decisive=True)  # type: ignore[arg-type]
+    alert = made_alert(metrics, step=1, detector="loss_nan", decisive=True)
 
     class Own(LossNanDetector):
         def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:

@@ -29,10 +29,10 @@ def test_a_run_of_which_no_detector_knows_a_metric_is_not_ok() -> None:
     klarm.init("a", console=False)
     run = recorded(ODD, finish=False)
     assert run.health == "unwatched"
-    assert run.not_watched == "Nothing is watched: no detector knows any of H, KL_div."
+    assert run.not_watched == "nothing is watched: no detector knows any of H, KL_div"
     run = recorded({f"m{number}": 1.0 for number in range(9)} | ODD)
     assert run.not_watched == (
-        "Nothing was watched: no detector knows any of H, KL_div, m0, m1, m2 and 6 more."
+        "nothing was watched: no detector knows any of H, KL_div, m0, m1, m2 and 6 more"
     )
 
 

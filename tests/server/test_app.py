@@ -138,7 +138,7 @@ def test_an_incident_tells_all_there_is(client: Client) -> None:
     assert "learning_rate" in found["moved"]["metrics"]
     assert found["moved"]["from"] < found["started"] < found["moved"]["to"]
     assert found["diagnosis"]["pattern"] == "learning rate raised"
-    assert found["diagnosis"]["text"] == "the learning rate was raised"  # which the name repeats
+    assert found["diagnosis"]["cause"] == "the learning rate was raised"
     assert found["advice"] == [
         "Go back to a checkpoint from before step 152, and lower the learning rate."
     ]

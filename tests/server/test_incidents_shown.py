@@ -89,7 +89,11 @@ def test_what_moved_and_the_diagnosis_say_of_which_moment_they_are() -> None:
         opening(
             moved="grad_norm ×4 since step 220", pattern="gradients first", cause="c", remedy="r"
         ),
-        replace(opening(moved="entropy ×0.2 since step 280"), event="escalated", step=300),
+        replace(
+            opening(moved="entropy ×0.2 since step 280", also=["entropy"]),
+            event="escalated",
+            step=300,
+        ),
     )
     with served() as client:
         found = client.get("/runs/a/incidents/kaaaaaaa")

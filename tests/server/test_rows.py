@@ -18,7 +18,7 @@ from klarm.journal import Checkpoint, Fold, Resume, Step, surviving_rows
 from klarm.server.blocks import RunBlocks
 from klarm.server.packing import columns, has_value, pack_floats, unpack_floats
 from klarm.server.run_index import RunIndex
-from klarm.types import Alert
+from made_alerts import made_alert
 
 NAMES = ("kl", "reward", "<b>")
 VALUES = st.one_of(
@@ -30,7 +30,7 @@ STEPS = st.builds(
     st.integers(0, 9).map(float),
     st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=3),
 )
-ALERT = Alert("kl_explosion", "critical", 3, "boom", {"kl": 9.0}, "stop")
+ALERT = made_alert({"kl": 9.0})
 BATCHES = st.lists(
     st.one_of(
         st.tuples(STEPS, st.lists(st.just(ALERT), max_size=1)),

@@ -20,8 +20,9 @@ from klarm.monitor.evaluator import Evaluator
 from klarm.settings import settings_of
 from klarm.snapshots import Capture, Restore, UnfitError, pack_state, unpack_state
 from klarm.snapshots.state import state_names
-from klarm.stats import SlidingMedian
+from klarm.stats import SlidingMoments
 from klarm.types import Alert
+from made_alerts import made_alert
 
 
 def carried_over(part: object, fresh: object) -> None:
@@ -38,8 +39,8 @@ class Parts:
         self.window = deque([1.0, float("nan")], maxlen=5)
         self.same = self.window
         self.append = self.window.append
-        self.median = SlidingMedian(3)
-        self.update = self.median.update
+        self.moments = SlidingMoments(3)
+        self.update = self.moments.update
         self.by_kind: dict[tuple[str, str], set[str]] = {("kl", "higher"): {"a"}}
         self.mixed = [None, True, 2**62, -0.0, "NaN", (1, (2.0, [])), frozenset({3})]
 
@@ -56,7 +57,7 @@ def test_what_is_shared_stays_shared_and_what_is_bound_stays_bound() -> None:
     assert list(restored.same)[2:] == [5.0, 7.0, 8.0]
     assert restored.same is restored.window
     assert restored.window.maxlen == 5
-    assert restored.median.median == 7.0
+    assert restored.moments.mean == 7.0
     assert restored.by_kind == original.by_kind
     assert repr(restored.mixed) == repr(original.mixed)
 
@@ -182,7 +183,7 @@ def test_only_classes_of_klarm_are_made() -> None:
 def test_an_incident_with_renamed_attributes_is_refused() -> None:
     """It is created without its `__init__`, so the new attribute would be missing."""
     trackers = [Tracker([KLExplosionDetector()], IncidentRules()) for _ in range(2)]
-    decisive = Alert("kl_explosion", "critical", 1, "KL is high.", {"kl": 5.0}, "Look.", True)
+    decisive = made_alert({"kl": 5.0}, step=1, decisive=True)
     assert trackers[0].update(1, {"kl": 5.0}, [decisive])
     state = Capture(trackers[0].parts).data
     (names,) = [names for name, names in state["classes"] if name.endswith(":Episode")]

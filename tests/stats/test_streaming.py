@@ -15,9 +15,6 @@ from hypothesis import strategies as st
 from cases import over
 from klarm.stats.batch import sliding_moments
 from klarm.stats.streaming import (
-    MedianWithin,
-    SlidingMean,
-    SlidingMedian,
     SlidingMoments,
     median,
 )
@@ -122,37 +119,10 @@ def test_the_spread_recovers_after_numbers_too_large_to_square() -> None:
     assert moments.std == pytest.approx(0.5)
 
 
-@given(st.lists(ordinary, min_size=1, max_size=60), st.integers(1, 12))
-def test_the_median_is_that_of_the_last_values(values: list[float], size: int) -> None:
-    """Of as many as there are while the window fills."""
-    middle = SlidingMedian(size)
-    for i, value in enumerate(values):
-        window = values[max(0, i + 1 - size) : i + 1]
-        middle.update(value)
-        assert middle.median == median(window) == pytest.approx(statistics.median(window))
-        assert list(middle.values) == window
-        assert middle.scatter == median([abs(value - median(window)) for value in window])
-
-
-@given(st.lists(ordinary, min_size=1, max_size=60), st.integers(1, 12), ordinary)
-def test_a_median_above_its_limit_is_never_missed(
-    values: list[float], size: int, limit: float
-) -> None:
-    """Counting may say "perhaps" for nothing, but never "no" for something."""
-    window = MedianWithin(size)
-    for i, value in enumerate(values):
-        if i == len(values) // 2:
-            window.set_limit(limit)
-        window.update(value)
-        level = median(values[max(0, i + 1 - size) : i + 1])
-        assert window.median == level
-        assert window.may_be_above or i < len(values) // 2 or level <= limit
-
-
 @given(st.lists(ordinary, min_size=1, max_size=80), st.integers(2, 12))
 def test_the_mean_is_right_whatever_has_left_the_window(values: list[float], size: int) -> None:
     """A spike of 1e12 before the window leaves no error behind."""
-    window = SlidingMean(size)
+    window = SlidingMoments(size)
     spiked = [*values, 1e12, *values]
     for i, value in enumerate(spiked):
         window.update(value)

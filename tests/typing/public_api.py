@@ -22,6 +22,7 @@ class FloorDetector(Detector):
     name: ClassVar[str] = "floor"
     signal: ClassVar[str] = "reward"
     watches: ClassVar[tuple[str, ...]] = ("reward",)
+    messages: ClassVar[Mapping[str, str]] = {"warning": "Low: {value}."}
     recommendations: ClassVar[Mapping[Severity, str]] = {"warning": "Look at some samples."}
 
     floor: float = setting(0.0, "a warning below this")
@@ -31,7 +32,7 @@ class FloorDetector(Detector):
 
     def _observe(self, step: int, value: float) -> Alert | None:
         self.score = self.floor - value
-        return self._alert("warning", step, value, "Low.") if self.score > 0 else None
+        return self._alert("warning", step, value) if self.score > 0 else None
 
 
 @dataclass(kw_only=True, repr=False)

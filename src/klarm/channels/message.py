@@ -13,12 +13,10 @@ from klarm.channels.sparkline import sparkline
 from klarm.channels.text import one_line
 from klarm.incidents import (
     advice,
-    also_moved,
     before_it_began,
     headline,
     is_alarm,
     is_undone,
-    likely_cause,
     metric_of,
     number,
     title,
@@ -63,6 +61,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     metric: str = ""  # the metric of the peak and of the curve
     link: str = ""  # to the page of the run
     test: bool = False  # sent by `klarm test-alert`; its title says so, too
+    what: str = ""  # the title without the run
     summary: str = ""  # the first line of the body: the numbers, or how the incident ended
     started: int = 0  # the step of the incident's first alert
     time: float = 0.0  # Unix time of the event
@@ -132,24 +131,22 @@ def message_of(event: Event, context: Context) -> Message:
     fields = {name: one_line(value) for name, value in _fields(event, context).items()}
     fields = {name: line for name, line in fields.items() if line}
     summary = one_line(headline(event))
-    drawn = f"{metric} {line}  {_span(curve)}" if line else ""
-    link = one_line(context.url)
     happened = context.happened or context.now
-    parts = [summary, drawn, *(f"{name}: {value}" for name, value in fields.items()), link]
-    return Message(
+    message = Message(
         run=one_line(context.run),
         incident=event.incident,
         event=event.event,
         signal=one_line(event.signal, _MAX_NAME),
         severity=event.severity,
         step=event.step,
-        title=f"{one_line(context.run, _MAX_NAME)}: {one_line(title(event, context.became))}",
-        body="\n".join(part for part in parts if part),
+        title=_titled(context.run, one_line(title(event, context.became))),
+        what=one_line(title(event, context.became)),
+        body="",
         fields=fields,
         sparkline=line,
         curve=curve,
         metric=metric,
-        link=link,
+        link=one_line(context.url),
         summary=summary,
         started=event.started,
         time=happened,
@@ -161,6 +158,7 @@ def message_of(event: Event, context: Context) -> Message:
         state=STATE_AFTER[(context.latest or event).event],
         changes=context.changes or [change_of(event, happened)],
     )
+    return replace(message, body=_body(message))
 
 
 def reminder_of(message: Message, repeat: int, now: float) -> Message:
@@ -169,15 +167,25 @@ def reminder_of(message: Message, repeat: int, now: float) -> Message:
         f"for {_spoken(now - message.time)}. Nobody has acknowledged it: `klarm ack {message.key}`"
     )
     fields = {name: value for name, value in message.fields.items() if name != _LATE}
-    body = [line for line in message.body.split("\n") if not line.startswith(f"{_LATE}:")]
-    return replace(
+    reminder = replace(
         message,
-        title=message.title.replace(": ", ": still open: ", 1),
+        title=_titled(message.run, f"still open: {message.what}"),
         fields={"Still open": still, **fields},
-        body="\n".join([*body[:1], f"Still open: {still}", *body[1:]]),
         repeat=repeat,
         changes=[],
     )
+    return replace(reminder, body=_body(reminder))
+
+
+def _titled(run: str, what: str) -> str:
+    return f"{one_line(run, _MAX_NAME)}: {what}"
+
+
+def _body(message: Message) -> str:
+    """Return the text of a message: its summary, curve, fields and link, each on a line."""
+    lines = [f"{name}: {value}" for name, value in message.fields.items()]
+    parts = [message.summary, message.drawn, *lines, message.link]
+    return "\n".join(part for part in parts if part)
 
 
 def _ending(event: Event) -> str:
@@ -195,14 +203,14 @@ def _fields(event: Event, context: Context) -> dict[str, str]:
         "Why it opened" if event.event == "opened" else "What changed": (
             why(event) if is_alarm(event) else ""
         ),
-        "Likely cause": likely_cause(opening),
+        "Likely cause": opening.cause,
         "To do": to_do,
         "Last good checkpoint": (event.checkpoint or opening.checkpoint) if to_do else "",
         worst: f"{metric} {number(event.peak, 4)}" if metric else "",
         "History": context.history,
         # The value of an earlier alert would be confusing beside the peak.
         "Alert": event.message if not is_alarm(event) and not metric else "",
-        "Also moved": also_moved(event) if is_alarm(event) else "",
+        "Also moved": event.moved if is_alarm(event) else "",
         "Cost": _cost(context),
         "Acknowledged by": context.acknowledged_by,
         _LATE: _delay(context),

@@ -14,7 +14,7 @@ from klarm.cli.counted_rows import CountedRows
 from klarm.cli.mapped_columns import check_mapped_columns
 from klarm.cli.options import config_option, map_option, overrides_of, set_option, step_option
 from klarm.cli.progress import Progress, size_of
-from klarm.cli.recorded import RecordedRun, in_a_line, read_run
+from klarm.cli.recorded import RecordedRun, read_run
 from klarm.cli.stopping import Stopping
 from klarm.cli.watch import Watch
 from klarm.config import Config, load
@@ -222,5 +222,5 @@ def _nothing_new(run: RecordedRun) -> str:
         f"step {known.last.started})"
         for known in run.open_incidents
     ]
-    rest = in_a_line(run.unknown_because) or f"no incident is open{without_kl(run.latest)}"
+    rest = run.unknown_because or f"no incident is open{without_kl(run.latest)}"
     return "; ".join([f"nothing new{since}", *(incidents or [rest])])

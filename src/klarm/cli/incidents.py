@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from klarm.cli.options import config_option, table_or_json_option
-from klarm.cli.recorded import in_a_line, read_run
+from klarm.cli.recorded import read_run
 from klarm.cli.run_channels import channels_of
 from klarm.cli.runs import find_run, started
 from klarm.config import load
@@ -27,7 +27,7 @@ from klarm.incidents import COLOURS, standing, subject_of
 from klarm.journal import FILE_NAME, IncidentRecord, is_surely_free
 from klarm.sources.journal import Damages
 from klarm.terminal import echo, echo_json, rich_console
-from klarm.text import clean
+from klarm.text import as_sentence, clean
 
 _COLUMNS = ("#", "id", "about", "severity", "state", "steps", "detectors", "notified", "muted")
 # The columns that are wrapped in a narrow terminal, with their minimum width. The names of
@@ -85,7 +85,7 @@ def incidents(run: str | None, named: str | None, form: str, config_file: Path |
                 silences=silences,
                 channels=to_notify.names,
                 damaged=damaged,
-                not_watched=unknown,
+                not_watched=as_sentence(unknown),
             )
         )
         return
@@ -101,9 +101,9 @@ def incidents(run: str | None, named: str | None, form: str, config_file: Path |
         ]
         _show(f"run {head.run}", rows)
         if unknown:
-            echo(unknown)
+            echo(as_sentence(unknown))
     else:
-        echo(f"run {head.run}: {in_a_line(unknown) or 'no incident'}")
+        echo(f"run {head.run}: {unknown or 'no incident'}")
     for silence in silences:
         echo(f"{silence_in_words(silence)} (by {silence.by})")
     if fold.incidents and to_notify.problem:

@@ -17,7 +17,7 @@ from klarm.incidents import COLOURS, number, subject_of
 from klarm.journal import IncidentRecord
 from klarm.metrics import to_number
 from klarm.terminal import echo, echo_json, echo_progress, rich_console
-from klarm.text import clean, clean_line
+from klarm.text import as_sentence, clean, clean_line
 from klarm.types import SEVERITIES
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _open(run: RecordedRun) -> Text:
             named = ", ".join(dict.fromkeys(_named(one, acknowledged) for one in found))
             text.append(f"{severity}: {named}", COLOURS[severity])
     if run.not_watched:
-        why = clean_line(run.not_watched).partition(": ")[2].removesuffix(".")
+        why = clean_line(run.why_not_watched)
         text.append("; " if text else "")
         text.append(f"not watched: {why}", COLOURS["warning"])
     return text or Text("–")
@@ -141,5 +141,5 @@ def _as_json(run: RecordedRun) -> dict[str, object]:
         "kl": None if kl is None else number(kl) if kl - kl != 0 else kl,
         "open_incidents": [known.as_dict() for known in run.open_incidents],
         "problem": run.problem,
-        "not_watched": run.not_watched,
+        "not_watched": as_sentence(run.not_watched),
     }

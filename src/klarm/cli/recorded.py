@@ -25,11 +25,11 @@ from klarm.journal import (
     rank_of,
     run_health,
 )
-from klarm.monitor import not_watched
+from klarm.monitor import not_watched, why_not_watched
 
 _UNKNOWN: dict[RunHealth, str] = {
-    "empty": "No step is recorded yet.",
-    "unreadable": "Nothing in its journal can be read.",
+    "empty": "no step is recorded yet",
+    "unreadable": "nothing in its journal can be read",
 }
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
@@ -47,7 +47,8 @@ class RecordedRun:
     latest: dict[str, Any] = field(default_factory=dict)  # the last value of each metric
     damaged: int = 0  # damaged lines, which are ignored
     problem: str = ""  # why the journal could not be read
-    not_watched: str = ""  # a sentence, if no detector knows any of its metrics
+    not_watched: str = ""  # a clause, if no detector knows any of its metrics
+    why_not_watched: str = ""  # the same without its beginning
 
     @property
     def activity_text(self) -> str:
@@ -56,7 +57,7 @@ class RecordedRun:
 
     @property
     def unknown_because(self) -> str:
-        """Why "no incident" would mean nothing, as a sentence; empty if the run was watched."""
+        """Why "no incident" would mean nothing, as a clause; empty if the run was watched."""
         return self.not_watched or _UNKNOWN.get(self.health, "")
 
     @property
@@ -114,6 +115,7 @@ def read_run(folder: Path, *metrics: str, on_damage: OnDamage | None = None) -> 
     run.activity = activity_of(fold, journal)
     is_damaged = run.damaged > 0 or (is_cut_off and run.activity != "training")
     run.not_watched = not_watched(fold, run.latest, run.activity)
+    run.why_not_watched = why_not_watched(fold, run.latest, run.activity)
     run.health = run_health(
         fold,
         fold.incidents.values(),
@@ -128,15 +130,6 @@ def acknowledged_in(folder: Path) -> dict[str, list[str]]:
     outbox = Outbox(folder)
     outbox.refresh()
     return {id_: list(names) for id_, names in outbox.acknowledged.items() if names}
-
-
-def in_a_line(sentence: str) -> str:
-    """Return a sentence in the form that follows a colon: lower case, without the full stop.
-
-    >>> in_a_line("Nothing was watched: no numbers are logged.")
-    'nothing was watched: no numbers are logged'
-    """
-    return sentence[:1].lower() + sentence[1:].removesuffix(".")
 
 
 def ago(moment: float, now: float | None = None) -> str:

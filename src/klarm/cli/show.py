@@ -20,7 +20,7 @@ from klarm.incidents import COLOURS, counted, number, title
 from klarm.journal import IncidentRecord
 from klarm.metrics import METRICS, to_number
 from klarm.terminal import rich_console
-from klarm.text import clean
+from klarm.text import as_sentence, clean
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -106,7 +106,7 @@ def _show_incidents(console: Console, run: RecordedRun) -> None:
     console.print()
     known = list(run.fold.incidents.values())
     if run.unknown_because:
-        console.print(Text(clean(run.unknown_because), f"bold {COLOURS['warning']}"))
+        console.print(Text(clean(as_sentence(run.unknown_because)), f"bold {COLOURS['warning']}"))
     if known or not run.unknown_because:
         console.print(heading(f"{counted(len(known), 'incident')}" if known else "no incident"))
     acknowledged = acknowledged_in(run.folder)

@@ -22,12 +22,10 @@ from klarm.delivery import Delivered, Outbox, Run, Verdict, deliveries, prospect
 from klarm.incidents import (
     COLOURS,
     advice,
-    also_moved,
     before_it,
     counted,
     early_onset,
     is_alarm,
-    likely_cause,
     metric_of,
     number,
     peak_is_finite,
@@ -150,10 +148,10 @@ def _show_known(
 ) -> None:
     latest = list(reversed(events))
     diagnosis = next((event for event in latest if event.pattern), None)
-    moved = next((event for event in latest if also_moved(event)), None)
+    moved = next((event for event in latest if event.moved), None)
     checkpoint = next((event.checkpoint for event in latest if event.checkpoint), "")
     if diagnosis is not None:
-        console.print(labelled("cause", likely_cause(diagnosis)))
+        console.print(labelled("cause", diagnosis.cause))
     if moved is not None:
         console.print(labelled("moved", f"{moved.moved} (as of step {moved.step})"))
     last = _about_its_own_metric(events)

@@ -168,7 +168,8 @@ class ChannelSettings:
                 values[key] = self._read(known[key], value)
             except ConfigError as error:
                 # A value in the section of a channel may be a misplaced secret, unless it is short.
-                safe = _without_value(str(error))
+                is_long = len(error.shown) > _MAX_SHOWN
+                safe = error.without_value if is_long else str(error)
                 raise ConfigError(f"{source}: {where}.{key} {safe}") from None
             self._remark(values[key], f"{where}.{key}", source)
         return values
@@ -227,17 +228,6 @@ def _type_of(name: str, given: Mapping[str, tuple[object, str]], first: str) -> 
         given_type = as_given(shown_name(type_))
         raise ConfigError(f"{source}: {SECTION}.{name}.type {given_type} is unknown{hint}")
     return str(type_)
-
-
-def _without_value(message: str) -> str:
-    """Return an error message without the invalid value, unless it is too short for a secret.
-
-    >>> _without_value("must be 'a' or 'b', got 'my-secret-token'; did you mean a?")
-    "must be 'a' or 'b'; did you mean a?"
-    """
-    head, _, rest = message.partition(", got ")
-    value, divider, hint = rest.partition("; did you mean")
-    return message if len(value) <= _MAX_SHOWN else f"{head}{divider}{hint}"
 
 
 def _kind_of(type_: str, where: str) -> type[Channel]:

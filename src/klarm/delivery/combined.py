@@ -38,9 +38,11 @@ def merge_events(events: Sequence[Event]) -> Event:
         notified_step=cause.notified_step,
         # A run goes on before a message is sent, so people read until when this was seen.
         moved=f"{seen.moved} (as of step {seen.step})" if seen.moved else "",
+        also=seen.also,
         pattern=diagnosis.pattern,
         cause=diagnosis.cause,
         remedy=diagnosis.remedy,
+        action=diagnosis.action,
         checkpoint=last.checkpoint or diagnosis.checkpoint,
     )
 

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from klarm.detectors.advantage_variance import AdvantageVarianceDetector
-from klarm.detectors.base import LEVEL_BEFORE, OTHER_METRIC, ROWS_BEYOND, Detector, Excused, resets
+from klarm.detectors.base import (
+    CRITICAL_FACTOR,
+    LEVEL_BEFORE,
+    OTHER_METRIC,
+    ROWS_BEYOND,
+    Detector,
+    Excused,
+)
 from klarm.detectors.clip_saturation import ClipSaturationDetector
 from klarm.detectors.entropy_collapse import EntropyCollapseDetector
 from klarm.detectors.gradient_norm_spike import GradientNormSpikeDetector
@@ -11,20 +18,17 @@ from klarm.detectors.installed import Installed, detector_problem, installed_det
 from klarm.detectors.kl_budget import KLBudgetDetector
 from klarm.detectors.kl_explosion import KLExplosionDetector
 from klarm.detectors.kl_negative import KLNegativeDetector
-from klarm.detectors.kl_probe_budget import KLProbeBudgetDetector
-from klarm.detectors.kl_probe_explosion import KLProbeExplosionDetector
-from klarm.detectors.kl_probe_runaway import KLProbeRunawayDetector
+from klarm.detectors.kl_probe import (
+    KLProbeBudgetDetector,
+    KLProbeExplosionDetector,
+    KLProbeRunawayDetector,
+)
 from klarm.detectors.kl_runaway import KLRunawayDetector
 from klarm.detectors.learning_rate_jump import LearningRateJumpDetector
 from klarm.detectors.length_blowup import LengthBlowupDetector
 from klarm.detectors.loss_explosion import LossExplosionDetector
 from klarm.detectors.loss_nan import LossNanDetector
 from klarm.detectors.metric_lost import MetricLostDetector
-from klarm.detectors.not_finite import (
-    still_not_finite_message,
-    when_not_finite,
-    when_still_not_finite,
-)
 from klarm.detectors.reward_collapse import RewardCollapseDetector
 from klarm.detectors.reward_drift import RewardDriftDetector
 from klarm.detectors.reward_hacking import RewardHackingDetector
@@ -60,6 +64,7 @@ CATALOGUE: tuple[type[Detector], ...] = (
 
 __all__ = [
     "CATALOGUE",
+    "CRITICAL_FACTOR",
     "LEVEL_BEFORE",
     "OTHER_METRIC",
     "ROWS_BEYOND",
@@ -93,10 +98,6 @@ __all__ = [
     "installed_detectors",
     "known_detectors",
     "known_signals",
-    "resets",
-    "still_not_finite_message",
-    "when_not_finite",
-    "when_still_not_finite",
 ]
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from klarm.detectors.base import Detector
-from klarm.detectors.baseline_words import baseline_words
 from klarm.settings import setting
-from klarm.stats import SlidingMean
-from klarm.text import number
+from klarm.stats import SlidingMoments
 from klarm.types import Alert, Severity
 
 _CRITICAL_FACTOR = 2.0
+_WHAT = "The standard deviation of advantages {advantage_std:4} is {ratio} times"
+_LIMIT = "[ ({severity} above {threshold:g} times)]"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -33,6 +33,13 @@ class AdvantageVarianceDetector(Detector):
     name: ClassVar[str] = "advantage_variance"
     signal: ClassVar[str] = "advantage"
     watches: ClassVar[tuple[str, ...]] = ("advantage_std",)
+    messages: ClassVar[Mapping[str, str]] = {
+        "rolling": f"{_WHAT} its rolling baseline of {{baseline_mean:4}}{_LIMIT}.",
+        "frozen": f"{_WHAT} the baseline of its first {{learnt}} values, "
+        f"{{baseline_mean:4}}{_LIMIT}.",
+        "accepted": f"{_WHAT} the baseline of the {{learnt}} values since its level was accepted, "
+        f"{{baseline_mean:4}}{_LIMIT}.",
+    }
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Look at the rewards of this step: a few extreme ones widen the advantages. "
@@ -59,9 +66,7 @@ class AdvantageVarianceDetector(Detector):
     )
 
     def _start(self) -> None:
-        self._window = SlidingMean(self.rolling_window)
-        self._rolls = self.baseline_mode == "rolling"
-        self._counted_values = max(self._silent_values, self.rolling_window)
+        self._window = SlidingMoments(self.rolling_window)
         # The baseline that the last value was compared with.
         self.mean = self.min_mean
 
@@ -73,29 +78,24 @@ class AdvantageVarianceDetector(Detector):
             ratio = 0.0
         self.score = ratio
         alert = self._judge(step, value, ratio) if ratio > self.std_multiplier else None
-        if self._rolls or self._seen < self.rolling_window:
+        if self.baseline_mode == "rolling" or self._seen < self.rolling_window:
             self._window.update(value)
         return alert
 
     def _judge(self, step: int, value: float, ratio: float) -> Alert:
-        severity: Severity = "critical" if ratio > self._threshold("critical") else "warning"
-        learnt = min(self._seen, self.rolling_window)
-        baseline = baseline_words(self.baseline_mode, learnt, relearnt=self._relearnt)
-        message = (
-            f"The standard deviation of advantages {number(value, 4)} is {number(ratio)} times "
-            f"{baseline} {number(self.mean, 4)} ({severity} above "
-            f"{self._threshold(severity):g} times)."
+        critical = self.std_multiplier * _CRITICAL_FACTOR
+        severity: Severity = "critical" if ratio > critical else "warning"
+        case = "accepted" if self.baseline_mode == "frozen" and self._relearnt else ""
+        return self._alert(
+            severity,
+            step,
+            value,
+            {
+                "ratio": ratio,
+                "baseline_mean": self.mean,
+                "baseline_mode": self.baseline_mode,
+                "threshold": critical if severity == "critical" else self.std_multiplier,
+                "learnt": float(min(self._seen, self.rolling_window)),
+            },
+            case=case or self.baseline_mode,
         )
-        return self._alert(severity, step, value, message)
-
-    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        return {
-            self._metric: value,
-            "ratio": score,
-            "baseline_mean": self.mean,
-            "baseline_mode": self.baseline_mode,
-            "threshold": self._threshold(severity),
-        }
-
-    def _threshold(self, severity: Severity) -> float:
-        return self.std_multiplier * (_CRITICAL_FACTOR if severity == "critical" else 1.0)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import FunctionType
+from types import MappingProxyType
 from typing import ClassVar, Literal
 
+from klarm import speech
 from klarm.detectors.declaration import declaration_problem
-from klarm.detectors.not_finite import not_finite_message, when_not_finite
 from klarm.metrics import CLAMP_NATS, Kind
 from klarm.settings import (
     ConfigError,
@@ -26,35 +25,16 @@ from klarm.types import Alert, Severity, Worse
 # suffers, or the reward has risen with it.
 Excused = Literal["", "solved", "taking_off", "harmless", "paid_for"]
 
-# The number in an alert that says which level the metric came from, if the detector knows it: the
-# first alert of a slow fall comes from inside it. The incident ends when the metric is back there.
-LEVEL_BEFORE = "level_before"
+# Facts that an alert may have for the incident that it opens.
+LEVEL_BEFORE = "level_before"  # which level the metric came from; it is over when it is back there
+ROWS_BEYOND = "rows_beyond"  # for how many rows it has been beyond its limit: since the first
+OTHER_METRIC = "while"  # another metric whose numbers are in the message
 
-# The number in an alert that says for how many rows the metric has been beyond its limit, if the
-# detector waits for several: the incident began with the first of them.
-ROWS_BEYOND = "rows_beyond"
+Facts = Mapping[str, float | str]
+NO_FACTS: Facts = MappingProxyType({})
 
-# The entry in an alert that names another metric whose numbers are in its message, so that the list
-# of what else moved does not give other numbers for it.
-OTHER_METRIC = "while"
-
-# How the monitor may save time with rows in which every value is finite; see monitor/dispatch.py.
-# - always: `_note` and `_observe` may be called directly. All without an own `update` have it.
-# - alone: the same, if a row has none of the other metrics that the detector watches.
-# - idle: it need not be called at all.
-Shortcut = Literal["", "always", "alone", "idle"]
-
-
-class _Resets:
-    """The number of resets of all detectors, for those who remember something about detectors."""
-
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
-
-
-resets = _Resets()
+# Many rules are critical at this many times what they warn at.
+CRITICAL_FACTOR = 1.5
 
 
 @dataclass(kw_only=True, eq=False)
@@ -75,8 +55,10 @@ class Detector(Configurable, ABC):
     watches: ClassVar[tuple[str, ...]]
     # The metrics each of which is enough to judge: by default the first.
     reads: ClassVar[tuple[str, ...]]
+    # What has happened, by severity or by the case of an alert, with the alert's facts in braces.
+    messages: ClassVar[Mapping[str, str]] = {}
     # What to do, by severity.
-    recommendations: ClassVar[Mapping[Severity, str]]
+    recommendations: ClassVar[Mapping[Severity, str]] = {}
     # The number of values that it needs before its first alert, however short the warm-up is.
     min_values: ClassVar[int] = 0
     # The setting, if any, whose default is a limit in nats per token, and no limit for sums.
@@ -104,8 +86,7 @@ class Detector(Configurable, ABC):
     # Increase it if the meaning of an attribute changes, but not its name: snapshots from earlier
     # versions are then not used.
     state_version: ClassVar[int] = 1
-    # Whether it has a `_note` of its own.
-    notes_others: ClassVar[bool]
+    _notes_others: ClassVar[bool]  # whether it has a `_note` of its own
 
     enabled: bool = setting(True, "false disables this detector")
     warmup_steps: int = setting(
@@ -123,36 +104,22 @@ class Detector(Configurable, ABC):
         0, "rows without an alert that resolve an incident; 0: as set under incidents", at_least=0
     )
 
-    # Detectors of other packages may count on every call of `update`, so they have no shortcut.
-    shortcut: ClassVar[Shortcut] = ""
-
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        ours = cls.__module__.startswith("klarm.detectors.")
-        if ours and cls.update.__qualname__ == "Detector.update":
-            cls.shortcut = "always"
-        elif not ours:
-            cls.shortcut = ""
-        cls.notes_others = cls._note is not Detector._note
+        cls._notes_others = cls._note is not Detector._note
         if cls.__dict__.get("watches"):  # an empty one is refused when a detector is made
             if "reads" not in cls.__dict__:
                 cls.reads = cls.watches[:1]
             if "measures" not in cls.__dict__:
                 cls.measures = cls.watches[0]
-        # The interpreter specialises code for the types it sees. Detectors that share the code of
-        # their base class would undo that for each other, so every class gets its own copy.
-        for name in ("update", "_update_metric", "_observe"):
-            shared = getattr(cls, name)
-            if name not in cls.__dict__ and not getattr(shared, "__isabstractmethod__", False):
-                code = shared.__code__.replace()
-                own = FunctionType(code, shared.__globals__, name, closure=shared.__closure__)
-                setattr(cls, name, functools.update_wrapper(own, shared))
 
     def __post_init__(self) -> None:
-        wrong = declaration_problem(type(self))
+        kind = type(self)
+        wrong = declaration_problem(kind)
         if wrong:
             raise ConfigError(wrong)
         check_settings(self, self.name)
+        speech.learn(self.name, kind.messages, kind.recommendations)
         self._metric = self.watches[0]
         self._silent_values = max(self.warmup_steps, self.min_values)
         # Why it cannot judge what this run logs; empty if it can. A reset keeps it.
@@ -165,9 +132,7 @@ class Detector(Configurable, ABC):
         # infinite for a value that is not finite.
         self.score = 0.0
         self._seen = 0
-        self._counted_values = self._silent_values
         self._relearnt = False  # whether it has learnt only from a level that people accepted
-        resets.count += 1
         self._start()
 
     @property
@@ -175,17 +140,9 @@ class Detector(Configurable, ABC):
         """The number of rows for which its result holds: its alerts may pause for as many."""
         return 1
 
-    @property
-    def counts_values(self) -> bool:
-        """Whether the number of its values matters. Otherwise `_observe` may be called directly.
-
-        A detector that reads `_seen` after the warm-up sets `_counted_values` in `_start`.
-        """
-        return self._seen <= self._counted_values
-
     def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
         """Learn from one step; return an alert if it looks wrong."""
-        if self.notes_others:
+        if self._notes_others:
             self._note(step, metrics)
         value = metrics.get(self._metric)
         if value is None:
@@ -194,7 +151,7 @@ class Detector(Configurable, ABC):
             value = float(value)
         if value - value != 0.0:  # only NaN and the infinities
             self.score = math.inf
-            return self._not_finite(step, value)
+            return self._not_finite(step, self._metric, value)
         alert = self._observe(step, value)
         seen = self._seen = self._seen + 1
         if seen <= self._silent_values:
@@ -206,9 +163,6 @@ class Detector(Configurable, ABC):
     def quiet_values(self) -> int:
         """The number of first values that it only learns from."""
         return self._silent_values
-
-    # For a subclass whose `update` reads other metrics first: faster than super().
-    _update_metric = update
 
     def relearn(self, rows: Iterable[tuple[int, Mapping[str, float]]]) -> None:
         """Learn only from these rows, because people have accepted their level as normal."""
@@ -229,7 +183,7 @@ class Detector(Configurable, ABC):
 
     def looks_at(self, metrics: Mapping[str, object]) -> bool:
         """Return whether these metrics contain a value that it judges."""
-        return self._metric in metrics
+        return not metrics.keys().isdisjoint(self.reads)
 
     def bound(self, key: str, kind: Kind | None) -> None:
         """Note, before the first value, the key and the kind of its metric.
@@ -264,40 +218,37 @@ class Detector(Configurable, ABC):
     def _observe(self, step: int, value: float) -> Alert | None:
         """Judge a finite value, set `score`, then learn from the value."""
 
-    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:  # noqa: ARG002
-        """Return the numbers of an alert."""
-        return {self._metric: value}
-
     def _alert(
         self,
         severity: Severity,
         step: int,
         value: float,
-        message: str,
+        facts: Facts = NO_FACTS,
         *,
+        case: str = "",
         decisive: bool = False,
         worse: Worse | None = None,
     ) -> Alert:
+        """Return an alert on the metric, with the facts that its message needs."""
         return Alert(
             detector=self.name,
             severity=severity,
             step=step,
-            message=message,
-            metrics=self._details(value, self.score, severity),
-            recommendation=self.recommendations[severity],
-            decisive=decisive,
+            metric=self._metric,
             worse=worse or self.worse,
+            metrics={self._metric: value, **facts},
+            decisive=decisive,
+            case=case,
         )
 
-    def _not_finite(self, step: int, value: float, metric: str = "") -> Alert:
-        name = metric or self._metric
+    def _not_finite(self, step: int, metric: str, value: float, facts: Facts = NO_FACTS) -> Alert:
+        """Return the alert on a value that is NaN or infinite."""
         return Alert(
             detector=self.name,
             severity="critical",
             step=step,
-            message=not_finite_message(name, value),
-            metrics={metric: value} if metric else self._details(value, value, "critical"),
-            recommendation=when_not_finite(name),
+            metric=metric,
+            worse="not_finite",
+            metrics={metric: value, **facts},
             decisive=self.not_finite_is_decisive,
-            worse=self.worse,
         )

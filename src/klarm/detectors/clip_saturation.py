@@ -7,17 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from klarm.detectors.base import Excused
-from klarm.detectors.lazy_score import LazyScoreDetector
+from klarm.detectors.base import Detector, Excused
 from klarm.settings import setting
-from klarm.text import number
-from klarm.types import Alert, Severity
+from klarm.types import SEVERITIES, Alert, Severity
 
 _CRITICAL_FACTOR = 2.0
 
 
 @dataclass(kw_only=True, eq=False)
-class ClipSaturationDetector(LazyScoreDetector):
+class ClipSaturationDetector(Detector):
     """Warns when the clipped share has been above `share` for `consecutive_steps` values.
 
     Critical if it has been above twice that for as long. One alert opens an incident, because it
@@ -29,6 +27,11 @@ class ClipSaturationDetector(LazyScoreDetector):
     watches: ClassVar[tuple[str, ...]] = ("clip_fraction",)
     has_fixed_limit: ClassVar[bool] = True
     excused_when: ClassVar[Excused] = "harmless"
+    messages: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        SEVERITIES,
+        "The clipped share has been at least {score} for {rows} rows, now {value}"
+        "[ ({severity} above {threshold:g})].",
+    )
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Lower the learning rate, or take fewer epochs or minibatches over a batch, so that "
@@ -57,30 +60,16 @@ class ClipSaturationDetector(LazyScoreDetector):
 
     def _observe(self, step: int, value: float) -> Alert | None:
         self._last.append(value)
-        self._score = None
-        if value <= self.share:
-            self._above = 0
-            return None
-        self._above += 1
+        self._above = self._above + 1 if value > self.share else 0
         if self._above < self.consecutive_steps:
+            self.score = 0.0
             return None
-        low = self.score
-        severity: Severity = "critical" if low > self._limit("critical") else "warning"
-        message = (
-            f"The clipped share has been at least {number(low)} for {self.consecutive_steps} "
-            f"rows, now {number(value)} ({severity} above {self._limit(severity):g})."
-        )
-        return self._alert(severity, step, value, message, decisive=True)
-
-    def _compute_score(self) -> float:
-        return min(self._last) if len(self._last) == self.consecutive_steps else 0.0
-
-    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        return {
-            **super()._details(value, score, severity),
-            "score": score,
-            "threshold": self._limit(severity),
+        self.score = min(self._last)
+        critical = self.share * _CRITICAL_FACTOR
+        severity: Severity = "critical" if self.score > critical else "warning"
+        facts = {
+            "score": self.score,
+            "threshold": critical if severity == "critical" else self.share,
+            "rows": float(self.consecutive_steps),
         }
-
-    def _limit(self, severity: Severity) -> float:
-        return self.share * (_CRITICAL_FACTOR if severity == "critical" else 1.0)
+        return self._alert(severity, step, value, facts, decisive=True)

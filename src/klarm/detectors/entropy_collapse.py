@@ -6,15 +6,10 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from operator import itemgetter
 from typing import ClassVar
 
-from msgspec.structs import replace
-
-from klarm.detectors.base import LEVEL_BEFORE, Excused
-from klarm.detectors.lazy_score import LazyScoreDetector
+from klarm.detectors.base import LEVEL_BEFORE, Detector, Excused
 from klarm.settings import setting
-from klarm.text import number
 from klarm.types import Alert, Severity, Worse
 
 # The level is the median of this many values, so that one or two noisy rows have no effect.
@@ -22,13 +17,13 @@ _SMOOTHING = 5
 # A collapse is a fall, so a policy that began near the floor must also be below this share of its
 # highest level.
 _COLLAPSED = 0.2
+_ROUNDING = 1e-9
 # If entropy is negative, a fall must also be at least this share of its absolute value.
 _FALL_OF_SUMS = 1.0
-_ROUNDING = 1e-9
 
 
 @dataclass(kw_only=True, eq=False)
-class EntropyCollapseDetector(LazyScoreDetector):
+class EntropyCollapseDetector(Detector):
     """Critical when entropy stays below `floor_nats` for `consecutive_steps`; a warning at half.
 
     A fall by `fall_fraction` within `fall_steps`, and a value below `threshold` if one is set, are
@@ -51,6 +46,16 @@ class EntropyCollapseDetector(LazyScoreDetector):
     has_fixed_limit: ClassVar[bool] = True
     worse: ClassVar[Worse] = "lower"
     excused_when: ClassVar[Excused] = "solved"
+    messages: ClassVar[Mapping[str, str]] = {
+        "floor": "Entropy is {value} nats and has been below {floor} for {rows} rows"
+        " (critical after {needed}): the policy is nearly deterministic.",
+        "threshold": "Entropy {value} is below the threshold of {threshold:g}.",
+        "fall": "Entropy is {level}, {lost_share:%} below its recent high, {level_before} at step "
+        f"{{since:d}} (medians of {_SMOOTHING} values; warning at {{threshold:%}}).",
+        "fall in nats": "Entropy is {level} nats, {lost_nats} below its recent high, "
+        f"{{level_before}} at step {{since:d}} (medians of {_SMOOTHING} values; warning at "
+        "{threshold:g}).",
+    }
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Compare some samples of one prompt: do they still differ? If the reward is not rising "
@@ -88,11 +93,10 @@ class EntropyCollapseDetector(LazyScoreDetector):
 
     def _start(self) -> None:
         self._last: deque[float] = deque(maxlen=_SMOOTHING)
-        # The levels of the last `fall_steps` values and of the one before, with their steps.
-        self._levels: deque[tuple[int, float]] = deque(maxlen=self.fall_steps + 1)
+        # The levels of the last `fall_steps` values and of the one before, and their steps.
+        self._levels: deque[float] = deque(maxlen=self.fall_steps + 1)
+        self._steps: deque[int] = deque(maxlen=self.fall_steps + 1)
         self._highest = -inf  # of the whole run
-        self._ceiling = -inf  # an upper bound of these levels
-        self._near = inf  # a level between this and the ceiling is certainly no fall
         self._floor = -inf
         self._below = 0  # consecutive values below the floor
         self._is_differential = False
@@ -109,91 +113,53 @@ class EntropyCollapseDetector(LazyScoreDetector):
         )
 
     def _observe(self, step: int, value: float) -> Alert | None:
+        self._is_differential = self._is_differential or value < 0.0
+        is_below = value < self._floor and not self._is_differential
+        self._below = self._below + 1 if is_below else 0
+        self._last.append(value)
+        fall = self._fall(step) if len(self._last) == _SMOOTHING else 0.0
         # The score of each rule is 1 at a warning; that of the floor is 2 at critical.
-        self._score = None
-        if value < 0.0 and not self._is_differential:
-            self._is_differential, self._near = True, inf
-        if value < self._floor and not self._is_differential:
-            self._below += 1
-        else:
-            self._below = 0
-        last = self._last
-        last.append(value)
-        has_fallen = False
-        if len(last) == _SMOOTHING:
-            level = sorted(last)[_SMOOTHING // 2]
-            self._levels.append((step, level))
-            has_fallen = not self._near < level <= self._ceiling and self._learn(level)
-        if 2 * self._below >= self.consecutive_steps:
-            return self._near_floor(step, value)
-        if value <= self.threshold and self.threshold > 0.0:
-            message = f"Entropy {number(value)} is below the threshold of {self.threshold:g}."
-            return self._alert("warning", step, value, message)
-        return self._fallen(step, value) if has_fallen else None
-
-    def _learn(self, level: float) -> bool:
-        """Learn from the latest level: has it fallen too far from the recent highest?"""
-        if level > self._ceiling:
-            self._ceiling = level
-            if level > self._highest:
-                self._highest = level
-                self._floor = min(self.floor_nats, _COLLAPSED * level)
-        is_near = self._is_near(level, self._ceiling)
-        if not is_near:
-            self._ceiling = self._recent_highest()[1]
-            is_near = self._is_near(level, self._ceiling)
-        self._near = min(level, self._ceiling) if is_near else inf
-        return not is_near and self._fall() >= 1.0
-
-    def _is_near(self, level: float, highest: float) -> bool:
-        """Return whether a level is so close to the highest that it is no fall."""
-        if self._is_differential:
-            return highest - level < (1.0 - _ROUNDING) * self.fall_nats
-        left = (1.0 - self.fall_fraction) * highest
-        # If such a fall ends below the floor, the rule of the floor applies instead.
-        return level > (1.0 + _ROUNDING) * left or left <= self.floor_nats
-
-    def _compute_score(self) -> float:
         stay = 2.0 * self._below / self.consecutive_steps
-        limit = 2.0 - self._last[-1] / self.threshold if self.threshold > 0.0 else 0.0
-        return max(stay, limit, self._fall() if self._levels else 0.0)
+        self.score = max(stay, fall)
+        if stay >= 1.0:
+            severity: Severity = "critical" if self._below >= self.consecutive_steps else "warning"
+            needed = float(self.consecutive_steps)
+            facts = {"floor": self._floor, "rows": float(self._below), "needed": needed}
+            return self._alert(severity, step, value, facts, case="floor", decisive=True)
+        if value <= self.threshold and self.threshold > 0.0:
+            self.score = max(self.score, 2.0 - value / self.threshold)
+            facts = {"threshold": self.threshold}
+            return self._alert("warning", step, value, facts, case="threshold")
+        return self._fallen(step, value) if fall >= 1.0 else None
 
-    def _fall(self) -> float:
-        """Return the fall from the recent highest level; 1 is a warning."""
-        (_, recent), (_, level) = self._recent_highest(), self._levels[-1]
+    def _fall(self, step: int) -> float:
+        """Return the fall of the level from the recent highest; 1 is a warning."""
+        level = sorted(self._last)[_SMOOTHING // 2]
+        self._levels.append(level)
+        self._steps.append(step)
+        if level > self._highest:
+            self._highest = level
+            self._floor = min(self.floor_nats, _COLLAPSED * level)
+        left = (1.0 - self.fall_fraction) * self._highest
+        if not self._is_differential and level > (1.0 + _ROUNDING) * left:
+            return 0.0  # nearly always: it is near the highest level of the whole run
+        recent = max(self._levels)
         if self._is_differential:
             # A sum over a sequence is far below 0, with noise of many nats.
             return (recent - level) / max(self.fall_nats, _FALL_OF_SUMS * abs(recent))
+        # If such a fall ends below the floor, the rule of the floor applies instead.
         if (1.0 - self.fall_fraction) * recent <= self.floor_nats:
             return 0.0
         return (1.0 - level / recent) / self.fall_fraction
 
-    def _recent_highest(self) -> tuple[int, float]:
-        """Return the step and value of the highest of these levels, the last if several are."""
-        return max(reversed(self._levels), key=itemgetter(1))
-
-    def _near_floor(self, step: int, value: float) -> Alert:
-        below, needed = self._below, self.consecutive_steps
-        message = (
-            f"Entropy is {number(value)} nats and has been below {number(self._floor)} for {below} "
-            f"rows (critical after {needed}): the policy is nearly deterministic."
-        )
-        severity: Severity = "critical" if below >= needed else "warning"
-        return self._alert(severity, step, value, message, decisive=True)
-
     def _fallen(self, step: int, value: float) -> Alert:
-        (since, recent), (_, level) = self._recent_highest(), self._levels[-1]
+        recent, level = max(self._levels), self._levels[-1]
+        since = max(
+            at for at, known in zip(self._steps, self._levels, strict=True) if known == recent
+        )
+        facts: dict[str, float] = {"level": level, "since": float(since), LEVEL_BEFORE: recent}
         if self._is_differential:
-            message = (
-                f"Entropy is {number(level)} nats, {number(recent - level)} below its recent "
-                f"high, {number(recent)} at step {since} (medians of {_SMOOTHING} values; warning "
-                f"at {self.fall_nats:g})."
-            )
-        else:
-            message = (
-                f"Entropy is {number(level)}, {1 - level / recent:.0%} below its recent high, "
-                f"{number(recent)} at step {since} (medians of {_SMOOTHING} values; warning at "
-                f"{self.fall_fraction:.0%})."
-            )
-        alert = self._alert("warning", step, value, message)
-        return replace(alert, metrics={**alert.metrics, LEVEL_BEFORE: recent})
+            facts |= {"lost_nats": recent - level, "threshold": self.fall_nats}
+            return self._alert("warning", step, value, facts, case="fall in nats")
+        facts |= {"lost_share": 1 - level / recent, "threshold": self.fall_fraction}
+        return self._alert("warning", step, value, facts, case="fall")

@@ -30,7 +30,6 @@ class GradientNormSpikeDetector(ZScoreDetector):
     signal: ClassVar[str] = "gradient"
     watches: ClassVar[tuple[str, ...]] = ("grad_norm",)
     recovery: ClassVar[Literal["level", "size", "quiet"]] = "quiet"
-    label: ClassVar[str] = "Gradient norm"
     outlier_sigmas: ClassVar[float] = 10.0
     # With float16 an infinite gradient is routine: the loss scaler skips the step.
     not_finite_is_decisive: ClassVar[bool] = False

@@ -58,9 +58,13 @@ def detector_problem(kind: type[Detector]) -> str:
         known = None if name in METRICS else meaning(name)
         if known is not None:
             return f"{who}.watches has {name}, which klarm reads as {known.metric}: watch that"
-    advice = getattr(kind, "recommendations", None)
+    said, advice = kind.messages, kind.recommendations
+    if not (said or advice) and kind.__module__.startswith("klarm."):
+        return ""  # klarm says alike of every metric that it is NaN
     if not isinstance(advice, Mapping) or not advice or not set(advice) <= set(SEVERITIES):
         return f'{who}.recommendations must have a text for "warning", "critical" or both'
+    if not isinstance(said, Mapping) or not said:
+        return f'{who}.messages must have a sentence for "warning", "critical" or both'
     return ""
 
 

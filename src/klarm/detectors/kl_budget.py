@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from klarm.detectors.lazy_score import LazyScoreDetector
+from klarm.detectors.base import Detector
 from klarm.settings import setting, settings_of
 from klarm.stats import median
-from klarm.text import number
 from klarm.types import Alert, Severity, Worse
 
 _MEDIAN_OF = 5
@@ -24,10 +23,12 @@ _CRITICAL_FACTOR = 2.0
 # A policy starts far from its reference if its first value is within these shares of the budget. A
 # policy that is even further away may have exploded before its first value was logged.
 _FAR_START = 0.5, 1.25
+# A level just above the limit must not look equal to it.
+_LEVEL = "{level:!threshold} nats"
 
 
 @dataclass(kw_only=True, eq=False)
-class KLBudgetDetector(LazyScoreDetector):
+class KLBudgetDetector(Detector):
     """Warns when the median of the last five KLs is above `budget_nats`, or below minus that.
 
     Also if half of the last ten values are. Critical beyond twice the budget. It needs no baseline
@@ -46,6 +47,16 @@ class KLBudgetDetector(LazyScoreDetector):
     has_fixed_limit: ClassVar[bool] = True
     min_values: ClassVar[int] = 2
     limit_per_token: ClassVar[str] = "budget_nats"
+    messages: ClassVar[Mapping[str, str]] = {
+        "above": f"KL is {_LEVEL} (median of the last {{rows}} rows), above its budget"
+        "[ ({severity} above {threshold:g})].",
+        "below": f"KL is {_LEVEL} (median of the last {{rows}} rows), below its budget"
+        "[ ({severity} below -{threshold:g})].",
+        "half above": f"KL was at least {_LEVEL} in {_HALF} of the last {{rows}} rows, above its "
+        "budget[ ({severity} above {threshold:g})].",
+        "half below": f"KL was at most {_LEVEL} in {_HALF} of the last {{rows}} rows, below its "
+        "budget[ ({severity} below -{threshold:g})].",
+    }
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Raise the KL penalty or lower the learning rate: the policy is far from its "
@@ -81,7 +92,6 @@ class KLBudgetDetector(LazyScoreDetector):
         return self._beyond_limit
 
     def _start(self) -> None:
-        self._counted_values = max(self._silent_values, _HALF_OF)
         self._ten: deque[float] = deque(maxlen=_HALF_OF)
         self._inside = 0  # number of values since the last one beyond the budget
         # The lowest level so far of a policy that started far away; 0 for any other.
@@ -93,15 +103,12 @@ class KLBudgetDetector(LazyScoreDetector):
 
     def _observe(self, step: int, value: float) -> Alert | None:
         self._ten.append(value)
-        self._score = None
         if self._start_may_be_far and (self._seen < _HALF_OF or self._start_level):
             self._learn_start(abs(median(self._ten)))
-        if abs(value) > self._beyond_limit:
-            self._inside = 0
-        else:
-            self._inside += 1
-            if self._inside >= _HALF_OF:  # the usual case: none of the ten is beyond the budget
-                return None
+        self._inside = 0 if abs(value) > self._beyond_limit else self._inside + 1
+        if self._inside >= _HALF_OF:  # the usual case: none of the ten is beyond the budget
+            self.score = 0.0
+            return None
         ten = list(self._ten)
         five = ten[-_MEDIAN_OF:]
         level, half = self._level(ten)
@@ -109,20 +116,22 @@ class KLBudgetDetector(LazyScoreDetector):
         if self.score <= self._beyond_limit:
             return None
         severity: Severity = "critical" if self.score > self._limit("critical") else "warning"
-        limit = self._limit(severity)
-        # A level just above the limit must not look equal to it.
-        at = f"{number(level, 3 if number(self.score) != number(limit) else 6)} nats"
-        least = "at least" if level > 0 else "at most"
-        what = (
-            f"KL was {least} {at} in {_HALF} of the last {len(ten)} rows"
-            if half
-            else f"KL is {at} (median of the last {len(five)} rows)"
-        )
-        side, sign = ("above", "") if level > 0 else ("below", "-")
-        message = f"{what}, {side} its budget ({severity} {side} {sign}{limit:g})."
-        decisive = self._is_lasting(five, ten)
+        side = "above" if level > 0 else "below"
         worse: Worse = "higher" if level > 0 else "lower"
-        return self._alert(severity, step, value, message, decisive=decisive, worse=worse)
+        return self._alert(
+            severity,
+            step,
+            value,
+            {
+                "score": self.score,
+                "threshold": self._limit(severity),
+                "level": level,
+                "rows": float(len(ten if half else five)),
+            },
+            case=f"half {side}" if half else side,
+            decisive=self._is_lasting(five, ten),
+            worse=worse,
+        )
 
     def _level(self, ten: Sequence[float]) -> tuple[float, bool]:
         """Return the level of the last values: the median of five, or what half of ten exceed."""
@@ -134,9 +143,6 @@ class KLBudgetDetector(LazyScoreDetector):
             if max(above, -below) > abs(level):
                 return above if above > -below else below, True
         return level, False
-
-    def _compute_score(self) -> float:
-        return abs(self._level(list(self._ten))[0]) if self._ten else 0.0
 
     def _learn_start(self, level: float) -> None:
         """Update the level of a policy that started far from its reference."""
@@ -156,13 +162,6 @@ class KLBudgetDetector(LazyScoreDetector):
             return beyond == len(ten)
         not_far = all(abs(kl) > _NOT_FAR_SHARE * limit for kl in ten)
         return not_far or all(abs(kl) > limit for kl in five)
-
-    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        return {
-            **super()._details(value, score, severity),
-            "score": score,
-            "threshold": self._limit(severity),
-        }
 
     def _limit(self, severity: Severity) -> float:
         factor = _CRITICAL_FACTOR if severity == "critical" else 1.0

@@ -30,7 +30,6 @@ class KLExplosionDetector(ZScoreDetector):
     signal: ClassVar[str] = "kl"
     counts_held_values: ClassVar[bool] = True  # as specified
     watches: ClassVar[tuple[str, ...]] = ("kl",)
-    label: ClassVar[str] = "KL"
     excused_when: ClassVar[Excused] = "paid_for"
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
@@ -63,5 +62,5 @@ class KLExplosionDetector(ZScoreDetector):
         """Empty if the user wants the rule exactly as specified."""
         return self.excused_when if self.excusable else ""
 
-    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        return {**super()._details(value, score, severity), "clip_region": self.clip_region}
+    def _context(self, score: float, severity: Severity) -> dict[str, float | str]:
+        return {**super()._context(score, severity), "clip_region": self.clip_region}

@@ -10,15 +10,13 @@ from typing import ClassVar
 
 from klarm.detectors.base import Detector
 from klarm.settings import setting
-from klarm.stats import median
-from klarm.text import number
+from klarm.stats import MAD_TO_STD, median, scatter
 from klarm.types import Alert, Severity, Worse
 
 # The median must be this many standard errors below 0.
 _MIN_STANDARD_ERRORS = 4.0
-# 1.4826 converts the median absolute deviation of normal noise to its standard deviation; 1.2533
-# over √n converts that to the standard error of the median of n values.
-_TO_ERROR = 1.4826 * 1.2533
+# 1.2533 over √n converts a standard deviation to the standard error of the median of n values.
+_TO_ERROR = MAD_TO_STD * 1.2533
 
 
 @dataclass(kw_only=True, eq=False)
@@ -40,6 +38,10 @@ class KLNegativeDetector(Detector):
     has_fixed_limit: ClassVar[bool] = True
     limit_per_token: ClassVar[str] = "limit_nats"
     worse: ClassVar[Worse] = "lower"
+    messages: ClassVar[Mapping[str, str]] = {
+        "warning": "The median KL of the last {rows} rows is {level}. A KL cannot be negative, so "
+        "this estimate is wrong (warning below -{threshold:g}).",
+    }
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Check what KL is computed from: samples of an older policy or of another engine, "
@@ -71,18 +73,13 @@ class KLNegativeDetector(Detector):
         self.score = max(-level, 0.0)
         if self.score <= self.limit_nats:
             return None
-        scatter = median([abs(kl - level) for kl in last])
-        if self.score <= _MIN_STANDARD_ERRORS * _TO_ERROR * scatter / sqrt(self.recent_steps):
+        error = _TO_ERROR * scatter(last, level) / sqrt(self.recent_steps)
+        if self.score <= _MIN_STANDARD_ERRORS * error:
             return None  # an estimate with this noise may be below 0 by chance
-        message = (
-            f"The median KL of the last {self.recent_steps} rows is {number(level)}. A KL cannot "
-            f"be negative, so this estimate is wrong (warning below -{self.limit_nats:g})."
-        )
-        return self._alert("warning", step, value, message, decisive=True)
-
-    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        return {
-            **super()._details(value, score, severity),
-            "score": score,
+        facts = {
+            "score": self.score,
             "threshold": self.limit_nats,
+            "level": level,
+            "rows": float(self.recent_steps),
         }
+        return self._alert("warning", step, value, facts, decisive=True)

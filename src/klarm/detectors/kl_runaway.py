@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from math import exp, inf, log
 from typing import ClassVar
 
-from klarm.detectors.base import LEVEL_BEFORE, Detector, Excused
+from klarm.detectors.base import CRITICAL_FACTOR, LEVEL_BEFORE, Detector, Excused
 from klarm.settings import setting
 from klarm.stats import Forecast
-from klarm.text import number
 from klarm.types import Alert, Severity, Worse
 
 # The constants from here to the class `Constants` were chosen by hand, on the runs for tuning that
@@ -21,12 +20,9 @@ from klarm.types import Alert, Severity, Worse
 _OFFSET_NATS = 1e-3
 # A KL of a few thousandths may double by chance, so the quick test also needs this absolute rise.
 _MIN_RISE_NATS = 5e-3
-# Incidents say it in other words once the trend contains the explosion; see incidents/restated.py.
-PREDICTED = "its trend predicted"
 _MAX_LOG = 700.0  # exp overflows a float above 709
-# In the prototype of this detector, 4.4 % of the generated healthy runs reached a score of 1, and
-# 0.4 % reached 1.5.
-_CRITICAL_SCORE = 1.5
+_SLOW = "second half of the run, after ×{earlier_growth} in the quarter before"
+_SLOW_LIMIT = "[ ({severity} at ×{allowed_growth})]"
 # KL has recovered from a runaway after this many consecutive values that are no higher than the
 # forecast from before it, plus noise: several, so that a short dip is not taken for a recovery. Ten
 # was chosen by hand; not measured.
@@ -101,6 +97,18 @@ class KLRunawayDetector(Detector):
     watches: ClassVar[tuple[str, ...]] = ("kl",)
     excused_when: ClassVar[Excused] = "paid_for"
     constants: ClassVar[Constants] = Constants()
+    messages: ClassVar[Mapping[str, str]] = {
+        "quick": "KL is {value:4}; its trend predicted {expected:2}.",
+        "quick below": "KL is {value:4}; its trend predicted ±{expected:2}.",
+        "slow": "KL is {value:4}. Its smoothed level has grown ×{growth} in the "
+        f"{_SLOW}{_SLOW_LIMIT}.",
+        "slow below": "KL is {value:4}. Its smoothed absolute value has grown ×{growth} in the "
+        f"{_SLOW}{_SLOW_LIMIT}.",
+        # What incidents/restated.py makes of an alert whose trend has learnt the explosion.
+        "since_onset": "KL is {value:4}; just before step {onset:d} it was {before}.",
+        "long_since_onset": "KL is {value:4}; it has been far from its earlier level since step "
+        "{onset:d}.",
+    }
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Compare with the reward: if it rises and KL levels off, this is learning. If the "
@@ -153,7 +161,6 @@ class KLRunawayDetector(Detector):
         self._sum = 0.0
         self._ahead = 0.0  # the distance of the last value above its forecast, in noise units
         self._foreseen = -inf  # the forecast of the last logarithm
-        self._is_slow = False  # whether the last alert is of the slow test
         self._drift = log(self.drift_factor)
         self._take_off = constants.take_off_steps
         # The floor is then down to a thousandth of a nat.
@@ -200,24 +207,24 @@ class KLRunawayDetector(Detector):
         if self._before is None:
             self._before = forecast.without_latest(), copy(self._records)
         self._since = 0
-        severity: Severity = "critical" if score > _CRITICAL_SCORE else "warning"
-        # A signed estimate is judged by its absolute value: it may also run away downwards.
-        self._is_slow = slow > quick
-        if not self._is_slow:
-            sign = "" if value > 0.0 else "±"
-            message = f"KL is {number(value, 4)}; {PREDICTED} {sign}{number(self._expected(), 2)}."
-        else:
+        severity: Severity = "critical" if score > CRITICAL_FACTOR else "warning"
+        threshold = CRITICAL_FACTOR if severity == "critical" else 1.0
+        facts = {"score": score, "expected": self._expected(), "threshold": threshold}
+        case = "quick"
+        if slow > quick:
+            case = "slow"
             earlier = records.limit - records.middle
-            allowed = earlier + self._drift * (_CRITICAL_SCORE if severity == "critical" else 1.0)
-            message = (
-                f"KL is {number(value, 4)}. Its smoothed "
-                f"{'level' if value > 0.0 else 'absolute value'} has grown "
-                f"×{number(_exp(rise + earlier))} in the second half of the run, after "
-                f"×{number(_exp(earlier))} in the quarter before ({severity} at "
-                f"×{number(_exp(allowed))})."
-            )
+            facts |= {
+                "growth": _exp(rise + earlier),
+                "earlier_growth": _exp(earlier),
+                "allowed_growth": _exp(earlier + self._drift * threshold),
+            }
+            if value > 0.0:
+                facts[LEVEL_BEFORE] = max(_exp(records.middle) - _OFFSET_NATS, 0.0)
+        # A signed estimate is judged by its absolute value: it may also run away downwards.
         worse: Worse = "higher" if value > 0.0 else "lower"
-        return self._alert(severity, step, value, message, decisive=True, worse=worse)
+        case += "" if value > 0.0 else " below"
+        return self._alert(severity, step, value, facts, case=case, decisive=True, worse=worse)
 
     def _go_back_or_forget(self, forecast: Forecast, records: _Records, logarithm: float) -> None:
         """Restore the state from before a runaway once KL is back, unless that was long ago."""
@@ -232,17 +239,6 @@ class KLRunawayDetector(Detector):
 
     def _expected(self) -> float:
         return max(_exp(self._foreseen) - _OFFSET_NATS, 0.0)
-
-    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        details: dict[str, float | str] = {
-            self._metric: value,
-            "score": score,
-            "expected": self._expected(),
-            "threshold": _CRITICAL_SCORE if severity == "critical" else 1.0,
-        }
-        if self._is_slow and value > 0.0:
-            details[LEVEL_BEFORE] = max(_exp(self._records.middle) - _OFFSET_NATS, 0.0)
-        return details
 
 
 class _Records:

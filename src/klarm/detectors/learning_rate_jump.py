@@ -9,8 +9,7 @@ from typing import ClassVar
 
 from klarm.detectors.base import OTHER_METRIC, Detector
 from klarm.settings import setting
-from klarm.stats import median
-from klarm.text import number
+from klarm.stats import median, scatter
 from klarm.types import Alert, Severity
 
 # The metrics that suffer first when updates are too large.
@@ -25,6 +24,11 @@ _ENTROPY_SHARE = 0.5
 _REWARD_SHARE, _REWARD_SCATTERS = 0.2, 2.0
 
 
+_JUMPED = (
+    "The learning rate has jumped from {jumped_from} to {value}, ×{score} (warning at "
+    "×{threshold:g})"
+)
+_DAMAGE = f"{_JUMPED}, and since then {{while}} has fallen from {{fell_from}} to {{fell_to}}"
 _Row = tuple[float | None, float | None]  # entropy and reward
 
 
@@ -46,6 +50,11 @@ class LearningRateJumpDetector(Detector):
     name: ClassVar[str] = "learning_rate_jump"
     signal: ClassVar[str] = "gradient"
     watches: ClassVar[tuple[str, ...]] = ("learning_rate", _ENTROPY, _REWARD)
+    messages: ClassVar[Mapping[str, str]] = {
+        "warning": f"{_JUMPED}.",
+        "critical": f"{_DAMAGE}.",
+        "critical by median": f"{_DAMAGE} (median of the last {{fell_rows}} rows).",
+    }
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Check whether the jump is intended: a wrong exponent, or a schedule that started "
@@ -75,7 +84,7 @@ class LearningRateJumpDetector(Detector):
         self._highest = 0.0
         self._jumped_from = 0.0
         self._left = 0  # number of values for which it still watches for damage
-        self._damage = self._damaged = ""  # what has suffered, in words and as a metric
+        self._damage: dict[str, float | str] = {}  # what has suffered, and how far
         # Entropy and reward of the current step, and of the earlier ones since the last jump.
         self._step: int | None = None
         self._row: _Row = (None, None)
@@ -103,7 +112,7 @@ class LearningRateJumpDetector(Detector):
             self._highest = value
         self.score = value / highest if highest > 0.0 else 0.0
         if self._seen >= self._silent_values and highest > 0.0 and self.score >= self.factor:
-            self._jumped_from, self._left, self._damage = highest, self.watch_steps, ""
+            self._jumped_from, self._left, self._damage = highest, self.watch_steps, {}
             self._before = list(self._rows)
             self._rows.clear()
         if not self._left or value < self.factor * self._jumped_from:
@@ -111,45 +120,40 @@ class LearningRateJumpDetector(Detector):
             return None
         self._left -= 1
         self.score = value / self._jumped_from
-        if not self._damage:
-            self._damaged, self._damage = self._what_suffered()
-        message = (
-            f"The learning rate has jumped from {number(self._jumped_from)} to {number(value)}, ×"
-            f"{number(self.score)} (warning at ×{self.factor:g})."
-        )
-        if not self._damage:
-            return self._alert("warning", step, value, message, decisive=True)
-        message = f"{message[:-1]}, and since then {self._damage}."
-        return self._alert("critical", step, value, message, decisive=True)
+        self._damage = self._damage or self._what_suffered()
+        severity: Severity = "critical" if self._damage else "warning"
+        facts = {
+            "score": self.score,
+            "threshold": self.factor,
+            "jumped_from": self._jumped_from,
+            **self._damage,
+        }
+        case = "critical by median" if "fell_rows" in self._damage else ""
+        return self._alert(severity, step, value, facts, case=case, decisive=True)
 
-    def _what_suffered(self) -> tuple[str, str]:
-        """Return the metric that has suffered, and how far; both empty if none has."""
+    def _what_suffered(self) -> dict[str, float | str]:
+        """Return which metric has suffered, and how far; nothing if none has."""
         for place, name in enumerate((_ENTROPY, _REWARD)):
             before = _finite(self._before, place)
             latest = _finite(self._rows, place)[-_NOW:]
             if len(latest) < _MIN_VALUES or len(before) < _MIN_VALUES:
                 continue
             was, now = median(before), median(latest)
-            last = _finite([*self._rows, self._row], place)[-1]
-            # The median of a fall may be a value long past. The last one may also be back for once.
-            to = (
-                f"{number(last)}"
-                if last <= now
-                else f"{number(now)} (median of the last {len(latest)} rows)"
+            is_down = (
+                0.0 < now <= _ENTROPY_SHARE * was
+                if name == _ENTROPY
+                else was - now
+                > max(_REWARD_SHARE * abs(was), _REWARD_SCATTERS * scatter(before, was))
             )
-            if name == _ENTROPY and 0.0 < now <= _ENTROPY_SHARE * was:
-                return name, f"entropy has fallen from {number(was)} to {to}"
-            scatter = median([abs(value - was) for value in before])
-            if name == _REWARD and was - now > max(
-                _REWARD_SHARE * abs(was), _REWARD_SCATTERS * scatter
-            ):
-                return name, f"reward has fallen from {number(was)} to {to}"
-        return "", ""
-
-    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        details = super()._details(value, score, severity)
-        details |= {"score": score, "threshold": self.factor}
-        return {**details, OTHER_METRIC: self._damaged} if self._damage else details
+            if not is_down:
+                continue
+            damage: dict[str, float | str] = {OTHER_METRIC: name, "fell_from": was}
+            # The median of a fall may be a value long past. The last one may also be back for once.
+            last = _finite([*self._rows, self._row], place)[-1]
+            if last <= now:
+                return {**damage, "fell_to": last}
+            return {**damage, "fell_to": now, "fell_rows": float(len(latest))}
+        return {}
 
 
 def _finite(rows: Iterable[_Row], place: int) -> list[float]:

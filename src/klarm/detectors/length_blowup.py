@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from klarm.detectors.base import LEVEL_BEFORE
-from klarm.detectors.lazy_score import LazyScoreDetector
+from klarm.detectors.base import CRITICAL_FACTOR, LEVEL_BEFORE, Detector
 from klarm.settings import setting
-from klarm.stats import MedianWithin, median
-from klarm.text import number
+from klarm.stats import median, scatter
 from klarm.types import Alert, Severity
 
-_CRITICAL_FACTOR = 1.5
+_GREW = (
+    "Completions are {growth} times as long as before (median {median_length:4} tokens, "
+    "{baseline_length:4} before) and {truncated:%} are cut off "
+    "({baseline_truncated_fraction:%} before), but"
+)
 # Lengths are in tokens, so a baseline below one makes no sense.
 _MIN_LENGTH = 1.0
 # The minimum gain of a climbing reward, in units of its noise.
@@ -22,7 +24,7 @@ _MIN_CLIMB = 0.5
 
 
 @dataclass(kw_only=True, eq=False)
-class LengthBlowupDetector(LazyScoreDetector):
+class LengthBlowupDetector(Detector):
     """Warns when completions have grown by `growth` and the reward has not climbed with them.
 
     Also if the share that is cut off at the length limit has risen by `truncated_rise` without a
@@ -34,6 +36,11 @@ class LengthBlowupDetector(LazyScoreDetector):
     signal: ClassVar[str] = "length"
     watches: ClassVar[tuple[str, ...]] = ("length", "reward", "truncated_fraction")
     min_values: ClassVar[int] = 10
+    messages: ClassVar[Mapping[str, str]] = {
+        "no gain": f"{_GREW} the reward has not climbed ({{reward_now}}, {{baseline_reward}} "
+        "before).",
+        "no reward": f"{_GREW} no reward is logged that could explain this.",
+    }
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Read some long completions: padding, repetition or a missing end token? Check "
@@ -60,9 +67,11 @@ class LengthBlowupDetector(LazyScoreDetector):
 
     def _start(self) -> None:
         size = self.recent_steps
-        self._lengths = MedianWithin(size)
+        self._lengths: deque[float] = deque(maxlen=size)
         self._rewards: deque[float] = deque(maxlen=size)
-        self._truncated = MedianWithin(size)
+        self._truncated: deque[float] = deque(maxlen=size)
+        # How many values have passed since the last one beyond its limit.
+        self._inside = self._uncut = 0
         # The levels from which growth is measured; set at the end of the warm-up.
         self._length = 0.0
         self._reward = 0.0
@@ -74,74 +83,59 @@ class LengthBlowupDetector(LazyScoreDetector):
         if (found := metrics.get("reward")) is not None and found - found == 0.0:
             self._rewards.append(found)
         if (found := metrics.get("truncated_fraction")) is not None and found - found == 0.0:
-            self._truncated.update(found)
+            self._truncated.append(found)
+            self._uncut = 0 if found > self._cut + self.truncated_rise else self._uncut + 1
 
     def _observe(self, step: int, value: float) -> Alert | None:
-        self._lengths.update(value)
-        self._score = None
+        self._lengths.append(value)
         if self._seen < self._silent_values:
             if self._seen + 1 == self._silent_values:
                 self._accept()
             return None
-        if not (self._lengths.above or self._truncated.above):  # the usual case
+        self._inside = 0 if value > self._length * self.growth else self._inside + 1
+        if self._inside >= self.recent_steps and (
+            self._uncut >= self.recent_steps or not self._truncated
+        ):
+            self.score = 0.0  # nearly always: no median can be beyond its limit
             return None
-        if not (self._lengths.may_be_above or self._truncated.may_be_above):
-            return None
-        length, cut = self._lengths.median, self._truncated.median
-        longer = length / self._length
-        score = self._compute_score()
-        if score <= 1.0:
+        length, cut = median(self._lengths), self._cut_off()
+        grown = length / self._length
+        self.score = max(grown / self.growth, (cut - self._cut) / self.truncated_rise)
+        if self.score <= 1.0:
             return None
         if self._reward_climbed():
             self._accept()
             self.score = 1.0
             return None
-        severity: Severity = "critical" if score > _CRITICAL_FACTOR else "warning"
-        message = (
-            f"Completions are {number(longer)} times as long as before (median {number(length, 4)} "
-            f"tokens, {number(self._length, 4)} before) and {cut:.0%} are cut off ({self._cut:.0%} "
-            f"before), but {self._reward_text()}."
-        )
-        return self._alert(severity, step, value, message, decisive=True)
+        severity: Severity = "critical" if self.score > CRITICAL_FACTOR else "warning"
+        facts: dict[str, float] = {
+            "score": self.score,
+            "threshold": CRITICAL_FACTOR if severity == "critical" else 1.0,
+            "growth": grown,
+            "median_length": length,
+            "baseline_length": self._length,
+            "truncated": cut,
+            "baseline_truncated_fraction": self._cut,
+        }
+        if length > self.growth * self._length:
+            facts[LEVEL_BEFORE] = self._length
+        if self._rewards:
+            facts |= {"reward_now": median(self._rewards), "baseline_reward": self._reward}
+        case = "no gain" if self._rewards else "no reward"
+        return self._alert(severity, step, value, facts, case=case, decisive=True)
 
-    def _compute_score(self) -> float:
-        if not self._length:
-            return 0.0
-        grown = self._lengths.median / self._length / self.growth
-        return max(grown, (self._truncated.median - self._cut) / self.truncated_rise)
+    def _cut_off(self) -> float:
+        return median(self._truncated) if self._truncated else 0.0
 
     def _accept(self) -> None:
         """Accept the current levels as normal."""
-        self._length = max(self._lengths.median, _MIN_LENGTH)
-        self._cut = self._truncated.median
-        self._lengths.set_limit(self._length * self.growth)
-        self._truncated.set_limit(self._cut + self.truncated_rise)
+        self._inside = self._uncut = 0  # counted by other limits so far
+        self._length = max(median(self._lengths), _MIN_LENGTH)
+        self._cut = self._cut_off()
         if self._rewards:
-            level = self._reward = median(self._rewards)
-            # The median absolute deviation: one odd batch does not widen it.
-            self._noise = median([abs(reward - level) for reward in self._rewards])
+            self._reward, self._noise = median(self._rewards), scatter(self._rewards)
 
     def _reward_climbed(self) -> bool:
         if not self._rewards:
             return False
         return median(self._rewards) - self._reward > _MIN_CLIMB * self._noise
-
-    def _reward_text(self) -> str:
-        if not self._rewards:
-            return "no reward is logged that could explain this"
-        now = median(self._rewards)
-        return f"the reward has not climbed ({number(now)}, {number(self._reward)} before)"
-
-    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        details: dict[str, float | str] = {
-            **super()._details(value, score, severity),
-            "score": score,
-            "threshold": _CRITICAL_FACTOR if severity == "critical" else 1.0,
-            "baseline_length": self._length,
-            "baseline_truncated_fraction": self._cut,
-        }
-        if self._lengths.median > self.growth * self._length:
-            details[LEVEL_BEFORE] = self._length
-        if self._rewards:
-            details["baseline_reward"] = self._reward
-        return details

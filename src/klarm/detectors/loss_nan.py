@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import ClassVar, Literal
 
-from msgspec.structs import replace
-
-from klarm.detectors.base import Detector, Shortcut
-from klarm.detectors.not_finite import when_not_finite
-from klarm.types import SEVERITIES, Alert, Severity
+from klarm.detectors.base import Detector
+from klarm.types import Alert, Severity
 
 _OTHER = "other_loss"
 
@@ -31,10 +28,8 @@ class LossNanDetector(Detector):
     watches: ClassVar[tuple[str, ...]] = ("loss", "actor_loss", "critic_loss", _OTHER)
     reads: ClassVar[tuple[str, ...]] = watches
     recovery: ClassVar[Literal["level", "size", "quiet"]] = "quiet"
-    shortcut: ClassVar[Shortcut] = "idle"
-    recommendations: ClassVar[Mapping[Severity, str]] = dict.fromkeys(
-        SEVERITIES, when_not_finite("loss")
-    )
+    messages: ClassVar[Mapping[str, str]] = {}  # klarm says alike of every metric that it is NaN
+    recommendations: ClassVar[Mapping[Severity, str]] = {}
 
     def _start(self) -> None:
         pass
@@ -46,25 +41,18 @@ class LossNanDetector(Detector):
             value = metrics.get(metric)
             if value is not None and value - value != 0.0:
                 self.score = inf
-                alert = self._not_finite(step, value, _key(metric, metrics))
                 if metric != _OTHER:
-                    return alert
-                return replace(alert, metrics={self.measures: value, **alert.metrics})
+                    return self._not_finite(step, metric, value)
+                return self._not_finite(step, _key(metrics), value, {self.measures: value})
         return None
-
-    def looks_at(self, metrics: Mapping[str, object]) -> bool:
-        """Return whether these metrics contain a value that it judges."""
-        return any(name in metrics for name in self.watches)
 
     def _observe(self, step: int, value: float) -> Alert | None:
         """Never called: `update` judges several losses."""
         raise NotImplementedError
 
 
-def _key(metric: str, metrics: Mapping[str, float]) -> str:
-    """Return the trainer's name of a loss: `other_loss` is in the row under that name, too."""
-    if metric != _OTHER:
-        return metric
-    value = metrics[metric]
-    same = (k for k, v in metrics.items() if k != metric and repr(v) == repr(value) and "loss" in k)
-    return next(same, metric)
+def _key(metrics: Mapping[str, float]) -> str:
+    """Return the trainer's name of another loss: it is in the row under that name, too."""
+    value = repr(metrics[_OTHER])
+    named = (key for key in metrics if key != _OTHER and "loss" in key)
+    return next((key for key in named if repr(metrics[key]) == value), _OTHER)

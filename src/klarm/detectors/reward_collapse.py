@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from klarm.detectors.base import LEVEL_BEFORE, Detector
 from klarm.settings import setting
-from klarm.text import number
 from klarm.types import Alert, Severity, Worse
 
 # It looks for a fall at every fifth value only, because a fall must last and medians take time.
@@ -29,10 +28,8 @@ _FIRST_CHECK = 13
 # In a short run, a fall must last for a third of the run, but at least for five values.
 _MIN_FALL_STEPS, _SHORT_RUN_PART = 5, 3
 _MAX_SINCE_BEST = 200
-# A fall is over when the levels differ by less than this many times the noise before it. Until then
-# messages go on with the same numbers, even if a check finds too little.
-_OVER_NOISE = 2.0
 _MAX_SIZE = 1e300  # differences of larger values overflow
+_NOW = "the median of the last {rows} rows"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -56,6 +53,15 @@ class RewardCollapseDetector(Detector):
     signal: ClassVar[str] = "reward"
     watches: ClassVar[tuple[str, ...]] = ("reward",)
     worse: ClassVar[Worse] = "lower"
+    messages: ClassVar[Mapping[str, str]] = {
+        "sudden": "Reward fell from {level_before:4} to {level:4} "
+        f"({_NOW}[; no {{rows_before}} rows before had a lower one]).",
+        "slow": "Reward has slowly lost {lost_share:%} of what was learnt: it had risen from "
+        "{lowest:4} to {level_before:4}, and is now at {level:4} "
+        f"({_NOW}).",
+        "slow, below start": "Reward has slowly fallen from its best level, {level_before:4}, to "
+        f"{{level:4}} ({_NOW}). It is below its lowest level before that, {{lowest:4}}.",
+    }
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Check what changed where the fall began: the learning rate, a new stage of the data, "
@@ -90,12 +96,11 @@ class RewardCollapseDetector(Detector):
         self._best, self._lowest_before_best = -inf, inf
         self._best_median = -inf  # the same level as messages give it
         self._since_best: deque[float] = deque(maxlen=_MAX_SINCE_BEST)
-        self._severity: Severity | None = None
-        self._fall = ""
-        self._came_from = 0.0  # the level before the fall
-        # The same and the noise, as messages give them: the values before soon contain the fall.
-        self._shown_from, self._shown_noise = -inf, inf
+        # What the last check has found.
         self._units = 0.0
+        self._severity: Severity | None = None
+        self._case = ""
+        self._facts: dict[str, float | str] = {}
 
     def _observe(self, step: int, value: float) -> Alert | None:
         self._values.append(value)
@@ -106,10 +111,11 @@ class RewardCollapseDetector(Detector):
         self.score = self._units
         if self._severity is None:
             return None
-        return self._alert(self._severity, step, value, self._fall, decisive=True)
+        facts = {"score": self._units, "threshold": self.noise_units, **self._facts}
+        return self._alert(self._severity, step, value, facts, case=self._case, decisive=True)
 
     def _check(self) -> None:
-        """Set how far reward has fallen, and the message if that is too far."""
+        """Set how far reward has fallen, and the facts if that is too far."""
         values = list(self._values)
         lasting = self.collapse_steps
         if len(values) < lasting + self.before_steps:
@@ -129,8 +135,6 @@ class RewardCollapseDetector(Detector):
         fall = was - now
         if fall > (_MIN_EARLY_FALL if early else _MIN_RELATIVE_FALL) * abs(was):
             self._judge_sudden(was, now, before, ordered, latest)
-        if self._severity is None and fall < _OVER_NOISE * self._shown_noise:
-            self._shown_from, self._shown_noise = -inf, inf
         self._judge_slow(was, now, before, ordered, latest)
 
     def _noise(self, level: float, values: list[float], ordered: list[float]) -> float:
@@ -149,25 +153,13 @@ class RewardCollapseDetector(Detector):
             return
         noise = self._noise(was, before, ordered)
         self._units = fall / noise if noise > 0.0 else inf
-        if self._units > self.noise_units:
-            self._severity = "critical" if now <= self._lowest else "warning"
-            self._came_from = _median(ordered)
-            self._shown_from = max(self._shown_from, self._came_from)
-            self._shown_noise = min(self._shown_noise, noise)
-            lowest = ""
-            if self._severity == "critical":
-                lowest = f"; no {len(before)} rows before had a lower one"
-            self._fall = (
-                f"Reward fell{self._sigmas(_median(latest))} from {number(self._shown_from, 4)} to "
-                f"{number(_median(latest), 4)} (the median of the last {len(latest)} rows{lowest})."
-            )
-
-    def _sigmas(self, now: float) -> str:
-        """Return how far reward fell in units of the noise before the fall, if there was any."""
-        noise = self._shown_noise
-        if not 0.0 < noise < inf:
-            return ""
-        return f" by {number((self._shown_from - now) / noise)}σ (σ = {number(noise)}),"
+        if self._units <= self.noise_units:
+            return
+        self._severity, self._case = "critical" if now <= self._lowest else "warning", "sudden"
+        level_before, level = _median(ordered), _median(latest)
+        self._facts = {LEVEL_BEFORE: level_before, "level": level, "rows": float(len(latest))}
+        if self._severity == "critical":
+            self._facts["rows_before"] = float(len(before))
 
     def _judge_slow(
         self, was: float, now: float, before: list[float], ordered: list[float], latest: list[float]
@@ -197,30 +189,15 @@ class RewardCollapseDetector(Detector):
             return  # it goes up and down
         self._units = lost / noise if noise > 0.0 else inf
         self._severity = "warning"
-        self._came_from = self._best_median
-        lowest, highest = number(self._lowest_before_best, 4), number(self._best_median, 4)
-        latest_level = f"{number(_median(latest), 4)} (the median of the last {len(latest)} rows)"
-        if lost < learnt:
-            shown_learnt = self._best_median - self._lowest_before_best
-            share = (self._best_median - _median(latest)) / shown_learnt
-            self._fall = (
-                f"Reward has slowly lost {share:.0%} of what was learnt: it had risen from "
-                f"{lowest} to {highest}, and is now at {latest_level}."
-            )
-        else:
-            self._fall = (
-                f"Reward has slowly fallen from its best level, {highest}, to {latest_level}. It "
-                f"is below its lowest level before that, {lowest}."
-            )
-
-    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        details = {
-            **super()._details(value, score, severity),
-            "score": score,
-            "threshold": self.noise_units,
+        self._case = "slow" if lost < learnt else "slow, below start"
+        best_level, level, lowest = self._best_median, _median(latest), self._lowest_before_best
+        self._facts = {
+            LEVEL_BEFORE: best_level,
+            "level": level,
+            "lowest": lowest,
+            "lost_share": (best_level - level) / (best_level - lowest) if lost < learnt else 1.0,
+            "rows": float(len(latest)),
         }
-        has_fallen = self._severity is not None
-        return {**details, LEVEL_BEFORE: self._came_from} if has_fallen else details
 
 
 def _scatter_about_line(values: list[float]) -> float:

@@ -8,19 +8,21 @@ from typing import ClassVar, NamedTuple
 
 from klarm.detectors.base import LEVEL_BEFORE, OTHER_METRIC, Detector, Excused
 from klarm.settings import setting
-from klarm.stats import median
-from klarm.text import number
+from klarm.stats import MAD_TO_STD, median
 from klarm.types import Alert, Severity, Worse
 
 _BLOCKS = 4
 # The number of newest rewards that must still be high for a rise to count.
 _NEWEST = 3
-# Converts the median absolute deviation of normal noise to its standard deviation.
-_MAD_TO_STD = 1.4826
 # A spread below this share of the level is rounding, not noise.
 _MIN_RELATIVE_SPREAD = 0.01
 _MIN_SPREAD = 1e-300  # prevents a division by zero
 
+_SENTENCE = (
+    "Reward {went} from {{level_before}} to {{level}} while {other} from {{other_before}} to "
+    "{{other_level}} (medians of the {{rows}} rows up to step {{first_end:d}} and up to step "
+    "{{last_end:d}})."
+)
 _Row = list[float | None]  # in the order of `watches`
 
 
@@ -33,11 +35,7 @@ class _Move(NamedTuple):
     first: float = 0.0
     last: float = 0.0
     units: float = 0.0
-    shown: tuple[float, float] = (0.0, 0.0)  # the same levels as exact medians, for people
-
-    def __str__(self) -> str:
-        first, last = self.shown
-        return f"from {number(first)} to {number(last)}"
+    medians: tuple[float, float] = (0.0, 0.0)  # the same levels as exact medians
 
 
 @dataclass(kw_only=True, eq=False)
@@ -65,6 +63,13 @@ class RewardDriftDetector(Detector):
     signal: ClassVar[str] = "reward"
     watches: ClassVar[tuple[str, ...]] = ("reward", "kl", "kl_old", "length", "entropy")
     excused_when: ClassVar[Excused] = "taking_off"
+    messages: ClassVar[Mapping[str, str]] = {
+        "fell, kl": _SENTENCE.format(went="fell", other="KL rose"),
+        "fell, kl_old": _SENTENCE.format(went="fell", other="the KL of updates rose"),
+        "fell, entropy": _SENTENCE.format(went="fell", other="entropy rose"),
+        "rose, length": _SENTENCE.format(went="rose", other="length grew"),
+        "rose, entropy": _SENTENCE.format(went="rose", other="entropy fell"),
+    }
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Read samples from before and from now. If they are worse, go back to a checkpoint "
@@ -101,10 +106,8 @@ class RewardDriftDetector(Detector):
         self._rewards: list[_Values] = []  # the rewards of each of these blocks
         self._ends: list[int] = []  # and their last steps
         self._units = 0.0
-        self._drift = ""
-        self._worse: Worse = "higher"
-        self._other = ""  # the other metric that moves
-        self._came_from = 0.0  # the reward in the oldest block
+        self._facts: dict[str, float | str] = {}  # how reward and another metric have moved
+        self._case = ""
 
     def _note(self, step: int, metrics: Mapping[str, float]) -> None:
         # The other metrics may come in another dict of the step than the reward.
@@ -125,13 +128,17 @@ class RewardDriftDetector(Detector):
             self._rows, self._latest = [], []
             self._check()
         self.score = self._units
-        if not self._drift:
+        if not self._facts:
             return None
-        return self._alert("warning", step, value, self._drift, decisive=True, worse=self._worse)
+        worse: Worse = "lower" if self._case.startswith("fell") else "higher"
+        facts = {"score": self._units, **self._facts}
+        return self._alert(
+            "warning", step, value, facts, case=self._case, decisive=True, worse=worse
+        )
 
     def _check(self) -> None:
-        """Set how far the clearest drift has gone, and its message if that is too far."""
-        self._units, self._drift = 0.0, ""
+        """Set how far the clearest drift has gone, and the facts if that is too far."""
+        self._units, self._facts = 0.0, {}
         # Most checks end here. Code that runs so rarely is slow, so there should be little of it.
         medians = [block.median for block in self._rewards]
         if len(medians) < _BLOCKS or not _has_direction(medians):
@@ -139,33 +146,34 @@ class RewardDriftDetector(Detector):
         reward = self._moved(self._rewards)
         if abs(reward.units) <= self.noise_units:
             return
-        found = []
+        found: list[tuple[float, str, _Move]] = []
         if reward.units < 0:
-            kl, kl_old = self._move("kl"), self._move("kl_old")
-            found.append((kl.units, "kl", "KL rose", kl))
-            found.append((kl_old.units, "kl_old", "the KL of updates rose", kl_old))
-            entropy = self._move("entropy")
-            found.append((entropy.units, "entropy", "entropy rose", entropy))
+            for metric in ("kl", "kl_old", "entropy"):
+                move = self._move(metric)
+                found.append((move.units, metric, move))
         else:
             if self._has_turned(reward):
                 return
             length, entropy = self._move("length"), self._move("entropy")
             if length.last >= self.length_factor * length.first:
-                found.append((length.units, "length", "length grew", length))
+                found.append((length.units, "length", length))
             # A differential entropy can be negative, and shares of it mean nothing.
             if 0.0 <= entropy.last <= self.entropy_share * entropy.first:
-                found.append((-entropy.units, "entropy", "entropy fell", entropy))
-        units, self._other, words, other = max(found, default=(0.0, "", "", reward))
+                found.append((-entropy.units, "entropy", entropy))
+        units, metric, other = max(found, default=(0.0, "", reward))
         self._units = max(0.0, min(units, abs(reward.units)))
         if self._units > self.noise_units:
-            self._worse = "lower" if reward.units < 0 else "higher"
-            self._came_from = reward.shown[0]
-            went = "fell" if reward.units < 0 else "rose"
-            blocks = f"up to step {self._ends[0]} and up to step {self._ends[-1]}"
-            self._drift = (
-                f"Reward {went} {reward} while {words} {other} (medians of the {self._size} rows "
-                f"{blocks})."
-            )
+            self._case = f"{'fell' if reward.units < 0 else 'rose'}, {metric}"
+            self._facts = {
+                OTHER_METRIC: metric,
+                LEVEL_BEFORE: reward.medians[0],
+                "level": reward.medians[1],
+                "other_before": other.medians[0],
+                "other_level": other.medians[1],
+                "rows": float(self._size),
+                "first_end": float(self._ends[0]),
+                "last_end": float(self._ends[-1]),
+            }
 
     def _has_turned(self, reward: _Move) -> bool:
         """Return whether the newest rewards have lost half of the rise.
@@ -174,11 +182,6 @@ class RewardDriftDetector(Detector):
         """
         newest = _median(self._rewards[-1].values[-_NEWEST:])
         return newest < reward.first + (reward.last - reward.first) / 2.0
-
-    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        details = super()._details(value, score, severity)
-        details |= {"score": score, OTHER_METRIC: self._other}
-        return {**details, LEVEL_BEFORE: self._came_from} if self._drift else details
 
     def _move(self, metric: str) -> _Move:
         place = self.watches.index(metric)
@@ -192,7 +195,7 @@ class RewardDriftDetector(Detector):
             return _Move()
         first, last = medians[0], medians[-1]
         noise = max(
-            _MAD_TO_STD * _median([block.spread() for block in blocks]),
+            MAD_TO_STD * _median([block.spread() for block in blocks]),
             _MIN_RELATIVE_SPREAD * max(abs(first), abs(last)),
             _MIN_SPREAD,
         )

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from klarm.detectors.base import Detector, Excused, Shortcut
+from klarm.detectors.base import NO_FACTS, Detector, Excused, Facts
 from klarm.settings import setting
-from klarm.text import number
-from klarm.types import Alert, Severity
+from klarm.types import SEVERITIES, Alert, Severity
 
 _CRITICAL_FACTOR = 2.0
 # If a larger share of the baseline looks bimodal, the rewards were so from the start. By chance, at
@@ -41,7 +40,16 @@ class RewardHackingDetector(Detector):
     watches: ClassVar[tuple[str, ...]] = ("reward_std", _DIP_P)
     reads: ClassVar[tuple[str, ...]] = watches
     excused_when: ClassVar[Excused] = "taking_off"
-    shortcut: ClassVar[Shortcut] = "alone"
+    messages: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            SEVERITIES,
+            "The variance of the reward is {variance:4}, {ratio} times its baseline of "
+            "{baseline_variance:4}[ ({severity} above {threshold:g} times)].",
+        ),
+        "bimodal": "The rewards of this step have split into groups: the dip test has p = "
+        "{reward_dip_p:2} (bimodal below {threshold:g}). {bimodal} of the first {tested} rows were "
+        "bimodal.",
+    }
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Read the samples with the highest rewards of this step: has the policy found "
@@ -84,16 +92,13 @@ class RewardHackingDetector(Detector):
 
     def update(self, step: int, metrics: Mapping[str, float]) -> Alert | None:
         """Learn from one step; return an alert if the rewards spread too wide, or have split."""
-        p = metrics.get(_DIP_P)
+        alert, p = super().update(step, metrics), metrics.get(_DIP_P)
         if p is None:
-            return self._update_metric(step, metrics)
-        found = (self._update_metric(step, metrics), self._observe_shape(step, p, metrics))
-        alerts = [alert for alert in found if alert is not None]
-        return max(alerts, key=lambda alert: alert.decisive, default=None)
-
-    def looks_at(self, metrics: Mapping[str, object]) -> bool:
-        """Return whether these metrics contain a value that it judges."""
-        return self._metric in metrics or _DIP_P in metrics
+            return alert
+        split = self._observe_shape(step, p, metrics)
+        if alert is None or (split is not None and split.decisive and not alert.decisive):
+            return split
+        return alert
 
     def _observe(self, step: int, value: float) -> Alert | None:
         square = value * value
@@ -107,7 +112,7 @@ class RewardHackingDetector(Detector):
     def _observe_shape(self, step: int, p: float, metrics: Mapping[str, float]) -> Alert | None:
         """Warn if the rewards are bimodal and were not at first; then learn from this step."""
         if p - p != 0.0:  # only NaN and the infinities
-            return self._not_finite(step, p, _DIP_P)
+            return Detector._not_finite(self, step, _DIP_P, p)
         is_bimodal = p < self.dip_significance
         tested, bimodal = self._tested, self._bimodal
         if tested < self.baseline_window:
@@ -115,20 +120,20 @@ class RewardHackingDetector(Detector):
             self._bimodal += is_bimodal
         if not is_bimodal or tested < self._silent_values or bimodal > _MAX_BIMODAL * tested:
             return None
-        numbers: dict[str, float | str] = {_DIP_P: p, "threshold": self.dip_significance}
-        if self._metric in metrics:
-            numbers[self._metric] = metrics[self._metric]
+        spread = metrics.get(self._metric)
         return Alert(
             detector=self.name,
             severity="warning",
             step=step,
-            message=(
-                "The rewards of this step have split into groups: the dip test has p = "
-                f"{number(p, 2)} (bimodal below {self.dip_significance:g}). {bimodal} of the first "
-                f"{tested} rows were bimodal."
-            ),
-            metrics=numbers,
-            recommendation=self.recommendations["warning"],
+            metric=_DIP_P,
+            metrics={
+                _DIP_P: p,
+                "threshold": self.dip_significance,
+                **({} if spread is None else {self._metric: spread}),
+                "tested": float(tested),
+                "bimodal": float(bimodal),
+            },
+            case="bimodal",
         )
 
     def _learn(self, variance: float) -> None:
@@ -138,20 +143,16 @@ class RewardHackingDetector(Detector):
 
     def _judge(self, step: int, value: float, ratio: float) -> Alert:
         severity: Severity = "critical" if ratio > self._threshold("critical") else "warning"
-        message = (
-            f"The variance of the reward is {number(value * value, 4)}, {number(ratio)} times its "
-            f"baseline of {number(self.mean, 4)} ({severity} above {self._threshold(severity):g} "
-            "times)."
-        )
-        return self._alert(severity, step, value, message)
+        facts = {**self._context(ratio, severity), "variance": value * value}
+        return self._alert(severity, step, value, facts)
 
-    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        return {
-            self._metric: value,
-            "ratio": score,
-            "baseline_variance": self.mean,
-            "threshold": self._threshold(severity),
-        }
+    def _not_finite(self, step: int, metric: str, value: float, _: Facts = NO_FACTS) -> Alert:
+        return super()._not_finite(step, metric, value, self._context(value, "critical"))
+
+    def _context(self, ratio: float, severity: Severity) -> dict[str, float | str]:
+        """Return what a variance was compared with."""
+        threshold = self._threshold(severity)
+        return {"ratio": ratio, "baseline_variance": self.mean, "threshold": threshold}
 
     def _threshold(self, severity: Severity) -> float:
         return self.variance_multiplier * (_CRITICAL_FACTOR if severity == "critical" else 1.0)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from klarm.detectors.base import Detector
 from klarm.settings import setting
-from klarm.stats import SlidingMedian, median
-from klarm.text import number
-from klarm.types import Alert, Severity
+from klarm.stats import median
+from klarm.types import SEVERITIES, Alert, Severity
 
 _CRITICAL_FACTOR = 3.0
 
@@ -29,6 +29,11 @@ class RolloutMismatchDetector(Detector):
     has_fixed_limit: ClassVar[bool] = True
     min_values: ClassVar[int] = 5
     limit_per_token: ClassVar[str] = "floor_nats"
+    messages: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        SEVERITIES,
+        "Trainer and sampler are {level} nats apart (median of the last {rows} rows"
+        "[; {severity} above {limit} in this run]).",
+    )
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Check that weights are synchronised at every update, and that trainer and sampler "
@@ -51,40 +56,35 @@ class RolloutMismatchDetector(Detector):
     recent_steps: int = setting(10, "number of values in the recent median", at_least=1)
 
     def _start(self) -> None:
-        self._last = SlidingMedian(self.recent_steps)
+        self._last: deque[float] = deque(maxlen=self.recent_steps)
         self._first: list[float] = []  # values of the warm-up, from which the limit is computed
         self._limit = self.floor_nats
 
     def _observe(self, step: int, value: float) -> Alert | None:
         size = abs(value)
-        self._last.update(size)
+        self._last.append(size)
         if self._seen < self._silent_values:
             self._learn(size)
             return None
         # 1 is a warning, 3 critical.
-        level = self._last.median
+        level = median(self._last)
         score = self.score = level / self._limit
         if score <= 1.0:
             return None
         severity: Severity = "critical" if score > _CRITICAL_FACTOR else "warning"
-        limit = self._limit * (_CRITICAL_FACTOR if severity == "critical" else 1.0)
-        message = (
-            f"Trainer and sampler are {number(level)} nats apart (median of the last "
-            f"{len(self._last.values)} rows; {severity} above {number(limit)} in this run)."
-        )
-        return self._alert(severity, step, value, message, decisive=True)
+        factor = _CRITICAL_FACTOR if severity == "critical" else 1.0
+        facts = {
+            "score": score,
+            "threshold": factor,
+            "limit_nats": self._limit,
+            "level": level,
+            "rows": float(len(self._last)),
+            "limit": self._limit * factor,
+        }
+        return self._alert(severity, step, value, facts, decisive=True)
 
     def _learn(self, size: float) -> None:
         self._first.append(size)
         if len(self._first) == self._silent_values:
             self._limit = max(self.floor_nats, min(self.growth * median(self._first), 1e300))
             self._first = []
-
-    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        factor = _CRITICAL_FACTOR if severity == "critical" else 1.0
-        return {
-            **super()._details(value, score, severity),
-            "score": score,
-            "threshold": factor,
-            "limit_nats": self._limit,
-        }

@@ -10,7 +10,6 @@ from typing import ClassVar
 from klarm.detectors.base import Detector
 from klarm.settings import setting
 from klarm.stats import median
-from klarm.text import number
 from klarm.types import Alert, Severity
 
 _CONFIRMING_VALUES = 3
@@ -36,6 +35,13 @@ class TrustRegionDetector(Detector):
     watches: ClassVar[tuple[str, ...]] = ("kl_old",)
     has_fixed_limit: ClassVar[bool] = True
     limit_per_token: ClassVar[str] = "max_step_nats"
+    messages: ClassVar[Mapping[str, str]] = {
+        "warning": "This update moved the policy by {size} nats (warning above {threshold:g}).",
+        "lasting": "The last three updates moved the policy by a median of {usual} nats"
+        "[ ({severity} above {threshold:g})].",
+        "single": "This update alone moved the policy by {size} nats"
+        "[ ({severity} above {decisive_above:g})].",
+    }
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Lower the learning rate or use fewer epochs per batch if more such updates follow."
@@ -68,27 +74,16 @@ class TrustRegionDetector(Detector):
         self.score = size if size > usual else usual
         if self.score <= self.max_step_nats:
             return None
-        if usual > self.max_step_nats:
-            message = (
-                f"The last three updates moved the policy by a median of {number(usual)} nats "
-                f"(critical above {self.max_step_nats:g})."
-            )
-            return self._alert("critical", step, value, message, decisive=True)
-        if size > _DECISIVE_FACTOR * self.max_step_nats:
-            message = (
-                f"This update alone moved the policy by {number(size)} nats (critical above "
-                f"{_DECISIVE_FACTOR * self.max_step_nats:g})."
-            )
-            return self._alert("critical", step, value, message, decisive=True)
-        message = (
-            f"This update moved the policy by {number(size)} nats (warning above "
-            f"{self.max_step_nats:g})."
-        )
-        return self._alert("warning", step, value, message)
-
-    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        return {
-            **super()._details(value, score, severity),
-            "score": score,
-            "threshold": self.max_step_nats,
+        limit, decisive_above = self.max_step_nats, _DECISIVE_FACTOR * self.max_step_nats
+        facts = {
+            "score": self.score,
+            "threshold": limit,
+            "size": size,
+            "usual": usual,
+            "decisive_above": decisive_above,
         }
+        if usual > limit:
+            return self._alert("critical", step, value, facts, case="lasting", decisive=True)
+        if size > decisive_above:
+            return self._alert("critical", step, value, facts, case="single", decisive=True)
+        return self._alert("warning", step, value, facts)

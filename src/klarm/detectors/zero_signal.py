@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from klarm.detectors.base import ROWS_BEYOND, Detector
 from klarm.settings import setting
-from klarm.types import Alert, Severity
+from klarm.types import SEVERITIES, Alert, Severity
 
 
 @dataclass(kw_only=True, eq=False)
@@ -29,6 +29,11 @@ class ZeroSignalDetector(Detector):
     signal: ClassVar[str] = "advantage"
     watches: ClassVar[tuple[str, ...]] = ("zero_std_fraction",)
     has_fixed_limit: ClassVar[bool] = True
+    messages: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        SEVERITIES,
+        "In {value:%} of the groups all rewards are equal. The share has been above {limit:%} for "
+        "{rows_beyond} rows[ ({severity} after {needed})].",
+    )
     recommendations: ClassVar[Mapping[Severity, str]] = {
         "warning": (
             "Check whether the groups are all right or all wrong, and choose prompts of medium "
@@ -54,7 +59,6 @@ class ZeroSignalDetector(Detector):
         # The number of consecutive values above each share.
         self._above = 0
         self._above_critical = 0
-        self._rows = 0  # above the share that an alert is about
 
     def _observe(self, step: int, value: float) -> Alert | None:
         self.score = value
@@ -67,12 +71,6 @@ class ZeroSignalDetector(Detector):
             severity, limit, rows = "warning", self.share, self._above
         else:
             return None
-        self._rows = rows
-        message = (
-            f"In {value:.0%} of the groups all rewards are equal. The share has been above "
-            f"{limit:.0%} for {rows} rows ({severity} after {self.consecutive_steps})."
-        )
-        return self._alert(severity, step, value, message, decisive=True)
-
-    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
-        return {**super()._details(value, score, severity), ROWS_BEYOND: float(self._rows)}
+        needed = float(self.consecutive_steps)
+        facts = {ROWS_BEYOND: float(rows), "limit": limit, "needed": needed}
+        return self._alert(severity, step, value, facts, decisive=True)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
-from klarm.detectors.base import LEVEL_BEFORE, Detector
-from klarm.detectors.baseline_words import baseline_words
+from klarm.detectors.base import CRITICAL_FACTOR, LEVEL_BEFORE, NO_FACTS, Detector, Facts
 from klarm.settings import setting
 from klarm.stats import SlidingMoments
-from klarm.text import number
 from klarm.types import Alert, Severity
 
 if TYPE_CHECKING:
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
 # A smaller spread than this share of the mean is rounding, not noise.
 _MIN_RELATIVE_STD = 0.01
-_CRITICAL_FACTOR = 1.5
+_LIMIT = "[ ({severity} above {threshold:g}σ)]"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -33,11 +31,21 @@ class ZScoreDetector(Detector):
     rolling baseline catches spikes, but follows slow drift; a frozen one catches drift.
     """
 
-    # The name of the metric in messages.
-    label: ClassVar[str]
     # A value further out than this is judged, but not learnt: it would hide the next one.
     outlier_sigmas: ClassVar[float] = inf
     min_values: ClassVar[int] = 10
+    messages: ClassVar[Mapping[str, str]] = {
+        "rolling": "{label} {value:4} is {z_score}σ above its rolling baseline of "
+        f"{{baseline_mean:4}} ± {{spread}}{_LIMIT}.",
+        "frozen": "{label} {value:4} is {z_score}σ above the baseline of its first {learnt} "
+        f"values, {{baseline_mean:4}} ± {{spread}}{_LIMIT}.",
+        "accepted": "{label} {value:4} is {z_score}σ above the baseline of the {learnt} values "
+        f"since its level was accepted, {{baseline_mean:4}} ± {{spread}}{_LIMIT}.",
+        # What incidents/restated.py makes of an alert whose baseline has learnt the explosion.
+        "since_onset": "{label} {value:4} is {z_score}σ above its mean before step {onset:d} "
+        "({baseline_mean:4} ± {spread}).",
+        "unknown_before": "{label} {value:4} is far above its recent values.",
+    }
 
     sigma_multiplier: float = setting(
         3.0, "warning above this many standard deviations, critical above 1.5 times it", above=0
@@ -54,40 +62,30 @@ class ZScoreDetector(Detector):
 
     def _start(self) -> None:
         self._moments = SlidingMoments(self.rolling_window)
-        self._rolls = self.baseline_mode == "rolling"
         self._is_fixed = False
-        self._counted_values = max(self._silent_values, self.rolling_window)
         # The baseline that the last value was compared with.
         self.mean = 0.0
         self.spread = self.min_std
 
     def _observe(self, step: int, value: float) -> Alert | None:
-        # The hot path, in one function for speed. `scores` does the same for a whole series and
-        # must round in the same way.
+        # `scores` does the same for a whole series and must round in the same way.
         moments = self._moments
-        if self._is_fixed:
-            z = (value - self.mean) / self.spread
-        else:
-            mean = self.mean = moments.mean
-            variance = moments.variance
-            spread = 0.0 if variance <= 0.0 else sqrt(variance)  # a NaN stays a NaN
-            least = _MIN_RELATIVE_STD * abs(mean)
-            if spread < least:  # noqa: PLR1730  # faster than max
-                spread = least
-            if spread < self.min_std:  # noqa: PLR1730
-                spread = self.min_std
-            self.spread = spread
-            z = (value - mean) / spread
+        if not self._is_fixed:
+            self.mean, self.spread = moments.mean, self._spread_of(moments)
+        z = (value - self.mean) / self.spread
         if z != z:  # noqa: PLR0124  # NaN: values above 1e150 overflow, so the spread is unknown
             z = 0.0
         self.score = z
         alert = self._judge(step, value, z) if z > self.sigma_multiplier else None
-        if self._rolls or self._seen < self.rolling_window:
+        if self.baseline_mode == "rolling" or self._seen < self.rolling_window:
             if not (z > self.outlier_sigmas and self._seen >= self._silent_values):
                 moments.update(value)
         else:
             self._is_fixed = True  # what was compared with now is compared with from now on
         return alert
+
+    def _spread_of(self, moments: SlidingMoments) -> float:
+        return max(moments.std, _MIN_RELATIVE_STD * abs(moments.mean), self.min_std)
 
     @property
     def is_learning(self) -> bool:
@@ -102,7 +100,7 @@ class ZScoreDetector(Detector):
         moments = SlidingMoments(self.rolling_window)
         for value in values:
             moments.update(value)
-        return moments.mean, max(moments.std, _MIN_RELATIVE_STD * abs(moments.mean), self.min_std)
+        return moments.mean, self._spread_of(moments)
 
     def scores(self, values: ArrayLike) -> NDArray[np.float64]:
         """Return the scores of all values of a series at once, as `update` would set them.
@@ -114,14 +112,7 @@ class ZScoreDetector(Detector):
 
         series = np.asarray(values, dtype=np.float64)
         if self.outlier_sigmas < inf:  # what is learnt depends on each score: one by one
-            again = copy(self)
-            again.reset()
-            name = self._metric
-            scored = []
-            for step, value in enumerate(series.tolist()):
-                again.update(step, {name: value})
-                scored.append(again.score)
-            return np.array(scored)
+            return np.array([again.score for again in self._one_by_one(series)])
         finite = np.isfinite(series)
         kept = series if finite.all() else series[finite]
         mean, spread = self._baselines(kept)
@@ -146,14 +137,17 @@ class ZScoreDetector(Detector):
         series = np.asarray(values, dtype=np.float64)
         if self.outlier_sigmas == inf:
             return self._baselines(series)
-        again = copy(self)
-        again.reset()
-        found = []
-        for step, value in enumerate(series.tolist()):
-            again.update(step, {self._metric: value})
-            found.append((again.mean, again.spread))
+        found = [(again.mean, again.spread) for again in self._one_by_one(series)]
         both = np.array(found).reshape(-1, 2)
         return both[:, 0], both[:, 1]
+
+    def _one_by_one(self, series: NDArray[np.float64]) -> Iterable[ZScoreDetector]:
+        """Yield a new detector with these settings after each value."""
+        again = copy(self)
+        again.reset()
+        for step, value in enumerate(series.tolist()):
+            again.update(step, {self._metric: value})
+            yield again
 
     def _baselines(
         self, kept: NDArray[np.float64]
@@ -178,21 +172,20 @@ class ZScoreDetector(Detector):
 
     def _judge(self, step: int, value: float, z: float) -> Alert:
         severity: Severity = "critical" if z > self._threshold("critical") else "warning"
-        learnt = min(self._seen, self.rolling_window)
-        baseline = baseline_words(self.baseline_mode, learnt, relearnt=self._relearnt)
-        message = (
-            f"{self.label} {number(value, 4)} is {number(z)}σ above {baseline} "
-            f"{number(self.mean, 4)} ± {number(self.spread)} ({severity} above "
-            f"{self._threshold(severity):g}σ)."
-        )
-        return self._alert(severity, step, value, message)
+        case = "accepted" if self.baseline_mode == "frozen" and self._relearnt else ""
+        learnt = float(min(self._seen, self.rolling_window))
+        facts = {**self._context(z, severity), "spread": self.spread, "learnt": learnt}
+        return self._alert(severity, step, value, facts, case=case or self.baseline_mode)
 
-    def _details(self, value: float, score: float, severity: Severity) -> dict[str, float | str]:
+    def _not_finite(self, step: int, metric: str, value: float, _: Facts = NO_FACTS) -> Alert:
+        return super()._not_finite(step, metric, value, self._context(value, "critical"))
+
+    def _context(self, score: float, severity: Severity) -> dict[str, float | str]:
+        """Return what a value was compared with."""
         # A frozen baseline is the level before any trouble. A rolling one soon contains it.
         came_from = {LEVEL_BEFORE: self.mean} if self._is_fixed else {}
         return {
             **came_from,
-            self._metric: value,
             "z_score": score,
             "baseline_mean": self._moments.mean,
             "baseline_std": self._moments.std,
@@ -201,4 +194,4 @@ class ZScoreDetector(Detector):
         }
 
     def _threshold(self, severity: Severity) -> float:
-        return self.sigma_multiplier * (_CRITICAL_FACTOR if severity == "critical" else 1.0)
+        return self.sigma_multiplier * (CRITICAL_FACTOR if severity == "critical" else 1.0)

@@ -12,7 +12,7 @@ from klarm.incidents.checkpoints import (
 from klarm.incidents.crash import is_crash
 from klarm.incidents.hindsight import early_onset
 from klarm.incidents.numbers import counted
-from klarm.incidents.own_keys import own_keys, with_own_keys
+from klarm.incidents.own_keys import own_keys
 from klarm.incidents.reasons import before_it, is_undone, peak_is_finite, why
 from klarm.incidents.rules import IncidentRules
 from klarm.incidents.standing import ending, standing
@@ -20,7 +20,6 @@ from klarm.incidents.subject import metric_of, subject_of
 from klarm.incidents.text import (
     COLOURS,
     advice,
-    also_moved,
     before_it_began,
     event_panel,
     event_paragraphs,
@@ -28,7 +27,6 @@ from klarm.incidents.text import (
     headline,
     incidents_in_sum,
     is_alarm,
-    likely_cause,
     short_title,
     since,
     state,
@@ -47,7 +45,6 @@ __all__ = [
     "Saved",
     "Tracker",
     "advice",
-    "also_moved",
     "before_it",
     "before_it_began",
     "can_be_loaded",
@@ -63,7 +60,6 @@ __all__ = [
     "is_alarm",
     "is_crash",
     "is_undone",
-    "likely_cause",
     "metric_of",
     "number",
     "own_keys",
@@ -78,5 +74,4 @@ __all__ = [
     "what_began",
     "what_happened",
     "why",
-    "with_own_keys",
 ]

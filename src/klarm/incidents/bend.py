@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from klarm.stats import median
+from klarm.stats import MAD_TO_STD, median, scatter
 
 # A line through fewer values than this shows no trend.
 _MIN_BEFORE = 15
@@ -55,7 +55,7 @@ def left_line(values: Sequence[float], side: float, *, by_factors: bool) -> int 
         for place, value in enumerate(values[: line.place])
     ]
     rounding = _MIN_RELATIVE_NOISE * (1.0 if in_logs else abs(line.level))
-    noise = max(rounding, 1.4826 * median(abs(distance) for distance in before))
+    noise = max(rounding, MAD_TO_STD * scatter(before, 0.0))
     if line.evidence < _MIN_EVIDENCE * noise * noise:
         return None
     off = [

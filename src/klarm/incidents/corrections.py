@@ -129,8 +129,10 @@ def _resolved(event: Event, step: int, reason: Resolution) -> Event:
         reason=reason,
         recovered=METRIC_AFTER[reason] in ("normal", "undone"),
         moved="",
+        also=[],
         pattern="",
         cause="",
         remedy="",
+        action="",
         checkpoint="",
     )

@@ -11,14 +11,13 @@ from klarm.detectors import OTHER_METRIC, Detector, KLBudgetDetector
 from klarm.incidents.checkpoints import unsafe_since
 from klarm.incidents.dates import Dates, direction_of, raised_at
 from klarm.incidents.excuse import KL, PROBED, kl_budgets
-from klarm.incidents.movement import RATE, Direction, Movement, summary
+from klarm.incidents.movement import RATE, Direction, Movement, mentioned, summary
 from klarm.incidents.pattern import Circumstances, Explained
 from klarm.incidents.playbook import (
     JUMP_NOT_RULED_OUT,
     LIKE_A_JUMP,
     RATE_RAISED,
     diagnose,
-    goes_back,
 )
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.restated import message_of, restated
@@ -49,12 +48,14 @@ def diagnosis_of(
     recent: RecentRows,
     *,
     advice: Advice,
+    keys: Mapping[str, str],
     dates: Dates,
 ) -> Event:
     """Return an event that opens or escalates an incident with its diagnosis.
 
     It also sets the onset of the incident, and restates the alert that the event is about. `advice`
-    has the framework's own words for some patterns, `dates` what is known of other movements.
+    has the framework's own words for some patterns, `keys` the names that the user has for metrics,
+    and `dates` what is known of other movements.
     """
     went = direction_of(event.worse)
     own = {d.measures: went for d in detectors if d.name in event.detectors}
@@ -94,7 +95,9 @@ def diagnosis_of(
     dates = dates.including(incident, opens=event.event == "opened")
     in_message = incident.worst.metrics.get(OTHER_METRIC)
     movements = [
-        movement._replace(in_message=movement.metric == in_message)
+        movement._replace(
+            in_message=movement.metric == in_message, key=keys.get(movement.metric, "")
+        )
         for movement in dates.applied_to(movements, recent)
     ]
     at = Circumstances(
@@ -105,9 +108,9 @@ def diagnosis_of(
         before=dates.said.causes.get(event.incident),
     )
     explaining, explained = _explained(event, movements, own, kl_budgets(detectors), at)
-    if not moves and at.critical and not goes_back(explaining.remedy):
+    if not moves and at.critical and not (explained is not None and explained.returns):
         # The detector's advice on a critical alert is better than that of an earlier warning.
-        explaining = replace(event, moved=explaining.moved)
+        explaining = replace(event, moved=explaining.moved, also=explaining.also)
     event = explaining
     if explained is not None:
         dates.said.causes[event.incident] = explained
@@ -115,7 +118,12 @@ def diagnosis_of(
         event = _unsafe_since_raised(event, incident, movements)
     said = advice.patterns.get(event.pattern)
     if said is not None:
-        event = replace(event, cause=said.cause or event.cause, remedy=said.remedy)
+        event = replace(
+            event,
+            cause=said.cause or event.cause,
+            remedy=said.remedy,
+            action="go_back" if said.goes_back else "",
+        )
     if event.pattern in LIKE_A_JUMP and not recent.finite_values("learning_rate", -inf, inf):
         event = replace(event, remedy=f"{event.remedy} {JUMP_NOT_RULED_OUT}")
     if event.signal != _REWARD:
@@ -187,8 +195,9 @@ def _explained(
     pattern = diagnose(known, event.signal, at, budget=budgets[KL], probe_budget=budgets[PROBED])
     others = [movement for movement in seen if movement.metric not in own]
     onset = event.started if event.onset is None else event.onset
+    also = mentioned(others)
     if pattern is None:
-        return replace(event, moved=summary(others, onset)), None
+        return replace(event, moved=summary(others, onset), also=also), None
     levels = pattern.levels_in(known)
     if at.before is not None and at.before.pattern == pattern.name:
         levels = {**at.before.levels, **levels}
@@ -198,8 +207,10 @@ def _explained(
         pattern=pattern.name,
         cause=pattern.cause,
         remedy=pattern.remedy,
+        action="go_back" if pattern.returns == "first" else "",
+        also=also,
     )
-    return event, Explained(pattern.name, levels)
+    return event, Explained(pattern.name, levels, bool(pattern.returns))
 
 
 def _is_over(movements: Iterable[Movement], detectors: Iterable[Detector]) -> bool:

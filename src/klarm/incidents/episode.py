@@ -282,7 +282,10 @@ class Episode:
             peak=peak,
             reason=reason,
             message=message_of(incident),
-            recommendation=incident.worst.recommendation,
+            # The latest alert of a critical incident may be a warning.
+            recommendation=incident.worst.advice(
+                incident.severity if reason == "far_worse" else incident.worst.severity
+            ),
             recovered=kind != "resolved" or METRIC_AFTER[reason] in ("normal", "accepted"),
             id=incident.id,
             metric="" if self.counts_steps else metric,
@@ -311,6 +314,7 @@ class Episode:
             pattern=said.pattern,
             cause=said.cause,
             remedy=said.remedy,
+            action=said.action,
             checkpoint=said.checkpoint,
         )
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
 from klarm.incidents.confirmation import Confirmation, Confirmed, is_more_severe
 from klarm.incidents.episode import Episode
 from klarm.incidents.measured import Measured
@@ -71,15 +69,14 @@ def _is_far_worse(episode: Episode, factor: float) -> bool:
 def _alert_of_far_worse(episode: Episode, alerts: Sequence[Measured]) -> Alert:
     """Return the alert of this row to report: one as severe as the incident, or one on its metric.
 
-    A milder alert has the numbers of now, and the advice remains that of the more severe one.
+    A milder alert has the numbers of now; the advice is that for the severity of the incident.
     """
     incident = episode.incident
     as_bad = [measured.alert for measured in alerts if measured.alert.severity == incident.severity]
     if as_bad:
         return as_bad[0]
     own = [measured.alert for measured in alerts if measured.kind == episode.kind]
-    alert = own[0] if own else alerts[0].alert
-    return replace(alert, recommendation=incident.worst.recommendation)
+    return own[0] if own else alerts[0].alert
 
 
 def _stays_broken(episode: Episode, rows: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from klarm.stats import median
+from klarm.stats import MAD_TO_STD, median, scatter
 
 _FIRST_SHARE = 0.5  # the share of the values whose trend is meant
 # It has led further than it should have if it has led this many times as far, and this many spreads
@@ -61,6 +61,6 @@ def _off_trend(values: Sequence[float], side: float) -> float:
     slope = (later - earlier) / (len(earlier_values) / 2)
     expected = [earlier + slope * (place - (half - 1) / 2) for place in range(len(values))]
     off = [value - known for value, known in zip(values, expected, strict=True)]
-    noise = 1.4826 * median(abs(distance) for distance in off[:-_LATEST])
+    noise = MAD_TO_STD * scatter(off[:-_LATEST], 0.0)
     noise = max(noise, _MIN_RELATIVE_NOISE * abs(later), _MIN_NOISE)
     return side * median(off[-_LATEST:]) / noise

@@ -5,23 +5,21 @@ from __future__ import annotations
 from klarm.incidents.recent_rows import RecentRows
 from klarm.types import Alert
 
-# What metric_lost calls them in its alerts, and what people read.
-_LOST, _STUCK = "lost", "stuck"
-_WORDS = {_LOST: "missing", _STUCK: "stuck"}
 _MAX_NAMED = 2
 
 
 def named_by_lost(alert: Alert) -> str:
     """Return what an incident that begins with this alert is named by; empty if nothing is lost.
 
-    >>> named_by_lost(Alert("metric_lost", "warning", 9, "", {"lost": "kl", "stuck": ""}, ""))
-    'missing kl'
-    >>> named_by_lost(Alert("metric_lost", "warning", 9, "", {"lost": "a, b, c", "stuck": "d"}, ""))
-    'missing a, b and 1 more, stuck d'
+    >>> lost = {"worse": "missing", "metric": "a", "names": ("a", "b", "c", "d")}
+    >>> numbers = {"a rows": 50.0, "b rows": 50.0, "c rows": 50.0, "d rows": 50.0}
+    >>> named_by_lost(
+    ...     Alert(detector="metric_lost", severity="warning", step=9, metrics=numbers, **lost)
+    ... )
+    'missing a, b and 2 more'
     """
     parts = []
-    for kind, word in _WORDS.items():
-        names = _names(alert, kind)
+    for word, names in (("missing", _missing(alert)), ("stuck", _stuck(alert))):
         if names:
             more = len(names) - _MAX_NAMED
             others = f" and {more} more" if more > 0 else ""
@@ -34,11 +32,14 @@ def lost_since(alert: Alert, recent: RecentRows) -> int:
 
     If that is longer ago than the rows that are kept, the first of them counts.
     """
-    since = [recent.missing_since(name) for name in _names(alert, _LOST)]
-    since += [recent.unchanged_since(name) for name in _names(alert, _STUCK)]
+    since = [recent.missing_since(name) for name in _missing(alert)]
+    since += [recent.unchanged_since(name) for name in _stuck(alert)]
     return min((step for step in since if step is not None), default=alert.step)
 
 
-def _names(alert: Alert, kind: str) -> list[str]:
-    listed = alert.metrics.get(kind, "")
-    return listed.split(", ") if isinstance(listed, str) and listed else []
+def _stuck(alert: Alert) -> list[str]:
+    return [name for name in alert.names if f"{name} stuck at" in alert.metrics]
+
+
+def _missing(alert: Alert) -> list[str]:
+    return [name for name in alert.names if f"{name} stuck at" not in alert.metrics]

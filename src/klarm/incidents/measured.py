@@ -7,17 +7,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from klarm.detectors import (
-    LEVEL_BEFORE,
-    ROWS_BEYOND,
-    Detector,
-    still_not_finite_message,
-    when_still_not_finite,
-)
+from klarm.detectors import LEVEL_BEFORE, ROWS_BEYOND, Detector
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.recovery import Kind
-from klarm.metrics import METRICS
 from klarm.types import Alert
+
+# The case of such an alert.
+LASTING = "lasting"
 
 
 class Measured(NamedTuple):
@@ -41,11 +37,9 @@ class Measured(NamedTuple):
         number = None if value is None or isinstance(value, str) else float(value)
         if number is not None and detector.recovery == "size":
             number = abs(number)
-        names: frozenset[str] = frozenset()
-        if detector.watches_all:
-            lists = [text for text in alert.metrics.values() if isinstance(text, str)]
-            names = frozenset(name for text in lists for name in text.split(", ") if name)
-        return cls(alert, detector, (metric, alert.worse), number, names)
+        # The direction of an incident, even if it is about a NaN or a lost metric.
+        worse = alert.worse if alert.worse in ("higher", "lower") else detector.worse
+        return cls(alert, detector, (metric, worse), number, frozenset(alert.names))
 
     @property
     def came_from(self) -> float:
@@ -65,19 +59,10 @@ class Measured(NamedTuple):
 
     @property
     def is_finite(self) -> bool:
-        """Whether all metrics in the alert are finite."""
-        for name, value in self.alert.metrics.items():
-            is_metric = name in METRICS or name in self.detector.watches
-            if is_metric and isinstance(value, float) and not math.isfinite(value):
-                return False
-        return True
+        """Whether the alert is about a finite value."""
+        return self.alert.worse != "not_finite"
 
     @property
     def lasting_alert(self) -> Alert:
         """Its alert on a value that is not finite, as it reads once there have been several."""
-        value = math.nan if self.value is None else self.value
-        return replace(
-            self.alert,
-            message=still_not_finite_message(self.kind[0], value),
-            recommendation=when_still_not_finite(self.alert.recommendation),
-        )
+        return replace(self.alert, case=LASTING)

@@ -74,6 +74,12 @@ class Movement(NamedTuple):
     # Messages about one run must not give two levels.
     shown_before: float = math.nan
     rows_ago: int | None = None  # how many rows its step is ago; None if that row is not kept
+    key: str = ""  # what the user calls the metric, if that is another name
+
+    @property
+    def name(self) -> str:
+        """The metric as messages name it."""
+        return f"{self.metric} ({self.key})" if self.key else self.metric
 
     @property
     def lately(self) -> Direction:
@@ -123,15 +129,15 @@ class Movement(NamedTuple):
         since = f"over the last {self.rows} rows"
         if self.goes_on:
             going = "rising" if way == "up" else "falling"
-            return f"{self.metric} keeps {going} as before"
+            return f"{self.name} keeps {going} as before"
         if self.steady and self.in_line and not self.since_then and self.ended is not None:
             return ""
         usual = self.first
         if math.isnan(usual) or (self.level > usual) != (way == "up"):
             usual = self.normal.level  # it has turned within the first half of the rows
         if self.normal.all_positive and usual / 2.0 < self.level < usual * 2.0:
-            return f"{self.metric} {way} {100 * abs(self.level / usual - 1.0):.0f}% {since}"
-        return f"{self.metric} {way} from {number(usual, 2)} to {number(self.level, 2)} {since}"
+            return f"{self.name} {way} {100 * abs(self.level / usual - 1.0):.0f}% {since}"
+        return f"{self.name} {way} from {number(usual, 2)} to {number(self.level, 2)} {since}"
 
     @property
     def verb(self) -> str:
@@ -141,9 +147,9 @@ class Movement(NamedTuple):
     def __str__(self) -> str:
         """How far it went, without its step."""
         if self.direction == "flat":
-            return self.gradual or f"{self.metric} flat"
+            return self.gradual or f"{self.name} flat"
         if self.direction == "broken":
-            return f"{self.metric} not finite"
+            return f"{self.name} not finite"
         before = self.before
         if not math.isnan(self.shown_before):
             positive = self.shown_before > 0.0 and (before is None or before.all_positive)
@@ -155,7 +161,7 @@ class Movement(NamedTuple):
             far = factor(self.reached / before.level)
         else:
             far = f"{number(before.level, 2)} → {number(self.reached, 2)}"
-        text = f"{self.metric} {far}"
+        text = f"{self.name} {far}"
         if self.ended is None:
             return text
         if before is None:
@@ -194,7 +200,7 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     """
     movements = list(movements)
     moved = [m for m in movements if m.direction != "flat" and m.is_worth_saying]
-    dated = [f"{m.metric} has {m.verb} since step {m.step}" for m in moved if m.in_message]
+    dated = [f"{m.name} has {m.verb} since step {m.step}" for m in moved if m.in_message]
     earlier = _listed(m for m in moved if m.step < began and not m.in_message)
     later = _listed(m for m in moved if m.step >= began and not m.in_message)
     not_said = [m for m in movements if m not in moved and not m.in_message]
@@ -202,7 +208,7 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     # KL grows in every run, so it is no news if it only goes on.
     slow = [m for m in others if m.gradual and not (m.metric == _KL and m.steady)]
     unmoved = (m for m in others if m.direction == "flat" and not m.gradual and not m.drifted)
-    flat = ", ".join(m.metric for m in unmoved)
+    flat = ", ".join(m.name for m in unmoved)
     if earlier:
         said = f"first {earlier}, then {later}" if later else f"{earlier}, before the incident"
     else:
@@ -213,6 +219,11 @@ def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
     line = "; ".join([*parts, f"no clear change: {flat}"] if flat else parts)
     nothing_new = not said and not dated and all(m.goes_on for m in slow)
     return f"nothing new ({line})" if nothing_new else line
+
+
+def mentioned(movements: Iterable[Movement]) -> list[str]:
+    """Return the metrics that `summary` may name."""
+    return [m.metric for m in movements if m.direction != "flat" or m.metric in _TELLING_IF_FLAT]
 
 
 def _listed(movements: Iterable[Movement]) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from klarm.stats import median
+from klarm.stats import MAD_TO_STD, median, scatter
 
 # A movement that takes fewer rows than this from a quarter to three quarters of its way is a jump.
 _MIN_GRADUAL = 5
@@ -84,7 +84,7 @@ def first_unlike(
     if len(before) < _MIN_ROWS_BEFORE:
         return began
     level = median(before)
-    noise = max(noise, 1.4826 * median(abs(value - level) for value in before))
+    noise = max(noise, MAD_TO_STD * scatter(before, level))
     limit = max(_UNLIKE_NOISE * noise, _UNLIKE_SHARE * abs(level))
     unlike = [
         place for place in range(began, len(values)) if side * (values[place] - level) > limit
@@ -143,7 +143,7 @@ def left_trend(
     trend = _trend_of(values, side)
     if trend is None:
         return 0
-    noise = 1.4826 * median(abs(value - trend(place)) for place, value in enumerate(values))
+    noise = MAD_TO_STD * scatter((v - trend(at) for at, v in enumerate(values)), 0.0)
     expected = [trend(place + offset) for place in range(len(levels))]
     beyond = [side * (level - known) for level, known in zip(levels, expected, strict=True)]
     left, gone = (share if side > 0.0 else share / (1.0 + share) for share in _BEYOND_SHARES)

@@ -1,8 +1,7 @@
-"""The keys that a user has named: what moved is said with them, as people know them by these."""
+"""The keys that a user has named: messages name what moved by them, too."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from klarm.metrics import FRAMEWORKS, Origin, meaning
@@ -15,21 +14,6 @@ def own_keys(origins: Mapping[str, Origin]) -> dict[str, str]:
     {'kl': 'KL_div'}
     """
     return {name: key for name, (key, _) in origins.items() if not _is_known(name, key)}
-
-
-def with_own_keys(moved: str, keys: Mapping[str, str]) -> str:
-    """Return a line about what moved with the keys of its metrics beside their names.
-
-    >>> with_own_keys("loss ×4 since step 12, then kl ×8 since step 18", {"kl": "KL_div"})
-    'loss ×4 since step 12, then kl (KL_div) ×8 since step 18'
-    """
-    if not moved or not keys:
-        return moved
-    names = "|".join(map(re.escape, sorted(keys, key=len, reverse=True)))
-    # A name within a longer one, as in rewards/length/mean, is another.
-    return re.sub(
-        rf"(?<![\w/])({names})(?![\w/])", lambda found: f"{found[0]} ({keys[found[0]]})", moved
-    )
 
 
 def _is_known(name: str, key: str) -> bool:

@@ -35,6 +35,7 @@ class Explained:
     pattern: str
     # The levels of its metrics then: before they moved, and where they were.
     levels: dict[str, tuple[float, float]]
+    returns: bool = False  # whether its remedy goes back to a checkpoint
 
 
 class Circumstances(NamedTuple):
@@ -57,7 +58,7 @@ class Pattern:
     explains: tuple[str, ...]
     moved: dict[str, tuple[Direction, ...]]
     cause: str
-    remedy: str
+    remedy: str  # {before} stands for "from before step 152"
     # These metrics moved in this order. All but the last may have turned back since.
     order: tuple[str, ...] = ()
     # The minimum factor over its normal level, by metric.
@@ -71,6 +72,8 @@ class Pattern:
     not_at_once: str = ""
     # Whether a jump of the learning rate would look the same, if nobody sees it.
     like_a_jump: bool = False
+    # Whether the remedy is to go back to a checkpoint or to the start: first of all, or later.
+    returns: Literal["", "first", "later"] = ""
     # The cause to give once KL has exceeded its budget, if it is another one.
     cause_if_over: str = ""
 

@@ -6,7 +6,6 @@ A test verifies that the table in `docs/playbook.md` says the same.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable
 from math import inf
 
@@ -40,15 +39,14 @@ IF_SINGLE = (
 # What comes before a remedy that does not go back, if an incident is critical and KL has exploded:
 # hardly any run returns from there by itself. On these signals, any rise of KL counts.
 _ON_UPDATES = (KL, "gradient")
-GO_BACK_FIRST = "Go back to a checkpoint from before the incident. Before you continue, "
-_GOES_BACK = re.compile(r"\b[Gg]o(ing)? back\b|\bStart again\b")
+GO_BACK_FIRST = "Go back to a checkpoint {before}. Before you continue, "
 
 JUMP_NOT_RULED_OUT = "learning_rate is not logged, so klarm cannot rule out that it jumped."
 
 # What two patterns share: with larger gradients, KL or the loss shows that updates do harm.
 _TOO_LARGE = "updates have become too large: rewards, advantages or loss may be on another scale"
 _UNDO_AND_COMPARE = (
-    "Go back to a checkpoint from before the incident. Then compare rewards, advantages and loss "
+    "Go back to a checkpoint {before}. Then compare rewards, advantages and loss "
     "with those before, and lower the learning rate or clip gradients at a smaller norm."
 )
 
@@ -63,14 +61,16 @@ PATTERNS: tuple[Pattern, ...] = (
         "the reward function returned something that is not finite",
         "Go back to a checkpoint from before it: updates with such a reward are unsafe. Then look "
         "for a division by 0, a logarithm of 0 or an answer that could not be parsed.",
+        returns="first",
     ),
     Pattern(
         RATE_RAISED,
         ("kl", "gradient", "entropy", "reward", "loss", "advantage", "length"),
         {"learning_rate": UP},
         "the learning rate was raised",
-        "Go back to a checkpoint from before the incident, and lower the learning rate.",
+        "Go back to a checkpoint {before}, and lower the learning rate.",
         cause_metric="learning_rate",
+        returns="first",
     ),
     Pattern(
         "numbers broken",
@@ -79,6 +79,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "a numerical overflow",
         "Stop, and go back to the last good checkpoint. Then clamp log-ratios before they are "
         "exponentiated, and look for logits or advantages that overflow.",
+        returns="later",
     ),
     Pattern(
         "KL broken",
@@ -87,6 +88,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "an overflow in the estimate of KL",
         "Stop, and go back to the last good checkpoint. Then clamp log-ratios before they are "
         "exponentiated.",
+        returns="later",
     ),
     Pattern(
         "gradients broken",
@@ -95,6 +97,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "an overflow in the backward pass",
         "Check whether the loss scaler of float16 skips these steps and recovers. If not, go back "
         "to a checkpoint from before them, and use bfloat16.",
+        returns="later",
     ),
     Pattern(
         "learning rate too high from the start",
@@ -105,6 +108,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "Start again with a learning rate ten times lower. If only KL rose, a stronger KL penalty "
         "may be enough.",
         only="early",
+        returns="later",
     ),
     Pattern(
         "trainer and sampler disagree",
@@ -120,6 +124,7 @@ PATTERNS: tuple[Pattern, ...] = (
         {"reward_std": DOWN, "grad_norm": DOWN},
         "samples get nearly the same reward, so there is hardly any gradient left",
         "Go back to a checkpoint from before the collapse: without a gradient, no setting helps.",
+        returns="first",
     ),
     Pattern(
         "length hack",
@@ -134,10 +139,11 @@ PATTERNS: tuple[Pattern, ...] = (
         ("kl", "reward", "entropy"),
         {"reward": UP, "entropy": DOWN},
         "the policy has found what the reward pays for and writes little else",
-        "Stop, and read some samples. Then go back to a checkpoint from before the incident, and "
+        "Stop, and read some samples. Then go back to a checkpoint {before}, and "
         "fix the reward or raise the KL penalty.",
         only="far",
         like_a_jump=True,
+        returns="later",
     ),
     Pattern(
         "longer for nothing",
@@ -161,8 +167,9 @@ PATTERNS: tuple[Pattern, ...] = (
         ("kl", "reward", "entropy"),
         {"entropy": UP, "kl": UP, "reward": DOWN},
         "the policy becomes noise: updates are too large, or samples come from another policy",
-        "Go back to a checkpoint from before the incident, and lower the learning rate. If it "
+        "Go back to a checkpoint {before}, and lower the learning rate. If it "
         "happens again, check that the sampler has the trainer's weights.",
+        returns="first",
     ),
     Pattern(
         "gradients first",
@@ -178,19 +185,19 @@ PATTERNS: tuple[Pattern, ...] = (
         {"kl": UP, "reward": DOWN},
         "the policy was pushed past the optimum by a learning rate that is too high or a KL "
         "penalty that is too low",
-        "Go back to a checkpoint from before the incident, and continue with a lower learning "
-        "rate.",
+        "Go back to a checkpoint {before}, and continue with a lower learning rate.",
         not_at_once="reward",
+        returns="first",
     ),
     Pattern(
         "KL far ahead of the reward",
         ("kl",),
         {"kl": UP, "reward": ("flat",)},
         "KL has used over half its budget, and the reward does not justify it",
-        "Go back to a checkpoint from before the incident, and lower the learning rate or raise "
-        "the KL penalty.",
+        "Go back to a checkpoint {before}, and lower the learning rate or raise the KL penalty.",
         only="far",
         cause_if_over="KL has exceeded its budget, and the reward does not justify it",
+        returns="first",
     ),
     Pattern(
         "KL ahead of the reward",
@@ -209,7 +216,8 @@ PATTERNS: tuple[Pattern, ...] = (
         "KL rises much faster than the reward: the learning rate is too high or the KL penalty too "
         "low",
         "Lower the learning rate or raise the KL penalty. If KL still does not level off, go back "
-        "to a checkpoint from before the incident.",
+        "to a checkpoint {before}.",
+        returns="later",
     ),
     Pattern(
         "take-off",
@@ -228,6 +236,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "Read the samples with the highest rewards. If they are bad, go back and fix the reward, "
         "otherwise lower the learning rate or raise the KL penalty.",
         like_a_jump=True,
+        returns="later",
     ),
     Pattern(
         "gradients and KL",
@@ -237,6 +246,7 @@ PATTERNS: tuple[Pattern, ...] = (
         _UNDO_AND_COMPARE,
         only="critical",
         like_a_jump=True,
+        returns="first",
     ),
     Pattern(
         "gradients and loss",
@@ -246,6 +256,7 @@ PATTERNS: tuple[Pattern, ...] = (
         _UNDO_AND_COMPARE,
         only="critical",
         like_a_jump=True,
+        returns="first",
     ),
     Pattern(
         "narrowing",
@@ -288,20 +299,15 @@ def diagnose(
     if at.over and found.cause_if_over:
         found = dataclasses.replace(found, cause=found.cause_if_over)
     risen = any(m.metric == KL and m.lately == "up" for m in movements)
-    if at.critical and (far or (signal in _ON_UPDATES and risen)) and not goes_back(found.remedy):
+    if at.critical and (far or (signal in _ON_UPDATES and risen)) and not found.returns:
         first = f"{GO_BACK_FIRST}{found.remedy[:1].lower()}{found.remedy[1:]}"
-        found = dataclasses.replace(found, remedy=first)
+        found = dataclasses.replace(found, remedy=first, returns="first")
     return found
-
-
-def goes_back(remedy: str) -> bool:
-    """Return whether a remedy includes going back to a checkpoint, or to the start."""
-    return _GOES_BACK.search(remedy) is not None
 
 
 def with_remedy_of_a_single_value(event: Event, recent: RecentRows) -> Event:
     """Return an event whose remedy is to wait, if only one value has not been finite so far."""
     is_broken = any(p.is_of_broken_values for p in PATTERNS if p.name == event.pattern)
     if is_broken and not_finite_since(recent, event.started) == 1:
-        return replace(event, remedy=IF_SINGLE)
+        return replace(event, remedy=IF_SINGLE, action="wait")
     return event

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from klarm.metrics import METRICS
-from klarm.stats import median
+from klarm.stats import MAD_TO_STD, median, scatter
 from klarm.types import Worse
 
 # The number of rows that are kept: more than a diagnosis looks back, because some detectors report
@@ -94,8 +94,10 @@ class RecentRows:
         """Return the level of a metric over a number of steps up to one, and its scatter."""
         level = self.level(metric, until, steps)
         found = [value for step, value in self._series(metric) if step <= until][-steps:]
-        apart = [abs(value - level) for value in found if math.isfinite(value)]
-        return level, 1.4826 * median(apart) if apart and math.isfinite(level) else math.nan
+        known = [value for value in found if math.isfinite(value)]
+        return level, MAD_TO_STD * scatter(known, level) if known and math.isfinite(
+            level
+        ) else math.nan
 
     def finite_values(self, metric: str, first: float, end: float) -> list[float]:
         """Return the finite values of a metric from a step up to, but not including, another."""

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 
 from msgspec.structs import replace
 
 from klarm.detectors import Detector, KLRunawayDetector, ZScoreDetector
-from klarm.detectors.kl_runaway import PREDICTED
 from klarm.incidents.recent_rows import RecentRows
 from klarm.stats import median
-from klarm.text import number
 from klarm.types import Alert, Incident
 
 _LEVEL_VALUES = 5
 # A trend that predicts this many times the level before the onset has learnt from the explosion.
 _TREND_FACTOR = 2.0
-
-# The limit that the message of a critical alert ends with.
-_CRITICAL_LIMIT = re.compile(r" \(critical (?:above|at|after) [^()]*\)")
 
 
 def message_of(incident: Incident) -> str:
@@ -28,8 +22,8 @@ def message_of(incident: Incident) -> str:
     The limit of a critical alert is left out while the incident is a warning, where it would read
     as a mistake.
     """
-    message = incident.worst.message
-    return _CRITICAL_LIMIT.sub("", message) if incident.severity == "warning" else message
+    is_milder = incident.severity == "warning" and incident.worst.severity == "critical"
+    return incident.worst.said(with_limit=not is_milder)
 
 
 def restated(alert: Alert, detector: Detector, recent: RecentRows, onset: int) -> Alert:
@@ -50,14 +44,12 @@ def restated(alert: Alert, detector: Detector, recent: RecentRows, onset: int) -
     if not recent.finite_values(metric, onset, alert.step):
         return alert  # its baseline is from before the onset
     before = recent.finite_values(metric, 0, onset)
-    what = f"{detector.label} {number(value, 4)}"
     if len(before) < detector.min_values:
-        return replace(alert, message=f"{what} is far above its recent values.")
+        return replace(alert, case="unknown_before")
     mean, spread = detector.baseline_of(before)
-    sigmas = number((value - mean) / spread)
-    level = f"{number(mean, 4)} ± {number(spread)}"
-    message = f"{what} is {sigmas}σ above its mean before step {onset} ({level})."
-    return replace(alert, message=message)
+    facts = {"z_score": (value - mean) / spread, "baseline_mean": mean, "spread": spread}
+    metrics = {**alert.metrics, **facts, "onset": float(onset)}
+    return replace(alert, case="since_onset", metrics=metrics)
 
 
 def _without_trend(
@@ -67,16 +59,16 @@ def _without_trend(
     value, expected = alert.metrics.get(detector.measures), alert.metrics.get("expected")
     if not (isinstance(value, float) and isinstance(expected, float)):
         return alert
-    if PREDICTED not in alert.message:
+    if not alert.case.startswith("quick"):
         return alert
     before = recent.just_before(detector.measures, onset)
     if len(before) >= _LEVEL_VALUES:
         level = median(before)
         if expected <= _TREND_FACTOR * abs(level):
             return alert
-        was = f"just before step {onset} it was {number(level)}"
+        facts, case = {"before": level}, "since_onset"
     elif math.isinf(recent.rows_until(onset)):  # that was long ago
-        was = f"it has been far from its earlier level since step {onset}"
+        facts, case = {}, "long_since_onset"
     else:
         return alert
-    return replace(alert, message=f"KL is {number(value, 4)}; {was}.")
+    return replace(alert, case=case, metrics={**alert.metrics, **facts, "onset": float(onset)})

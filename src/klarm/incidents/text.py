@@ -5,7 +5,6 @@ Every text is made from an event alone, so a live run, a replay and the page say
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -13,11 +12,10 @@ from klarm.incidents.checkpoints import unsafe_since
 from klarm.incidents.crash import is_crash
 from klarm.incidents.hindsight import early_onset
 from klarm.incidents.numbers import counted
-from klarm.incidents.playbook import IF_SINGLE
-from klarm.incidents.reasons import SENTENCES, is_undone, peak_is_finite, why
+from klarm.incidents.reasons import SENTENCES, is_undone, why
 from klarm.incidents.standing import AT_A_NEW_LEVEL, UNRESOLVED, ending
 from klarm.incidents.subject import subject_of
-from klarm.types import Event, EventKind, Incident, Severity
+from klarm.types import Action, Event, EventKind, Incident, Severity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,8 +25,6 @@ COLOURS: dict[Severity, str] = {"warning": "yellow", "critical": "red"}
 _MAX_NAMED = 10
 # The maximum length of the title of a W&B alert.
 _MAX_TITLE = 63
-_BEFORE_IT = "from before the incident"
-_STOP = re.compile(r"^Stop(?: the run)?(?:,? and|,) ")
 _STATES: dict[EventKind, str] = {"reopened": "open again", "ended": UNRESOLVED}
 
 # Escalations at the same severity, which may be the highest there is.
@@ -99,54 +95,26 @@ def advice(event: Event, diagnosis: Event | None = None) -> list[str]:
     """
     if event.event == "resolved" and (event.recovered or event.reason in SENTENCES):
         return []
-    remedy = event.remedy
-    if diagnosis is not None and not is_alarm(event):
-        remedy = remedy or diagnosis.remedy
-    first = f"from before step {unsafe_since(event)}"
-    to_do = [t.replace(_BEFORE_IT, first) for t in (remedy, event.recommendation) if t][:1]
+    remedy, action = event.remedy, event.action
+    if diagnosis is not None and not is_alarm(event) and not remedy:
+        remedy, action = diagnosis.remedy, diagnosis.action
+    to_do = remedy or event.recommendation
     if event.event == "ended" and event.metric:
-        return [_after_the_run(event, diagnosis, "".join(to_do))]
-    return to_do
+        return [_after_the_run(event, diagnosis, to_do, action)]
+    return [to_do] if to_do else []
 
 
-def _after_the_run(event: Event, diagnosis: Event | None, to_do: str) -> str:
+def _after_the_run(event: Event, diagnosis: Event | None, to_do: str, action: Action) -> str:
     """Return what to do with a run that has ended: nothing is left to be stopped or watched."""
-    single = to_do == IF_SINGLE
-    if not peak_is_finite(event) and not single:
-        # This says what to repair before the next run.
-        rest = _STOP.sub("", to_do)
-        return rest[:1].upper() + rest[1:]
     first = min(unsafe_since(known) for known in (event, diagnosis) if known is not None)
     saved = f"checkpoints that were saved since step {first}"
-    if (event.severity == "critical" or event.beside_critical) and not single:
-        if f"from before step {first}" in to_do:
-            return to_do
-        if to_do.startswith("Go back "):  # which also says what to change
-            return f"Do not use {saved}. {to_do}"
+    is_bad = (event.severity == "critical" or event.beside_critical) and action != "wait"
+    if action in ("go_back", "go_back_before_step"):  # which also says what to change
+        is_said = action == "go_back_before_step" and first == unsafe_since(event)
+        return f"Do not use {saved}. {to_do}" if is_bad and not is_said else to_do
+    if is_bad:
         return f"Do not use {saved}: go back to an earlier one."
-    if to_do.startswith("Go back "):
-        return to_do
     return f"Evaluate {saved} before you use them."
-
-
-def likely_cause(event: Event) -> str:
-    """Return the cause that the playbook suggests, with the name of its pattern; may be empty.
-
-    A name that only repeats words of the cause is left out.
-
-    >>> likely_cause(Event("opened", 3, "kl", "critical", 153, 148, ["kl_runaway"], 0.8, "", "", "",
-    ...                    "k1", pattern="gradients first", cause="updates that are too large"))
-    'updates that are too large (pattern: gradients first)'
-    """
-    if not event.pattern:
-        return ""
-    repeats = set(event.pattern.split()) <= set(event.cause.replace(",", "").split())
-    return event.cause if repeats else f"{event.cause} (pattern: {event.pattern})"
-
-
-def also_moved(event: Event) -> str:
-    """Return which other metrics moved; empty if none did, which 0.1 recorded as "nothing; …"."""
-    return "" if event.moved.startswith("nothing; ") else event.moved
 
 
 def is_alarm(event: Event) -> bool:
@@ -211,9 +179,7 @@ def _place(event: Event) -> str:
     if is_undone(event):  # training may have gone back to long before it began
         return f"{what} ({began})"
     # The sentence that follows says how it was resolved.
-    became = state(event)
-    if became.startswith("resolved"):
-        became = "resolved"
+    became = "resolved" if event.event == "resolved" else state(event)
     return f"{what} {became} at step {event.step} ({began})"
 
 
@@ -257,10 +223,10 @@ def _parts(event: Event) -> tuple[list[str], list[str], list[str]]:
         # The message is not about the metric in the heading.
         happened = [why(event), event.message, since(event)]
     if event.pattern:
-        happened.append(f"Likely cause: {likely_cause(event)}.")
+        happened.append(f"Likely cause: {event.cause}.")
     details = [f"Last good checkpoint: {event.checkpoint}"] if event.checkpoint else []
-    if opens and (moved := also_moved(event)):
-        details.append(f"Also moved: {moved}.")
+    if opens and event.moved:
+        details.append(f"Also moved: {event.moved}.")
     return happened, advice(event), details
 
 

@@ -35,7 +35,7 @@ from klarm.incidents.signal_tracker import Identity, SignalTracker
 from klarm.journal import IncidentRecord, NewId, new_id
 from klarm.metrics import Advice
 from klarm.text import clean_line
-from klarm.types import Alert, Blip, Command, Event, Incident, Reason
+from klarm.types import Action, Alert, Blip, Command, Event, Incident, Reason
 
 # How many past incidents are kept in memory; the journal has all of them.
 _MAX_PAST = 1_000
@@ -61,6 +61,7 @@ class Tracker:
         self._signal_of = {detector.name: detector.signal for detector in self._detectors}
         self._new_id = ids
         self._advice = advice
+        self.own_keys: Mapping[str, str] = {}  # what the user calls metrics
         self._last_number = 0
         # The identities of incidents in a journal whose rows are processed again.
         self._known: dict[Place, Identity] = {}
@@ -319,7 +320,7 @@ class Tracker:
         if event.event == "ended":
             event = with_first_unsafe_step(event, (other.incident for other in others))
         if event.event not in ("opened", "escalated"):
-            return with_remedy_of_a_single_value(event, self.recent)
+            return self._with_remedy(event)
         episode = self._signals[event.signal].episode
         if episode is None or episode.incident.id != event.id:
             return event
@@ -331,6 +332,7 @@ class Tracker:
             self._detectors,
             self.recent,
             advice=self._advice,
+            keys=self.own_keys,
             dates=Dates.of([(other.incident, other.shown_before) for other in others], said),
         )
         event = _with_known_cause(event, episode.diagnosed)
@@ -342,7 +344,16 @@ class Tracker:
         good = self.last_good_checkpoint(event)
         event = event if good is None else replace(event, checkpoint=clean_line(good[1]))
         episode.diagnosed = event if event.pattern else episode.diagnosed
-        return with_remedy_of_a_single_value(event, self.recent)
+        return self._with_remedy(event)
+
+    def _with_remedy(self, event: Event) -> Event:
+        """Return an event whose remedy names the step before which checkpoints are safe."""
+        event = with_remedy_of_a_single_value(event, self.recent)
+        if "{before}" not in event.remedy:
+            return event
+        remedy = event.remedy.replace("{before}", f"from before step {unsafe_since(event)}")
+        action: Action = "go_back_before_step" if event.action == "go_back" else event.action
+        return replace(event, remedy=remedy, action=action)
 
 
 def _with_known_cause(event: Event, diagnosed: Event | None) -> Event:
@@ -354,7 +365,10 @@ def _with_known_cause(event: Event, diagnosed: Event | None) -> Event:
     if event.pattern or diagnosed is None or event.event != "escalated":
         return event
     remedy = diagnosed.remedy if event.reason == "far_worse" else ""
-    return replace(event, pattern=diagnosed.pattern, cause=diagnosed.cause, remedy=remedy)
+    action: Action = diagnosed.action if remedy else ""
+    return replace(
+        event, pattern=diagnosed.pattern, cause=diagnosed.cause, remedy=remedy, action=action
+    )
 
 
 def _name(signal: SignalTracker) -> str:

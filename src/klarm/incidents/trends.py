@@ -12,7 +12,7 @@ from klarm.incidents.movement import RATE, Before, Direction, Movement, in_order
 from klarm.incidents.onset import first_unlike, is_flat, left_level, left_trend, onset_of
 from klarm.incidents.recent_rows import RecentRows
 from klarm.metrics import METRICS, is_reward_component
-from klarm.stats import median
+from klarm.stats import MAD_TO_STD, median, scatter
 
 # The number of steps that a diagnosis looks back.
 LOOK_BACK = 100
@@ -90,7 +90,7 @@ def level_before(recent: RecentRows, metric: str, step: int) -> Before | None:
 
 def _level_of(values: list[float]) -> Before:
     level = median(values)
-    noise = 1.4826 * median(abs(value - level) for value in values)
+    noise = MAD_TO_STD * scatter(values, level)
     return Before(level, noise, min(values) > 0.0)
 
 
@@ -286,7 +286,7 @@ def _has_drifted(values: list[float]) -> bool:
     """
     first, latest = median(values[:_END_ROWS]), median(values[-_END_ROWS:])
     steps = [abs(after - before) for before, after in pairwise(values)]
-    noise = 1.4826 * median(steps) / math.sqrt(2.0)
+    noise = MAD_TO_STD * median(steps) / math.sqrt(2.0)
     return abs(latest - first) > max(_FLAT_SPREADS * noise, _MIN_SHARE * abs(first))
 
 

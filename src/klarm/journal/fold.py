@@ -17,6 +17,7 @@ from klarm.journal.records import Record, Started, Step, decoded
 from klarm.journal.steps import AnyStep, decoded_steps
 from klarm.journal.totals import Rollback, Totals
 from klarm.metrics import Origin
+from klarm.speech import learn_all
 from klarm.types import Event
 
 _STEP = b'{"type":"step","step":'
@@ -141,6 +142,7 @@ class Fold(Totals):
     def restore(self, saved: SavedFold) -> None:
         """Continue from the state of another fold of the same journal, which is not copied."""
         self.head, self.run, self.began = saved.head, saved.run, saved.began
+        learn_all({} if saved.head is None else saved.head.sentences)
         self.incidents, self.checkpoints = saved.incidents, saved.checkpoints
         self.rollbacks, self.origins = saved.rollbacks, saved.origins
         self.first_step, self.last_step = saved.first_step, saved.last_step

@@ -71,9 +71,11 @@ class IncidentRecord:
             level=None,
             notified=None,
             moved="",
+            also=[],
             pattern="",
             cause="",
             remedy="",
+            action="",
         )
 
     @property

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from klarm.metrics import Kind, Origin, to_number
+from klarm.speech import Speech
 from klarm.text import clean
 from klarm.types import Alert, Blip, Command, Event
 
@@ -25,6 +26,8 @@ class Started(msgspec.Struct, tag_field="type", tag="run"):
     framework: str = ""  # which framework logs, if known
     format: int = FORMAT
     output_dir: str = ""  # where the trainer saves, if that distinguishes its runs
+    # What detectors say that are not klarm's: whoever reads the journal may not have them.
+    sentences: dict[str, Speech] = {}
 
 
 class Bound(msgspec.Struct, tag_field="type", tag="binding"):
@@ -127,7 +130,8 @@ def encode(record: Record, lines: int = 0) -> bytes:
         total = sum(numbers)
         if total - total != 0.0:  # one of them is NaN or infinite, or their sum overflows
             record = msgspec.structs.replace(record, metrics=spell_non_finite(record.metrics))
-    elif isinstance(record, Head):
+        return _with_sentences(record)
+    if isinstance(record, Head):
         if lines:
             record = msgspec.structs.replace(record, lines=lines)
     elif isinstance(record, Event):
@@ -136,6 +140,12 @@ def encode(record: Record, lines: int = 0) -> bytes:
     elif isinstance(record, Blip):
         record = msgspec.structs.replace(record, **spell_non_finite({"peak": record.peak}))
     return _encode(record)
+
+
+def _with_sentences(alert: Alert) -> bytes:
+    """Return an alert as JSON, with its sentences for people who read the file."""
+    said = {"message": alert.message, "recommendation": alert.recommendation}
+    return _encode(alert)[:-1] + b"," + _encode(said)[1:]
 
 
 def encode_step(step: int, time: float, values: Mapping[str, float], lines: int = 0) -> bytes:

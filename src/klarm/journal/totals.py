@@ -10,6 +10,7 @@ from klarm.journal.records import Bound, Checkpoint, Finish, Record, Resume, Sta
 from klarm.journal.rollbacks import Limit
 from klarm.journal.search import steps_back
 from klarm.metrics import Origin
+from klarm.speech import learn_all
 from klarm.types import Command, Event
 
 
@@ -99,6 +100,7 @@ class Totals:
 
     def _begin(self, record: Started, number: int) -> None:
         self.finished = False
+        learn_all(record.sentences)
         self.detectors |= {
             name
             for name, section in record.config.items()

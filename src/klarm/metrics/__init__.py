@@ -14,6 +14,7 @@ from klarm.metrics.catalogue import (
 from klarm.metrics.frameworks import (
     FRAMEWORKS,
     Advice,
+    WhenNotFinite,
     advice_of,
     frameworks_with,
     tables,
@@ -40,6 +41,7 @@ __all__ = [
     "LookAt",
     "Origin",
     "UserKey",
+    "WhenNotFinite",
     "advice_of",
     "check_user_keys",
     "frameworks_with",

@@ -10,7 +10,7 @@ from klarm.monitor.missing import hints, unknown_columns
 from klarm.monitor.monitor import Monitor
 from klarm.monitor.steps import whole_step
 from klarm.monitor.summary import why_no_incident
-from klarm.monitor.unwatched import not_watched, without_kl
+from klarm.monitor.unwatched import not_watched, why_not_watched, without_kl
 
 __all__ = [
     "CommandWatch",
@@ -26,5 +26,6 @@ __all__ = [
     "watched_in_short",
     "whole_step",
     "why_no_incident",
+    "why_not_watched",
     "without_kl",
 ]

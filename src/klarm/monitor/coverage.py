@@ -10,6 +10,7 @@ from klarm.monitor.missing import is_of_probe, why_missing
 
 # So many metrics that are not logged are named with their detectors.
 _MAX_METRICS_NAMED = 4
+_ALL = "all of them"
 
 
 def idle(detectors: Iterable[Detector], binding: Binding) -> dict[str, str]:
@@ -37,21 +38,26 @@ def watched(detectors: Iterable[Detector], binding: Binding) -> list[str]:
 
 def watched_lines(detectors: Iterable[Detector], binding: Binding) -> list[str]:
     """Return one line per watched metric: its key, its kind and its detectors."""
+    return [f"{what}: {', '.join(names)}" for what, names in _readers(detectors, binding).items()]
+
+
+def watched_in_short(detectors: Iterable[Detector], binding: Binding) -> str:
+    """Return the watched metrics, with key and kind, in one line."""
+    read = [what for what in _readers(detectors, binding) if what != _ALL]
+    return f"watching {', '.join(read) or 'nothing'}"
+
+
+def _readers(detectors: Iterable[Detector], binding: Binding) -> dict[str, list[str]]:
+    """Return the detectors of each watched metric."""
     detectors = list(detectors)
     resting = idle(detectors, binding)
     readers: dict[str, list[str]] = {}
     for detector in detectors:
         if detector.name not in resting:
             read = [_source(metric, binding) for metric in detector.reads if metric in binding.keys]
-            for what in ["all of them"] if detector.watches_all else read:
+            for what in [_ALL] if detector.watches_all else read:
                 readers.setdefault(what, []).append(detector.name)
-    return [f"{what}: {', '.join(names)}" for what, names in readers.items()]
-
-
-def watched_in_short(detectors: Iterable[Detector], binding: Binding) -> str:
-    """Return the watched metrics, with key and kind, in one line."""
-    read = [line.rpartition(": ")[0] for line in watched_lines(detectors, binding)]
-    return f"watching {', '.join(what for what in read if what != 'all of them') or 'nothing'}"
+    return readers
 
 
 def idle_lines(detectors: Iterable[Detector], binding: Binding) -> list[str]:

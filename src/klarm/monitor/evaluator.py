@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec.structs import replace
 
 from klarm import boundary
-from klarm.detectors import Detector, when_not_finite
-from klarm.incidents import Change, IncidentRules, Tracker, own_keys, with_own_keys
+from klarm.detectors import Detector
+from klarm.incidents import Change, IncidentRules, Tracker, own_keys
 from klarm.journal import History, IncidentRecord, LateRow, NewId, Resume, new_id
-from klarm.metrics import Advice, Origin, to_number
-from klarm.monitor.dispatch import Dispatch
+from klarm.metrics import Origin, advice_of, to_number
 from klarm.monitor.held import HeldValues
 from klarm.settings import settings_of
 from klarm.snapshots import Capture, Restore, UnfitError, class_name
@@ -22,7 +21,6 @@ from klarm.text import clean
 from klarm.types import Alert, Command, Event
 from klarm.version import __version__
 
-_AnyChange = TypeVar("_AnyChange", Event, Change)
 _FLOATS = frozenset((float,))
 
 
@@ -35,23 +33,21 @@ class Evaluator:
         rules: IncidentRules,
         *,
         ids: NewId = new_id,
-        advice: Advice = Advice(),  # noqa: B008  # it cannot be changed
+        framework: str = "",
         on_failure: Callable[[str, Exception], object] = lambda *_: None,
     ) -> None:
         """Prepare the detectors. If one raises, `on_failure` gets its name; the others go on.
 
-        `advice` is what the framework of the run says in words of its own.
+        `framework` is that of the run, which may have advice in words of its own.
         """
         self.detectors = list(detectors)
         self._on_failure = on_failure
         self._rules = rules
-        self._advice = advice
-        self.tracker = Tracker(self.detectors, rules, ids=ids, advice=advice)
+        self._framework = framework if advice_of(framework).detectors else ""
+        self.tracker = Tracker(self.detectors, rules, ids=ids, advice=advice_of(framework))
         self._origins: dict[str, Origin] = {}  # by metric name, as passed to detectors
-        self._own_keys: dict[str, str] = {}  # those of them that the user has named
         self._active: list[Detector] = []  # enabled, and able to judge what this run logs
         self._running: list[Detector] = []  # the active ones for which any metric is logged
-        self._dispatch = Dispatch((), on_failure)
         self._held = HeldValues()
         self.bind({})
 
@@ -66,7 +62,7 @@ class Evaluator:
         recording = {n: origin for n, origin in new.items() if known.get(n, Origin(n)) != origin}
         known.update(new)
         if new:
-            self._own_keys = own_keys(known)
+            self.tracker.own_keys = own_keys(known)
         for detector in self.detectors:
             if detector.watches[0] in new:
                 detector.bound(*new[detector.watches[0]])
@@ -89,19 +85,16 @@ class Evaluator:
         `late` is the earlier step that these values belong to, if they arrived during this one.
         """
         news = self._held.news(values)
-        if news is values:
-            alerts = self._dispatch.alerts(step, values)
-        else:
-            alerts = self._alerts_with_held(step, values, news)
+        alerts = self._alerts(step, values, news)
         if alerts:
-            alerts = _deduplicated([self._worded(_plain(alert)) for alert in alerts])
+            alerts = _deduplicated([_plain(alert, self._framework) for alert in alerts])
         counting = alerts
         if alerts and news is not values:
             known = {detector.name: detector for detector in self._running}
             counting = [alert for alert in alerts if known[alert.detector].looks_at(news)]
         same_batch = self._held.same_batch
         changes = self.tracker.update(step, news, counting, same_batch=same_batch, late=late)
-        return alerts, self._with_own_keys(changes) if changes else changes
+        return alerts, changes
 
     def rebuild(
         self,
@@ -141,7 +134,7 @@ class Evaluator:
             _note_ends(changes, ends)
         self._set_running(running)
         _note_ends(tracker.end_step(), ends)  # the last step is complete as well
-        return self._with_own_keys(tracker.reconcile(step, recorded, ends, undone=undone))
+        return tracker.reconcile(step, recorded, ends, undone=undone)
 
     @property
     def active(self) -> list[str]:
@@ -176,26 +169,6 @@ class Evaluator:
             self._reset()
             raise
 
-    def _with_own_keys(self, changes: Sequence[_AnyChange]) -> list[_AnyChange]:
-        """Return changes that say what moved with the keys that the user has named."""
-        keys = self._own_keys
-        return [
-            replace(change, moved=with_own_keys(change.moved, keys))
-            if keys and isinstance(change, Event) and change.moved
-            else change
-            for change in changes
-        ]
-
-    def _worded(self, alert: Alert) -> Alert:
-        """Return an alert with the advice of the framework, if that has any for it."""
-        general = (d.recommendations for d in self._running if d.name == alert.detector)
-        if alert.recommendation == next(general, {}).get(alert.severity):
-            text = self._advice.detectors.get(alert.detector, {}).get(alert.severity)
-        else:
-            not_finite = {when_not_finite(m): own for m, own in self._advice.not_finite.items()}
-            text = not_finite.get(alert.recommendation)
-        return alert if text is None else replace(alert, recommendation=text)
-
     @property
     def _parts(self) -> dict[str, object]:
         return {**self.tracker.parts, "held": self._held}
@@ -209,22 +182,23 @@ class Evaluator:
     def _set_running(self, detectors: Iterable[Detector]) -> None:
         """Pass every step to these detectors from now on."""
         self._running = list(detectors)
-        self._dispatch = Dispatch(self._running, self._on_failure)
+        self._updates = [(d.update, d.counts_held_values, d.name) for d in self._running]
 
-    def _alerts_with_held(
+    def _alerts(
         self, step: int, values: Mapping[str, float], news: Mapping[str, float]
     ) -> list[Alert]:
-        """Return the alerts of a row with held values. Most detectors see only the new values."""
+        """Return the alerts of a row; most detectors do not see values that are only held."""
         alerts: list[Alert] = []
-        for detector in self._running:
-            seen = values if detector.counts_held_values else news
+        for update, counts_held_values, name in self._updates:
             try:
-                if (alert := detector.update(step, seen)) is not None:
-                    alerts.append(alert)
+                alert = update(step, values if counts_held_values else news)
             except Exception as error:
                 if boundary.raise_failures:
                     raise
-                self._on_failure(detector.name, error)
+                self._on_failure(name, error)
+                continue
+            if alert is not None:
+                alerts.append(alert)
         return alerts
 
 
@@ -239,26 +213,27 @@ def _note_ends(changes: Iterable[Change], ends: dict[str, Event]) -> None:
 
 def _deduplicated(alerts: list[Alert]) -> list[Alert]:
     """Drop duplicates: every detector of a metric reports a value that is not finite."""
-    if len(alerts) == 1:
-        return alerts
-    return list({alert.message: alert for alert in reversed(alerts)}.values())[::-1]
+    broken: set[str] = set()
+    kept = []
+    for alert in alerts:
+        if alert.worse != "not_finite" or alert.metric not in broken:
+            kept.append(alert)
+        if alert.worse == "not_finite":
+            broken.add(alert.metric)
+    return kept
 
 
-def _plain(alert: Alert) -> Alert:
+def _plain(alert: Alert, framework: str) -> Alert:
     """Return an alert of floats and safe text, whatever a detector put into it.
 
     A detector written by the user may compute with ints, numpy or torch. Values that are neither
     numbers nor text are left out.
     """
-    if not (alert.message.isprintable() and alert.recommendation.isprintable()):
-        alert = replace(
-            alert, message=clean(alert.message), recommendation=clean(alert.recommendation)
-        )
-    if _FLOATS.issuperset(map(type, alert.metrics.values())):
-        return alert
-    metrics: dict[str, float | str] = {}
-    for name, value in alert.metrics.items():
-        known = clean(value) if isinstance(value, str) else to_number(value)
-        if known is not None:
-            metrics[clean(name)] = known
-    return replace(alert, metrics=metrics)
+    if not _FLOATS.issuperset(map(type, alert.metrics.values())):
+        metrics: dict[str, float | str] = {}
+        for name, value in alert.metrics.items():
+            known = clean(value) if isinstance(value, str) else to_number(value)
+            if known is not None:
+                metrics[clean(name)] = known
+        alert = replace(alert, metrics=metrics)
+    return replace(alert, framework=framework) if framework else alert

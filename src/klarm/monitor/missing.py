@@ -70,7 +70,7 @@ def why_missing(metric: str, binding: Binding, *, from_log: bool = False) -> str
         remedy = f"log it as {metric} or set {SECTION}.{metric}: {alike[0]}"
         if from_log:
             remedy = f"use --map {shlex.quote(f'{metric}={alike[0]}')}"
-        return f"{reason}; if {alike[0]} is the {known.meaning.removeprefix('the ')}, {remedy}"
+        return f"{reason}; if {alike[0]} is that ({known.meaning}), {remedy}"
     framework = binding.framework
     why = why_missing_in(framework, metric) if framework else known.when_missing
     if not why:

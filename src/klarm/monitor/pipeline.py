@@ -26,7 +26,7 @@ from klarm.journal import (
     spell_non_finite,
     unused_ids,
 )
-from klarm.metrics import Binding, advice_of
+from klarm.metrics import Binding
 from klarm.monitor.binding_report import BindingReport
 from klarm.monitor.ending import Ending
 from klarm.monitor.evaluator import Evaluator
@@ -85,7 +85,7 @@ class Pipeline(ReportsFailures):
             detectors,
             rules,
             ids=ids,
-            advice=advice_of(binding.framework),
+            framework=binding.framework,
             on_failure=self._on_failure,
         )
         self.tracker = self._evaluator.tracker

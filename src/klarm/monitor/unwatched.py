@@ -25,7 +25,14 @@ def without_kl(metrics: Iterable[str]) -> str:
 
 
 def not_watched(fold: Fold, logged: Iterable[str], activity: Activity) -> str:
-    """Return a sentence if no detector reads what a run logs; empty if one does or may do so."""
+    """Return a clause if no detector reads what a run logs; empty if one does or may do so."""
+    why = why_not_watched(fold, logged, activity)
+    verb = "is" if activity == "training" else "was"
+    return f"nothing {verb} watched: {why}" if why else ""
+
+
+def why_not_watched(fold: Fold, logged: Iterable[str], activity: Activity) -> str:
+    """Return why no detector reads what a run logs; empty if one does or may do so."""
     if fold.steps < (_MIN_STEPS if activity == "training" else 1):
         return ""
     # What detectors of the user's own read is not recorded.
@@ -35,9 +42,8 @@ def not_watched(fold: Fold, logged: Iterable[str], activity: Activity) -> str:
     known = fold.origins.keys() | set(names)
     if any(not known.isdisjoint(_READS[detector]) for detector in fold.detectors):
         return ""
-    verb = "is" if activity == "training" else "was"
     if not names:
-        return f"Nothing {verb} watched: no numbers are logged."
+        return "no numbers are logged"
     named, rest = ", ".join(names[:_MAX_NAMED]), len(names) - _MAX_NAMED
     more = f" and {rest} more" if rest > 0 else ""
-    return f"Nothing {verb} watched: no detector knows any of {named}{more}."
+    return f"no detector knows any of {named}{more}"

@@ -34,11 +34,10 @@ class Arithmetic(msgspec.Struct, kw_only=True):
 
 def arithmetic_of(alarm: Event, alerts: Sequence[Alert]) -> Arithmetic | None:
     """Return the arithmetic of the alert behind an event; None if the alert is not found."""
-    # The event may give its σ against an earlier baseline than the alert.
-    same = [alert for alert in alerts if alert.message == alarm.message]
     by_detector = [alert for alert in alerts if alert.detector == alarm.detector]
     until_then = [alert for alert in by_detector if alert.step <= alarm.step]
-    found = (same or until_then or by_detector or list(alerts))[-1:]
+    as_severe = [alert for alert in until_then if alert.severity == alarm.alert_severity]
+    found = (as_severe or until_then or by_detector or list(alerts))[-1:]
     if not found:
         return None
     return _of_alert(found[0], metric_of(alarm))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 
 import msgspec
 
 from klarm.delivery import Delivered, deliveries
-from klarm.incidents import advice, also_moved, is_alarm, likely_cause
+from klarm.incidents import advice, is_alarm
 from klarm.journal import Checkpoint, IncidentRecord
 from klarm.metrics import METRICS
 from klarm.server.arithmetic import Arithmetic, arithmetic_of, arithmetic_of_others
@@ -55,7 +54,6 @@ class Diagnosis(msgspec.Struct):
     pattern: str
     cause: str
     remedy: str
-    text: str  # how to show pattern and cause
     page: str = "playbook"
 
 
@@ -126,7 +124,6 @@ def incident_detail(run: RunView, id_: str) -> IncidentDetail:
             Diagnosis(
                 *(diagnosed.event, diagnosed.step),
                 *(diagnosed.pattern, diagnosed.cause, diagnosed.remedy),
-                likely_cause(diagnosed),
             )
             if diagnosed.pattern
             else None
@@ -151,15 +148,14 @@ def _alerts_of(run: RunView, incident: IncidentRecord) -> list[Alert]:
 
 
 def _moved(run: RunView, incident: IncidentRecord, event: Event) -> Moved:
-    names = dict.fromkeys(word for word in re.findall(r"[\w/]+", event.moved) if word in METRICS)
     onset = incident.opened.onset
     begin = incident.last.started if onset is None else min(onset, incident.last.started)
     blocks = run.blocks()
     return Moved(
         event.event,
         event.step,
-        also_moved(event),
-        list(names),
+        event.moved,
+        [name for name in dict.fromkeys(event.also) if name in METRICS],
         blocks.step_beside(begin, -_LOOK_BACK),
         blocks.step_beside(event.step, _LOOK_AHEAD),
     )

@@ -20,6 +20,7 @@ from klarm.journal import (
 )
 from klarm.monitor import not_watched
 from klarm.server.packing import Columns, Floats, has_value, unpack_floats
+from klarm.text import as_sentence
 
 Number = float | str  # NaN and the infinities are text
 
@@ -132,7 +133,7 @@ def summary_of(
         klarm=head.klarm if head else "",
         damaged_lines=damaged_lines,
         latest=latest,
-        not_watched=unwatched_because,
+        not_watched=as_sentence(unwatched_because),
     )
 
 

@@ -20,6 +20,16 @@ _Made = TypeVar("_Made", bound="Configurable")
 class ConfigError(ValueError):
     """A setting is invalid. This is raised before training starts, never during training."""
 
+    @classmethod
+    def of(cls, must: str, shown: str, hint: str = "") -> ConfigError:
+        """Return the error that a value is not what it must be."""
+        error = cls(f"{must}, got {shown}{hint}")
+        error.shown, error.without_value = shown, f"{must}{hint}"
+        return error
+
+    shown = ""  # the invalid value in the text
+    without_value = ""  # the text without it: it may be a misplaced secret
+
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
@@ -51,14 +61,13 @@ class Setting:
             isinstance(value, bool) and self.kind is not bool
         ):
             quotes = " (put it in quotes)" if self.kind is str else ""
-            raise ConfigError(f"must be {_ARTICLES[self.kind]}{quotes}, got {as_given(value)}")
+            raise ConfigError.of(f"must be {_ARTICLES[self.kind]}{quotes}", as_given(value))
         if self.kind in (int, float):
             self._check_range(value)  # type: ignore[arg-type]
         if self.choices and value not in self.choices:
             listed = " or ".join(repr(choice) for choice in self.choices)
-            raise ConfigError(
-                f"must be {listed}, got {as_given(value)}{did_you_mean(value, self.choices)}"
-            )
+            hint = did_you_mean(value, self.choices)
+            raise ConfigError.of(f"must be {listed}", as_given(value), hint)
         return self.kind(value)
 
     def read(self, value: object) -> object:
@@ -76,18 +85,17 @@ class Setting:
                 try:
                     value = self.kind(value)
                 except ValueError:
-                    raise ConfigError(
-                        f"must be {_ARTICLES[self.kind]}, got {as_given(value)}"
-                    ) from None
+                    must = f"must be {_ARTICLES[self.kind]}"
+                    raise ConfigError.of(must, as_given(value)) from None
         return self.check(value)
 
     def _check_range(self, value: float) -> None:
         if not abs(value) <= _MAX_NUMBER:
-            raise ConfigError(f"must be a finite number, got {value!r:.80}")
+            raise ConfigError.of("must be a finite number", f"{value!r:.80}")
         if self.above is not None and not value > self.above:
-            raise ConfigError(f"must be greater than {self.above:g}, got {value!r}")
+            raise ConfigError.of(f"must be greater than {self.above:g}", repr(value))
         if self.at_least is not None and not value >= self.at_least:
-            raise ConfigError(f"must be at least {self.at_least:g}, got {value!r}")
+            raise ConfigError.of(f"must be at least {self.at_least:g}", repr(value))
 
 
 class Names(tuple[str, ...]):
@@ -99,7 +107,7 @@ class Names(tuple[str, ...]):
         if isinstance(value, str):
             value = [part.strip() for part in value.split(",")]
         if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
-            raise ConfigError(f"must be text or a list of text, got {as_given(value)}")
+            raise ConfigError.of("must be text or a list of text", as_given(value))
         return cls(name for name in value if name)
 
 

@@ -6,19 +6,6 @@
 from __future__ import annotations
 
 from klarm.stats.forecast import Forecast
-from klarm.stats.streaming import (
-    MedianWithin,
-    SlidingMean,
-    SlidingMedian,
-    SlidingMoments,
-    median,
-)
+from klarm.stats.streaming import MAD_TO_STD, SlidingMoments, median, scatter
 
-__all__ = [
-    "Forecast",
-    "MedianWithin",
-    "SlidingMean",
-    "SlidingMedian",
-    "SlidingMoments",
-    "median",
-]
+__all__ = ["MAD_TO_STD", "Forecast", "SlidingMoments", "median", "scatter"]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections import deque
 from collections.abc import Iterable
 from itertools import accumulate, repeat
-from math import inf, sqrt
+from math import sqrt
 from operator import mul, sub
 
-_ROUNDING = 1e-9
-_MIN_FLOAT = 5e-324  # the smallest float above 0
+# From the median distance of normal noise to its standard deviation.
+MAD_TO_STD = 1.4826
 
 
 def median(values: Iterable[float]) -> float:
@@ -28,108 +26,18 @@ def median(values: Iterable[float]) -> float:
     return ordered[middle - 1] / 2 + ordered[middle] / 2  # a sum could overflow
 
 
-class SlidingMedian:
-    """The median of the last `size` finite values, which are kept in a sorted list.
+def scatter(values: Iterable[float], level: float | None = None) -> float:
+    """Return the median distance of values from a level, by default their median.
 
-    >>> window = SlidingMedian(size=3)
-    >>> for value in (9.0, 1.0, 2.0, 3.0):
-    ...     window.update(value)
-    >>> window.median
-    2.0
+    One odd value does not widen it. For normal noise, MAD_TO_STD converts it to the standard
+    deviation.
+
+    >>> scatter([1.0, 2.0, 3.0, 50.0])
+    1.0
     """
-
-    __slots__ = ("_ordered", "values")
-
-    def __init__(self, size: int) -> None:
-        self.values: deque[float] = deque(maxlen=size)  # in the order of arrival
-        self._ordered: list[float] = []
-
-    def update(self, value: float) -> None:
-        """Add one value; the oldest leaves when the window is full."""
-        values, ordered = self.values, self._ordered
-        if len(values) == values.maxlen:
-            del ordered[bisect_left(ordered, values[0])]
-        values.append(value)
-        insort(ordered, value)
-
-    @property
-    def median(self) -> float:
-        """The median of the values so far; 0 if there are none."""
-        ordered = self._ordered
-        middle = len(ordered) // 2
-        if len(ordered) % 2:
-            return ordered[middle]
-        # The halves are added, because the sum could overflow.
-        return ordered[middle - 1] / 2 + ordered[middle] / 2 if ordered else 0.0
-
-    @property
-    def scatter(self) -> float:
-        """The median absolute deviation from the median; 0 if there are no values."""
-        count = len(self._ordered)
-        if not count:
-            return 0.0
-        upper = self._distance(count // 2 + 1)
-        return upper if count % 2 else self._distance(count // 2) / 2 + upper / 2
-
-    def _distance(self, count: int) -> float:
-        """Return the distance from the median to the nth nearest value, with n = `count`.
-
-        The nearest values are neighbours in the sorted list, so a binary search finds the first.
-        """
-        ordered, level = self._ordered, self.median
-        first, last = 0, len(ordered) - count
-        while first < last:
-            middle = (first + last) // 2
-            if level - ordered[middle] > ordered[middle + count] - level:
-                first = middle + 1
-            else:
-                last = middle
-        return max(level - ordered[first], ordered[first + count - 1] - level)
-
-
-class MedianWithin:
-    """The median of the last `size` values, and a cheaper check whether it may exceed a limit.
-
-    The median cannot exceed the limit while fewer than half of the values do.
-
-    >>> window = MedianWithin(size=3)
-    >>> window.set_limit(5.0)
-    >>> for value in (9.0, 1.0, 2.0):
-    ...     window.update(value)
-    >>> window.may_be_above, window.median
-    (False, 2.0)
-    """
-
-    __slots__ = ("_limit", "above", "values")
-
-    def __init__(self, size: int) -> None:
-        self.values: deque[float] = deque(maxlen=size)
-        self._limit = inf
-        self.above = 0  # how many values are above the limit; without any, the median is not
-
-    def set_limit(self, limit: float) -> None:
-        """Set the limit. Values that are closer to it than the rounding error count as above."""
-        self._limit = limit - _ROUNDING * abs(limit) - _MIN_FLOAT
-        self.above = sum(value > self._limit for value in self.values)
-
-    def update(self, value: float) -> None:
-        """Add one value; the oldest leaves when the window is full."""
-        values, limit = self.values, self._limit
-        if self.above and len(values) == values.maxlen and values[0] > limit:
-            self.above -= 1
-        values.append(value)
-        if value > limit:
-            self.above += 1
-
-    @property
-    def may_be_above(self) -> bool:
-        """Whether the median may be above the limit."""
-        return self.above > 0 and 2 * self.above >= len(self.values)
-
-    @property
-    def median(self) -> float:
-        """The median of the values so far; 0 if there are none."""
-        return median(self.values) if self.values else 0.0
+    values = list(values)
+    middle = median(values) if level is None else level
+    return median([abs(value - middle) for value in values])
 
 
 class SlidingMoments:
@@ -222,46 +130,3 @@ class SlidingMoments:
         shift = self._older_sums.pop() / size
         self.mean = anchor + shift
         self.variance = self._older_squares.pop() / size - shift * shift
-
-
-class SlidingMean:
-    """The mean of the last `size` values, from sums of blocks as in `SlidingMoments`.
-
-    The sums of a full block's ends are computed with the value after it, not with its last one:
-    several windows of the same size then do their work at different steps.
-
-    >>> window = SlidingMean(size=3)
-    >>> for value in (1e12, 1.0, 2.0, 3.0):
-    ...     window.update(value)
-    >>> window.mean
-    2.0
-    """
-
-    __slots__ = ("_anchor", "_block", "_older", "_sum", "mean", "size")
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.mean = 0.0
-        self._anchor = 0.0
-        self._block: list[float] = []  # the values of the current block
-        self._sum = 0.0  # of their deviations from the anchor
-        self._older: list[float] = []  # the sums of the ends of the previous block, longest last
-
-    def update(self, value: float) -> None:
-        """Add one finite value; the oldest leaves when the window is full."""
-        block, anchor, size = self._block, self._anchor, self.size
-        if len(block) == size:
-            anchor = self._anchor = block[-1]
-            self._older = [*accumulate(map(sub, reversed(block[1:]), repeat(anchor)))]
-            block = self._block = []
-            self._sum = 0.0
-        elif not block:
-            anchor = self._anchor = value
-        block.append(value)
-        total = self._sum = self._sum + (value - anchor)
-        if self._older:
-            self.mean = anchor + (total + self._older.pop()) / size
-        elif len(block) == size:  # the anchor is not in this window, and may be far away
-            self.mean = sum(block) / size
-        else:
-            self.mean = anchor + total / len(block)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from klarm.metrics.frameworks.advice import Advice
+from klarm.metrics.frameworks.advice import WhenNotFinite as WhenNotFinite
 from klarm.metrics.frameworks.areal import AREAL
 from klarm.metrics.frameworks.ms_swift import MS_SWIFT
 from klarm.metrics.frameworks.nemo_rl import NEMO_RL

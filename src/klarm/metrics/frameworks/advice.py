@@ -10,11 +10,19 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
+class WhenNotFinite(NamedTuple):
+    """What to do about a value that is NaN or infinite."""
+
+    check: str  # what to look at in the next rows first; empty: nothing
+    then: str  # what to do if that is not finite either
+
+
 class Explanation(NamedTuple):
     """What a pattern of the playbook means and what to do. An empty cause stands for klarm's."""
 
-    remedy: str
+    remedy: str  # {before} stands for "from before step 152"
     cause: str = ""
+    goes_back: bool = False  # whether the remedy begins with going back to a checkpoint
 
 
 @dataclass(frozen=True)
@@ -26,7 +34,7 @@ class Advice:
     # By the name of the pattern.
     patterns: Mapping[str, Explanation] = field(default_factory=dict)
     # By the metric that is NaN or infinite.
-    not_finite: Mapping[str, str] = field(default_factory=dict)
+    not_finite: Mapping[str, WhenNotFinite] = field(default_factory=dict)
 
 
 def advice_on_episodes(
@@ -79,12 +87,6 @@ def advice_on_episodes(
                 "critical": "Stop, and go back to a checkpoint from before the rise with a lower "
                 f"{learning_rate}; {scale}.",
             },
-            "loss_nan": {
-                "critical": "Check the next rows. If this metric or the gradient norm is not "
-                "finite there, stop the run, go back to the last good checkpoint, lower "
-                f"{learning_rate}, and look for observations, rewards or actions that are not "
-                f"finite or far too large{found}.",
-            },
             "reward_drift": {
                 "warning": "Watch some episodes from before and from now. If they are worse, go "
                 f"back to a checkpoint from before the drift and lower {learning_rate}; if the "
@@ -111,9 +113,10 @@ def advice_on_episodes(
                 "Then look in the environment for a division by 0, a logarithm of 0 or a "
                 f"simulation that diverged{found}.",
                 "the environment returned a reward that is not finite",
+                goes_back=True,
             ),
             "learning rate raised": Explanation(
-                f"Go back to a checkpoint from before the incident, and lower {learning_rate}."
+                f"Go back to a checkpoint {{before}}, and lower {learning_rate}.", goes_back=True
             ),
             "numbers broken": Explanation(
                 f"Stop, go back to the last good checkpoint, and lower {learning_rate}. Then look "
@@ -121,7 +124,8 @@ def advice_on_episodes(
             ),
             "gradients broken": Explanation(
                 f"Go back to the last good checkpoint, and lower {learning_rate} or "
-                f"{gradient_clip}. Then look for observations or rewards that are far too large."
+                f"{gradient_clip}. Then look for observations or rewards that are far too large.",
+                goes_back=True,
             ),
             "learning rate too high from the start": Explanation(
                 f"Start again with {learning_rate} ten times lower. If only the KL of updates "
@@ -131,11 +135,12 @@ def advice_on_episodes(
                 "Go back to a checkpoint from before the collapse, and raise "
                 f"{entropy_bonus} or lower {learning_rate}.",
                 "episodes get nearly the same reward, so there is hardly any gradient left",
+                goes_back=True,
             ),
             "gradients and loss": Explanation(
-                "Go back to a checkpoint from before the incident. Then compare rewards, "
-                "advantages and loss with those before, and lower "
-                f"{learning_rate} or {gradient_clip}."
+                "Go back to a checkpoint {before}. Then compare rewards, advantages and loss with "
+                f"those before, and lower {learning_rate} or {gradient_clip}.",
+                goes_back=True,
             ),
             "narrowing": Explanation(
                 "Watch some episodes. If the policy always does the same, raise "
@@ -143,9 +148,17 @@ def advice_on_episodes(
             ),
         },
         not_finite={
-            "reward": "Check the next rows. If the reward or the loss is not finite there, stop "
-            "the run, go back to the last good checkpoint, and look at the reward of the "
-            "environment: a division by 0, a logarithm of 0, a simulation that "
-            f"diverged{found}.",
+            "loss": WhenNotFinite(
+                "this metric or the gradient norm",
+                f"stop the run, go back to the last good checkpoint, lower {learning_rate}, and "
+                "look for observations, rewards or actions that are not finite or far too "
+                f"large{found}.",
+            ),
+            "reward": WhenNotFinite(
+                "the reward or the loss",
+                "stop the run, go back to the last good checkpoint, and look at the reward of the "
+                "environment: a division by 0, a logarithm of 0, a simulation that "
+                f"diverged{found}.",
+            ),
         },
     )

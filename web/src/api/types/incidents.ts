@@ -127,7 +127,7 @@ export interface IncidentDetail extends Incident {
   arithmetic: Arithmetic | null;
   alerts: { total: number; by_detector: Record<string, number> };
   moved: { event: string; step: number; text: string; metrics: string[]; from: number | null; to: number | null } | null;
-  diagnosis: { event: string; step: number; pattern: string; cause: string; remedy: string; text: string; page: string } | null;
+  diagnosis: { event: string; step: number; pattern: string; cause: string; remedy: string; page: string } | null;
   advice: string[];
   checkpoint: { step: number | null; path: string } | null;
   deliveries: Delivery[];

@@ -170,7 +170,7 @@ function Diagnosis({ incident }: { incident: IncidentDetail }) {
       )}
       {diagnosis?.pattern && (
         <p>
-          <strong>Likely cause:</strong> {diagnosis.text}
+          <strong>Likely cause:</strong> {diagnosis.cause}
           {diagnosis.step !== incident.moved?.step && `, as of step ${count(diagnosis.step)}, when it ${diagnosis.event}`}.
         </p>
       )}

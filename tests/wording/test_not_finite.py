@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import get_args
 
 from cases import over
-from klarm.detectors.not_finite import ADVICE, when_not_finite, when_still_not_finite
 from klarm.metrics import METRICS, LookAt
 from klarm.metrics.frameworks import CATALOGUE
+from klarm.wording.not_finite import _ADVICE, look_at, when_not_finite
+from made_alerts import made_alert
 
 
 @over(
@@ -23,20 +24,27 @@ from klarm.metrics.frameworks import CATALOGUE
 )
 def test_each_metric_has_a_place_to_look_at(metric: str, place: str) -> None:
     """A metric without one points to the numerics of the update."""
-    assert place in when_not_finite(metric)
+    assert place in when_not_finite(metric, {})
 
 
 def test_each_place_has_its_advice() -> None:
     """A place that is added to the catalogue of metrics needs words here."""
-    assert ADVICE.keys() == set(get_args(LookAt))
+    assert _ADVICE.keys() == set(get_args(LookAt))
 
 
 def test_once_there_are_several_nobody_is_advised_to_wait_for_more() -> None:
     """The advice on the first value is to check the next rows, in every framework."""
-    firsts = [when_not_finite(name) for name, m in METRICS.items() if m.look_at != "counting"]
     for framework in CATALOGUE:
-        own = framework.advice
-        firsts += [*own.not_finite.values(), *own.detectors.get("loss_nan", {}).values()]
-    waiting = [first for first in firsts if "Check the next rows" in when_still_not_finite(first)]
-    assert waiting == []
-    assert all(when_still_not_finite(first) != first for first in firsts)
+        own = {look_at(metric): text for metric, text in framework.advice.not_finite.items()}
+        for name, metric in METRICS.items():
+            if metric.look_at != "counting":
+                assert "Check the next rows" in when_not_finite(name, own)
+                assert "Check the next rows" not in when_not_finite(name, own, lasting=True)
+
+
+def test_a_value_that_was_recorded_as_text_is_said_alike() -> None:
+    """JSON has no infinity, so a journal spells it."""
+    live = made_alert({"kl": float("-inf")})
+    recorded = made_alert({"kl": "-Infinity"}, worse="not_finite")
+    assert live.message == recorded.message
+    assert "minus infinity" in live.message
