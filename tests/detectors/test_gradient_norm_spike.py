@@ -1,7 +1,4 @@
-"""Gradient norm spikes: alerts on single ones, incidents on what lasts.
-
-Covers baseline_words.py, too.
-"""
+"""Gradient norm spikes: alerts on single ones, incidents on what lasts."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from klarm.cli.chart import Point, draw
 from klarm.cli.checkout import is_checkout
 from klarm.cli.demo_page import play_on_page
 from klarm.config import Config, load
-from klarm.detectors import KLExplosionDetector
+from klarm.detectors import CRITICAL_FACTOR, KLExplosionDetector
 from klarm.incidents import counted, event_panel, event_text, incidents_in_sum, is_alarm, number
 from klarm.monitor import Monitor
 from klarm.terminal import echo, rich_console
@@ -215,7 +215,7 @@ class _Player:
         mean, spread = self._detector.mean, self._detector.spread
         sigma = self._detector.sigma_multiplier
         severity = alerts[0].severity if alerts else ""
-        limits = (mean + sigma * spread, mean + 1.5 * sigma * spread)
+        limits = (mean + sigma * spread, mean + CRITICAL_FACTOR * sigma * spread)
         self.points.append(Point(row["kl"], mean, spread, *limits, severity))
 
     def _screen(self, console: Console, row: dict[str, Any]) -> RenderableType:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from math import inf, isfinite
+from math import inf
 from typing import NamedTuple
 
 from klarm.journal.lines import Stored, Verifier, lines_between, opened, whole_end
 from klarm.journal.records import Resume, Step, decoded
 from klarm.journal.rollbacks import limits_between
 from klarm.journal.search import command_lines, resume_lines
-from klarm.metrics import to_number
+from klarm.metrics import counts, to_number
 from klarm.types import Command
 
 _SOUGHT = (b'{"type":"step"', b'{"type":"command"', b'{"type":"resume"')
@@ -121,6 +121,6 @@ def _new_in(record: Step, metrics: Collection[str], seen: set[str]) -> dict[str,
     for name, logged in record.metrics.items():
         if name in metrics:
             number = logged if type(logged) is float else to_number(logged)
-            if number is not None and (name not in seen or not isfinite(number)):
+            if number is not None and counts(name, number, seen):
                 values[name] = number
     return values

@@ -22,7 +22,7 @@ from klarm.metrics.frameworks import (
 )
 from klarm.metrics.key_meaning import meaning
 from klarm.metrics.kl_kind import CLAMP_NATS, Kind, Origin
-from klarm.metrics.numbers import to_number
+from klarm.metrics.numbers import counts, to_number
 from klarm.metrics.user_keys import SECTION, STEP, UserKey, check_user_keys, read_user_key
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "WhenNotFinite",
     "advice_of",
     "check_user_keys",
+    "counts",
     "frameworks_with",
     "is_reward_component",
     "meaning",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Container
 
 _PLAIN = (int, float, str)
 _NOT_NUMBERS = (bool, bytes, bytearray)
@@ -32,3 +33,11 @@ def to_number(value: object) -> float | None:
         return float(value)  # type: ignore[arg-type]
     except Exception:  # noqa: BLE001  # a foreign object may raise anything
         return None
+
+
+def counts(name: str, value: float, seen: Container[str]) -> bool:
+    """Return whether a further value of a step counts.
+
+    The first value of a metric does; after that, only one that is not finite.
+    """
+    return name not in seen or value - value != 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 
 from klarm.journal import History, LateRow, Resume
-from klarm.metrics import METRICS, to_number
+from klarm.metrics import METRICS, counts, to_number
 from klarm.types import Command
 
 # Beyond this, a float cannot represent every whole number.
@@ -67,7 +67,7 @@ class Timeline:
         if step == self.step and self._resumed_at is None:
             seen = self._values
             self._values = {**values, **seen}
-            return {n: v for n, v in values.items() if n not in seen or v - v != 0.0}
+            return {n: v for n, v in values.items() if counts(n, v, seen)}
         names = [*values]
         if names != self._names or len(names) != len(self._values):  # rare: mostly the same metrics
             self._note(self._values, self.step)

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from klarm.detectors import CRITICAL_FACTOR
 from klarm.incidents import metric_of, number
 from klarm.server.summary import Number
 from klarm.types import Alert, Event
-
-_CRITICAL_FACTOR = 1.5
 
 
 class Arithmetic(msgspec.Struct, kw_only=True):
@@ -79,10 +78,10 @@ def _with_z(found: Arithmetic) -> Arithmetic:
     # The divisor of the z-score. Unlike `baseline_std`, it is at least a fraction of the mean.
     std = (value - mean) / z if z else math.nan
     if math.isfinite(std) and std > 0.0:
-        sigma = threshold / (_CRITICAL_FACTOR if found.severity == "critical" else 1.0)
+        sigma = threshold / (CRITICAL_FACTOR if found.severity == "critical" else 1.0)
         found.std = std
         found.warning_at = mean + sigma * std
-        found.critical_at = mean + _CRITICAL_FACTOR * sigma * std
+        found.critical_at = mean + CRITICAL_FACTOR * sigma * std
         parts = f"({number(value, 4)} − {number(mean, 4)}) / {number(std, 4)}"
         found.formula = f"{parts} = {number(z)} > {number(threshold)}"
     return found

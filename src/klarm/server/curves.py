@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from klarm.config import SECTIONS
-from klarm.detectors import CATALOGUE, Detector, KLBudgetDetector, ZScoreDetector
+from klarm.detectors import CATALOGUE, CRITICAL_FACTOR, Detector, KLBudgetDetector, ZScoreDetector
 from klarm.server.accepted import accepted_levels
 from klarm.server.blocks import Axis, Points
 from klarm.server.packing import Floats
@@ -16,7 +16,6 @@ from klarm.server.run_view import RunView
 from klarm.server.series import Sampled, sample
 from klarm.settings import ConfigError
 
-_CRITICAL_FACTOR = 1.5
 BASELINE_DETECTORS = {kind.name: kind for kind in CATALOGUE if issubclass(kind, ZScoreDetector)}
 # The trainer's KL and the one of the probe each have a budget of their own.
 _BUDGETS = {kind.watches[0]: kind for kind in CATALOGUE if issubclass(kind, KLBudgetDetector)}
@@ -120,7 +119,7 @@ def baseline(run: RunView, name: str, range_: Range) -> Baseline:
         mean=mean.tolist(),
         std=spread.tolist(),
         warning=(mean + sigma * spread).tolist(),
-        critical=(mean + _CRITICAL_FACTOR * sigma * spread).tolist(),
+        critical=(mean + CRITICAL_FACTOR * sigma * spread).tolist(),
         limits=_limits(run, metric),
     )
 

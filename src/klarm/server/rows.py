@@ -10,13 +10,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from math import isfinite
 from operator import le, lt
 
 import numpy as np
 
 from klarm.journal import AnyStep, Limit
-from klarm.metrics import to_number
+from klarm.metrics import counts, to_number
 from klarm.server.packing import (
     MAX_STEP,
     Columns,
@@ -177,8 +176,7 @@ class RunRows:
         new = {
             name: value
             for name, value in values.items()
-            if (number := to_number(value)) is not None
-            and (name not in self._seen or not isfinite(number))
+            if (number := to_number(value)) is not None and counts(name, number, self._seen)
         }
         self._seen.update(new)
         return new
