@@ -44,6 +44,7 @@ class EntropyCollapseDetector(Detector):
     signal: ClassVar[str] = "entropy"
     watches: ClassVar[tuple[str, ...]] = ("entropy",)
     has_fixed_limit: ClassVar[bool] = True
+    state_version: ClassVar[int] = 2
     worse: ClassVar[Worse] = "lower"
     excused_when: ClassVar[Excused] = "solved"
     messages: ClassVar[Mapping[str, str]] = {

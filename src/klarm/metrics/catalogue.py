@@ -44,7 +44,7 @@ class Metric:
     # Whether it often keeps the same value, as fractions and settings do. Other metrics that do are
     # taken for values that a log repeats until they are measured again; see monitor/held.py.
     often_constant: bool = False
-    # Where to look first if it is NaN or infinite: what detectors/not_finite.py advises.
+    # Where to look first if it is NaN or infinite: what wording/not_finite.py advises.
     look_at: LookAt = "numerics"
 
 
