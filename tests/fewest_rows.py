@@ -8,7 +8,7 @@ import random
 from klarm.detectors import Detector
 from klarm.types import Alert
 
-MOST = 150  # rows that any detector may need
+MOST = 1_000  # rows that any detector may need
 
 Row = dict[str, float]
 # Every row at first, when detectors have just begun.
