@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+import klarm.wording  # noqa: F401  # the first alert, on the training thread, must not wait for it
 from klarm import boundary
 from klarm.detectors import Detector
 from klarm.incidents import Change, IncidentRules, Tracker, own_keys
