@@ -6,14 +6,14 @@ import atexit
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from klarm.channels import Channel
 from klarm.config import Config, load
 from klarm.console import Console
 from klarm.delivery import deliver_events
-from klarm.detectors import CATALOGUE, Detector
+from klarm.detectors import Detector
 from klarm.journal import (
     FILE_NAME,
     FORMAT,
@@ -207,19 +207,13 @@ def _begin(
             framework=clean(settings.framework),
             format=FORMAT,
             output_dir=clean(output_dir),
-            sentences=_sentences_of_others(settings.detectors()),
+            sentences={
+                name: Speech(dict(one.messages), dict(one.recommendations))
+                for name, one in settings.own_detectors.items()
+            },
         )
     )
     notices.say(f"run {run} is recorded in {journal.path}")
-
-
-def _sentences_of_others(detectors: Iterable[Detector]) -> dict[str, Speech]:
-    """Return what detectors say that are not klarm's."""
-    return {
-        detector.name: Speech(dict(detector.messages), dict(detector.recommendations))
-        for detector in detectors
-        if type(detector) not in CATALOGUE
-    }
 
 
 def _rank_of_process() -> int:
