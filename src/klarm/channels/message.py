@@ -132,6 +132,7 @@ def message_of(event: Event, context: Context) -> Message:
     fields = {name: line for name, line in fields.items() if line}
     summary = one_line(headline(event))
     happened = context.happened or context.now
+    what = one_line(title(event, context.became))
     message = Message(
         run=one_line(context.run),
         incident=event.incident,
@@ -139,8 +140,8 @@ def message_of(event: Event, context: Context) -> Message:
         signal=one_line(event.signal, _MAX_NAME),
         severity=event.severity,
         step=event.step,
-        title=_titled(context.run, one_line(title(event, context.became))),
-        what=one_line(title(event, context.became)),
+        title=_titled(context.run, what),
+        what=what,
         body="",
         fields=fields,
         sparkline=line,
