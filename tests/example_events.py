@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from klarm.channels.message import Context, Message
-from klarm.types import Event, EventKind
+from klarm.types import Event, EventKind, Moved
 
 _OPENED = Event(
     event="opened",
@@ -38,7 +38,11 @@ DIAGNOSED = Event(
     reason="confirmed",
     message="KL 0.07796 is 9.24σ above its rolling baseline of 0.01306 ± 0.007.",
     recommendation="Act now: lower the learning rate or raise the KL penalty.",
-    moved="grad_norm ×4 since step 147, then entropy ×0.5 since step 149; no clear change: reward",
+    also=(
+        Moved("grad_norm", "up", step=147, ratio=4.0),
+        Moved("entropy", "down", step=149, ratio=0.5),
+        Moved("reward", "flat", "flat"),
+    ),
     pattern="gradients first",
     cause="updates that are too large",
     remedy="Lower the learning rate or the gradient clip.",

@@ -22,7 +22,8 @@ from cli.commands import run_klarm, run_on_terminal
 from example_events import example_event
 from klarm.cli.demo import read_recording
 from klarm.console import Console
-from klarm.incidents import event_text
+from klarm.types import Moved
+from klarm.wording import event_text
 from made_alerts import made_alert
 
 ALERT = made_alert({"kl": 9.0}, step=7, case="unknown_before")
@@ -32,7 +33,10 @@ OPENED = example_event(
     reason="decisive",
     message="KL 9 is 12σ above.",
     recommendation="Stop the run.",
-    moved="loss ×4 since step 6, then entropy ×0.5 since step 8",
+    also=(
+        Moved("loss", "up", step=6, ratio=4.0),
+        Moved("entropy", "down", step=8, ratio=0.5),
+    ),
     pattern="loss bursts first",
     cause="ratios that are not clamped",
     remedy="Clamp them.",

@@ -20,7 +20,6 @@ from klarm.config.layers import SECTIONS, TOP_LEVEL
 from klarm.config.routes import Route
 from klarm.delivery.log import Delivered
 from klarm.detectors import CATALOGUE, Detector
-from klarm.incidents import event_text
 from klarm.journal.file import MemoryJournal
 from klarm.journal.records import Record
 from klarm.metrics.catalogue import METRICS
@@ -29,6 +28,7 @@ from klarm.monitor.monitor import Monitor
 from klarm.settings.fields import Names, Setting, settings_of
 from klarm.settings.secret import Secret
 from klarm.types import METRIC_AFTER, Command, Event
+from klarm.wording import event_text
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from klarm.incidents import event_panel, event_text, is_alarm, is_crash
+from klarm.incidents import is_alarm, is_crash
 from klarm.notices import Notices
 from klarm.terminal import keeping_random_state, show_on_stderr, stderr_is_terminal, write_stderr
 from klarm.text import clean
 from klarm.types import Alert, Event
+from klarm.wording import event_panel, event_text
 
 
 class Console:

@@ -1,4 +1,4 @@
-"""Makes text safe to store and to show, without control codes; writes numbers for people.
+"""Makes text safe to store and to show, without control codes.
 
 Names, paths and error texts come from trainers, files and services. Some characters are commands
 to a terminal, and lone surrogates (as in a path that is not UTF-8) cannot be encoded. Such
@@ -7,7 +7,6 @@ characters are escaped, as in `\\x1b`, so that people see that they were there.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 
@@ -22,7 +21,6 @@ _UNSAFE = re.compile(
 _UNSAFE_IN_LINE = re.compile(f"[\t\n]|{_UNSAFE.pattern}")
 _MAX_VALUE = 80
 _MAX_WRITTEN = 10**_MAX_VALUE
-_SPELLING = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def clean(text: str) -> str:
@@ -78,20 +76,3 @@ def described(value: object) -> str:
 
 def _escaped(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode()
-
-
-def number(value: float | str, digits: int = 3) -> str:
-    """Return a value with this many significant digits, without an exponent if that is short.
-
-    >>> number(0.5449), number(999.6), number(1234.5), number(6.02e23), number(float("nan"))
-    ('0.545', '1000', '1234', '6.02e23', 'NaN')
-    """
-    if isinstance(value, str) or not math.isfinite(value):
-        return _SPELLING.get(str(value), str(value))
-    text = f"{value:.{digits}g}"
-    if "e" not in text:
-        return text
-    if 1.0 <= abs(value) < 1e6:
-        return f"{value:.0f}"
-    mantissa, exponent = text.split("e")
-    return f"{mantissa}e{int(exponent)}"

@@ -7,7 +7,6 @@ from typing import Literal
 import msgspec
 
 from klarm.notebook import html_table
-from klarm.text import number
 
 Severity = Literal["warning", "critical"]
 """How bad an alert, an incident or an event is."""
@@ -108,6 +107,8 @@ class Incident(msgspec.Struct):
 
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows."""
+        from klarm.wording import number
+
         how = "at a new level" if self.at_new_level else self.reason.replace("_", " ")
         rows = [
             ("state", f"{self.state} ({how})" if how else self.state),
@@ -121,6 +122,34 @@ class Incident(msgspec.Struct):
             rows.insert(3, ("peak", f"{self.metric} {number(self.peak, 4)}"))
         name = f"klarm incident {self.number or ''} on {self.subject or self.signal}"
         return html_table(name, rows)
+
+
+Direction = Literal["up", "down", "flat", "broken"]
+# How a movement is told: with its step and how far it went; with its step alone, where the alert
+# says how far; over the rows looked at; as no news; or as none at all.
+Telling = Literal["dated", "in_alert", "gradual", "as_before", "flat"]
+
+
+class Moved(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How one metric went besides those that an incident is about, as facts."""
+
+    metric: str
+    way: Direction
+    told: Telling = "dated"
+    key: str = ""  # what the user calls the metric, if that is another name
+    step: int | None = None  # since when
+    is_earlier: bool = False  # before the incident, or its cause, began
+    rows: int | None = None  # if it has no step: over how many rows
+    # Its level before, and the furthest; instead, by how much it was multiplied, where that means
+    # something. None if unknown.
+    before: float | None = None
+    reached: float | None = None
+    ratio: float | None = None
+    # If it has turned back: which way it goes now, its level, and that as a ratio.
+    turned: Direction | None = None
+    now: float | None = None
+    now_ratio: float | None = None
+    is_part: bool = False  # one of several rewards, and such
 
 
 EventKind = Literal["opened", "escalated", "settled", "reopened", "resolved", "ended"]
@@ -200,12 +229,12 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     id: str  # of the incident, unique across runs
     # If it opened or escalated: what else had moved, and the matching pattern of the playbook. The
     # pattern is repeated when it escalates and none fits, when it settles and when the run ends.
-    moved: str = ""
+    also: tuple[Moved, ...] = ()
+    also_step: int | None = None  # until when that was seen, if one message tells of later events
     pattern: str = ""
     cause: str = ""
     remedy: str = ""
     action: Action = ""
-    also: list[str] = []  # the metrics that `moved` names
     # If it opened or escalated: the step at which its metric left its normal range, in hindsight,
     # and the last good checkpoint before that step, which is repeated like the pattern.
     onset: int | None = None
@@ -243,6 +272,13 @@ class Event(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     # If it opened, escalated or ended with the run: whether another one was open and critical.
     beside_critical: bool = False
     follows_number: int | None = None  # the number of the incident `follows`
+
+    @property
+    def moved(self) -> str:
+        """What else had moved, in one line."""
+        from klarm.wording import what_moved
+
+        return what_moved(self.also, self.also_step)
 
 
 class Blip(msgspec.Struct, frozen=True, tag_field="type", tag="blip"):

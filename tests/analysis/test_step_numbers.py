@@ -17,9 +17,9 @@ from cases import over
 from klarm.analysis.replay import Replay, replay
 from klarm.config.layers import load
 from klarm.detectors import CATALOGUE
-from klarm.incidents import event_text, title
 from klarm.journal import Checkpoint
 from klarm.sources import LogRow
+from klarm.wording import event_text, title
 
 Row = dict[str, float]
 Numbering = Callable[[int], int]

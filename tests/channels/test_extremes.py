@@ -28,7 +28,7 @@ from klarm.channels.text import width
 from klarm.channels.webhook import WebhookChannel
 from klarm.settings.fields import Names
 from klarm.settings.secret import Secret
-from klarm.types import Event
+from klarm.types import Event, Moved
 
 NASTY = (
     "<!channel> @everyone @here <@U1> *bold* _it_ ~gone~ ||spoiler|| `code` ```block``` # head "
@@ -42,7 +42,13 @@ RUN = (NASTY * 100)[:10_000]
 def extreme(event: Event, context: Context) -> Message:
     """Everything that others write is nasty: the run's name, texts, a path."""
     nasty = msgspec.structs.replace(
-        event, message=RUN, reason=RUN, recommendation=RUN, moved=RUN, checkpoint=RUN, remedy=RUN
+        event,
+        message=RUN,
+        reason=RUN,
+        recommendation=RUN,
+        also=(Moved(RUN, "up"),),
+        checkpoint=RUN,
+        remedy=RUN,
     )
     return message_of(nasty, msgspec.structs.replace(context, run=RUN))
 

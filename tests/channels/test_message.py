@@ -16,10 +16,10 @@ from klarm.channels.message import Context, Message, message_of
 from klarm.channels.slack import slack_payload
 from klarm.channels.sparkline import sparkline
 from klarm.channels.text import one_line
-from klarm.incidents import advice
+from klarm.wording import advice
 
 OPENED = DIAGNOSED
-PLAIN = msgspec.structs.replace(OPENED, moved="", pattern="", cause="", remedy="", checkpoint="")
+PLAIN = msgspec.structs.replace(OPENED, also=(), pattern="", cause="", remedy="", checkpoint="")
 CONTEXT = msgspec.structs.replace(
     WATCHED_RUN, values=[(150, 0.01), (151, 0.02), (152, 0.04), (153, 0.08)], opening=OPENED
 )

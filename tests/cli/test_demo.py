@@ -18,7 +18,8 @@ from rich.console import Console
 from cli.commands import run_klarm, run_on_terminal
 from klarm.cli.demo import RECORDINGS, _Player, read_recording
 from klarm.config import load
-from klarm.incidents import event_text, is_alarm
+from klarm.incidents import is_alarm
+from klarm.wording import event_text
 
 COMMAND = [sys.executable, "-m", "klarm", "demo"]
 DECADES = ["100", "10", "1", "0.1", "0.01", "0.001", "0.0001"]

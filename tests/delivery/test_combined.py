@@ -11,7 +11,7 @@ from example_events import example_event
 from klarm.delivery import routes
 from klarm.delivery.combined import became_of, history_of, merge_events
 from klarm.delivery.writer import MessageWriter
-from klarm.types import EventKind
+from klarm.types import EventKind, Moved
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,18 @@ def test_merged_events_say_how_it_stands(
 
 def test_a_late_message_says_until_when_it_was_seen_what_else_moved() -> None:
     """The run may have ended since, with another level of everything."""
-    opened = example_event(step=155, moved="entropy down 23%; no clear change: reward")
+    opened = example_event(
+        step=155,
+        also=(
+            Moved("entropy", "down", "gradual", rows=100, ratio=0.77),
+            Moved("reward", "flat", "flat"),
+        ),
+    )
     ended = example_event("ended", step=249)
     moved = merge_events([opened, ended]).moved
-    assert moved == "entropy down 23%; no clear change: reward (as of step 155)"
+    assert (
+        moved == "entropy down 23% over the last 100 rows; no clear change: reward (as of step 155)"
+    )
     assert merge_events([opened]).moved == opened.moved
 
 
@@ -146,7 +154,7 @@ def test_a_combined_message_gives_the_latest_cause_and_advice() -> None:
         pattern="KL far ahead of the reward",
         cause="KL has used over half its budget",
         remedy="Raise the KL penalty.",
-        moved="loss 0.013 → 0.26",
+        also=(Moved("loss", "up", before=0.013, reached=0.26, step=150),),
         checkpoint="step-160",
         **known,
     )
@@ -157,7 +165,7 @@ def test_a_combined_message_gives_the_latest_cause_and_advice() -> None:
         pattern="past the optimum",
         cause="the policy was pushed past the optimum",
         remedy="Go back to a checkpoint.",
-        moved="loss 0.013 → 0.4",
+        also=(Moved("loss", "up", before=0.013, reached=0.4, step=150),),
         checkpoint="step-140",
         **known,
     )
@@ -171,15 +179,21 @@ def test_a_combined_message_gives_the_latest_cause_and_advice() -> None:
             worse.remedy,
             worse.checkpoint,
         )
-        assert merged.moved == "loss 0.013 → 0.4 (as of step 226)"
+        assert merged.moved == "loss 0.013 → 0.4 since step 150 (as of step 226)"
 
 
 def test_a_combined_message_keeps_what_had_moved_when_the_incident_opened() -> None:
     """If nothing newer is known; an alarm without a pattern has its own recommendation."""
-    opened = example_event(step=206, pattern="a", cause="b", remedy="c", moved="loss ×2")
+    opened = example_event(
+        step=206,
+        pattern="a",
+        cause="b",
+        remedy="c",
+        also=(Moved("loss", "up", ratio=2.0, step=190),),
+    )
     worse = example_event("escalated", step=226, recommendation="Stop.")
     merged = merge_events([opened, worse])
-    assert merged.moved == "loss ×2 (as of step 206)"
+    assert merged.moved == "loss ×2 since step 190 (as of step 206)"
     assert (merged.pattern, merged.cause, merged.remedy) == ("", "", "")
     assert merged.recommendation == "Stop."
 

@@ -18,7 +18,7 @@ from cases import over
 from fed_detectors import feed
 from klarm.detectors import KLExplosionDetector
 from klarm.settings.fields import ConfigError
-from klarm.text import number
+from klarm.wording import number
 
 kl_values = st.floats(allow_nan=True, allow_infinity=True)
 

@@ -13,11 +13,11 @@ from klarm.detectors import CATALOGUE, Detector
 from klarm.detectors.gradient_norm_spike import GradientNormSpikeDetector
 from klarm.incidents.pattern import Pattern
 from klarm.incidents.playbook import PATTERNS
-from klarm.incidents.text import advice
 from klarm.journal.file import MemoryJournal
 from klarm.metrics import METRICS, advice_of
 from klarm.monitor.monitor import Monitor
 from klarm.types import Event
+from klarm.wording import advice
 
 Row = dict[str, float]
 

@@ -18,10 +18,10 @@ from klarm.detectors import (
     RewardCollapseDetector,
 )
 from klarm.incidents.checkpoints import unsafe_since
-from klarm.incidents.text import advice, event_text
 from klarm.integrations import notice
 from klarm.monitor.monitor import Monitor
 from klarm.types import Event
+from klarm.wording import advice, event_text
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 

@@ -6,10 +6,11 @@ import pytest
 
 import klarm
 from klarm.delivery.repeats import Repeats
-from klarm.incidents import headline, is_crash, title, why
+from klarm.incidents import is_crash
 from klarm.incidents.crash import crash_event
 from klarm.integrations.notice import worth_an_alert
 from klarm.journal import Fold
+from klarm.wording import headline, title, why
 
 
 def test_a_crash_is_described_in_one_line() -> None:

@@ -20,7 +20,6 @@ from cases import over
 from klarm.channels.message import Context, message_of
 from klarm.cli.demo import read_recording
 from klarm.detectors import CATALOGUE, Detector, EntropyCollapseDetector
-from klarm.incidents import advice, event_text
 from klarm.incidents.dates import Dates, Own, Said
 from klarm.incidents.movement import Movement
 from klarm.incidents.recent_rows import RecentRows
@@ -29,6 +28,7 @@ from klarm.journal import read_journal
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
 from klarm.types import Event
+from klarm.wording import advice, event_text
 from moved_line import date_of, dates_of
 
 Row = dict[str, float]

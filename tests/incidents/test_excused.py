@@ -7,8 +7,8 @@ import random
 
 from klarm.config import load
 from klarm.incidents.excused import ExcusedAlerts
-from klarm.incidents.reasons import why
 from klarm.monitor.monitor import Monitor
+from klarm.wording import why
 
 KL = ("kl", "higher")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from klarm.detectors import GradientNormSpikeDetector
-from klarm.incidents.hindsight import early_onset
+from klarm.incidents.event_facts import early_onset
 from klarm.testing import events_of
 from klarm.types import Event
 

@@ -14,10 +14,10 @@ from klarm.detectors import (
     RewardCollapseDetector,
     RewardHackingDetector,
 )
-from klarm.incidents import event_text
 from klarm.incidents.in_alert import InAlert
 from klarm.monitor.monitor import Monitor
 from klarm.types import Command, Event
+from klarm.wording import event_text
 
 KL = ("kl", "higher")
 

@@ -17,12 +17,12 @@ from msgspec.structs import replace
 
 from cases import over
 from klarm.detectors import CATALOGUE
-from klarm.incidents import advice, event_text
 from klarm.incidents.checkpoints import unsafe_since
-from klarm.incidents.hindsight import early_onset
+from klarm.incidents.event_facts import early_onset
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
 from klarm.types import Event
+from klarm.wording import advice, event_text
 from moved_line import dates_of
 
 BEGAN = 180

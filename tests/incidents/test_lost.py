@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from klarm.detectors.metric_lost import MetricLostDetector
-from klarm.incidents import event_text, title
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
 from klarm.types import Event
+from klarm.wording import event_text, title
 
 
 def noise(step: int) -> float:

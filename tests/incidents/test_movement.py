@@ -143,7 +143,10 @@ def test_a_reward_says_for_how_many_rows_it_has_not_risen() -> None:
         "reward", "flat", 200, math.nan, level=0.55, normal=normal, rows=100, tends="up",
         steady=True, pauses=5,
     )  # fmt: skip
-    assert reward.gradual == "reward up 10% over the last 100 rows"
+    gradual = reward.gradual()
+    assert gradual is not None
+    assert (gradual.told, gradual.way, gradual.rows) == ("gradual", "up", 100)
+    assert gradual.ratio == pytest.approx(1.1)
 
 
 @pytest.mark.parametrize("slope", [0.001, 0.002, 0.004])
@@ -151,4 +154,5 @@ def test_most_rewards_that_rise_as_before_are_said_to(slope: float) -> None:
     """Noise alone rarely looks like a change of the trend."""
     found = [reward_of(lambda step: 0.3 + slope * step, 250, seed, 0.02) for seed in range(40)]
     assert not any(reward.is_worth_saying and reward.direction != "flat" for reward in found)
-    assert sum("keeps rising as before" in reward.gradual for reward in found) >= 20
+    told = [gradual.told for reward in found if (gradual := reward.gradual()) is not None]
+    assert told.count("as_before") >= 20

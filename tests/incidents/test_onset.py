@@ -19,10 +19,10 @@ from klarm.detectors import (
 from klarm.incidents.checkpoints import unsafe_since
 from klarm.incidents.movement import Movement
 from klarm.incidents.recent_rows import RecentRows
-from klarm.incidents.text import event_text
 from klarm.incidents.trends import earlier_onset, movements_of
 from klarm.monitor.monitor import Monitor
 from klarm.types import Event
+from klarm.wording import event_text
 
 LEVEL, BEGAN = 0.02, 300
 Course = Callable[[int], float]

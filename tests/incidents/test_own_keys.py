@@ -10,10 +10,10 @@ import msgspec
 import klarm
 from klarm.analysis.replay import replay
 from klarm.config.layers import load
-from klarm.incidents import event_text
 from klarm.incidents.own_keys import own_keys
 from klarm.metrics import Origin
 from klarm.sources import read_log
+from klarm.wording import event_text
 
 
 def test_what_moved_has_the_keys_of_the_user_live_and_in_a_replay() -> None:
@@ -34,7 +34,7 @@ def test_what_moved_has_the_keys_of_the_user_live_and_in_a_replay() -> None:
     live = next(line["moved"] for line in lines if line.get("signal") == "kl" and line.get("moved"))
     opened = next(known.opened for known in again.incidents if known.signal == "kl")
     assert live == opened.moved
-    assert {"grad_norm", "entropy"} <= set(opened.also)
+    assert {"grad_norm", "entropy"} <= {moved.metric for moved in opened.also}
     assert "Also moved: grad_norm ×3.8" in event_text(opened)
     assert "then entropy (pi_ent) ×0." in event_text(opened)
 

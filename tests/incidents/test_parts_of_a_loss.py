@@ -9,10 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from klarm.detectors import CATALOGUE
-from klarm.incidents.reasons import why
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
 from klarm.types import Event
+from klarm.wording import why
 
 Row = dict[str, float]
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 from cases import over
-from klarm.incidents.movement import Movement, summary
+from klarm.incidents.movement import Movement, told
 from klarm.incidents.pattern import Circumstances, Explained, Pattern
 from klarm.incidents.playbook import GO_BACK_FIRST, IF_SINGLE, PATTERNS, diagnose
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.trends import component_movements, movements_of
+from klarm.wording import what_moved
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -26,6 +27,11 @@ CONDITIONS = {
     "critical": "a critical incident",
     "early": "within the first 30 rows",
 }
+
+
+def line_of(movements: Iterable[Movement]) -> str:
+    """Return the line of a message about them."""
+    return what_moved(told(movements))
 
 
 def rows(**curves: Callable[[int], float]) -> RecentRows:
@@ -48,7 +54,7 @@ def test_the_summary_lists_what_moved_in_order_and_what_did_not() -> None:
     """With when it left what was normal, and how far it is now."""
     recent = rows(kl=rising_from(678, 8.0), grad_norm=rising_from(672, 4.0), reward=wobble)
     assert (
-        summary(movements_of(recent))
+        line_of(movements_of(recent))
         == "grad_norm ×4.1 since step 672, then kl ×8.2 since step 678; no clear change: reward"
     )
 
@@ -62,15 +68,15 @@ def test_what_fell_earlier_and_stayed_there_is_not_said_to_be_unchanged() -> Non
     )
     (fell,) = [m for m in movements_of(recent) if m.metric == "kl"]
     assert fell.direction == "flat"
-    assert summary([fell]) == ""
-    assert summary(movements_of(recent)).endswith("; no clear change: entropy")
+    assert line_of([fell]) == ""
+    assert line_of(movements_of(recent)).endswith("; no clear change: entropy")
 
 
 def test_a_slow_rise_is_measured_from_the_first_of_the_rows_it_names() -> None:
     """People look at the curve a hundred rows back."""
     recent = rows(reward=lambda step: 0.3 + 0.009 * (step - 600) + 0.02 * wobble(step))
     (rose,) = movements_of(recent)
-    text = rose._replace(pauses=True).gradual
+    text = what_moved([rose._replace(pauses=True).gradual()])
     said = re.fullmatch(r"reward up from ([\d.]+) to ([\d.]+) over the last 100 rows", text)
     assert said is not None, text
     assert 0.3 < float(said[1]) < 0.4
@@ -87,14 +93,14 @@ def test_a_past_spike_is_not_a_movement() -> None:
 def test_a_value_that_is_not_finite_is_broken_from_its_first_step() -> None:
     """Whatever comes after it."""
     recent = rows(loss=lambda step: math.nan if step in (650, 690) else wobble(step))
-    assert summary(movements_of(recent)) == "loss not finite since step 650"
+    assert line_of(movements_of(recent)) == "loss not finite since step 650"
 
 
 def test_a_value_that_was_not_finite_no_longer_matters_after_twenty_finite_ones() -> None:
     """What broke then is no cause of what happens now."""
     for broken, said in ((679, ""), (680, "kl not finite since step 680")):
         recent = rows(kl=lambda step, at=broken: math.nan if step == at else wobble(step))  # type: ignore[misc]
-        assert summary(movements_of(recent)) == said
+        assert line_of(movements_of(recent)) == said
 
 
 def test_a_burst_is_reported_with_its_peak_and_its_current_level() -> None:
@@ -107,7 +113,7 @@ def test_a_burst_is_reported_with_its_peak_and_its_current_level() -> None:
         return wobble(step) * (5.0 if 670 <= step < 680 else 1.0)
 
     recent = rows(grad_norm=grad_norm, kl=kl)
-    line = summary(movements_of(recent))
+    line = line_of(movements_of(recent))
     assert line == "kl ×5.1 (now ×1) and grad_norm ×11 (now ×0.22) since step 670"
 
 
@@ -131,7 +137,7 @@ def test_a_factor_compares_with_the_level_just_before_its_step() -> None:
 
     recent = rows(kl=kl, reward=wobble)
     (said,) = re.findall(
-        r"kl ×([.\d]+) since step 680; no clear change: reward", summary(movements_of(recent))
+        r"kl ×([.\d]+) since step 680; no clear change: reward", line_of(movements_of(recent))
     )
     assert float(said) == pytest.approx(5.0 * 1.02**23, rel=0.05)
 
@@ -139,25 +145,25 @@ def test_a_factor_compares_with_the_level_just_before_its_step() -> None:
 def test_a_metric_that_changes_its_sign_is_given_by_its_levels() -> None:
     """A factor of a loss means little."""
     curve = {"loss": lambda step: -0.3 * wobble(step) - (0.4 if step >= 680 else 0.0)}
-    assert summary(movements_of(rows(**curve))) == "loss -0.3 → -0.71 since step 680"
+    assert line_of(movements_of(rows(**curve))) == "loss -0.3 → -0.71 since step 680"
     curve = {"truncated_fraction": lambda step: 0.3 * wobble(step) if step < 680 else 0.0}
-    assert summary(movements_of(rows(**curve))) == "truncated_fraction 0.3 → 0 since step 680"
+    assert line_of(movements_of(rows(**curve))) == "truncated_fraction 0.3 → 0 since step 680"
 
 
 def test_a_level_below_its_noise_gives_no_factor() -> None:
     """A loss near 0 is up, not up by a factor of -900."""
     recent = rows(loss=lambda step: 0.02 * math.sin(step * 2.4) + (1.0 if step >= 680 else 0.0))
-    assert summary(movements_of(recent)) == "loss 0.0017 → 1 since step 680"
+    assert line_of(movements_of(recent)) == "loss 0.0017 → 1 since step 680"
 
 
 def test_a_learning_rate_that_was_switched_on_moved_at_that_step() -> None:
     """From 0 there is no factor. A warm-up that sets out from 0 is a schedule, as any other."""
     stepped = rows(learning_rate=lambda step: 1e-3 if step >= 620 else 0.0)
-    assert summary(movements_of(stepped)) == "learning_rate up since step 620"
+    assert line_of(movements_of(stepped)) == "learning_rate up since step 620"
     again = rows(learning_rate=lambda step: 0.0 if step < 620 else 1e-3 if step < 660 else 1e-1)
-    assert summary(movements_of(again)) == "learning_rate ×100 since step 660"
+    assert line_of(movements_of(again)) == "learning_rate ×100 since step 660"
     ramp = rows(learning_rate=lambda step: 1e-5 * max(0, step - 620))
-    assert not summary(movements_of(ramp)).endswith("from step 621")
+    assert not line_of(movements_of(ramp)).endswith("from step 621")
 
 
 def test_a_reward_that_rose_before_kl_did_has_not_risen_with_it() -> None:
@@ -298,7 +304,7 @@ def test_the_parts_of_a_reward_that_moved_are_named() -> None:
         "rewards/mean": falling_from(660),
     }
     found = component_movements(rows(reward=falling_from(672), **curves))
-    assert summary(found) == (
+    assert line_of(found) == (
         "rewards/format/mean ×0.2 since step 672, then train/rewards/length/mean ×3 since step 680"
     )
 

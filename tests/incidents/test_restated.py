@@ -10,12 +10,12 @@ from itertools import chain
 import pytest
 
 from klarm.detectors import GradientNormSpikeDetector, KLExplosionDetector, KLRunawayDetector
-from klarm.incidents import event_text, headline
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.restated import message_of, restated
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
 from klarm.types import Alert, Event, Incident, Severity
+from klarm.wording import event_text, headline
 from made_alerts import made_alert
 
 LEVEL, NOISE, BEGAN = 0.02, 0.002, 150

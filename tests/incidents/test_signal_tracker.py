@@ -21,11 +21,11 @@ from klarm.detectors import (
     RewardHackingDetector,
     TrustRegionDetector,
 )
-from klarm.incidents.reasons import why
 from klarm.incidents.rules import IncidentRules
 from klarm.incidents.tracker import Change, Tracker
 from klarm.journal.identity import counting_ids
 from klarm.types import Alert, Command, Event, Severity, Worse
+from klarm.wording import why
 from made_alerts import made_alert
 
 NORMAL, HIGH = 0.02, 0.5

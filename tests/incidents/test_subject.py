@@ -12,7 +12,7 @@ import klarm
 from klarm import Event
 from klarm.api import current_monitor
 from klarm.cli.group import klarm as command
-from klarm.incidents import event_text, short_title, title
+from klarm.wording import event_text, short_title, title
 
 
 @pytest.fixture

@@ -15,10 +15,11 @@ import klarm
 from klarm.cli.group import klarm as command
 from klarm.detectors import KLBudgetDetector, KLExplosionDetector, KLNegativeDetector
 from klarm.detectors.gradient_norm_spike import GradientNormSpikeDetector
-from klarm.incidents import IncidentRules, incidents_in_sum
+from klarm.incidents import IncidentRules
 from klarm.journal.file import MemoryJournal
 from klarm.monitor.monitor import Monitor
 from klarm.monitor.summary import alerts_in_sum, incidents_and_where, why_no_incident
+from klarm.wording import incidents_in_sum
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 

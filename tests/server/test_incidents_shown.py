@@ -10,9 +10,9 @@ from serving_runs import RUNS, served
 import klarm
 from example_events import example_event
 from klarm.delivery import Outbox
-from klarm.incidents import event_text
 from klarm.journal import Step
-from klarm.types import Event
+from klarm.types import Event, Moved
+from klarm.wording import event_text
 
 
 def opening(**more: object) -> Event:
@@ -87,10 +87,13 @@ def test_what_moved_and_the_diagnosis_say_of_which_moment_they_are() -> None:
     """An escalation says again what has moved; a pattern may have fitted only before."""
     write(
         opening(
-            moved="grad_norm ×4 since step 220", pattern="gradients first", cause="c", remedy="r"
+            also=(Moved("grad_norm", "up", step=220, ratio=4.0),),
+            pattern="gradients first",
+            cause="c",
+            remedy="r",
         ),
         replace(
-            opening(moved="entropy ×0.2 since step 280", also=["entropy"]),
+            opening(also=(Moved("entropy", "down", step=280, ratio=0.2),)),
             event="escalated",
             step=300,
         ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from klarm.channels.text import one_line
-from klarm.incidents import headline, why
 from klarm.types import Event, EventKind, Severity
+from klarm.wording import headline, why
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,20 +11,10 @@ from msgspec.structs import replace
 from klarm.channels.change import Change, change_of
 from klarm.channels.sparkline import sparkline
 from klarm.channels.text import one_line
-from klarm.incidents import (
-    advice,
-    before_it_began,
-    headline,
-    is_alarm,
-    is_undone,
-    metric_of,
-    number,
-    title,
-    what_began,
-    why,
-)
+from klarm.incidents import is_alarm, is_undone, metric_of
 from klarm.journal import STATE_AFTER, RecordedState
 from klarm.types import Event, EventKind, Reason, Severity
+from klarm.wording import advice, before_it_began, headline, number, title, what_began, why
 
 _MAX_NAME = 70  # characters of the run's name in a title, which must leave room for the rest
 MAX_POINTS = 200  # of a curve

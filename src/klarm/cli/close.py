@@ -12,10 +12,11 @@ from klarm.cli.options import config_option, run_option
 from klarm.cli.runs import send_command
 from klarm.cli.which import find_incident
 from klarm.config import load
-from klarm.incidents import ending, subject_of
+from klarm.incidents import subject_of
 from klarm.journal import new_key, record_command
 from klarm.terminal import echo
 from klarm.types import Command
+from klarm.wording import ending
 
 
 @click.command()

@@ -8,8 +8,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from klarm.channels.sparkline import sparkline
-from klarm.incidents import number
 from klarm.metrics import to_number
+from klarm.wording import number
 
 if TYPE_CHECKING:
     from rich.text import Text

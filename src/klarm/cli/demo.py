@@ -21,10 +21,11 @@ from klarm.cli.checkout import is_checkout
 from klarm.cli.demo_page import play_on_page
 from klarm.config import Config, load
 from klarm.detectors import CRITICAL_FACTOR, KLExplosionDetector
-from klarm.incidents import counted, event_panel, event_text, incidents_in_sum, is_alarm, number
+from klarm.incidents import is_alarm
 from klarm.monitor import Monitor
 from klarm.terminal import echo, rich_console
 from klarm.types import RINGING, Event
+from klarm.wording import counted, event_panel, event_text, incidents_in_sum, number
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -271,7 +272,7 @@ class _Player:
 def _in_short(event: Event) -> Event:
     """Return a short version of an alarm: what happened, and the first thing to do."""
     recommendation = "" if event.remedy else event.recommendation
-    return replace(event, moved="", checkpoint="", recommendation=recommendation)
+    return replace(event, also=(), checkpoint="", recommendation=recommendation)
 
 
 def _command() -> str:

@@ -23,11 +23,12 @@ from klarm.delivery import (
     prospects_of,
     silence_in_words,
 )
-from klarm.incidents import COLOURS, standing, subject_of
+from klarm.incidents import subject_of
 from klarm.journal import FILE_NAME, IncidentRecord, is_surely_free
 from klarm.sources.journal import Damages
 from klarm.terminal import echo, echo_json, rich_console
 from klarm.text import as_sentence, clean
+from klarm.wording import COLOURS, standing
 
 _COLUMNS = ("#", "id", "about", "severity", "state", "steps", "detectors", "notified", "muted")
 # The columns that are wrapped in a narrow terminal, with their minimum width. The names of

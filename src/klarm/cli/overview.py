@@ -13,12 +13,13 @@ from klarm.cli.options import config_option, table_or_json_option
 from klarm.cli.recorded import RecordedRun, acknowledged_in, ago, read_run
 from klarm.cli.runs import runs_in
 from klarm.config import load
-from klarm.incidents import COLOURS, number, subject_of
+from klarm.incidents import subject_of
 from klarm.journal import IncidentRecord
 from klarm.metrics import to_number
 from klarm.terminal import echo, echo_json, echo_progress, rich_console
 from klarm.text import as_sentence, clean, clean_line
 from klarm.types import SEVERITIES
+from klarm.wording import COLOURS, number
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -16,10 +16,10 @@ from klarm.cli.runs import runs_in
 from klarm.config import load
 from klarm.delivery import LOCK_NAME as DELIVERY_LOCK
 from klarm.delivery import deliveries, parse_span
-from klarm.incidents import counted
 from klarm.journal import COMMANDS_FILE, FILE_NAME, Claim, lock_of
 from klarm.snapshots import FOLDER as SNAPSHOTS
 from klarm.terminal import echo
+from klarm.wording import counted
 
 # The journal is deleted first: without it there is no run, even if the rest is interrupted.
 # The page writes the last of these files; its name is repeated here to avoid loading the server.

@@ -24,13 +24,14 @@ from klarm.cli.options import (
 )
 from klarm.cli.progress import Progress, size_of
 from klarm.config import Config, load
-from klarm.incidents import COLOURS, counted, event_text, is_alarm
+from klarm.incidents import is_alarm
 from klarm.journal import encode
 from klarm.metrics import SECTION
 from klarm.monitor import without_kl
 from klarm.sources import STDIN, SourceError, plain_log, read_log
 from klarm.terminal import echo, echo_json, styled, wrapped
 from klarm.types import SEVERITIES, Severity
+from klarm.wording import COLOURS, counted, event_text
 
 _FEW_STEPS = 30  # most detectors learn from the first 20 values
 

@@ -16,11 +16,11 @@ from klarm.cli.runs import find_run, started
 from klarm.cli.which import find_incident
 from klarm.config import load
 from klarm.delivery import Outbox, silence_in_words
-from klarm.incidents import COLOURS, counted, number, title
 from klarm.journal import IncidentRecord
 from klarm.metrics import METRICS, to_number
 from klarm.terminal import rich_console
 from klarm.text import as_sentence, clean
+from klarm.wording import COLOURS, counted, number, title
 
 if TYPE_CHECKING:
     from rich.console import Console

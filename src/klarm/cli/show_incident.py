@@ -19,21 +19,7 @@ from klarm.cli.show import beside, chart_size, clock, heading, labelled, notes_o
 from klarm.cli.which import Found
 from klarm.config import Config
 from klarm.delivery import Delivered, Outbox, Run, Verdict, deliveries, prospects_of
-from klarm.incidents import (
-    COLOURS,
-    advice,
-    before_it,
-    counted,
-    early_onset,
-    is_alarm,
-    metric_of,
-    number,
-    peak_is_finite,
-    since,
-    title,
-    what_happened,
-    why,
-)
+from klarm.incidents import early_onset, is_alarm, metric_of, peak_is_finite
 from klarm.journal import (
     FILE_NAME,
     IncidentRecord,
@@ -43,6 +29,17 @@ from klarm.journal import (
 )
 from klarm.text import clean
 from klarm.types import Alert, Command, Event
+from klarm.wording import (
+    COLOURS,
+    advice,
+    before_it,
+    counted,
+    number,
+    since,
+    title,
+    what_happened,
+    why,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,8 +8,9 @@ import msgspec
 
 from klarm.channels.change import Change, change_of
 from klarm.delivery.log import message_id_of
-from klarm.incidents import is_alarm, state, what_happened, why
+from klarm.incidents import is_alarm
 from klarm.types import RINGING, SEVERITIES, Event, EventKind
+from klarm.wording import state, what_happened, why
 
 
 def merge_events(events: Sequence[Event]) -> Event:
@@ -24,7 +25,7 @@ def merge_events(events: Sequence[Event]) -> Event:
     cause = _last(events, kind)
     # Only an alarm has a diagnosis of its own; some of the later events repeat it.
     diagnosis = next((e for e in reversed(events) if is_alarm(e) or e.pattern), last)
-    seen = next((event for event in reversed(events) if event.moved), last)
+    seen = next((event for event in reversed(events) if event.also), last)
     return msgspec.structs.replace(
         last,
         event=kind,
@@ -37,8 +38,8 @@ def merge_events(events: Sequence[Event]) -> Event:
         notified=cause.notified,
         notified_step=cause.notified_step,
         # A run goes on before a message is sent, so people read until when this was seen.
-        moved=f"{seen.moved} (as of step {seen.step})" if seen.moved else "",
         also=seen.also,
+        also_step=seen.step,
         pattern=diagnosis.pattern,
         cause=diagnosis.cause,
         remedy=diagnosis.remedy,

@@ -10,9 +10,9 @@ from klarm.config import Config
 from klarm.delivery.outlook import Outlook, command_to_deliver
 from klarm.delivery.routes import Route, Run
 from klarm.delivery.writer import MessageWriter
-from klarm.incidents import counted
 from klarm.monitor import Monitor
 from klarm.types import RINGING, Event
+from klarm.wording import counted
 
 if TYPE_CHECKING:
     from klarm.channels.heartbeat import HeartbeatChannel

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from klarm.incidents.crash import is_crash
+from klarm.incidents.event_facts import is_crash
 from klarm.incidents.signal_tracker import Identity, SignalTracker
 from klarm.journal import IncidentRecord
 from klarm.types import METRIC_AFTER, SEVERITIES, Event, Incident, Reason, Resolution
@@ -128,8 +128,7 @@ def _resolved(event: Event, step: int, reason: Resolution) -> Event:
         step=step,
         reason=reason,
         recovered=METRIC_AFTER[reason] in ("normal", "undone"),
-        moved="",
-        also=[],
+        also=(),
         pattern="",
         cause="",
         remedy="",

@@ -36,8 +36,3 @@ def crash_event(step: int, error: str, id_: str, number: int, checkpoint: str) -
         detector=DETECTOR,
         subject=DETECTOR,
     )
-
-
-def is_crash(event: Event) -> bool:
-    """Return whether an event opens the incident of a crash."""
-    return event.event == "opened" and event.reason == "crashed"

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from klarm.incidents.movement import RATE, Before, Direction, Movement, in_order
+from klarm.incidents.movement import RATE, Before, Movement, in_order
 from klarm.incidents.pattern import Explained
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.trends import LOOK_BACK, level_before, not_before_a_raised_rate
 from klarm.stats import median
-from klarm.types import Incident, Worse
+from klarm.types import Direction, Incident, Worse
 
 # A movement is over when the median of this many values is near its level before.
 _MEDIAN_OF = 10

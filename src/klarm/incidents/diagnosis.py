@@ -11,7 +11,7 @@ from klarm.detectors import OTHER_METRIC, Detector, KLBudgetDetector
 from klarm.incidents.checkpoints import unsafe_since
 from klarm.incidents.dates import Dates, direction_of, raised_at
 from klarm.incidents.excuse import KL, PROBED, kl_budgets
-from klarm.incidents.movement import RATE, Direction, Movement, mentioned, summary
+from klarm.incidents.movement import RATE, Movement, told
 from klarm.incidents.pattern import Circumstances, Explained
 from klarm.incidents.playbook import (
     JUMP_NOT_RULED_OUT,
@@ -28,8 +28,7 @@ from klarm.incidents.trends import (
     movements_of,
 )
 from klarm.metrics import Advice
-from klarm.text import clean_line
-from klarm.types import Event, Incident
+from klarm.types import Direction, Event, Incident
 
 _REWARD = "reward"  # the signal
 # A metric that moves within this many rows of a raised learning rate moves because of it.
@@ -110,7 +109,7 @@ def diagnosis_of(
     explaining, explained = _explained(event, movements, own, kl_budgets(detectors), at)
     if not moves and at.critical and not (explained is not None and explained.returns):
         # The detector's advice on a critical alert is better than that of an earlier warning.
-        explaining = replace(event, moved=explaining.moved, also=explaining.also)
+        explaining = replace(event, also=explaining.also)
     event = explaining
     if explained is not None:
         dates.said.causes[event.incident] = explained
@@ -195,20 +194,18 @@ def _explained(
     pattern = diagnose(known, event.signal, at, budget=budgets[KL], probe_budget=budgets[PROBED])
     others = [movement for movement in seen if movement.metric not in own]
     onset = event.started if event.onset is None else event.onset
-    also = mentioned(others)
     if pattern is None:
-        return replace(event, moved=summary(others, onset), also=also), None
+        return replace(event, also=told(others, onset)), None
     levels = pattern.levels_in(known)
     if at.before is not None and at.before.pattern == pattern.name:
         levels = {**at.before.levels, **levels}
     event = replace(
         event,
-        moved=summary(others, min([onset, *pattern.steps_in(seen)])),
+        also=told(others, min([onset, *pattern.steps_in(seen)])),
         pattern=pattern.name,
         cause=pattern.cause,
         remedy=pattern.remedy,
         action="go_back" if pattern.returns == "first" else "",
-        also=also,
     )
     return event, Explained(pattern.name, levels, bool(pattern.returns))
 
@@ -222,10 +219,8 @@ def _is_over(movements: Iterable[Movement], detectors: Iterable[Detector]) -> bo
 
 def _with_components(event: Event, found: Sequence[Movement]) -> Event:
     """Return an event on reward that also says which of several rewards moved."""
-    if not found:
-        return event
-    others = f"; {event.moved}" if event.moved else ""
-    return replace(event, moved=f"{clean_line(summary(found))}{others}")
+    parts = tuple(replace(part, is_part=True) for part in told(found))
+    return replace(event, also=(*parts, *event.also))
 
 
 def _is_early(event: Event, recent: RecentRows) -> bool:

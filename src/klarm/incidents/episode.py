@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from klarm.incidents.confirmation import is_more_severe
+from klarm.incidents.event_facts import early_onset, peak_is_finite
 from klarm.incidents.excuse import Excuse
-from klarm.incidents.hindsight import early_onset
 from klarm.incidents.lost import lost_since, named_by_lost
 from klarm.incidents.measured import Measured
-from klarm.incidents.reasons import peak_is_finite
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.recovery import LEVEL_ROWS, Course, Kind, is_worse
 from klarm.incidents.restated import message_of

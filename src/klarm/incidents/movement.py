@@ -1,15 +1,15 @@
-"""How a metric moved, and the line of a message that says which ones did."""
+"""How a metric moved, and which movements are worth telling."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from klarm.incidents.numbers import factor
-from klarm.text import number
+from msgspec.structs import replace
+
+from klarm.types import Direction, Moved, Telling
 
 RATE = "learning_rate"
 _KL = "kl"
@@ -21,8 +21,6 @@ _ON_THE_WAY, _MAX_SUDDEN_ROWS = (0.25, 0.75), 5
 # A movement is worth saying if it went further than this share of the level just before it, and
 # than this many times the noise there.
 _MIN_SHARE, _MIN_NOISE = 0.25, 2.0
-
-Direction = Literal["up", "down", "flat", "broken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +75,6 @@ class Movement(NamedTuple):
     key: str = ""  # what the user calls the metric, if that is another name
 
     @property
-    def name(self) -> str:
-        """The metric as messages name it."""
-        return f"{self.metric} ({self.key})" if self.key else self.metric
-
-    @property
     def lately(self) -> Direction:
         """Its current direction."""
         return self.ended or self.direction
@@ -120,55 +113,53 @@ class Movement(NamedTuple):
         as_before = self.steady and self.in_line and not self.since_then
         return as_before and self.ended is None and not self.pauses
 
-    @property
-    def gradual(self) -> str:
-        """How far it went over these rows, without a step; empty if it is flat."""
-        way = self.tends if self.direction == "flat" else self.direction
-        if self.normal is None or way not in ("up", "down"):
-            return ""
-        since = f"over the last {self.rows} rows"
-        if self.goes_on:
-            going = "rising" if way == "up" else "falling"
-            return f"{self.name} keeps {going} as before"
-        if self.steady and self.in_line and not self.since_then and self.ended is not None:
-            return ""
-        usual = self.first
-        if math.isnan(usual) or (self.level > usual) != (way == "up"):
-            usual = self.normal.level  # it has turned within the first half of the rows
-        if self.normal.all_positive and usual / 2.0 < self.level < usual * 2.0:
-            return f"{self.name} {way} {100 * abs(self.level / usual - 1.0):.0f}% {since}"
-        return f"{self.name} {way} from {number(usual, 2)} to {number(self.level, 2)} {since}"
-
-    @property
-    def verb(self) -> str:
-        """What it has done, where the message itself says how far it went."""
-        return {"up": "risen", "down": "fallen"}.get(self.direction, "not been finite")
-
-    def __str__(self) -> str:
-        """How far it went, without its step."""
-        if self.direction == "flat":
-            return self.gradual or f"{self.name} flat"
-        if self.direction == "broken":
-            return f"{self.name} not finite"
+    def dated(self, *, is_earlier: bool) -> Moved:
+        """Return how far it went since its step."""
+        moved = self._fact("dated" if not self.in_message else "in_alert", self.direction)
+        moved = replace(moved, step=self.step, is_earlier=is_earlier, turned=self.ended)
+        if self.direction == "broken" or self.in_message:
+            return moved
         before = self.before
         if not math.isnan(self.shown_before):
             positive = self.shown_before > 0.0 and (before is None or before.all_positive)
             before = Before(self.shown_before, 0.0, positive)
-        is_ratio = before is None or (before.all_positive and self.reached > 0.0)
         if before is None:
-            far = factor(self.factor) if 0.0 < self.factor < math.inf else self.direction
-        elif is_ratio:
-            far = factor(self.reached / before.level)
-        else:
-            far = f"{number(before.level, 2)} → {number(self.reached, 2)}"
-        text = f"{self.name} {far}"
+            return replace(moved, ratio=_finite(self.factor) if self.factor > 0.0 else None)
+        if not before.all_positive or self.reached <= 0.0:
+            now = None if self.ended is None else _finite(self.level)
+            return replace(
+                moved, before=_finite(before.level), reached=_finite(self.reached), now=now
+            )
+        moved = replace(moved, ratio=_finite(self.reached / before.level))
         if self.ended is None:
-            return text
-        if before is None:
-            return f"{text} (now {self.ended})"
-        is_ratio = is_ratio and self.level > 0.0
-        now = factor(self.level / before.level) if is_ratio else number(self.level, 2)
-        return f"{text} (now {now})"
+            return moved
+        if self.level <= 0.0:
+            return replace(moved, now=_finite(self.level))
+        return replace(moved, now_ratio=_finite(self.level / before.level))
+
+    def gradual(self) -> Moved | None:
+        """Return how far it went over these rows, without a step; None if it is flat."""
+        way = self.tends if self.direction == "flat" else self.direction
+        if self.normal is None or way not in ("up", "down"):
+            return None
+        if self.goes_on:
+            return self._fact("as_before", way)
+        if self.steady and self.in_line and not self.since_then and self.ended is not None:
+            return None
+        usual = self.first
+        if math.isnan(usual) or (self.level > usual) != (way == "up"):
+            usual = self.normal.level  # it has turned within the first half of the rows
+        moved = replace(self._fact("gradual", way), rows=self.rows)
+        if self.normal.all_positive and usual / 2.0 < self.level < usual * 2.0:
+            return replace(moved, ratio=self.level / usual)
+        return replace(moved, before=_finite(usual), reached=_finite(self.level))
+
+    def flat(self) -> Moved:
+        """Return that it did not move."""
+        return self._fact("flat", "flat")
+
+    def _fact(self, told: Telling, way: Direction) -> Moved:
+        return Moved(self.metric, way, told, self.key)
 
 
 def in_order(movements: Iterable[Movement]) -> list[Movement]:
@@ -179,59 +170,34 @@ def in_order(movements: Iterable[Movement]) -> list[Movement]:
     return [*moved, *(movement for movement in movements if movement.direction == "flat")]
 
 
-def summary(movements: Iterable[Movement], began: float = -math.inf) -> str:
-    """Return one line that says what moved in which order and what did not, or nothing if none did.
+def told(movements: Iterable[Movement], began: float = -math.inf) -> tuple[Moved, ...]:
+    """Return what to tell of movements: what moved, in order, and what did not.
 
-    What moved before the step `began`, when an incident or its cause began, did not follow it, and
-    is named apart.
+    What moved before the step `began`, when an incident or its cause began, did not follow it. If
+    nothing moved, nothing is told.
 
     >>> moved = [Movement("grad_norm", "up", 612, 4.0), Movement("kl", "up", 618, 8.0)]
-    >>> summary([*moved, Movement("reward", "flat", 630, 1.0)])
-    'grad_norm ×4 since step 612, then kl ×8 since step 618; no clear change: reward'
-    >>> summary([*moved, Movement("loss", "up", 618, 2.0), Movement("length", "up", 618, 3.0)])
-    'grad_norm ×4 since step 612, then kl ×8, loss ×2 and length ×3 since step 618'
-    >>> summary(moved, began=615)
-    'first grad_norm ×4 since step 612, then kl ×8 since step 618'
-    >>> summary(moved[:1], began=615)
-    'grad_norm ×4 since step 612, before the incident'
-    >>> rising = Movement("reward", "up", 630, 1.1, steady=True, normal=Before(0.5, 0.01, True))
-    >>> summary([rising, Movement("entropy", "flat", 630, 1.0)])
-    'nothing new (reward keeps rising as before; no clear change: entropy)'
+    >>> [(it.metric, it.told, it.step, it.ratio, it.is_earlier) for it in told(moved, began=615)]
+    [('grad_norm', 'dated', 612, 4.0, True), ('kl', 'dated', 618, 8.0, False)]
     """
     movements = list(movements)
     moved = [m for m in movements if m.direction != "flat" and m.is_worth_saying]
-    dated = [f"{m.name} has {m.verb} since step {m.step}" for m in moved if m.in_message]
-    earlier = _listed(m for m in moved if m.step < began and not m.in_message)
-    later = _listed(m for m in moved if m.step >= began and not m.in_message)
-    not_said = [m for m in movements if m not in moved and not m.in_message]
-    others = [m for m in not_said if m.metric in _TELLING_IF_FLAT]
-    # KL grows in every run, so it is no news if it only goes on.
-    slow = [m for m in others if m.gradual and not (m.metric == _KL and m.steady)]
-    unmoved = (m for m in others if m.direction == "flat" and not m.gradual and not m.drifted)
-    flat = ", ".join(m.name for m in unmoved)
-    if earlier:
-        said = f"first {earlier}, then {later}" if later else f"{earlier}, before the incident"
-    else:
-        said = later
-    parts = [part for part in (said, *dated, *(m.gradual for m in slow)) if part]
-    if not parts:
-        return ""
-    line = "; ".join([*parts, f"no clear change: {flat}"] if flat else parts)
-    nothing_new = not said and not dated and all(m.goes_on for m in slow)
-    return f"nothing new ({line})" if nothing_new else line
+    dated = [m.dated(is_earlier=m.step < began) for m in moved if not m.in_message]
+    in_alert = [m.dated(is_earlier=False) for m in moved if m.in_message]
+    others = [m for m in movements if m.metric in _TELLING_IF_FLAT and not m.in_message]
+    slow, flat = [], []
+    for movement in others:
+        if movement in moved:
+            continue
+        gradual = movement.gradual()
+        if gradual is None and movement.direction == "flat" and not movement.drifted:
+            flat.append(movement.flat())
+        # KL grows in every run, so it is no news if it only goes on.
+        elif gradual is not None and not (movement.metric == _KL and movement.steady):
+            slow.append(gradual)
+    said = [*dated, *in_alert, *slow]
+    return (*said, *flat) if said else ()
 
 
-def mentioned(movements: Iterable[Movement]) -> list[str]:
-    """Return the metrics that `summary` may name."""
-    return [m.metric for m in movements if m.direction != "flat" or m.metric in _TELLING_IF_FLAT]
-
-
-def _listed(movements: Iterable[Movement]) -> str:
-    """Return movements in their order, those of one step together."""
-    by_step = groupby(movements, key=lambda movement: movement.step)
-    return ", then ".join(f"{_enumerated(group)} since step {step}" for step, group in by_step)
-
-
-def _enumerated(movements: Iterable[Movement]) -> str:
-    *others, last = map(str, movements)
-    return f"{', '.join(others)} and {last}" if others else last
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

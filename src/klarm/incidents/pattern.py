@@ -8,8 +8,9 @@ from itertools import pairwise
 from math import inf
 from typing import Literal, NamedTuple
 
-from klarm.incidents.movement import Direction, Movement
+from klarm.incidents.movement import Movement
 from klarm.metrics import PROBE
+from klarm.types import Direction
 
 # A metric stays where it went if it is still at least this share of the way from where it was.
 _MIN_STAYED = 0.5

@@ -15,12 +15,12 @@ from klarm.incidents.allowances import Allowances
 from klarm.incidents.confirmation import Confirmation, Confirmed
 from klarm.incidents.episode import Episode
 from klarm.incidents.escalation import escalate
+from klarm.incidents.event_facts import is_back
 from klarm.incidents.evidence import Evidence
 from klarm.incidents.excuse import KL, PROBED, Excuse, kl_budgets
 from klarm.incidents.excused import ExcusedAlerts
 from klarm.incidents.in_alert import InAlert
 from klarm.incidents.measured import Measured
-from klarm.incidents.reasons import is_back
 from klarm.incidents.recent_rows import RecentRows
 from klarm.incidents.reopening import is_new_problem, reopen, unsettle
 from klarm.incidents.rules import IncidentRules

@@ -8,11 +8,12 @@ from itertools import pairwise
 
 from klarm.incidents.bend import left_line
 from klarm.incidents.going_on import is_in_line, pauses
-from klarm.incidents.movement import RATE, Before, Direction, Movement, in_order
+from klarm.incidents.movement import RATE, Before, Movement, in_order
 from klarm.incidents.onset import first_unlike, is_flat, left_level, left_trend, onset_of
 from klarm.incidents.recent_rows import RecentRows
 from klarm.metrics import METRICS, is_reward_component
 from klarm.stats import MAD_TO_STD, median, scatter
+from klarm.types import Direction
 
 # The number of steps that a diagnosis looks back.
 LOOK_BACK = 100

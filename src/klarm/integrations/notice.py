@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from klarm.incidents import event_paragraphs, is_alarm, is_crash, short_title
+from klarm.incidents import is_alarm, is_crash
 from klarm.types import Event
+from klarm.wording import event_paragraphs, short_title
 
 
 def worth_an_alert(event: Event) -> bool:

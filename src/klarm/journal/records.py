@@ -136,7 +136,8 @@ def encode(record: Record, lines: int = 0) -> bytes:
             record = msgspec.structs.replace(record, lines=lines)
     elif isinstance(record, Event):
         spelt = spell_non_finite({"peak": record.peak, "notified": record.notified})
-        record = msgspec.structs.replace(record, **spelt)
+        moved = {"moved": record.moved}  # for people who read the file
+        return _joined(msgspec.structs.replace(record, **spelt), moved)
     elif isinstance(record, Blip):
         record = msgspec.structs.replace(record, **spell_non_finite({"peak": record.peak}))
     return _encode(record)
@@ -145,7 +146,11 @@ def encode(record: Record, lines: int = 0) -> bytes:
 def _with_sentences(alert: Alert) -> bytes:
     """Return an alert as JSON, with its sentences for people who read the file."""
     said = {"message": alert.message, "recommendation": alert.recommendation}
-    return _encode(alert)[:-1] + b"," + _encode(said)[1:]
+    return _joined(alert, said)
+
+
+def _joined(record: Record, said: dict[str, str]) -> bytes:
+    return _encode(record)[:-1] + b"," + _encode(said)[1:]
 
 
 def encode_step(step: int, time: float, values: Mapping[str, float], lines: int = 0) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from klarm.detectors import Detector
-from klarm.incidents import Change, IncidentRules, Tracker, counted, is_crash
+from klarm.incidents import Change, IncidentRules, Tracker, is_crash
 from klarm.journal import DETACHED, IncidentRecord
 from klarm.metrics import Binding
 from klarm.monitor.coverage import watched
@@ -25,6 +25,7 @@ from klarm.monitor.summary import (
 )
 from klarm.monitor.unwatched import without_kl
 from klarm.types import Alert, Event, Incident
+from klarm.wording import counted
 
 
 @dataclass

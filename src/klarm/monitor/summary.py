@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
 from klarm.detectors import Detector, Excused
-from klarm.incidents import IncidentRules, counted, incidents_in_sum, subject_of
+from klarm.incidents import IncidentRules, subject_of
 from klarm.journal import IncidentRecord
 from klarm.notebook import html_table
 from klarm.types import Incident
+from klarm.wording import counted, incidents_in_sum
 
 # While what alerts do not count; see incidents/evidence.py.
 _EXCUSES: Mapping[Excused, str] = {

@@ -15,7 +15,7 @@ import msgspec
 
 from klarm.delivery import Silence, last_step, parse_span, silence_in_words
 from klarm.detectors import known_signals
-from klarm.incidents import ending, subject_of
+from klarm.incidents import subject_of
 from klarm.journal import IncidentRecord, append_command, new_key, record_command
 from klarm.server.false_alarms import FalseAlarm, mark, marked
 from klarm.server.incidents import ShownIncidents
@@ -24,6 +24,7 @@ from klarm.server.problems import bad_request, conflict, unavailable
 from klarm.server.run_view import RunView
 from klarm.settings import did_you_mean
 from klarm.types import Command
+from klarm.wording import ending
 
 _MAX_NAME, _MAX_NOTE = 200, 2000
 

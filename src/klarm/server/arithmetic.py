@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import msgspec
 
 from klarm.detectors import CRITICAL_FACTOR
-from klarm.incidents import metric_of, number
+from klarm.incidents import metric_of
 from klarm.server.summary import Number
 from klarm.types import Alert, Event
+from klarm.wording import number
 
 
 class Arithmetic(msgspec.Struct, kw_only=True):

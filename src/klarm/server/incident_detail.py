@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 
 from klarm.delivery import Delivered, deliveries
-from klarm.incidents import advice, is_alarm
+from klarm.incidents import is_alarm
 from klarm.journal import Checkpoint, IncidentRecord
 from klarm.metrics import METRICS
 from klarm.server.arithmetic import Arithmetic, arithmetic_of, arithmetic_of_others
@@ -15,6 +15,7 @@ from klarm.server.incidents import IncidentInRun, ShownIncidents
 from klarm.server.run_view import RunView
 from klarm.server.timeline import Moment, timeline
 from klarm.types import Alert, Event
+from klarm.wording import advice
 
 _LOOK_BACK, _LOOK_AHEAD = 100, 20  # rows to draw around an incident
 
@@ -119,7 +120,7 @@ def incident_detail(run: RunView, id_: str) -> IncidentDetail:
             alarm, alerts, arithmetic.detector if arithmetic else ""
         ),
         alerts=AlertCounts(len(alerts), dict(Counter(alert.detector for alert in alerts))),
-        moved=_moved(run, known, next((e for e in reversed(events) if e.moved), alarm)),
+        moved=_moved(run, known, next((e for e in reversed(events) if e.also), alarm)),
         diagnosis=(
             Diagnosis(
                 *(diagnosed.event, diagnosed.step),
@@ -155,7 +156,7 @@ def _moved(run: RunView, incident: IncidentRecord, event: Event) -> Moved:
         event.event,
         event.step,
         event.moved,
-        [name for name in dict.fromkeys(event.also) if name in METRICS],
+        [name for name in dict.fromkeys(m.metric for m in event.also) if name in METRICS],
         blocks.step_beside(begin, -_LOOK_BACK),
         blocks.step_beside(event.step, _LOOK_AHEAD),
     )

@@ -7,7 +7,7 @@ from math import isfinite
 import msgspec
 from msgspec.structs import replace
 
-from klarm.incidents import early_onset, headline, metric_of, standing, subject_of, title, why
+from klarm.incidents import early_onset, metric_of, subject_of
 from klarm.journal import IncidentRecord, acknowledged_after
 from klarm.server.false_alarms import marked
 from klarm.server.overview import silences_in_force
@@ -15,6 +15,7 @@ from klarm.server.run_view import RunView
 from klarm.server.series import sample
 from klarm.server.summary import Number
 from klarm.types import Blip
+from klarm.wording import headline, standing, title, why
 
 
 class Mark(msgspec.Struct):

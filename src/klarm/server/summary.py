@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 import msgspec
 import numpy as np
 
-from klarm.incidents import metric_of, subject_of, title
+from klarm.incidents import metric_of, subject_of
 from klarm.journal import (
     Activity,
     Fold,
@@ -21,6 +21,7 @@ from klarm.journal import (
 from klarm.monitor import not_watched
 from klarm.server.packing import Columns, Floats, has_value, unpack_floats
 from klarm.text import as_sentence
+from klarm.wording import title
 
 Number = float | str  # NaN and the infinities are text
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from klarm.incidents import why
 from klarm.journal import IncidentRecord
 from klarm.server.run_view import RunView
 from klarm.types import Alert, Command
+from klarm.wording import why
 
 _SENTENCES = {
     "ack": "Acknowledged by {by}.",

@@ -11,7 +11,7 @@ import msgspec
 
 from klarm.analysis.replay import ids_in, replay
 from klarm.config import Config, known_sections, load
-from klarm.incidents import metric_of, subject_of, title
+from klarm.incidents import metric_of, subject_of
 from klarm.journal import FILE_NAME, IncidentRecord, Started
 from klarm.server.blocks import Block
 from klarm.server.history import signal_of
@@ -21,6 +21,7 @@ from klarm.server.run_view import RunView
 from klarm.settings import ConfigError, did_you_mean
 from klarm.sources import LogRow, OtherRecord, SourceError, read_log
 from klarm.types import Alert
+from klarm.wording import title
 
 MAX_ALERTS = 5000
 _SOURCE = "settings"

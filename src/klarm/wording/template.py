@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
-from klarm.text import number
+from klarm.wording.numbers import number
 
 # A field in braces, with how to write it; a part in brackets.
 _FIELD = re.compile(r"\{(\w+)(?::([^{}]*))?\}")

@@ -8,14 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from klarm.incidents.checkpoints import unsafe_since
-from klarm.incidents.crash import is_crash
-from klarm.incidents.hindsight import early_onset
-from klarm.incidents.numbers import counted
-from klarm.incidents.reasons import SENTENCES, is_undone, why
-from klarm.incidents.standing import AT_A_NEW_LEVEL, UNRESOLVED, ending
-from klarm.incidents.subject import subject_of
+from klarm.incidents import (
+    early_onset,
+    is_alarm,
+    is_back,
+    is_crash,
+    is_undone,
+    subject_of,
+    unsafe_since,
+)
+from klarm.journal import IncidentRecord
 from klarm.types import Action, Event, EventKind, Incident, Severity
+from klarm.wording.numbers import counted
+from klarm.wording.reasons import SENTENCES, why
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -25,6 +30,8 @@ COLOURS: dict[Severity, str] = {"warning": "yellow", "critical": "red"}
 _MAX_NAMED = 10
 # The maximum length of the title of a W&B alert.
 _MAX_TITLE = 63
+UNRESOLVED = "unresolved when the run ended"
+AT_A_NEW_LEVEL = "at a new level"  # resolved without alerts, but not back near the earlier level
 _STATES: dict[EventKind, str] = {"reopened": "open again", "ended": UNRESOLVED}
 
 # Escalations at the same severity, which may be the highest there is.
@@ -115,11 +122,6 @@ def _after_the_run(event: Event, diagnosis: Event | None, to_do: str, action: Ac
     if is_bad:
         return f"Do not use {saved}: go back to an earlier one."
     return f"Evaluate {saved} before you use them."
-
-
-def is_alarm(event: Event) -> bool:
-    """Return whether an event reports a problem, rather than the further course of one."""
-    return event.event in ("opened", "escalated")
 
 
 def event_text(event: Event) -> str:
@@ -239,3 +241,29 @@ def _in_short(incident: Incident) -> str:
             how = f"resolved {AT_A_NEW_LEVEL}" if incident.at_new_level else how
         when = f"steps {incident.started} to {incident.ended}, {how}"
     return f"{incident.number} on {subject_of(incident)}: {incident.severity}, {when}"
+
+
+def standing(incident: IncidentRecord, *, may_go_on: bool) -> str:
+    """Return the state of a recorded incident, or how it was resolved.
+
+    `may_go_on` says that its run is training, or may be.
+    """
+    if incident.state != "resolved":
+        return incident.state if may_go_on else UNRESOLVED
+    how = ending(incident.last)
+    return f"resolved ({how})" if how == AT_A_NEW_LEVEL else how
+
+
+def ending(event: Event) -> str:
+    """Return how an incident was resolved, given the event of its end.
+
+    >>> end = Event("resolved", 3, "reward", "warning", 250, 200, ["reward_drift"], 1.8,
+    ...             "recovered", "", "", "k3f7q2ab", metric="reward", level=1.74, before=0.4)
+    >>> ending(end)
+    'at a new level'
+    """
+    if is_undone(event):
+        return "rolled back"
+    if event.reason == "recovered" and not is_back(event):
+        return AT_A_NEW_LEVEL
+    return event.reason.replace("_", " ")

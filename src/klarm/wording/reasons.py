@@ -8,17 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from klarm.incidents.excused import SMALL
-from klarm.incidents.numbers import counted, share, times
-from klarm.incidents.recovery import BETTER_HIGH, changes_by_factors, is_worse, stays_away
-from klarm.incidents.subject import measured_by, metric_of
-from klarm.text import number
+from klarm.incidents import (
+    BETTER_HIGH,
+    SMALL,
+    is_back,
+    is_worse,
+    measured_by,
+    metric_of,
+    peak_is_finite,
+    stays_away,
+)
 from klarm.types import Event
+from klarm.wording.numbers import counted, number, share, times
 
 _NAMES = {"kl": "KL"}
-# A metric is back at its earlier level if it differs from it by at most this share.
-_NEAR, _NEAR_BY_RATIO = 0.25, 0.5
-
 
 _IS_ENOUGH = "is enough to open an incident."
 # Why alerts did not count, by Excused or SMALL; see evidence.py.
@@ -51,11 +54,6 @@ def _reason(event: Event) -> str:
         return sentence(event)
     text = event.reason.strip()
     return text if not text or text[-1] in ".!?" else f"{text}."
-
-
-def is_undone(event: Event) -> bool:
-    """Return whether an incident was rolled back, because training went back to before it."""
-    return event.event == "resolved" and event.reason == "rolled_back"
 
 
 def _confirmed(event: Event) -> str:
@@ -149,24 +147,6 @@ def before_it(event: Event) -> str:
     if event.before is not None and not isinstance(event.peak, str):
         fell = fell or event.peak < min(event.before, 0.0)  # a loss may explode either way
     return "before the fall" if fell else "before the rise"
-
-
-def is_back(event: Event) -> bool:
-    """Return whether a metric is near its earlier level; true if a level is unknown.
-
-    One that was not finite is back when it is finite.
-    """
-    now, before = event.level, event.before
-    if now is None or before is None or not peak_is_finite(event):
-        return True
-    share = _NEAR_BY_RATIO if changes_by_factors((metric_of(event), event.worse)) else _NEAR
-    return abs(now - before) <= share * abs(before)
-
-
-def peak_is_finite(event: Event) -> bool:
-    """Return whether the worst value of an incident is a finite number."""
-    # In a journal, a peak that is not finite is text.
-    return not isinstance(event.peak, str) and math.isfinite(event.peak)
 
 
 def _why_over(event: Event) -> str:

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from cases import over
-from klarm.incidents.numbers import counted, factor, share, times
-from klarm.text import number
+from klarm.wording import number
+from klarm.wording.numbers import counted, factor, share, times
 
 
 @over(

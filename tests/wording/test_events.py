@@ -18,23 +18,23 @@ from rich.console import Console
 from cases import over
 from klarm.channels.message import ENDINGS
 from klarm.detectors import CATALOGUE, KLBudgetDetector
-from klarm.incidents import (
+from klarm.incidents import metric_of
+from klarm.incidents.event_facts import is_back
+from klarm.monitor.monitor import Monitor
+from klarm.types import SEVERITIES, Event, EventKind, Incident, Moved, Reason
+from klarm.wording import (
     advice,
     event_panel,
     event_paragraphs,
     event_text,
     headline,
     incidents_in_sum,
-    metric_of,
+    number,
     short_title,
+    state,
     title,
     why,
 )
-from klarm.incidents.reasons import is_back
-from klarm.incidents.text import state
-from klarm.monitor.monitor import Monitor
-from klarm.text import number
-from klarm.types import SEVERITIES, Event, EventKind, Incident, Reason
 from made_alerts import made_alert
 
 OPENED = Event(
@@ -56,7 +56,10 @@ OPENED = Event(
 )
 DIAGNOSED = msgspec.structs.replace(
     OPENED,
-    moved="learning_rate ×100 since step 152; no clear change: reward",
+    also=(
+        Moved("learning_rate", "up", step=152, ratio=100.0),
+        Moved("reward", "flat", "flat"),
+    ),
     pattern="learning rate raised",
     cause="the learning rate went up and KL followed",
     remedy="Go back to a checkpoint from before the change.",
@@ -282,7 +285,7 @@ def test_every_reason_of_the_enumeration_has_a_sentence() -> None:
     shown = {event.reason for event, _ in SENTENCES}
     missing = set(get_args(Reason)) - shown
     assert missing == set(), (
-        "give each of these a sentence in SENTENCES of incidents/reasons.py, and an example in "
+        "give each of these a sentence in SENTENCES of wording/reasons.py, and an example in "
         "SENTENCES of this file"
     )
     for reason in get_args(Reason):
@@ -386,7 +389,7 @@ def test_the_peak_of_the_last_report_has_its_step() -> None:
 
 def test_the_line_of_other_metrics_is_left_out_if_none_moved() -> None:
     """There is nothing to say."""
-    assert "moved" not in event_text(msgspec.structs.replace(DIAGNOSED, moved=""))
+    assert "moved" not in event_text(msgspec.structs.replace(DIAGNOSED, also=()))
 
 
 def test_an_escalation_by_another_metric_begins_with_what_changed() -> None:
@@ -610,7 +613,7 @@ def test_every_escalation_at_the_same_severity_has_a_title_of_its_own() -> None:
         for reason in reasons - {"severity_raised"}
         if state(changed("escalated", reason)) == state(changed("escalated", "severity_raised"))
     }
-    assert without == set(), "add these to _NOT_MORE_SEVERE of klarm/incidents/text.py"
+    assert without == set(), "add these to _NOT_MORE_SEVERE of klarm/wording/events.py"
 
 
 def test_a_title_claims_no_recovery_of_a_reward_that_stays_up() -> None:

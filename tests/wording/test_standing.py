@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from cases import over
 from example_events import example_event
-from klarm.incidents import ending, standing, title
 from klarm.journal import IncidentRecord
 from klarm.types import Event
+from klarm.wording import ending, standing, title
 
 OPENED = example_event(event="opened")
 END = replace(OPENED, event="resolved", reason="recovered", level=0.5, before=0.4)

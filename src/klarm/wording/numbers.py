@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from klarm.text import number
+import math
 
 _FRACTIONS = {2: "half", 3: "a third of", 4: "a quarter of"}
 # A fraction in words may be off by this share of it.
 _MAX_ROUNDING = 0.1
+_SPELLING = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
+
+
+def number(value: float | str, digits: int = 3) -> str:
+    """Return a value with this many significant digits, without an exponent if that is short.
+
+    >>> number(0.5449), number(999.6), number(1234.5), number(6.02e23), number(float("nan"))
+    ('0.545', '1000', '1234', '6.02e23', 'NaN')
+    """
+    if isinstance(value, str) or not math.isfinite(value):
+        return _SPELLING.get(str(value), str(value))
+    text = f"{value:.{digits}g}"
+    if "e" not in text:
+        return text
+    if 1.0 <= abs(value) < 1e6:
+        return f"{value:.0f}"
+    mantissa, exponent = text.split("e")
+    return f"{mantissa}e{int(exponent)}"
 
 
 def counted(count: int, noun: str) -> str:
