@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from itertools import accumulate, islice
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ import msgspec
 from klarm.descriptors import open_own
 from klarm.journal import locks
 from klarm.journal.checksum import checked, sealed
+from klarm.journal.lines import chunks_between
 from klarm.text import clean_line
 from klarm.types import Command
 
@@ -91,12 +93,13 @@ def read_lines(path: Path, start: int = 0) -> Iterator[tuple[int, bytes]]:
     if not path.is_file():  # it does not exist, or is a device, which may be endless
         return
     with path.open("rb") as file:
-        file.seek(start)
-        for line in file:
-            if not line.endswith(b"\n"):  # it is still being written
-                return
-            start += len(line)
-            yield start, line
+        for _, lines, end in chunks_between(file, start, os.fstat(file.fileno()).st_size):
+            ends = accumulate((len(line) + 1 for line in lines), initial=start)
+            if len(lines) == 1:  # of a line that is too long, only the beginning is there
+                yield end, lines[0] + b"\n"
+            else:
+                yield from zip(islice(ends, 1, None), (line + b"\n" for line in lines), strict=True)
+            start = end
 
 
 def _last_byte(file: int) -> bytes:

@@ -15,7 +15,7 @@ from typing import IO, Protocol, cast
 from klarm.descriptors import open_own
 from klarm.journal.appender import Appender
 from klarm.journal.checksum import checked, sealed
-from klarm.journal.lines import RUN, FormatError, Stored, whole_end
+from klarm.journal.lines import MAX_LINE_BYTES, RUN, FormatError, Stored, whole_end
 from klarm.journal.locks import Claim, InUseError, lock_of
 from klarm.journal.reading import head_of, read_journal
 from klarm.journal.records import (
@@ -77,6 +77,7 @@ class Batches:
     _append: Callable[[bytes], object]  # writes the lines of one batch
     _say: Callable[[str], object]
     _has_reduced = False
+    _has_said_too_long = False
 
     def step(
         self, step: int, time: float, values: Mapping[str, float], also: Sequence[Record] = ()
@@ -87,6 +88,13 @@ class Batches:
             head = sealed(encode_step(step, time, values, len(lines)))
         except NOT_JSON:
             head = self._line(Step(step, time, values), len(lines))
+        if len(head) > MAX_LINE_BYTES:
+            head = self._line(Step(step, time, {}), len(lines))
+            self._say_once(
+                f"step {step} has {len(values)} metrics, more than a line of the journal can hold "
+                f"({MAX_LINE_BYTES >> 20} MiB): its values are not recorded, and detectors still "
+                "judge them."
+            )
         self._append(b"".join([head, *lines]) if lines else head)
 
     def record(self, record: Record, also: Sequence[Record] = ()) -> None:
@@ -100,9 +108,14 @@ class Batches:
     def _line(self, record: Record, lines: int = 0) -> bytes:
         """Return a record as a line; an empty one if it cannot be written even in part."""
         try:
-            return sealed(encode(record, lines))
+            line = sealed(encode(record, lines))
         except NOT_JSON as error:
             reason = f"{type(error).__name__}: {error}"
+        else:
+            if len(line) <= MAX_LINE_BYTES:
+                return line
+            self._report(record, f"cannot be recorded: {len(line):,} bytes are too long for a line")
+            return b""
         with contextlib.suppress(*NOT_JSON):
             line = sealed(encode_reduced(record, lines))
             self._report(record, f"is recorded without values that JSON cannot hold ({reason})")
@@ -117,6 +130,11 @@ class Batches:
             if isinstance(record, Alert):
                 what = f"an alert by {record.detector}"
             self._say(f"{what} {problem:.300}. Training continues.")
+
+    def _say_once(self, text: str) -> None:
+        if not self._has_said_too_long:
+            self._has_said_too_long = True
+            self._say(text)
 
 
 class FileJournal(Batches):

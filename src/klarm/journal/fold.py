@@ -93,8 +93,9 @@ class Fold(Totals):
         new: list[Event] = []
         with opened(self._journal) as file:
             stop = inf if at_most is None else self.read_to + at_most
-            for begin, lines in chunks_between(file, self.read_to, whole_end(file)):
+            for begin, lines, end in chunks_between(file, self.read_to, whole_end(file)):
                 self._add_lines(lines, begin, file, new)
+                self.read_to = end
                 if self.read_to >= stop:
                     break
         return new
@@ -106,10 +107,13 @@ class Fold(Totals):
         """
         with opened(self._journal) as file:
             while self.read_to < end:
-                begin, lines = next(chunks_between(file, self.read_to, end, size), (end, []))
+                nothing: tuple[int, list[bytes], int] = (end, [], end)
+                chunks = chunks_between(file, self.read_to, end, size)
+                begin, lines, read_to = next(chunks, nothing)
                 if not lines and begin == end:
                     return  # the file is shorter than `end`
                 self._add_lines(lines, begin, file, [])
+                self.read_to = read_to
                 if not lines:  # a single line is longer than `size`
                     size *= 2
                 del lines  # before the next ones are read
@@ -179,7 +183,6 @@ class Fold(Totals):
             at += 1
         if steps:
             self._pass_on_steps(steps)
-        self.read_to = begin
 
     def _skip_steps(self, lines: list[bytes], at: int) -> int:
         """Skip the valid step lines from index `at` on; return how many there are.

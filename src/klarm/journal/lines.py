@@ -25,6 +25,9 @@ RUN = b'{"type":"run"'
 _HEADS = (b'{"type":"step"', b'{"type":"resume"', b'{"type":"finish"', b'{"type":"command"')
 _CHUNK_BYTES = 2**17
 _FIRST_CHUNK_BACK = 2**13
+# klarm writes no longer line, so a longer one is damage, and is skipped without being kept.
+MAX_LINE_BYTES = 2**20
+_STUB_BYTES = 64  # what readers get of such a line
 # No batch is longer than this. If no batch begins within this distance, every line is valid.
 _MAX_BATCH = 2**24
 
@@ -99,7 +102,7 @@ def lines_between(file: IO[bytes], start: int, end: int) -> Iterator[tuple[int, 
 
     The position of the file may change between two lines: other code may read or write meanwhile.
     """
-    for at, lines in chunks_between(file, start, end):
+    for at, lines, _ in chunks_between(file, start, end):
         for line in lines:
             yield at, line
             at += len(line) + 1  # noqa: PLW2901
@@ -107,10 +110,11 @@ def lines_between(file: IO[bytes], start: int, end: int) -> Iterator[tuple[int, 
 
 def chunks_between(
     file: IO[bytes], start: int, end: int, size: int = _CHUNK_BYTES
-) -> Iterator[tuple[int, list[bytes]]]:
+) -> Iterator[tuple[int, list[bytes], int]]:
     """Yield the lines between two offsets in lists of about `size` bytes.
 
-    Each list comes with the offset where its first line begins.
+    Each list comes with the offsets where its first line begins and where its last one ends. Of a
+    line that is too long, only the beginning is there, alone in its list.
     """
     rest = b""
     at = start  # where the next line to yield begins
@@ -120,8 +124,22 @@ def chunks_between(
         if not chunk:
             return
         *lines, rest = (whole := rest + chunk).split(b"\n")
-        yield at, lines
-        at += len(whole) - len(rest)
+        begin, at = at, at + len(whole) - len(rest)
+        yield begin, lines, at
+        if len(rest) > MAX_LINE_BYTES:
+            stub, rest = rest[:_STUB_BYTES], b""
+            begin, at = at, _next_line(file, at + MAX_LINE_BYTES, end)
+            yield begin, [stub], at
+
+
+def _next_line(file: IO[bytes], start: int, end: int) -> int:
+    """Return where the first line begins after an offset; at most the end."""
+    file.seek(start)
+    while start < end and (chunk := file.read(min(_CHUNK_BYTES, end - start))):
+        if (found := chunk.find(b"\n")) >= 0:
+            return start + found + 1
+        start += len(chunk)
+    return end
 
 
 class FormatError(OSError):
@@ -152,7 +170,7 @@ class Verifier:
     def passes(self, line: bytes) -> bool:
         """Return whether the next line is valid; report it if it is not, or raise FormatError."""
         self.number += 1
-        verdict = checked(line)
+        verdict = checked(line) if len(line) <= MAX_LINE_BYTES else "bad"
         if line.startswith(RUN) and verdict != "bad":
             check_format(line)
         if verdict == "good":

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from klarm.journal.checksum import checked
-from klarm.journal.lines import RUN, Stored, opened, whole_end
+from klarm.journal.lines import MAX_LINE_BYTES, RUN, Stored, opened, whole_end
 from klarm.journal.records import Record, Resume, Started, Step, decoded
 from klarm.journal.rollbacks import Limit
 from klarm.types import Command, Event
@@ -136,6 +136,8 @@ def _lines_back(
         size = min(2 * size, _MAX_CHUNK_BACK)
         first = chunk.find(b"\n")
         rest = chunk[: first + 1] if first >= 0 else chunk
+        if len(rest) > MAX_LINE_BYTES:
+            rest = b""  # without its end, the line is not valid, which it is not anyway
         found = {prefix: chunk.rfind(b"\n" + prefix) for prefix in beginnings}
         while (last := max(found, key=found.__getitem__)) and (place := found[last]) >= 0:
             line_end = chunk.find(b"\n", place + 1) + 1
@@ -156,6 +158,9 @@ def _lines(file: IO[bytes], beginning: bytes, start: int, stop: int) -> Iterator
             return
         chunk += more
         whole = chunk.rfind(b"\n") + 1
+        if not whole and len(chunk) > MAX_LINE_BYTES:  # the rest of the line will not be valid
+            start, chunk = start + len(chunk), b""
+            continue
         found = chunk.find(beginning, 0, whole)
         while found >= 0:
             end = chunk.index(b"\n", found) + 1
