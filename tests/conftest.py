@@ -79,6 +79,7 @@ def pytest_runtest_makereport(
 def clean_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Work in an empty folder, without KLARM_ variables, and end the monitor afterwards."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path.with_name(f"{tmp_path.name}-cache")))
     for variable in [name for name in os.environ if name.startswith("KLARM_")]:
         monkeypatch.delenv(variable)
     yield

@@ -48,6 +48,8 @@ LAYERS = [
     "integrations",
     "sources",
     "analysis",
+    "store",
+    "runs",
     "server",
     "cli",
 ]

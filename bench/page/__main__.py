@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from page import browser, indexing, tensorboard
-from page.journals import SPIKE, STEPS, write_many, write_run
+from page.journals import MANY_METRICS, SPIKE, STEPS, write_many, write_run
 from table import Row, show, write
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -28,12 +28,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="klarm-bench-") as folder:
         root = Path(folder)
         if {"indexing", "paint"} & set(wanted):
-            write_run(root / "long" / "long", STEPS, spike=SPIKE)
+            write_run(root / "long" / "long", STEPS, spike=SPIKE, names=MANY_METRICS)
         if {"indexing", "overview"} & set(wanted):
-            write_many(root / "many", indexing.RUNS, indexing.STEPS_PER_RUN)
+            write_many(root / "many", indexing.RUNS, indexing.STEPS_PER_RUN, MANY_METRICS)
         if "indexing" in wanted:
             measured += indexing.long_run(root / "long")
             measured += indexing.many_runs(root / "many")
+            measured += indexing.huge_line(root / "huge")
+            measured += indexing.idle_runs(root / "idle")
             measured += indexing.live_runs(root / "events")
         if "paint" in wanted:
             peers = tensorboard.first_paint(root / "tensorboard")

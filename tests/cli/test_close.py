@@ -15,8 +15,9 @@ from click.testing import CliRunner, Result
 import klarm
 from klarm.cli.group import klarm as command
 from klarm.detectors import KLExplosionDetector
-from klarm.journal import FORMAT, FileJournal, Started
+from klarm.journal import FORMAT, FileJournal, Started, append_command, sealed
 from klarm.monitor.monitor import Monitor
+from klarm.types import Command
 
 pytestmark = pytest.mark.usefixtures("one_detector")
 
@@ -94,6 +95,38 @@ def test_copies_of_a_run_are_distinguished_by_their_folders() -> None:
         f"  {id_}  run klarm_runs/a-copy, kl, critical, began at step 0",
     ]
     assert "is closed" in run("close", id_, "--run", "klarm_runs/a-copy").output
+
+
+def test_a_run_that_cannot_be_read_hides_no_incident_of_another() -> None:
+    """It is named if the id is in no other run."""
+    id_ = broken("a")
+    Path("klarm_runs/odd").mkdir()
+    Path("klarm_runs/odd/journal.jsonl").write_bytes(sealed(b'{"type":"run","format":2}'))
+    said = run("close", "kzzzz").output
+    assert "there is no incident kzzzz" in said
+    assert "; klarm_runs/odd cannot be read" in said
+    assert "is closed" in run("close", id_).output
+
+
+def test_after_a_close_the_new_state_is_shown() -> None:
+    """By every command, and at once."""
+    id_ = broken("a")
+    assert "1 incident" in run("show", "a").output
+    run("close", id_, "--by", "ada")
+    assert run("show", "a").output.startswith("run a: finished, no open incident")
+    assert "Closed by ada." in run("show", "a", "1").output
+    assert " closed " in run("incidents", "a").output
+
+
+def test_a_command_that_a_run_did_not_live_to_apply_is_shown_and_can_be_given_again() -> None:
+    """The page shows it so, too; the second one is recorded, so that channels are notified."""
+    id_ = broken("a")
+    waiting = Command(command="close", key="k1", time=1.0, by="ada", incident=id_)
+    append_command(Path("klarm_runs/a"), waiting)
+    assert run("show", "a").output.startswith("run a: finished, no open incident")
+    assert "Closed by ada." in run("show", "a", "1").output
+    assert "is closed" in run("close", id_).output
+    assert "is already resolved" in run("close", id_).output
 
 
 def test_an_id_that_is_too_short_or_unknown_is_an_error() -> None:

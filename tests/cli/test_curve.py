@@ -1,45 +1,15 @@
-"""The curve of a metric: thinned for a run of any length, and drawn with characters."""
+"""The curve of a metric, drawn with characters; tests/runs has how it is thinned."""
 
 from __future__ import annotations
 
 import math
 
-from klarm.cli.curve import Curve, Value, draw_curve
-
-
-def curve_of(values: list[float]) -> Curve:
-    curve = Curve("kl")
-    for step, value in enumerate(values):
-        curve.add(step, value)
-    return curve
+from klarm.cli.curve import draw_curve
+from klarm.runs import Value
 
 
 def drawn(points: list[Value], **options: object) -> list[str]:
     return draw_curve(points, (51, 7), **options).plain.split("\n")  # type: ignore[arg-type]
-
-
-def test_a_long_run_is_thinned_and_loses_no_extreme() -> None:
-    """The highest, the lowest and non-finite values are kept."""
-    values = [1.0 + 0.001 * (step % 7) for step in range(100_000)]
-    values[12_345], values[54_321], values[77_777] = 900.0, -5.0, math.nan
-    kept = curve_of(values).points
-    assert len(kept) < 2_000
-    assert {(12_345, 900.0), (54_321, -5.0)} <= set(kept)
-    assert [step for step, value in kept if math.isnan(value)] == [77_777]
-    assert [step for step, _ in kept] == sorted(step for step, _ in kept)
-
-
-def test_a_sparkline_shows_the_whole_run() -> None:
-    """Every spike is visible, and each character stands for the same number of steps."""
-    values = [0.1] * 10_000
-    values[5_050] = 3.0
-    assert curve_of(values).sparkline(10) == "▁▁▁▁▁█▁▁▁▁"
-    assert curve_of([0.1, 0.2]).sparkline(10) == "▁█"
-    assert curve_of([]).sparkline(10) == ""
-    every_tenth = Curve("kl")
-    for step, value in [(0, 0.1), (10, 0.2)]:
-        every_tenth.add(step, value)
-    assert every_tenth.sparkline(10) == "▁█"
 
 
 def test_the_worse_end_of_a_column_is_drawn() -> None:

@@ -20,9 +20,10 @@ from klarm.analysis.replay import ids_in, replay
 from klarm.cli.stopping import Stopping
 from klarm.cli.watch import Watch
 from klarm.config import load
-from klarm.journal import Fold, activity_of, record_command
+from klarm.journal import record_command
 from klarm.journal.file import FILE_NAME, read_journal
 from klarm.journal.records import Finish, Step
+from klarm.runs import read_run
 from klarm.sources import read_log
 from klarm.sources.follow import Follower
 from klarm.types import Alert, Command, Event
@@ -140,10 +141,9 @@ def test_stopping_the_follower_is_not_the_end_of_the_run() -> None:
             assert process.wait(60) == 0
         write([0.5], first=first)
     assert [e.event for e in read_journal(JOURNAL) if isinstance(e, Event)] == ["opened"]
-    fold = Fold(JOURNAL)
-    fold.update()
-    assert activity_of(fold, JOURNAL) == "detached"
-    assert [known.state for known in fold.incidents.values()] == ["open"]
+    run = read_run(JOURNAL.parent)
+    assert run.activity == "detached"
+    assert [known.state for known in run.incidents.values()] == ["open"]
     command = Command(command="ack", key="k", time=0.0, by="ada")
     assert record_command(JOURNAL.parent, command, print)
     klarm.init("log", console=False)  # it logs nothing

@@ -1,7 +1,4 @@
-"""`klarm runs`: every run with its state, its KL and its open incidents, the worst first.
-
-Covers recorded.py too.
-"""
+"""`klarm runs`: every run with its state, its KL and its open incidents, the worst first."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from click.testing import CliRunner, Result
 
 import klarm
 from klarm.cli.group import klarm as command
-from klarm.cli.recorded import read_run
+from klarm.runs import read_run
 
 
 def record(name: str, values: list[float], *, finish: bool = True) -> None:
@@ -79,7 +76,7 @@ def test_steps_that_were_rolled_back_are_not_drawn() -> None:
     for step in range(10, 15):
         klarm.log({"kl": 0.1}, step)
     klarm.finish()
-    points = read_run(Path("klarm_runs/a"), "kl").curves["kl"].points
+    points = read_run(Path("klarm_runs/a")).curves["kl"].points
     assert points == [(step, 0.1) for step in range(15)]
 
 

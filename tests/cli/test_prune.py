@@ -11,8 +11,7 @@ from click.testing import CliRunner, Result
 
 import klarm
 from klarm.cli.group import klarm as command
-from klarm.cli.prune import _FILES
-from klarm.server.false_alarms import FILE_NAME as FALSE_ALARMS
+from klarm.store import FolderStore
 
 DAY = 86_400.0
 
@@ -114,9 +113,9 @@ def test_an_invalid_duration_is_a_one_line_error() -> None:
 
 def test_the_records_of_the_page_are_deleted_too() -> None:
     """No file of klarm is left."""
-    assert FALSE_ALARMS in _FILES
     old = record("old", days_ago=40)
-    (old / FALSE_ALARMS).touch()
-    os.utime(old / FALSE_ALARMS, (0.0, 0.0))
+    marks = FolderStore(old.parent).path(old.name, "false_alarms")
+    marks.touch()
+    os.utime(marks, (0.0, 0.0))
     assert prune("--yes").exit_code == 0
     assert not old.exists()

@@ -18,8 +18,8 @@ import klarm
 from cli.commands import run_klarm
 from klarm.cli.demo import read_recording
 from klarm.cli.group import klarm as command
-from klarm.cli.recorded import read_run
 from klarm.delivery import deliveries
+from klarm.runs import read_run
 
 
 @pytest.fixture

@@ -58,6 +58,17 @@ def test_a_live_run_is_left_to_itself() -> None:
     assert JOURNAL.read_bytes() == before
 
 
+def test_a_fold_that_has_read_a_part_is_continued() -> None:
+    """What was written since counts, and nothing is read twice: the end is at the last step."""
+    fold = fold_of(OPENED)
+    journal = FileJournal(FOLDER, print)
+    journal.step(12, 3.5, {"kl": 9.0})
+    journal.close(1.0)
+    assert record_command(FOLDER, person_gives("close"), print, fold)
+    (closed,) = [r for r in records() if isinstance(r, Event) and r.event == "resolved"]
+    assert (closed.step, closed.reason, fold.steps) == (12, "closed", 3)
+
+
 def test_only_an_open_incident_is_closed() -> None:
     """And by nothing else than close or accept."""
     fold = fold_of(OPENED, event("resolved", 1, 3, "recovered", id="kaaaaaaa"), OTHER)

@@ -62,6 +62,16 @@ def test_a_live_run_has_not_crashed() -> None:
     assert ended() == []
 
 
+def test_a_fold_that_has_read_a_part_is_continued() -> None:
+    """The incident was resolved since, so nothing was left open."""
+    fold = fold_of(killed(OPENED))
+    journal = FileJournal(FOLDER, print)
+    journal.step(12, 3.5, {"kl": 9.0}, [event("resolved", 1, 12, "recovered", id="kaaaaaaa")])
+    journal.close(1.0)
+    assert record_crash(FOLDER, print, fold) == []
+    assert fold.last_step == 12
+
+
 def test_a_run_that_ended_or_had_nothing_open_is_left_as_it_is() -> None:
     """There is nothing to say."""
     resolved = event("resolved", 1, 5, "recovered", id="kaaaaaaa")

@@ -338,12 +338,12 @@ def test_a_saved_fold_goes_on_where_it_was(batches: list[Batch], at_most: int) -
 @given(BATCHES)
 def test_whoever_listens_is_given_every_record(batches: list[Batch]) -> None:
     """And the fold comes to the same as without a listener."""
-    written([(RUN, []), *batches])
+    data = written([(RUN, []), *batches])
     alone, heard = Fold(JOURNAL), list[object]()
     alone.update()
     listened = Fold(
         JOURNAL,
-        on_record=lambda record, line: heard.append(line),
+        on_record=lambda record, begin, end: heard.append(data[begin : end - 1]),
         on_steps=lambda steps: heard.extend((step.step, step.metrics) for step in steps),
     )
     listened.update()

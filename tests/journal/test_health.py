@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import klarm
-from klarm.journal import Fold, activity_of, rank_of, run_health, worst_of
+from klarm.journal import Fold, activity_of, is_surely_free, rank_of, run_health, worst_of
 
 JOURNAL = Path("klarm_runs/a/journal.jsonl")
 
@@ -43,9 +43,9 @@ def test_a_run_is_trained_until_it_finishes_or_its_process_is_gone() -> None:
     """The lock of the journal tells."""
     klarm.init("a", console=False)
     klarm.log({"kl": 0.1})
-    assert activity_of(folded(), JOURNAL) == "training"
+    assert activity_of(folded(), lambda: is_surely_free(JOURNAL)) == "training"
     content = JOURNAL.read_bytes()
     klarm.finish()
-    assert activity_of(folded(), JOURNAL) == "finished"
+    assert activity_of(folded(), lambda: is_surely_free(JOURNAL)) == "finished"
     JOURNAL.write_bytes(content)  # as if it had been killed
-    assert activity_of(folded(), JOURNAL) == "stopped"
+    assert activity_of(folded(), lambda: is_surely_free(JOURNAL)) == "stopped"

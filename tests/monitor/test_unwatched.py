@@ -8,14 +8,14 @@ import pytest
 
 import klarm
 import klarm.detectors
-from klarm.cli.recorded import RecordedRun, read_run
 from klarm.metrics import METRICS
+from klarm.runs import RunView, read_run
 from own_parts import PassRateDetector
 
 ODD = {"H": 1.0, "KL_div": 0.1}
 
 
-def recorded(row: dict[str, float], steps: int = 5, *, finish: bool = True) -> RecordedRun:
+def recorded(row: dict[str, float], steps: int = 5, *, finish: bool = True) -> RunView:
     """Return a run that logs the same row again and again."""
     for _ in range(steps):
         klarm.log(row)

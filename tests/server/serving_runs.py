@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import shutil
-import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +17,6 @@ import klarm
 from klarm.cli.demo import read_recording
 from klarm.journal import FileJournal, Started
 from klarm.server import PageServer
-from klarm.server.migrations import migrate
 
 RUNS = Path("runs")
 _PLACE = tempfile.TemporaryDirectory()
@@ -149,11 +147,3 @@ def write_steps(
     for step, metrics in rows.items():
         journal.step(step, 1_763_200_000.0 + step, metrics)
     journal.close(5.0)
-
-
-def database() -> sqlite3.Connection:
-    """Return an index in memory that knows one run."""
-    made = sqlite3.connect(":memory:", isolation_level=None)
-    migrate(made)
-    made.execute("INSERT INTO runs (run, id, folder) VALUES (1, 'a', x'61')")
-    return made

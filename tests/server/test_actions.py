@@ -10,7 +10,8 @@ from serving_runs import RUNS, Client, record, served, wait_until
 import klarm
 from klarm.cli.demo import read_recording
 from klarm.journal import Fold, checked, read_commands
-from klarm.server.false_alarms import FILE_NAME, marked
+from klarm.runs import marked
+from klarm.store import FolderStore
 
 
 @pytest.fixture
@@ -167,9 +168,9 @@ def test_a_false_alarm_is_marked_beside_the_run(client: Client) -> None:
     found = client.get(f"/runs/exploding/incidents/{id_}")["false_alarm"]
     assert (found["by"], found["note"]) == ("ada", "the reward was rescaled")
     assert client.post(path, {"note": "a" * 3000}, "PUT").status == 400
-    file = RUNS / "exploding" / FILE_NAME
+    file = RUNS / "exploding" / "false_alarms.jsonl"
     file.write_bytes(file.read_bytes() + b'{"type":"false_alarm"}\nnonsense\n')
-    assert id_ in marked(RUNS / "exploding")
+    assert id_ in marked(FolderStore(RUNS), "exploding")
     assert client.post(path, method="DELETE").status == 200
     assert client.get(f"/runs/exploding/incidents/{id_}")["false_alarm"] is None
     verdicts = [checked(line) for line in file.read_bytes().splitlines()]

@@ -11,7 +11,7 @@ from serving_runs import RUNS, Client, record, served, write_steps
 
 from klarm.journal import FileJournal, Started
 from klarm.server.access import Access, session_in
-from klarm.server.folders import find_runs, id_of
+from klarm.store import id_of, runs_below
 
 TOKEN = "a-token-that-nobody-guesses"
 FORM = "application/x-www-form-urlencoded"
@@ -216,9 +216,9 @@ def test_links_out_of_the_folder_are_not_followed() -> None:
     (RUNS / ".hidden").mkdir()
     (RUNS / ".hidden" / "journal.jsonl").write_bytes(b"")
     write_steps("team/run", {1: {"kl": 0.1}})
-    assert list(find_runs(os.fsencode(RUNS))) == [b"team/run"]
-    assert list(find_runs(os.fsencode(RUNS / "team" / "run"))) == [b""]
-    assert id_of(b"team/run").startswith("~")
+    assert list(runs_below(os.fsencode(RUNS))) == [b"team/run"]
+    assert list(runs_below(os.fsencode(RUNS / "team" / "run"))) == [b""]
+    assert id_of("team/run").startswith("~")
 
 
 def test_the_folder_of_one_run_can_be_served() -> None:

@@ -3,56 +3,52 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 
 from batches import FOLDER, RUN, written
 from hypothesis import given
 from hypothesis import strategies as st
-from serving_runs import database
 
 from klarm.journal import Step
-from klarm.server.blocks import Axis, RunBlocks
-from klarm.server.run_index import RunIndex
+from klarm.runs import Axis, Columns, read_run
 from klarm.server.series import MAX_NOT_FINITE, Sampled, sample
 
 VALUES = st.one_of(st.none(), st.floats(-1e6, 1e6), st.sampled_from([math.nan, math.inf]))
 
 
-def indexed(rows: list[tuple[int, float, float | None]], block_rows: int) -> sqlite3.Connection:
-    """Return the index of a journal with these steps, times and values."""
+def columns_of(rows: list[tuple[int, float, float | None]]) -> Columns:
+    """Return the rows of a journal with these steps, times and values."""
     steps = [
         (Step(step, time, {"kl": value} if value is not None else {"other": 1.0}), [])
         for step, time, value in rows
     ]
     written([(RUN, []), *steps])
-    made = database()
-    RunIndex(1, FOLDER, block_rows).read(made)
-    return made
+    view = read_run(FOLDER)
+    columns = Columns(view.store, view.run, [])
+    while columns.read(view.state.read_to):
+        pass
+    return columns
 
 
-def sampled(made: sqlite3.Connection, width: int, axis: Axis = "step") -> Sampled:
-    blocks = RunBlocks(made, 1, axis)
-    low, high = blocks.range() or (0.0, 0.0)
-    return sample(blocks, "kl", low, high, width)
+def sampled(made: Columns, width: int, axis: Axis = "step") -> Sampled:
+    low, high = made.span(axis) or (0.0, 0.0)
+    return sample(made.points("kl", axis), low, high, width)
 
 
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.integers(-1, 9), VALUES), min_size=1, max_size=120),
-    st.integers(1, 12),
     st.integers(1, 20),
     st.sampled_from(["step", "time"]),
 )
 def test_no_pixel_loses_its_extremes(
-    gaps: list[tuple[int, int, float | None]], block_rows: int, width: int, axis: Axis
+    gaps: list[tuple[int, int, float | None]], width: int, axis: Axis
 ) -> None:
     """Whatever the gaps between steps, even when the clock goes back."""
     step, time, rows = 0, 100.0, []
     for to_next_step, to_next_time, value in gaps:
         step, time = step + to_next_step, time + to_next_time
         rows.append((step, time, value))
-    made = indexed(rows, block_rows)
+    made = columns_of(rows)
     found = sampled(made, width, axis)
-    made.close()
     place = 0 if axis == "step" else 1
     low, high = min(row[place] for row in rows), max(row[place] for row in rows)
 
@@ -81,12 +77,11 @@ def test_no_pixel_loses_its_extremes(
 
 
 def test_a_spike_of_one_step_is_there() -> None:
-    """In blocks of which most are never read."""
+    """Of twenty thousand."""
     rows = [(step, float(step), 0.01 + step % 7 / 1000) for step in range(20_000)]
     rows[12_345] = (12_345, 12_345.0, 99.0)
-    made = indexed(rows, 100)
+    made = columns_of(rows)
     found = sampled(made, 50)
-    made.close()
     assert (12_345.0, 99.0) in list(zip(found.x, found.y, strict=True))
     assert not found.raw
     assert len(found.x) <= 100
@@ -94,25 +89,22 @@ def test_a_spike_of_one_step_is_there() -> None:
 
 def test_a_part_of_the_range_is_drawn_in_full() -> None:
     """Zoomed in far enough, every value is there, and none from outside."""
-    made = indexed([(step, float(step), step / 3) for step in range(1000)], 64)
-    found = sample(RunBlocks(made, 1, "step"), "kl", 500, 519, 20)
-    made.close()
+    made = columns_of([(step, float(step), step / 3) for step in range(1000)])
+    found = sample(made.points("kl"), 500, 519, 20)
     assert found.raw
     assert found.x == [float(step) for step in range(500, 520)]
 
 
 def test_values_that_are_not_finite_are_listed() -> None:
     """With their place; of very many, some from everywhere."""
-    made = indexed([(1, 1.0, 0.5), (2, 2.0, math.nan), (3, 3.0, -math.inf)], 64)
+    made = columns_of([(1, 1.0, 0.5), (2, 2.0, math.nan), (3, 3.0, -math.inf)])
     found = sampled(made, 10)
-    made.close()
     assert [(broken.x, broken.value) for broken in found.non_finite] == [
         (2.0, "NaN"),
         (3.0, "-Infinity"),
     ]
-    made = indexed([(step, float(step), math.nan) for step in range(3000)], 64)
+    made = columns_of([(step, float(step), math.nan) for step in range(3000)])
     found = sampled(made, 10)
-    made.close()
     assert found.non_finite_count == 3000
     assert len(found.non_finite) <= MAX_NOT_FINITE
     assert found.x == []
@@ -120,6 +112,5 @@ def test_values_that_are_not_finite_are_listed() -> None:
 
 def test_a_metric_that_is_not_there_has_no_points() -> None:
     """It is no error: another run of the comparison has it."""
-    made = indexed([(1, 1.0, 0.5)], 64)
-    assert sample(RunBlocks(made, 1, "step"), "nope", 0, 1, 10) == Sampled()
-    made.close()
+    made = columns_of([(1, 1.0, 0.5)])
+    assert sample(made.points("nope"), 0, 1, 10) == Sampled()

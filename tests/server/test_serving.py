@@ -41,7 +41,6 @@ def test_nothing_is_left_when_it_stops() -> None:
         with client.events() as stream:
             next(stream)
             server.stop()
-        assert server.index.database.place == "beside the runs"
         assert not [t for t in threading.enumerate() if t.name in ("klarm-index", "klarm-page")]
 
 

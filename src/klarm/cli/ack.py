@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-from klarm.cli.options import config_option, run_option
+from klarm.cli.options import by_option, config_option, run_option
 from klarm.cli.run_channels import channels_of
-from klarm.cli.runs import send_command
+from klarm.cli.runs import command_by, send_command
 from klarm.cli.which import find_incident
 from klarm.config import load
-from klarm.delivery import Delivered, Outbox, Run, Verdict, deliveries, prospects_of
-from klarm.journal import IncidentRecord, new_key
+from klarm.delivery import Run, Verdict, prospects_of
+from klarm.journal import IncidentRecord
 from klarm.terminal import echo
-from klarm.types import Command
 
 
 @click.command()
 @click.argument("incident", metavar="ID")
 @run_option
 @config_option
-@click.option("--by", metavar="NAME", help="Who acknowledges it. [default: the current user]")
+@by_option("acknowledges")
 @click.option("--undo", is_flag=True, help="Take the acknowledgement back.")
-def ack(
-    *, incident: str, run: str | None, config_file: Path | None, by: str | None, undo: bool
-) -> None:
+def ack(*, incident: str, run: str | None, config_file: Path | None, by: str, undo: bool) -> None:
     """Acknowledge incident ID: its number within the run, or its id.
 
     This cancels its pending notifications, except critical ones and escalations, which name who
@@ -38,31 +34,22 @@ def ack(
     """
     settings = load(config_file, lenient=True)
     found = find_incident(incident, run, settings)
-    record, folder = found.incident, found.folder
-    who = by or getpass.getuser()
-    now = time.time()
-    outbox = Outbox(folder)
-    outbox.refresh()
-    named = f"run {found.fold.run}: incident {record.number} ({record.id})"
+    view, record = found
     if undo:
-        if record.id not in outbox.acknowledged:
-            raise click.ClickException(f"{named} is not acknowledged")
-        back = Command(command="ack_off", key=new_key(), time=now, by=who, incident=record.id)
-        send_command(folder, back)
-        echo(f"{named} is no longer acknowledged: updates and reminders are sent again")
+        if record.id not in view.acknowledged:
+            raise click.ClickException(f"{found.in_words} is not acknowledged")
+        send_command(view.folder, command_by(by, "ack_off", incident=record.id))
+        echo(f"{found.in_words} is no longer acknowledged: updates and reminders are sent again")
         return
-    given = Command(command="ack", key=new_key(), time=now, by=who, incident=record.id)
-    send_command(folder, given)
-    echo(f"{named} is acknowledged by {who}")
-    entries = [entry for _, entry in deliveries.read(folder) if isinstance(entry, Delivered)]
-    known = channels_of(folder, entries, settings)
+    send_command(view.folder, command_by(by, "ack", incident=record.id))
+    echo(f"{found.in_words} is acknowledged by {by}")
+    known = channels_of(view, settings)
     if known.problem:
         echo(f"{known.problem}: only its critical notifications are still sent")
         return
-    outbox.refresh()
-    ahead = prospects_of(Run(found.fold.run, folder), known.routes, outbox, now)
-    verdicts = ahead.get(record.id, {})
-    for line in _who_is_notified(record, verdicts):
+    outbox = view.outbox_saying(lambda _: None)  # which knows of the command
+    ahead = prospects_of(Run(view.name, view.folder), known.routes, outbox, time.time())
+    for line in _who_is_notified(record, ahead.get(record.id, {})):
         echo(line)
 
 

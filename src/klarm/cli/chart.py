@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rich.text import Text
@@ -41,15 +41,28 @@ def draw(
         shared = points[_first(column, steps, width) : _first(column + 1, steps, width)]
         if shared:
             _draw_column(cells, column, shared, scale)
-    text = Text()
-    for row in range(height):
-        text.append(f"{scale.label(row):>{_LABEL_WIDTH}}", "dim").append("│", "dim")
-        for character, style in cells[row]:
+    axis = Text("─" * width, "dim")
+    return framed(cells, scale.label, _LABEL_WIDTH, (1, steps), axis)
+
+
+def framed(
+    cells: Sequence[Sequence[tuple[str, str]]],
+    label: Callable[[int], str],
+    label_width: int,
+    steps: tuple[int, int],
+    axis: Text,
+) -> Text:
+    """Return rows of characters and styles with labels at the left, and the steps below."""
+    text = Text(no_wrap=True)
+    for row, line in enumerate(cells):
+        text.append(f"{label(row):>{label_width - 1}} │", "dim")
+        for character, style in line:
             text.append(character, style)
         text.append("\n")
-    text.append(" " * _LABEL_WIDTH + "└" + "─" * width + "\n", "dim")
-    text.append(" " * _LABEL_WIDTH + " step 1" + f"{steps:>{width - 6}}", "dim")
-    return text
+    text.append(" " * label_width + "└", "dim").append_text(axis)
+    first = f"step {steps[0]}"
+    room = len(axis) - len(first)
+    return text.append(f"\n{' ' * (label_width + 1)}{first}{steps[1]:>{room}}", "dim")
 
 
 def _first(column: int, steps: int, width: int) -> int:
@@ -84,7 +97,7 @@ class _Scale:
         """Return the power of ten that a row stands for exactly, if there is one."""
         for power in range(math.ceil(self._low), math.floor(self._high) + 1):
             if abs(self._place(power) - row) < _EXACT:
-                return f"{10.0**power:g} "
+                return f"{10.0**power:g}"
         return ""
 
     def _place(self, power: float) -> float:

@@ -1,22 +1,16 @@
-"""The curve of a metric: its values over the steps of a run, thinned and drawn with characters."""
+"""The curve of a metric over the steps of a run, drawn with characters."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import groupby
-from typing import TYPE_CHECKING, Any
 
-from klarm.channels.sparkline import sparkline
-from klarm.metrics import to_number
+from rich.text import Text
+
+from klarm.cli.chart import framed
+from klarm.runs import Value, column_of, columns_of
 from klarm.wording import number
 
-if TYPE_CHECKING:
-    from rich.text import Text
-
-Value = tuple[int, float]  # step and value
-
-_MAX_POINTS = 2_000
 _WIDE = 30.0  # a scale is logarithmic if the largest value is this many times the smallest
 # A few values near zero, such as the KL of the first steps, must not flatten the rest of a curve.
 # So a logarithmic scale of more than six decades leaves out the lowest values if there are few (one
@@ -24,50 +18,6 @@ _WIDE = 30.0  # a scale is logarithmic if the largest value is this many times t
 _MAX_RANGE, _VALUES_PER_OUTLIER, _OUTLIER_GAP = 1e6, 20, 100.0
 _LABEL_WIDTH = 10
 _POINT, _BROKEN = "●", "×"
-
-
-class Curve:
-    """Collects the values of a run of any length, and keeps at most 2,000 points.
-
-    Where steps are merged, their extremes and a non-finite value are kept.
-    """
-
-    def __init__(self, metric: str) -> None:
-        self.metric = metric
-        self.points: list[Value] = []
-        self._stride = 1  # how many steps are merged into one
-
-    def add(self, step: int, value: Any) -> None:
-        """Add a step, if it has the metric."""
-        found = to_number(value) if value is not None else None
-        if found is None:
-            return
-        self.points.append((step, found))
-        while len(self.points) >= _MAX_POINTS:
-            self._stride *= 2
-            merged = groupby(self.points, key=lambda point: point[0] // self._stride)
-            self.points = [kept for _, group in merged for kept in _extremes(list(group))]
-
-    def go_back(self, step: int) -> None:
-        """Remove a step and all later ones, because training went back to it."""
-        self.points = [point for point in self.points if point[0] < step]
-
-    @property
-    def last(self) -> float | None:
-        """The latest value."""
-        return self.points[-1][1] if self.points else None
-
-    def sparkline(self, width: int) -> str:
-        """Return the whole run as one line, with the same number of steps per character."""
-        if not self.points:
-            return ""
-        first, last = self.points[0][0], self.points[-1][0]
-        columns = min(width, last - first + 1, len(self.points))
-        # Thinned points are not evenly spaced, so columns are made of steps, not of points.
-        shown: list[float] = []
-        for column in _columns(self.points, first, last, columns):
-            shown.append(_farthest(column) if column else shown[-1])
-        return sparkline(shown, width)
 
 
 def scale_of(points: Sequence[Value]) -> str:
@@ -88,8 +38,6 @@ def draw_curve(
     A column shows the highest value of its steps, or the lowest if `lowest` is set. `marked` is a
     first step, a last step and a colour: these steps are coloured, and marked on the axis.
     """
-    from rich.text import Text
-
     width, height = size[0] - _LABEL_WIDTH - 1, size[1]
     finite = [value for _, value in points if math.isfinite(value)]
     if not finite:
@@ -97,7 +45,7 @@ def draw_curve(
     scale = _Scale(finite, height)
     first, last = points[0][0], points[-1][0]
     cells = [[(" ", "")] * width for _ in range(height)]
-    for at, column in enumerate(_columns(points, first, last, width)):
+    for at, column in enumerate(columns_of(points, first, last, width)):
         numbers = [value for _, value in column if math.isfinite(value)]
         is_marked = marked is not None and any(marked[0] <= s <= marked[1] for s, _ in column)
         colour = marked[2] if marked is not None and is_marked else "bright_cyan"
@@ -106,57 +54,17 @@ def draw_curve(
             cells[row][at] = (_POINT, colour)
         if len(numbers) < len(column):
             cells[0][at] = (_BROKEN, "bold red")
-    text = Text(no_wrap=True)
-    for row in range(height):
-        text.append(f"{scale.label(row):>{_LABEL_WIDTH - 1}} │", "dim")
-        for character, style in cells[row]:
-            text.append(character, style)
-        text.append("\n")
-    text.append(" " * _LABEL_WIDTH + "└", "dim")
-    _axis(text, (first, last), width, marked)
-    left, right = f"step {first}", f"{last}"
-    text.append("\n" + " " * (_LABEL_WIDTH + 1) + left + f"{right:>{width - len(left)}}", "dim")
-    return text
+    axis = _axis((first, last), width, marked)
+    return framed(cells, scale.label, _LABEL_WIDTH, (first, last), axis)
 
 
-def _axis(
-    text: Text, steps: tuple[int, int], width: int, marked: tuple[int, int, str] | None
-) -> None:
-    for at in range(width):
-        if marked is not None:
-            begin = _column(marked[0], *steps, width)
-            if begin <= at <= _column(marked[1], *steps, width) and marked[0] <= steps[1]:
-                text.append("━", marked[2])
-                continue
-        text.append("─", "dim")
-
-
-def _column(step: int, first: int, last: int, width: int) -> int:
-    share = (step - first) / (last - first) if last > first else 0.0
-    return min(max(int(share * width), 0), width - 1)
-
-
-def _columns(points: Sequence[Value], first: int, last: int, width: int) -> list[list[Value]]:
-    columns: list[list[Value]] = [[] for _ in range(width)]
-    for point in points:
-        columns[_column(point[0], first, last, width)].append(point)
-    return columns
-
-
-def _extremes(points: Sequence[Value]) -> list[Value]:
-    broken = [point for point in points if not math.isfinite(point[1])]
-    finite = [point for point in points if math.isfinite(point[1])]
-    kept = {min(finite, key=_value), max(finite, key=_value)} if finite else set()
-    return sorted([*kept, *broken[:1]], key=lambda point: point[0])
-
-
-def _value(point: Value) -> float:
-    return point[1]
-
-
-def _farthest(points: Sequence[Value]) -> float:
-    """Return the value that a character shows: a non-finite one, or else the highest."""
-    return max((v for _, v in points), key=lambda v: v if math.isfinite(v) else math.inf)
+def _axis(steps: tuple[int, int], width: int, marked: tuple[int, int, str] | None) -> Text:
+    axis = Text("─" * width, "dim")
+    if marked is not None and marked[0] <= steps[1]:
+        begin, end = (column_of(step, *steps, width) for step in marked[:2])
+        marks = Text("━" * (end + 1 - begin), marked[2])
+        axis = Text.assemble(axis[:begin], marks, axis[end + 1 :])
+    return axis
 
 
 def _lowest_typical(ascending: Sequence[float]) -> float:

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from klarm.cli.options import config_option
-from klarm.cli.runs import find_run, runs_in, started
+from klarm.cli.runs import find_run, report_damages, runs_in, view_of
 from klarm.config import load
-from klarm.delivery import Outbox, Outlook, Route, Run, command_to_deliver, outgoing, prospects_of
+from klarm.delivery import Outlook, Route, Run, command_to_deliver, outgoing, prospects_of
 from klarm.delivery.dispatcher import Delivery
-from klarm.journal import FILE_NAME, FormatError, record_crash
-from klarm.sources.journal import Damages
+from klarm.journal import FormatError, record_crash
 from klarm.terminal import echo
+
+if TYPE_CHECKING:
+    from klarm.runs import RunView
 
 
 @click.command()
@@ -56,7 +60,8 @@ def deliver(
     folders = runs_in(directory) if run is None else [find_run(run, settings)]
     if not folders:
         raise click.UsageError(f"there is no run in {directory}")
-    say = _say_once()
+    # A channel's problem is reported once, not for every run.
+    say = functools.cache(lambda message: echo(f"klarm: {message}", err=True))
     only = "" if run is None else f" --run {shlex.quote(run)}"
     outlook = Outlook(
         failing=f"retrying for {timeout:g} s",
@@ -69,17 +74,18 @@ def deliver(
     up_to_date: list[str] = []
     for folder in folders:
         try:
-            known = _known(folder)
+            view = _writable(folder)
         except (click.ClickException, FormatError) as error:  # the others are still delivered
             say(error.message if isinstance(error, click.ClickException) else str(error))
             complete = False
             continue
+        report_damages(view, say)
         with contextlib.suppress(OSError):  # the incidents are still sent
-            record_crash(folder, say, Damages(folder / FILE_NAME, say))
+            record_crash(folder, say, view.fold)
         delivery = Delivery(
             routes,
             write,
-            known,
+            Run(view.name, folder),
             say,
             behind=True,
             again="all" if again else "due",
@@ -87,15 +93,15 @@ def deliver(
             outlook=outlook,
         )
         if not delivery.is_ours:
-            echo(f"{known.name}: another process delivers it")
+            echo(f"{view.name}: another process delivers it")
             continue
         delivery.start()
         complete &= delivery.finish(timeout)
         unreached = (unreached - delivery.sent.keys()) | set(delivery.left)
-        if said := _in_words(delivery, known, routes):
-            echo(f"{known.name}: {said}")
+        if said := _in_words(delivery, view, routes):
+            echo(f"{view.name}: {said}")
         else:
-            up_to_date.append(known.name)
+            up_to_date.append(view.name)
     if len(up_to_date) == 1:
         echo(f"{up_to_date[0]}: nothing pending")
     elif up_to_date:
@@ -103,24 +109,23 @@ def deliver(
     sys.exit(0 if complete else 1)
 
 
-def _known(folder: Path) -> Run:
+def _writable(folder: Path) -> RunView:
     """Return the run in a folder, or raise ClickException if it cannot be delivered."""
-    name = started(folder).run
+    view = view_of(folder)
     if not os.access(folder, os.W_OK):
         raise click.ClickException(
             f"cannot write {folder}: deliveries could not be recorded, so they would be repeated"
         )
-    return Run(name, folder)
+    return view
 
 
-def _in_words(delivery: Delivery, run: Run, routes: Sequence[Route]) -> str:
+def _in_words(delivery: Delivery, view: RunView, routes: Sequence[Route]) -> str:
     """Report what was sent, rejected and left; nothing if nothing was pending."""
-    now = time.time()
-    outbox = Outbox(run.folder)
-    outbox.refresh()
+    view.fold.update()  # with what was recorded meanwhile
+    outbox, run = view.outbox_saying(lambda _: None), Run(view.name, view.folder)
     left = Counter(
         (channel, verdict)
-        for verdicts in prospects_of(run, routes, outbox, now).values()
+        for verdicts in prospects_of(run, routes, outbox, time.time()).values()
         for channel, verdict in verdicts.items()
     )
     sent = ", ".join(f"{count} to {channel}" for channel, count in delivery.sent.items())
@@ -136,15 +141,3 @@ def _in_words(delivery: Delivery, run: Run, routes: Sequence[Route]) -> str:
         elif verdict == "wait":
             parts.append(f"{count} held back from {channel} until the silence ends")
     return "; ".join(parts)
-
-
-def _say_once() -> Callable[[str], None]:
-    """Return a function that reports a channel's problem once, not for every run."""
-    said: set[str] = set()
-
-    def say(message: str) -> None:
-        if message not in said:
-            said.add(message)
-            echo(f"klarm: {message}", err=True)
-
-    return say

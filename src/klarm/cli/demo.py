@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import replace
+from rich.text import Text
 
 from klarm.cli.chart import Point, draw
 from klarm.cli.checkout import is_checkout
@@ -105,8 +106,6 @@ def _what_next(recording: str, width: int | None) -> str:
 
 def _say(console: Console, text: str) -> None:
     """Print text, wrapped between words on a terminal."""
-    from rich.text import Text
-
     if not console.is_terminal:
         echo(text)
         return
@@ -221,7 +220,6 @@ class _Player:
 
     def _screen(self, console: Console, row: dict[str, Any]) -> RenderableType:
         from rich.console import Group
-        from rich.text import Text
 
         title = Text.assemble(("klarm demo", "bold"), f"  {RECORDINGS[self.recording]}")
         below = self._below(console)
@@ -253,8 +251,6 @@ class _Player:
         The curve shows KL, so events of other signals are left out if there is no room, and so are
         details.
         """
-        from rich.text import Text
-
         events = self._shown()
         alarms = [event for event in events if is_alarm(event)]
         if not alarms:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 
 import click
+from rich.text import Text
 
 from klarm.detectors import CATALOGUE, Detector, known_detectors
 from klarm.metrics import METRICS
@@ -35,7 +36,6 @@ def detectors(name: str | None) -> None:
 
 def _show(kind: type[Detector], *, whole: bool = False) -> None:
     from rich.table import Table
-    from rich.text import Text
 
     console = rich_console()
     first, *rest = inspect.cleandoc(kind.__doc__ or "").split("\n\n")

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,11 +15,11 @@ from klarm.cli.counted_rows import CountedRows
 from klarm.cli.mapped_columns import check_mapped_columns
 from klarm.cli.options import config_option, map_option, overrides_of, set_option, step_option
 from klarm.cli.progress import Progress, size_of
-from klarm.cli.recorded import RecordedRun, read_run
+from klarm.cli.runs import view_of
 from klarm.cli.stopping import Stopping
 from klarm.cli.watch import Watch
 from klarm.config import Config, load
-from klarm.delivery import Outbox, Run, is_all_delivered, outgoing
+from klarm.delivery import Run, is_all_delivered, outgoing
 from klarm.incidents import subject_of
 from klarm.journal import FILE_NAME, run_folder
 from klarm.metrics import SECTION, Binding
@@ -32,6 +33,9 @@ from klarm.sources.formats import FOLLOWABLE
 from klarm.sources.recorded import Recorded
 from klarm.terminal import echo_progress
 from klarm.types import SEVERITIES, Severity
+
+if TYPE_CHECKING:
+    from klarm.runs import RunView
 
 
 @click.command()
@@ -123,7 +127,8 @@ def follow(
             if once or log == STDIN:
                 return
             if follower.rows_read:
-                notices.say(f"following {log}; {_nothing_new(read_run(journal.parent))}")
+                known = view_of(journal.parent, lenient=True)
+                notices.say(f"following {log}; {_nothing_new(known)}")
             elif not follower.trouble:
                 notices.say(f"following {log}; it has no rows yet")
 
@@ -146,7 +151,7 @@ def follow(
         if not stopping.is_set():
             mapping = changes[SECTION] if mapped else {}
             _check_what_was_read(watch, log, plain.path, config, mapping)
-    recorded = read_run(journal.parent)
+    recorded = view_of(journal.parent, lenient=True)
     if not watch.any_new and (once or watch.follower.rows_read):
         named = "stdin" if log == STDIN else log
         stopped = f"stopped following {named}; " if stopping.is_set() else ""
@@ -157,7 +162,7 @@ def follow(
         failing = SEVERITIES[SEVERITIES.index(fail_on) :]
         if any(known.severity in failing for known in recorded.open_incidents):
             sys.exit(1)
-    if not _is_delivered(config, Run(name, journal.parent)):
+    if not _is_delivered(config, recorded):
         sys.exit(1)
 
 
@@ -204,16 +209,14 @@ def _refuse_another_log(log: Path, name: str, journal: Path) -> None:
     )
 
 
-def _is_delivered(settings: Config, run: Run) -> bool:
+def _is_delivered(settings: Config, run: RunView) -> bool:
     """Return whether everything was delivered, if this process delivers."""
     if settings.deliver != "here" or not (routes := outgoing.routes_of(settings)):
         return True
-    outbox = Outbox(run.folder)
-    outbox.refresh()
-    return is_all_delivered(run, routes, outbox, time.time())
+    return is_all_delivered(Run(run.name, run.folder), routes, run.outbox, time.time())
 
 
-def _nothing_new(run: RecordedRun) -> str:
+def _nothing_new(run: RunView) -> str:
     """Return a line for when no row is new."""
     last = run.fold.last_step
     since = "" if last is None else f" since step {last}"

@@ -5,30 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+from rich.text import Text
 
 from klarm.cli.options import config_option, table_or_json_option
-from klarm.cli.recorded import read_run
 from klarm.cli.run_channels import channels_of
-from klarm.cli.runs import find_run, started
+from klarm.cli.runs import find_run, report_damages, view_of
 from klarm.config import load
-from klarm.delivery import (
-    Delivered,
-    Outbox,
-    Run,
-    Silence,
-    Verdict,
-    deliveries,
-    prospects_of,
-    silence_in_words,
-)
+from klarm.delivery import Run, Silence, Verdict, prospects_of, silence_in_words
 from klarm.incidents import subject_of
-from klarm.journal import FILE_NAME, IncidentRecord, is_surely_free
-from klarm.sources.journal import Damages
+from klarm.journal import IncidentRecord
 from klarm.terminal import echo, echo_json, rich_console
 from klarm.text import as_sentence, clean
 from klarm.wording import COLOURS, standing
+
+if TYPE_CHECKING:
+    from klarm.runs import RunView
 
 _COLUMNS = ("#", "id", "about", "severity", "state", "steps", "detectors", "notified", "muted")
 # The columns that are wrapped in a narrow terminal, with their minimum width. The names of
@@ -51,69 +45,46 @@ def incidents(run: str | None, named: str | None, form: str, config_file: Path |
     if run is not None and named is not None:
         raise click.UsageError(f"name the run once: {run}, or --run {named}")
     settings = load(config_file, lenient=True)
-    folder = find_run(run or named, settings)
-    head = started(folder)
-    journal = folder / FILE_NAME
+    view = view_of(find_run(run or named, settings))
     damaged: list[str] = []
 
     def report(said: str) -> None:
         damaged.append(said)
         echo(f"klarm: {said}", err=True)
 
-    recorded = read_run(folder, on_damage=Damages(journal, report))
-    if recorded.problem:
-        raise click.ClickException(f"{journal}: {recorded.problem}")
-    fold, unknown = recorded.fold, recorded.unknown_because
-    now = time.time()
-    outbox = Outbox(folder, say=report)
-    outbox.refresh()
-    silences = outbox.in_force(now)
-    entries = [entry for _, entry in deliveries.read(folder) if isinstance(entry, Delivered)]
-    to_notify = channels_of(folder, entries, settings)
-    live = not is_surely_free(journal)
-    may_go_on = live or recorded.activity == "detached"
-    ahead = prospects_of(Run(head.run, folder), to_notify.routes, outbox, now)
+    report_damages(view, report)
+    outbox, now = view.outbox_saying(report), time.time()
+    silences, to_notify = outbox.in_force(now), channels_of(view, settings)
+    ahead = prospects_of(Run(view.name, view.folder), to_notify.routes, outbox, now)
     if form == "json":
         from klarm.cli.incidents_json import as_json
 
-        echo_json(
-            as_json(
-                fold,
-                outbox,
-                entries,
-                ahead,
-                live=live,
-                silences=silences,
-                channels=to_notify.names,
-                damaged=damaged,
-                not_watched=as_sentence(unknown),
-            )
-        )
+        names = to_notify.names
+        echo_json(as_json(view, outbox, ahead, silences, channels=names, damaged=damaged))
         return
-    if fold.incidents:
+    if view.incidents:
         rows = [
             _row(
                 known,
-                may_go_on,
-                _notified(known.id, entries, ahead.get(known.id, {})),
-                _muted(known, outbox.acknowledged.get(known.id, []), entries, silences),
+                view.may_go_on,
+                _notified(view, known, ahead.get(known.id, {})),
+                _muted(view, known, outbox.acknowledged.get(known.id, []), silences),
             )
-            for known in fold.incidents.values()
+            for known in view.incidents.values()
         ]
-        _show(f"run {head.run}", rows)
-        if unknown:
-            echo(as_sentence(unknown))
+        _show(f"run {view.name}", rows)
+        if view.unknown_because:
+            echo(as_sentence(view.unknown_because))
     else:
-        echo(f"run {head.run}: {unknown or 'no incident'}")
+        echo(f"run {view.name}: {view.unknown_because or 'no incident'}")
     for silence in silences:
         echo(f"{silence_in_words(silence)} (by {silence.by})")
-    if fold.incidents and to_notify.problem:
+    if view.incidents and to_notify.problem:
         echo(f"klarm: {to_notify.problem}: pending notifications are not shown", err=True)
 
 
 def _show(title: str, rows: Sequence[Sequence[str]]) -> None:
     from rich.table import Table
-    from rich.text import Text
 
     console = rich_console()
     table = Table(
@@ -152,12 +123,12 @@ def _row(incident: IncidentRecord, may_go_on: bool, notified: str, muted: str) -
     ]
 
 
-def _notified(id_: str, entries: Sequence[Delivered], ahead: Mapping[str, Verdict]) -> str:
+def _notified(view: RunView, incident: IncidentRecord, ahead: Mapping[str, Verdict]) -> str:
     """Return the channels that were notified, that rejected a message, or that are pending."""
     notes = {
         entry.channel: "" if entry.outcome == "sent" else "rejected"
-        for entry in entries
-        if entry.id == id_ and entry.outcome in ("sent", "refused")
+        for entry in view.deliveries
+        if entry.id == incident.id and entry.outcome in ("sent", "refused")
     }
     for channel, verdict in ahead.items():
         if verdict in ("send", "wait"):
@@ -170,13 +141,12 @@ def _notified(id_: str, entries: Sequence[Delivered], ahead: Mapping[str, Verdic
 
 
 def _muted(
-    incident: IncidentRecord,
-    names: Sequence[str],
-    entries: Sequence[Delivered],
-    silences: Sequence[Silence],
+    view: RunView, incident: IncidentRecord, names: Sequence[str], silences: Sequence[Silence]
 ) -> str:
     said = [f"ack by {', '.join(names)}"] if names else []
-    withheld = any(entry.id == incident.id and entry.outcome == "silenced" for entry in entries)
+    withheld = any(
+        entry.id == incident.id and entry.outcome == "silenced" for entry in view.deliveries
+    )
     in_force = any(
         silence.signal == incident.signal
         and (silence.even_critical or incident.severity != "critical")

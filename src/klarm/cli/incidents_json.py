@@ -8,24 +8,23 @@ import msgspec
 
 from klarm.delivery import Delivered, Outbox, Silence, Verdict, health_of
 from klarm.incidents import subject_of
-from klarm.journal import Fold
+from klarm.runs import RunView
+from klarm.text import as_sentence
 
 VERSION = 1  # version of this JSON; new fields do not change it
 
 
 def as_json(
-    fold: Fold,
+    view: RunView,
     outbox: Outbox,
-    entries: Sequence[Delivered],
     ahead: Mapping[str, Mapping[str, Verdict]],
-    *,
-    live: bool,
     silences: Sequence[Silence],
+    *,
     channels: Sequence[str],
     damaged: Sequence[str],
-    not_watched: str,
 ) -> object:
     """Return the incidents and channels of a run, as described in docs/delivery.md."""
+    entries = view.deliveries
     known = [
         {
             **record.as_dict(),
@@ -34,16 +33,16 @@ def as_json(
             "acknowledged_by": outbox.acknowledged.get(record.id, []),
             "notified": _notified(record.id, entries, ahead.get(record.id, {})),
         }
-        for record in fold.incidents.values()
+        for record in view.incidents.values()
     ]
     known_of_run = msgspec.json.encode(
         {
             "version": VERSION,
-            "run": fold.run,
-            "live": live,
-            "finished": fold.finished,
-            "last_step": fold.last_step,
-            "not_watched": not_watched,
+            "run": view.name,
+            "live": view.trains,
+            "finished": view.fold.finished,
+            "last_step": view.fold.last_step,
+            "not_watched": as_sentence(view.unknown_because),
             "incidents": known,
             "silences": [silence._asdict() for silence in silences],
             "channels": health_of(outbox, entries, ahead, channels),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,6 +40,16 @@ map_option = click.option(
 step_option = click.option(
     "--step-column", metavar="COLUMN", default="", help="Say which column holds the step."
 )
+
+
+def by_option(does: str) -> Callable[[_Command], _Command]:
+    """Return the option that says who gives a command."""
+    return click.option(
+        "--by",
+        metavar="NAME",
+        callback=lambda _, __, name: name or getpass.getuser(),
+        help=f"Who {does} it. [default: the current user]",
+    )
 
 
 def format_option(for_people: str) -> Callable[[_Command], _Command]:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich.text import Text
 
 from klarm.cli.options import config_option, table_or_json_option
-from klarm.cli.recorded import RecordedRun, acknowledged_in, ago, read_run
-from klarm.cli.runs import runs_in
+from klarm.cli.runs import runs_in, view_of
 from klarm.config import load
 from klarm.incidents import subject_of
-from klarm.journal import IncidentRecord
 from klarm.metrics import to_number
 from klarm.terminal import echo, echo_json, echo_progress, rich_console
 from klarm.text import as_sentence, clean, clean_line
@@ -22,7 +20,7 @@ from klarm.types import SEVERITIES
 from klarm.wording import COLOURS, number
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from klarm.runs import RunView
 
 _KL = "kl"
 _WIDE = 100  # a terminal with this many columns has room for a long sparkline
@@ -55,23 +53,24 @@ def runs(directory: Path | None, form: str, config_file: Path | None) -> None:
         echo(f"there is no run in {place} yet: klarm.init or `klarm follow` records one")
 
 
-def _read_all(folders: list[Path]) -> list[RecordedRun]:
-    found: list[RecordedRun] = []
+def _read_all(folders: list[Path]) -> list[RunView]:
+    found: list[RunView] = []
     began = time.monotonic()
     is_slow = False
     for folder in folders:
         is_slow = is_slow or time.monotonic() - began > _PROGRESS_AFTER_SECONDS
         if is_slow:
             echo_progress(f"reading {len(found) + 1} of {len(folders)} runs ...")
-        found.append(read_run(folder, _KL))
+        found.append(view_of(folder, lenient=True))
     if is_slow:
         echo_progress()
     return found
 
 
-def _show(runs: list[RecordedRun]) -> None:
+def _show(runs: list[RunView]) -> None:
     from rich.table import Table
-    from rich.text import Text
+
+    from klarm.runs import ago
 
     console = rich_console()
     width = _SPARKLINE if console.width >= _WIDE else _SHORT_SPARKLINE
@@ -86,7 +85,7 @@ def _show(runs: list[RecordedRun]) -> None:
         curve = run.curves[_KL]
         seen = ago(run.last_seen) if run.last_seen else "–"
         table.add_row(
-            Text(clean_line(run.fold.run)),
+            Text(clean_line(run.name)),
             run.activity_text if (state := _state(run)) == run.activity else state,
             f"{run.fold.steps:,}",
             seen,
@@ -97,42 +96,36 @@ def _show(runs: list[RecordedRun]) -> None:
     console.print(table)
 
 
-def _state(run: RecordedRun) -> str:
+def _state(run: RunView) -> str:
     if run.problem or run.health == "unreadable":
         return "unreadable"
     return "empty" if run.health == "empty" and run.activity != "training" else run.activity
 
 
-def _open(run: RecordedRun) -> Text:
-    from rich.text import Text
-
+def _open(run: RunView) -> Text:
+    """Return what the open incidents are about, and whether someone is on them."""
     if run.problem:
         return Text(clean(run.problem), "dim")
-    text = Text()
-    acknowledged = acknowledged_in(run.folder) if run.open_incidents else {}
+    parts = []
+    found, acknowledged = run.open_incidents, run.acknowledged
     for severity in reversed(SEVERITIES):
-        found = [known for known in run.open_incidents if known.severity == severity]
-        if found:
-            text.append("; " if text else "")
-            named = ", ".join(dict.fromkeys(_named(one, acknowledged) for one in found))
-            text.append(f"{severity}: {named}", COLOURS[severity])
+        named = [
+            f"{subject_of(one)}{' (acknowledged)' if one.id in acknowledged else ''}"
+            for one in found
+            if one.severity == severity
+        ]
+        if named:
+            parts.append(Text(f"{severity}: {', '.join(dict.fromkeys(named))}", COLOURS[severity]))
     if run.not_watched:
         why = clean_line(run.why_not_watched)
-        text.append("; " if text else "")
-        text.append(f"not watched: {why}", COLOURS["warning"])
-    return text or Text("–")
+        parts.append(Text(f"not watched: {why}", COLOURS["warning"]))
+    return Text("; ").join(parts) if parts else Text("–")
 
 
-def _named(incident: IncidentRecord, acknowledged: Mapping[str, Sequence[str]]) -> str:
-    """Return what an incident is about, and whether someone is on it."""
-    on_it = " (acknowledged)" if incident.id in acknowledged else ""
-    return f"{subject_of(incident)}{on_it}"
-
-
-def _as_json(run: RecordedRun) -> dict[str, object]:
+def _as_json(run: RunView) -> dict[str, object]:
     kl = to_number(run.curves[_KL].last)
     return {
-        "run": run.fold.run,
+        "run": run.name,
         "folder": str(run.folder),
         "state": _state(run),
         "health": run.health,

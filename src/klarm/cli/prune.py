@@ -11,19 +11,18 @@ from typing import NamedTuple
 import click
 
 from klarm.cli.options import config_option
-from klarm.cli.recorded import ago
 from klarm.cli.runs import runs_in
 from klarm.config import load
 from klarm.delivery import LOCK_NAME as DELIVERY_LOCK
-from klarm.delivery import deliveries, parse_span
-from klarm.journal import COMMANDS_FILE, FILE_NAME, Claim, lock_of
+from klarm.delivery import parse_span
+from klarm.journal import FILE_NAME, Claim, lock_of
 from klarm.snapshots import FOLDER as SNAPSHOTS
+from klarm.store import LOGS, FolderStore
 from klarm.terminal import echo
 from klarm.wording import counted
 
 # The journal is deleted first: without it there is no run, even if the rest is interrupted.
-# The page writes the last of these files; its name is repeated here to avoid loading the server.
-_FILES = (FILE_NAME, deliveries.FILE_NAME, COMMANDS_FILE, "false_alarms.jsonl")
+_FILES = tuple(FolderStore(Path()).path("", log).name for log in LOGS)
 _LOCKS = tuple(lock_of(Path(name)).name for name in _FILES)
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -53,6 +52,8 @@ def prune(directory: Path | None, older_than: str, yes: bool, config_file: Path 
     Only klarm's own files are deleted, never other files in a run's folder, and never those of a
     run that is still training.
     """
+    from klarm.runs import ago  # it loads numpy
+
     now = time.time()
     place = directory or Path(load(config_file, lenient=True).dir).expanduser()
     before = now - _seconds(older_than)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from klarm.config import Config, recorded_routes
-from klarm.delivery import Delivered, Route, outgoing
-from klarm.journal import FILE_NAME, run_lines
+from klarm.delivery import Route, outgoing
 from klarm.settings import ConfigError
+
+if TYPE_CHECKING:
+    from klarm.runs import RunView
 
 
 class RunChannels(NamedTuple):
@@ -20,23 +21,21 @@ class RunChannels(NamedTuple):
     problem: str = ""  # why channels may be missing here
 
 
-def channels_of(folder: Path, entries: Iterable[Delivered], settings: Config) -> RunChannels:
-    """Return the channels to notify of the run in a folder, given its deliveries.
+def channels_of(view: RunView, settings: Config) -> RunChannels:
+    """Return the channels to notify of a run.
 
     These are the channels with which the run was last started, as its journal records them, and
     those that the deliveries name, as they are configured here. A run with `deliver: elsewhere`
     may name no channel: it leaves the choice to `klarm deliver`, so those configured here count.
     """
-    starts = [started for _, started in run_lines(folder / FILE_NAME)]
-    if not starts:
+    if not view.state.processes:
         return RunChannels([], [], "the line of the journal with the channels is damaged")
-    config = starts[-1].config
-    recorded = recorded_routes(config)
+    recorded = recorded_routes(view.settings)
     names = [route.channel.name for route in recorded]
-    if not recorded and config.get("deliver") == "elsewhere":
+    if not recorded and view.settings.get("deliver") == "elsewhere":
         here, problem = _configured_here(settings)
         return RunChannels(here, [route.channel.name for route in here], problem)
-    used = {entry.channel for entry in entries} - set(names)
+    used = {entry.channel for entry in view.deliveries} - set(names)
     if not used:
         return RunChannels(recorded, names)
     here, _ = _configured_here(settings)

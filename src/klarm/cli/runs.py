@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from klarm.config import Config
-from klarm.journal import FILE_NAME, FormatError, Started, append_command, head_of, run_folder
+from klarm.journal import (
+    FILE_NAME,
+    FormatError,
+    Started,
+    append_command,
+    head_of,
+    new_key,
+    run_folder,
+)
 from klarm.settings import did_you_mean
-from klarm.types import Command
+from klarm.sources.journal import Damages
+from klarm.types import Command, CommandKind
+
+if TYPE_CHECKING:
+    from klarm.runs import RunView
 
 
 def runs_in(directory: Path) -> list[Path]:
@@ -51,6 +66,34 @@ def started(folder: Path) -> Started:
     if first is None:
         raise click.ClickException(f"{folder / FILE_NAME} does not begin like a journal")
     return first
+
+
+def view_of(folder: Path, *, lenient: bool = False) -> RunView:
+    """Return a view of the run in a folder, or raise ClickException if it cannot be read.
+
+    With `lenient`, nothing is raised: the view itself says what the problem is.
+    """
+    from klarm.runs import read_run  # it loads numpy
+
+    if lenient:
+        return read_run(folder)
+    started(folder)  # raises if the file is not a journal
+    view = read_run(folder)
+    if view.problem:
+        raise click.ClickException(f"{folder / FILE_NAME}: {view.problem}")
+    return view
+
+
+def report_damages(view: RunView, say: Callable[[str], None]) -> None:
+    """Report the lines of a run's journal that are ignored."""
+    report = Damages(view.folder / FILE_NAME, say)
+    for line, why in view.state.damages.first:
+        report(line, why)
+
+
+def command_by(by: str, kind: CommandKind, **about: Any) -> Command:
+    """Return a command that somebody gives now."""
+    return Command(command=kind, key=new_key(), time=time.time(), by=by, **about)
 
 
 def send_command(folder: Path, command: Command) -> None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from rich.text import Text
 
-from klarm.cli.curve import draw_curve, scale_of
 from klarm.cli.options import complete_run, config_option
-from klarm.cli.recorded import RecordedRun, acknowledged_in, ago, read_run
-from klarm.cli.runs import find_run, started
+from klarm.cli.runs import find_run, view_of
 from klarm.cli.which import find_incident
 from klarm.config import load
-from klarm.delivery import Outbox, silence_in_words
+from klarm.delivery import silence_in_words
 from klarm.journal import IncidentRecord
 from klarm.metrics import METRICS, to_number
 from klarm.terminal import rich_console
@@ -25,7 +24,8 @@ from klarm.wording import COLOURS, counted, number, title
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
+
+    from klarm.runs import RunView
 
 _DRAWN = "kl"
 MAX_WIDTH, CHART_HEIGHT = 100, 9
@@ -43,9 +43,8 @@ def show(run: str | None, incident: str | None, config_file: Path | None) -> Non
     """
     settings = load(config_file, lenient=True)
     folder = find_run(run, settings, named_by="as in klarm show FOLDER")
-    started(folder)  # raises if the file is not a journal
     if incident is None:
-        _show_run(rich_console(), read_run(folder, _DRAWN))
+        _show_run(rich_console(), view_of(folder))
         return
     from klarm.cli.show_incident import show_incident
 
@@ -53,25 +52,21 @@ def show(run: str | None, incident: str | None, config_file: Path | None) -> Non
     show_incident(rich_console(), found, settings)
 
 
-def _show_run(console: Console, run: RecordedRun) -> None:
-    from rich.text import Text
+def _show_run(console: Console, run: RunView) -> None:
+    from klarm.cli.curve import draw_curve, scale_of
+    from klarm.runs import ago
 
     fold, head = run.fold, run.fold.head
-    console.print(
-        Text.assemble(
-            (f"run {clean(fold.run)}", "bold"),
-            f": {run.activity_text}, ",
-            _health(run),
-        )
-    )
+    name = (f"run {clean(run.name)}", "bold")
+    console.print(Text.assemble(name, f": {run.activity_text}, ", _health(run)))
     console.print(labelled("folder", str(run.folder)))
     if head is not None:
         origin = [
             f"on {head.host}" if head.host else "",
-            f"by {head.framework}",
+            f"by {head.framework}" if head.framework else "",
             f"klarm {head.klarm}",
         ]
-        where = ", ".join(part for part in origin if part not in ("", "by "))
+        where = ", ".join(filter(None, origin))
         console.print(labelled("started", f"{clock(fold.began)}, {ago(fold.began)}, {where}"))
     console.print(labelled("rows", _rows(run)))
     if run.damaged:
@@ -82,50 +77,45 @@ def _show_run(console: Console, run: RecordedRun) -> None:
         last = f"step {step}: {path}"
         console.print(labelled("checkpoint", f"{last} (the last of {len(fold.checkpoints)})"))
     console.print(labelled("metrics", _metrics(run)))
-    if run.curves[_DRAWN].points:
+    if points := run.curves[_DRAWN].points:
         console.print()
-        points = run.curves[_DRAWN].points
         console.print(heading(f"KL over the run{scale_of(points)}"))
         console.print(draw_curve(points, chart_size(console)))
+    console.print()
     _show_incidents(console, run)
 
 
-def _health(run: RecordedRun) -> tuple[str, str]:
+def _health(run: RunView) -> tuple[str, str]:
     """Return the state of the run in a few words, and its colour."""
-    if run.open_incidents:
-        worst = run.open_incidents[0].severity
-        return worst, COLOURS[worst]
+    if run.worst is not None:
+        return run.worst.severity, COLOURS[run.worst.severity]
     if run.unknown_because:
         return "not watched" if run.not_watched else run.health, COLOURS["warning"]
     return "no open incident", "green"
 
 
-def _show_incidents(console: Console, run: RecordedRun) -> None:
-    from rich.text import Text
-
-    console.print()
-    known = list(run.fold.incidents.values())
+def _show_incidents(console: Console, run: RunView) -> None:
+    known = list(run.incidents.values())
     if run.unknown_because:
         console.print(Text(clean(as_sentence(run.unknown_because)), f"bold {COLOURS['warning']}"))
     if known or not run.unknown_because:
         console.print(heading(f"{counted(len(known), 'incident')}" if known else "no incident"))
-    acknowledged = acknowledged_in(run.folder)
     for one in known:
         colour = COLOURS[one.severity] if one.is_open else "dim"
         number_and_id = Text(f"  {one.number}  {one.id} ", "dim")
-        named = f"{title(one.last)}{notes_of(one, acknowledged.get(one.id, []))}"
+        named = f"{title(one.last)}{notes_of(one, run.acknowledged.get(one.id, []))}"
         console.print(beside(number_and_id, Text(clean(named), colour)))
-    outbox = Outbox(run.folder)
-    outbox.refresh()
-    for silence in outbox.in_force(time.time()):
+    for silence in run.silences():
         console.print(Text(f"  {clean(silence_in_words(silence))} (by {clean(silence.by)})"))
     if known:
-        shown = run.open_incidents[0] if run.open_incidents else known[-1]
-        hint = f"\nDetails of an incident: klarm show {run.fold.run} {shown.number}"
+        shown = run.worst or known[-1]
+        hint = f"\nDetails of an incident: klarm show {run.name} {shown.number}"
         console.print(Text(hint, "dim"))
 
 
-def _rows(run: RecordedRun) -> str:
+def _rows(run: RunView) -> str:
+    from klarm.runs import ago
+
     fold = run.fold
     if fold.last_step is None:
         return "none yet"
@@ -136,7 +126,7 @@ def _rows(run: RecordedRun) -> str:
     return ", ".join(parts)
 
 
-def _metrics(run: RecordedRun) -> str:
+def _metrics(run: RunView) -> str:
     """Return the last value of each metric, with the trainer's key if it is different."""
     parts = []
     for name in sorted(run.latest, key=lambda name: (name not in METRICS, name)):
@@ -151,22 +141,16 @@ def _metrics(run: RecordedRun) -> str:
 
 def labelled(label: str, text: str) -> Table:
     """Return a line with a label and a text, which is wrapped beside the label."""
-    from rich.table import Table
-    from rich.text import Text
-
-    line = Table.grid(padding=(0, 1, 0, 0))
-    line.add_column(min_width=_LABELS, max_width=2 * _LABELS, overflow="fold")
-    line.add_column(overflow="fold")
-    line.add_row(Text(f"  {clean(label)}", "dim"), Text(clean(text)))
-    return line
+    column = {"min_width": _LABELS, "max_width": 2 * _LABELS, "overflow": "fold"}
+    return beside(Text(f"  {clean(label)}", "dim"), Text(clean(text)), column)
 
 
-def beside(first: Text, text: Text) -> Table:
+def beside(first: Text, text: Text, column: dict[str, Any] | None = None) -> Table:
     """Return a line whose first part stays alone in its column when the text is wrapped."""
     from rich.table import Table
 
     line = Table.grid(padding=(0, 1, 0, 0))
-    line.add_column(no_wrap=True)
+    line.add_column(**(column or {"no_wrap": True}))
     line.add_column(overflow="fold")
     line.add_row(first, text)
     return line
@@ -184,8 +168,6 @@ def notes_of(incident: IncidentRecord, acknowledged_by: Sequence[str]) -> str:
 
 def heading(text: str) -> Text:
     """Return a heading."""
-    from rich.text import Text
-
     return Text(text, "bold")
 
 

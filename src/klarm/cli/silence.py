@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import click
 
-from klarm.cli.options import config_option, run_option
-from klarm.cli.runs import find_run, send_command, started
+from klarm.cli.options import by_option, config_option, run_option
+from klarm.cli.runs import command_by, find_run, send_command, started, view_of
 from klarm.config import load
-from klarm.delivery import Outbox, Silence, last_step, parse_span, silence_in_words
+from klarm.delivery import Silence, last_step, parse_span, silence_in_words
 from klarm.detectors import CATALOGUE, known_signals
 from klarm.incidents import subject_of
-from klarm.journal import FILE_NAME, new_key, recorded_events
 from klarm.settings import did_you_mean
 from klarm.terminal import echo
-from klarm.types import Command
 
 
 @click.command()
@@ -28,7 +25,7 @@ from klarm.types import Command
 @run_option
 @config_option
 @click.option("--even-critical", is_flag=True, help="Also silence critical incidents, such as NaN.")
-@click.option("--by", metavar="NAME", help="Who silences it. [default: the current user]")
+@by_option("silences")
 def silence(
     *,
     signal: str,
@@ -37,7 +34,7 @@ def silence(
     run: str | None,
     config_file: Path | None,
     even_critical: bool,
-    by: str | None,
+    by: str,
 ) -> None:
     """Notify nobody of incidents on SIGNAL (kl, reward, entropy ...) for a while.
 
@@ -54,44 +51,27 @@ def silence(
     if span is None and not off:
         raise click.UsageError("give a duration, as in --for 2h, or end a silence with --off")
     folder = find_run(run, load(config_file, lenient=True))
-    head = started(folder)
-    now = time.time()
-    who = by or getpass.getuser()
+    named = f"run {started(folder).run}"
     if span is None:
-        outbox = Outbox(folder)
-        outbox.refresh()
-        silent = sorted({silence.signal for silence in outbox.in_force(now)})
+        silent = sorted({silence.signal for silence in view_of(folder).silences()})
         if signal not in silent:
             others = f"; silenced: {', '.join(silent)}" if silent else ""
-            raise click.ClickException(f"run {head.run}: {signal} is not silenced{others}")
-        off_now = Command(command="silence_off", key=new_key(), time=now, by=who, signal=signal)
-        send_command(folder, off_now)
+            raise click.ClickException(f"{named}: {signal} is not silenced{others}")
+        send_command(folder, command_by(by, "silence_off", signal=signal))
         echo(
-            f"run {head.run}: {signal} is no longer silenced; incidents that were held back and "
+            f"{named}: {signal} is no longer silenced; incidents that were held back and "
             "are still open are sent now, by the run or by klarm deliver"
         )
         return
     try:
-        until_step, until_time = parse_span(span, last_step(folder), now)
+        until_step, until_time = parse_span(span, last_step(folder), time.time())
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
-    send_command(
-        folder,
-        Command(
-            command="silence",
-            key=new_key(),
-            time=now,
-            by=who,
-            signal=signal,
-            until_step=until_step,
-            until_time=until_time,
-            even_critical=even_critical,
-        ),
-    )
-    silence = Silence(signal, who, until_step, until_time, even_critical)
+    silence = Silence(signal, by, until_step, until_time, even_critical)
+    send_command(folder, command_by(kind="silence", **silence._asdict()))
     if name != signal:
         echo(_belongs_to(name, signal))
-    echo(f"run {head.run}: {silence_in_words(silence)}")
+    echo(f"{named}: {silence_in_words(silence)}")
 
 
 def _signal_meant(name: str) -> str | None:
@@ -123,8 +103,8 @@ def _signal_of_run(signal: str, run: str | None, config_file: Path | None) -> st
     """
     of_run: dict[str, str] = {}
     with suppress(click.ClickException):  # a missing run is reported later
-        journal = find_run(run, load(config_file, lenient=True)) / FILE_NAME
-        events = [event for _, _, event in recorded_events(journal)]
+        view = view_of(find_run(run, load(config_file, lenient=True)))
+        events = [event for _, _, event in view.recorded()]
         of_run = {subject_of(event): event.signal for event in events}
         of_run |= {event.signal: event.signal for event in events}
     if signal not in of_run:

@@ -42,7 +42,7 @@ from klarm.journal.incident import (
 )
 from klarm.journal.lines import Damage, FormatError, OnDamage, Stored, whole_end
 from klarm.journal.locks import Claim, InUseError, claim, is_surely_free, lock_of
-from klarm.journal.reading import head_of, is_journal, read_journal
+from klarm.journal.reading import head_of, is_journal, read_journal, record_at
 from klarm.journal.recent import RecentJournal
 from klarm.journal.records import (
     DETACHED,
@@ -58,7 +58,7 @@ from klarm.journal.records import (
     encode,
     spell_non_finite,
 )
-from klarm.journal.rollbacks import Limit
+from klarm.journal.rollbacks import Limit, limits_between
 from klarm.journal.rows import History, LateRow, Row, history, surviving_rows, with_commands
 from klarm.journal.search import (
     opening_of,
@@ -69,7 +69,7 @@ from klarm.journal.search import (
     steps_back,
     times_of,
 )
-from klarm.journal.steps import AnyStep
+from klarm.journal.steps import AnyStep, steps_of
 from klarm.journal.totals import Rollback
 
 __all__ = [
@@ -130,6 +130,7 @@ __all__ = [
     "host_name",
     "is_journal",
     "is_surely_free",
+    "limits_between",
     "lock_of",
     "new_id",
     "new_key",
@@ -139,6 +140,7 @@ __all__ = [
     "read_commands",
     "read_journal",
     "read_lines",
+    "record_at",
     "record_command",
     "record_crash",
     "recorded_events",
@@ -150,6 +152,7 @@ __all__ = [
     "sealed",
     "spell_non_finite",
     "steps_back",
+    "steps_of",
     "surviving_rows",
     "times_of",
     "unused_ids",

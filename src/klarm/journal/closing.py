@@ -36,12 +36,14 @@ def close_at_rest(fold: Fold, command: Command) -> list[Event]:
     return [closed]
 
 
-def record_command(folder: Path, command: Command, say: Callable[[str], None]) -> bool:
+def record_command(
+    folder: Path, command: Command, say: Callable[[str], None], fold: Fold | None = None
+) -> bool:
     """Write a command and the events it causes to the journal of a run, or raise OSError.
 
     Returns False, and writes nothing, if a process is training the run: that process applies the
     command itself. The journal then reads as if a process had resumed the run, applied the command
-    and finished.
+    and finished. A `fold` that has read part of the journal, or all, saves reading it again.
     """
     if not is_surely_free(folder / FILE_NAME):
         return False
@@ -49,8 +51,8 @@ def record_command(folder: Path, command: Command, say: Callable[[str], None]) -
         journal = FileJournal(folder, say)
     except InUseError:
         return False
-    fold = Fold(folder / FILE_NAME)
-    fold.update()
+    fold = fold or Fold(folder / FILE_NAME)
+    fold.update()  # only now that nobody else writes
     now = time.time()
     journal.record(run_line_without_training(fold, now))
     applied = replace(with_clean_name(command), step=(fold.last_step or 0) + 1)

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from klarm.journal.file import FILE_NAME, FileJournal, host_name
 from klarm.journal.fold import Fold
-from klarm.journal.lines import OnDamage
 from klarm.journal.locks import InUseError, is_surely_free
 from klarm.journal.records import DETACHED, Finish, Started
 from klarm.types import Event
@@ -36,18 +35,16 @@ def ended_by_crash(fold: Fold) -> list[Event]:
     ]
 
 
-def record_crash(
-    folder: Path, say: Callable[[str], None], on_damage: OnDamage | None = None
-) -> list[Event]:
+def record_crash(folder: Path, say: Callable[[str], None], fold: Fold | None = None) -> list[Event]:
     """Record that a run's last process died, if it did and left incidents open; or raise OSError.
 
     The journal then reads as if a process had resumed the run and finished immediately. Returns the
-    events that ended incidents. `on_damage` is called for each line that is ignored.
+    events that ended incidents. A `fold` that has read part of the journal, or all, saves reading
+    it again.
     """
-    fold = Fold(folder / FILE_NAME, on_damage)
+    fold = fold or Fold(folder / FILE_NAME)
     fold.update()
-    ended = ended_by_crash(fold)
-    if fold.finished or fold.head is None or not ended or not is_surely_free(folder / FILE_NAME):
+    if not _left_open(fold) or not is_surely_free(folder / FILE_NAME):
         return []
     try:
         journal = FileJournal(folder, say)
@@ -55,9 +52,12 @@ def record_crash(
         return []
     if journal.repaired:
         say(journal.repaired)
-    now = time.time()
-    journal.record(run_line_without_training(fold, now))
-    journal.record(Finish(now, 0, outcome="crashed"), ended)
+    fold.update()  # another process may have written until now
+    ended = _left_open(fold)
+    if ended:
+        now = time.time()
+        journal.record(run_line_without_training(fold, now))
+        journal.record(Finish(now, 0, outcome="crashed"), ended)
     journal.close(timeout=5.0)
     return ended
 
@@ -66,3 +66,8 @@ def run_line_without_training(fold: Fold, now: float) -> Started:
     """Return the run line of a process that opens an existing run without training it."""
     head = fold.head or Started(fold.run, now, "", "", {})
     return replace(head, started=now, klarm=__version__, host=host_name())
+
+
+def _left_open(fold: Fold) -> list[Event]:
+    """Return the events that end what the last process left open, if it has not finished."""
+    return [] if fold.finished or fold.head is None else ended_by_crash(fold)

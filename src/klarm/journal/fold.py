@@ -24,8 +24,8 @@ _STEP = b'{"type":"step","step":'
 _SKIPPED = (b'{"type":"alert"', b'{"type":"blip"', b'{"type":"source"')
 
 
-# Called with each valid record other than a step, and its line.
-OnRecord = Callable[[Record, bytes], None]
+# Called with each valid record other than a step, and the offsets where its line begins and ends.
+OnRecord = Callable[[Record, int, int], None]
 # Called with the valid steps of consecutive lines.
 OnSteps = Callable[[Sequence[AnyStep]], None]
 
@@ -67,13 +67,18 @@ class Fold(Totals):
         on_damage: OnDamage | None = None,
         on_record: OnRecord | None = None,
         on_steps: OnSteps | None = None,
+        *,
+        run: str = "",
     ) -> None:
         """Prepare to read a journal. The first `update` reads what has been written so far.
 
         `on_damage` is called with the number of each line that is ignored, and why. `on_steps` and
-        `on_record` are called with the contents of all other lines, in order.
+        `on_record` are called with the contents of all other lines, in order. `run` is the name of
+        the run if its journal does not say.
         """
-        super().__init__(journal.absolute().parent.name if isinstance(journal, Path) else "")
+        if not run and isinstance(journal, Path):
+            run = journal.absolute().parent.name
+        super().__init__(run)
         self.read_to = 0  # the offset up to which the journal was read
         self._journal = journal
         self._verifier = Verifier(on_damage)
@@ -84,16 +89,17 @@ class Fold(Totals):
         """How many events the damaged lines so far may hide, at most."""
         return self._verifier.hidden
 
-    def update(self, at_most: int | None = None) -> list[Event]:
+    def update(self, at_most: int | None = None, until: int | None = None) -> list[Event]:
         """Read what was appended since the last call; return the new events.
 
         An incomplete batch at the end is left for the next call. If `at_most` is given, reading
-        stops after about that many bytes.
+        stops after about that many bytes; if `until` is, at that offset, where a batch ended.
         """
         new: list[Event] = []
         with opened(self._journal) as file:
             stop = inf if at_most is None else self.read_to + at_most
-            for begin, lines, end in chunks_between(file, self.read_to, whole_end(file)):
+            whole = whole_end(file) if until is None else until
+            for begin, lines, end in chunks_between(file, self.read_to, whole):
                 self._add_lines(lines, begin, file, new)
                 self.read_to = end
                 if self.read_to >= stop:
@@ -118,6 +124,11 @@ class Fold(Totals):
                     size *= 2
                 del lines  # before the next ones are read
                 yield
+
+    @property
+    def lines(self) -> int:
+        """The number of the line that was read last."""
+        return self._verifier.number
 
     def saved(self) -> SavedFold:
         """Return the state from which another fold of the same journal can continue."""
@@ -225,4 +236,4 @@ class Fold(Totals):
         if isinstance(record, Step) and self._on_steps is not None:  # not formatted by klarm
             self._on_steps([record])
         elif self._on_record is not None:
-            self._on_record(record, line)
+            self._on_record(record, begin, begin + len(line) + 1)

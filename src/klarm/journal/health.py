@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from klarm.journal.fold import Fold
 from klarm.journal.incident import IncidentRecord
-from klarm.journal.locks import is_surely_free
 from klarm.journal.records import DETACHED
 from klarm.types import SEVERITIES
 
@@ -62,8 +60,11 @@ def worst_of(incidents: Iterable[IncidentRecord]) -> IncidentRecord | None:
     return max(still_open, key=lambda known: SEVERITIES.index(known.severity), default=None)
 
 
-def activity_of(fold: Fold, journal: Path) -> Activity:
-    """Return whether a run is training, or how it ended; in doubt, it is training."""
+def activity_of(fold: Fold, is_free: Callable[[], bool]) -> Activity:
+    """Return whether a run is training, or how it ended; in doubt, it is training.
+
+    `is_free` returns whether surely no process is recording it.
+    """
     if fold.finished:
         return _ENDED.get(fold.outcome, "finished")
-    return "stopped" if is_surely_free(journal) else "training"
+    return "stopped" if is_free() else "training"

@@ -9,7 +9,9 @@ from typing import IO
 
 import msgspec
 
+from klarm.journal.checksum import checked
 from klarm.journal.lines import (
+    MAX_LINE_BYTES,
     FormatError,
     OnDamage,
     Stored,
@@ -22,6 +24,7 @@ from klarm.journal.records import Record, Started, decoded
 from klarm.journal.search import run_lines
 from klarm.types import Command
 
+_FIRST_READ_BYTES = 2**12  # most lines are shorter
 _MAX_BEGINNING = 2**20  # bytes within which a journal must be recognizable
 
 
@@ -41,6 +44,19 @@ def read_journal(
                 yield record
         if on_damage is not None and file.seek(0, os.SEEK_END) > end:
             on_damage(verifier.number + 1, "incomplete")
+
+
+def record_at(file: IO[bytes], begin: int) -> Record | None:
+    """Return the record whose line begins at an offset; None if there is no valid line."""
+    file.seek(begin)
+    data, size = b"", _FIRST_READ_BYTES
+    while (end := data.find(b"\n")) < 0 and len(data) <= MAX_LINE_BYTES:
+        piece = file.read(size)
+        if not piece:
+            return None
+        data, size = data + piece, 2 * size
+    line = data[:end]
+    return decoded(line) if checked(line) == "good" else None
 
 
 def is_journal(path: str | os.PathLike[str]) -> bool:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import msgspec
-
-from klarm.server.run_view import RunView
-from klarm.types import Alert, Command
+from klarm.server.served_run import ServedRun
 
 
 class Accepted(NamedTuple):
@@ -17,27 +14,26 @@ class Accepted(NamedTuple):
     step: int
 
 
-def accepted_levels(run: RunView, signal: str) -> list[Accepted]:
+def accepted_levels(run: ServedRun, signal: str) -> list[Accepted]:
     """Return the accepted levels of a signal in order, as `incidents.Tracker.apply` sees them."""
     found = []
-    for stored in run.records("command"):
-        command = msgspec.json.decode(stored.line, type=Command)
+    for given in run.state.commands:
+        command, at = given.command, given.place
         incident = run.incidents.get(command.incident)
         if command.command == "accept" and incident is not None and incident.signal == signal:
-            settled = [
-                event.step
-                for kept, event in run.events(incident.id)
-                if kept.number < stored.number and event.event == "settled"
-            ]
+            has_settled = any(
+                told.event.id == incident.id and told.event.event == "settled"
+                for told in run.state.events
+                if told.place.begin < at.begin
+            )
             since = incident.opened.step
-            if settled:
-                since = _last_alert(run, incident.last.detectors, stored.step) + 1
-            found.append(Accepted(since, stored.step))
+            if has_settled:
+                since = _last_alert(run, incident.last.detectors, at.step) + 1
+            found.append(Accepted(since, at.step))
     return found
 
 
-def _last_alert(run: RunView, detectors: list[str], before: int) -> int:
+def _last_alert(run: ServedRun, detectors: list[str], before: int) -> int:
     """Return the step of the last alert of the detectors before a step; -1 if there is none."""
-    latest = run.records("alert", "AND step < ? AND counts ORDER BY number DESC", before)
-    alerts = (msgspec.json.decode(stored.line, type=Alert) for stored in latest)
-    return next((alert.step for alert in alerts if alert.detector in detectors), -1)
+    found = run.alerts_between(None, before - 1, detectors=detectors).that_count()
+    return found[-1] if found else -1

@@ -17,11 +17,10 @@ from klarm.delivery import Silence, last_step, parse_span, silence_in_words
 from klarm.detectors import known_signals
 from klarm.incidents import subject_of
 from klarm.journal import IncidentRecord, append_command, new_key, record_command
-from klarm.server.false_alarms import FalseAlarm, mark, marked
+from klarm.runs import FalseAlarm, mark
 from klarm.server.incidents import ShownIncidents
-from klarm.server.overview import silences_in_force
 from klarm.server.problems import bad_request, conflict, unavailable
-from klarm.server.run_view import RunView
+from klarm.server.served_run import ServedRun
 from klarm.settings import did_you_mean
 from klarm.types import Command
 from klarm.wording import ending
@@ -65,7 +64,7 @@ class Done(msgspec.Struct):
     text: str
 
 
-def acknowledge(run: RunView, id_: str, asked: Acknowledge) -> Done:
+def acknowledge(run: ServedRun, id_: str, asked: Acknowledge) -> Done:
     """Acknowledge an incident, as `klarm ack` does."""
     incident = run.incident(id_)
     who = _who(asked.by)
@@ -76,7 +75,7 @@ def acknowledge(run: RunView, id_: str, asked: Acknowledge) -> Done:
     return Done("now", f"{_named(incident)} is acknowledged by {who}")
 
 
-def take_back_acknowledgement(run: RunView, id_: str) -> Done:
+def take_back_acknowledgement(run: ServedRun, id_: str) -> Done:
     """Take an acknowledgement back, as `klarm ack --undo` does."""
     incident = run.incident(id_)
     if not ShownIncidents(run).of(incident).acknowledged_by:
@@ -90,7 +89,7 @@ def take_back_acknowledgement(run: RunView, id_: str) -> Done:
     return Done("now", f"{_named(incident)} is no longer acknowledged")
 
 
-def close(run: RunView, id_: str, asked: Close) -> Done:
+def close(run: ServedRun, id_: str, asked: Close) -> Done:
     """End an incident, or accept its level, as `klarm close` does."""
     incident = run.incident(id_)
     if not incident.is_open:
@@ -121,7 +120,7 @@ def close(run: RunView, id_: str, asked: Close) -> Done:
     return Done("next_step", f"{_named(incident)} will be {done} with the run's next step")
 
 
-def silence(run: RunView, asked: SilenceSignal) -> Done:
+def silence(run: ServedRun, asked: SilenceSignal) -> Done:
     """Hold back notifications of a signal for a while, as `klarm silence` does."""
     signal = _signal(run, asked.signal)
     now = time.time()
@@ -139,10 +138,10 @@ def silence(run: RunView, asked: SilenceSignal) -> Done:
     return Done("now", silence_in_words(silenced))
 
 
-def end_silence(run: RunView, signal: str) -> Done:
+def end_silence(run: ServedRun, signal: str) -> Done:
     """End the silences of a signal, as `klarm silence --off` does."""
     signal = _signal(run, signal)
-    if signal not in {known.signal for known in silences_in_force(run)}:
+    if signal not in {known.signal for known in run.silences()}:
         raise conflict(f"{signal} is not silenced")
     _tell(
         run.folder,
@@ -151,22 +150,22 @@ def end_silence(run: RunView, signal: str) -> Done:
     return Done("now", f"{signal} is no longer silenced")
 
 
-def mark_false_alarm(run: RunView, id_: str, asked: MarkFalseAlarm) -> Done:
+def mark_false_alarm(run: ServedRun, id_: str, asked: MarkFalseAlarm) -> Done:
     """Mark an incident as a false alarm."""
     incident = run.incident(id_)
     if len(asked.note) > _MAX_NOTE:
         raise bad_request(f"note must have at most {_MAX_NOTE} characters", "note")
     who = _who(asked.by)
-    _write_mark(run.folder, FalseAlarm(incident.id, time.time(), who, asked.note))
+    _write_mark(run, FalseAlarm(incident.id, time.time(), who, asked.note))
     return Done("now", f"{_named(incident)} is marked as a false alarm by {who}")
 
 
-def unmark_false_alarm(run: RunView, id_: str) -> Done:
+def unmark_false_alarm(run: ServedRun, id_: str) -> Done:
     """Remove the mark that an incident was a false alarm."""
     incident = run.incident(id_)
-    if incident.id not in marked(run.folder):
+    if incident.id not in run.marks:
         raise conflict(f"{_named(incident)} is not marked as a false alarm")
-    _write_mark(run.folder, FalseAlarm(incident.id, time.time(), _who(""), is_marked=False))
+    _write_mark(run, FalseAlarm(incident.id, time.time(), _who(""), is_marked=False))
     return Done("now", f"{_named(incident)} is no longer marked as a false alarm")
 
 
@@ -180,7 +179,7 @@ def _who(by: str) -> str:
     return by.strip() or getpass.getuser()
 
 
-def _signal(run: RunView, signal: str) -> str:
+def _signal(run: ServedRun, signal: str) -> str:
     # A detector of the training script's own has signals of its own.
     signals = sorted({*known_signals(), *(known.signal for known in run.incidents.values())})
     if signal not in signals:
@@ -196,8 +195,8 @@ def _tell(folder: Path, command: Command) -> None:
         raise unavailable(f"the run's folder cannot be written: {error.strerror}") from None
 
 
-def _write_mark(folder: Path, false_alarm: FalseAlarm) -> None:
+def _write_mark(run: ServedRun, false_alarm: FalseAlarm) -> None:
     try:
-        mark(folder, false_alarm)
+        mark(run.store, run.run, false_alarm)
     except OSError as error:
         raise unavailable(f"the run's folder cannot be written: {error.strerror}") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import sqlite3
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -25,7 +24,7 @@ from klarm.server.index import Index
 from klarm.server.login import LoginPages
 from klarm.server.page import Page
 from klarm.server.parameters import Arguments, read_body
-from klarm.server.problems import ApiError, not_found, unavailable
+from klarm.server.problems import ApiError, not_found
 from klarm.server.requests import body_of, check_json
 from klarm.server.routes import PREFIX, ROUTES, Route
 from klarm.version import __version__
@@ -100,9 +99,6 @@ class _Answering:
                 return await endpoint(request)
             except ApiError as problem:
                 return _problem(problem)
-            except sqlite3.DatabaseError as error:
-                self._index.watch.suspect_damage()
-                return _problem(unavailable(f"the index cannot be read ({error}); try again"))
             except Exception as error:  # noqa: BLE001
                 self._say(f"{request.method} {request.url.path}: {type(error).__name__}: {error}")
                 text = "internal error; see the terminal of klarm serve"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import msgspec
 
 from klarm.detectors import CRITICAL_FACTOR
 from klarm.incidents import metric_of
+from klarm.journal import IncidentRecord
+from klarm.runs import RunView
 from klarm.server.summary import Number
 from klarm.types import Alert, Event
 from klarm.wording import number
@@ -32,22 +33,32 @@ class Arithmetic(msgspec.Struct, kw_only=True):
     numbers: dict[str, Number]
 
 
-def arithmetic_of(alarm: Event, alerts: Sequence[Alert]) -> Arithmetic | None:
+def arithmetic_of(run: RunView, incident: IncidentRecord, alarm: Event) -> Arithmetic | None:
     """Return the arithmetic of the alert behind an event; None if the alert is not found."""
-    by_detector = [alert for alert in alerts if alert.detector == alarm.detector]
-    until_then = [alert for alert in by_detector if alert.step <= alarm.step]
-    as_severe = [alert for alert in until_then if alert.severity == alarm.alert_severity]
-    found = (as_severe or until_then or by_detector or list(alerts))[-1:]
-    if not found:
-        return None
-    return _of_alert(found[0], metric_of(alarm))
+    own, began = [alarm.detector], incident.last.started
+    as_severe = run.alerts_between(
+        began, alarm.step, detectors=own, severity=alarm.alert_severity or ""
+    )
+    until_then = run.alerts_between(began, alarm.step, detectors=own)
+    any_other = run.alerts_between(began, None, detectors=incident.last.detectors)
+    for found in (as_severe, until_then, any_other):
+        for _, _, alert in found.latest(1):
+            return _of_alert(alert, metric_of(alarm))
+    return None
 
 
-def arithmetic_of_others(alarm: Event, alerts: Sequence[Alert], known: str) -> list[Arithmetic]:
+def arithmetic_of_others(
+    run: RunView, incident: IncidentRecord, alarm: Event, known: str
+) -> list[Arithmetic]:
     """Return the arithmetic of the latest alert of each other detector of an incident."""
-    latest = {alert.detector: alert for alert in alerts if alert.step <= alarm.step}
-    metric = metric_of(alarm)
-    return [_of_alert(alert, metric) for alert in latest.values() if alert.detector != known]
+    return [
+        _of_alert(alert, metric_of(alarm))
+        for detector in incident.last.detectors
+        if detector != known
+        for _, _, alert in run.alerts_between(
+            incident.last.started, alarm.step, detectors=[detector]
+        ).latest(1)
+    ]
 
 
 def _of_alert(alert: Alert, metric: str) -> Arithmetic:

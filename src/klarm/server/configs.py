@@ -11,7 +11,7 @@ from klarm.config import SECTION as CHANNELS
 from klarm.config import TOP_LEVEL, channel_defaults, known_sections
 from klarm.detectors import known_detectors
 from klarm.incidents import IncidentRules
-from klarm.server.run_view import RunView
+from klarm.server.served_run import ServedRun
 from klarm.settings import settings_of
 
 _MISSING = object()
@@ -98,7 +98,7 @@ class SettingsCatalogue(msgspec.Struct):
     sections: list[Section]
 
 
-def config_of(run: RunView) -> RunConfig:
+def config_of(run: ServedRun) -> RunConfig:
     """Return the settings that the latest process of a run had."""
     of_channels = _channel_defaults(run.settings)
     changed = [
@@ -109,7 +109,7 @@ def config_of(run: RunView) -> RunConfig:
     return RunConfig(run.id, dict(run.settings), changed)
 
 
-def compare(runs: list[RunView]) -> Comparison:
+def compare(runs: list[ServedRun]) -> Comparison:
     """Return how runs differ in their settings, and how to align them."""
     # The settings of an unreadable run are not known, so it is left out of the comparison.
     settings = {run.id: dict(_flat(run.settings)) for run in runs if run.settings}
@@ -163,7 +163,7 @@ def settings_catalogue() -> SettingsCatalogue:
     )
 
 
-def _compared(run: RunView) -> ComparedRun:
+def _compared(run: ServedRun) -> ComparedRun:
     summary = run.summary
     first = next((known for known in run.incidents.values() if not known.was_rolled_back), None)
     incident = None

@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 
 from klarm.config import SECTIONS
 from klarm.detectors import CATALOGUE, CRITICAL_FACTOR, Detector, KLBudgetDetector, ZScoreDetector
+from klarm.runs import Axis, Floats, Points
 from klarm.server.accepted import accepted_levels
-from klarm.server.blocks import Axis, Points
-from klarm.server.packing import Floats
 from klarm.server.problems import bad_request
-from klarm.server.run_view import RunView
 from klarm.server.series import Sampled, sample
+from klarm.server.served_run import ServedRun
 from klarm.settings import ConfigError
 
 BASELINE_DETECTORS = {kind.name: kind for kind in CATALOGUE if issubclass(kind, ZScoreDetector)}
@@ -78,30 +77,29 @@ class Baseline(msgspec.Struct):
     limits: list[FixedLimit]
 
 
-def series(run: RunView, cursor: int, metrics: list[str], range_: Range) -> Series:
+def series(run: ServedRun, cursor: int, metrics: list[str], range_: Range) -> Series:
     """Return metrics of a run, with the minimum and maximum of every pixel."""
-    blocks = run.blocks(range_.axis)
-    low, high = range_.within(blocks.range())
-    sampled = {name: sample(blocks, name, low, high, range_.width) for name in metrics}
+    columns = run.columns_with(metrics)
+    low, high = range_.within(columns.span(range_.axis))
+    sampled = {
+        name: sample(columns.points(name, range_.axis), low, high, range_.width) for name in metrics
+    }
     return Series(run.id, cursor, range_.axis, low, high, range_.width, sampled)
 
 
-def baseline(run: RunView, name: str, range_: Range) -> Baseline:
+def baseline(run: ServedRun, name: str, range_: Range) -> Baseline:
     """Return the baseline of a z-score detector, with the settings of the run.
 
     After a person accepted a level, the detector has learnt the baseline again from that level.
     """
     detector = _detector(run, BASELINE_DETECTORS[name])
     metric = detector.watches[0]
-    blocks = run.blocks(range_.axis)
-    number = blocks.metric_number(metric)
-    points = Points(np.zeros(0), np.zeros(0))
-    if number is not None:
-        points = blocks.points(number, [block.first_row for block in blocks.blocks])
-        finite = np.isfinite(points.y)
-        points = Points(points.x[finite], points.y[finite])
+    columns = run.columns_with([metric])
+    points = columns.points(metric, range_.axis)
+    finite = np.isfinite(points.y)
+    points = Points(points.x[finite], points.y[finite])
     mean, spread = _learnt(run, detector, points, range_.axis)
-    low, high = range_.within(blocks.range())
+    low, high = range_.within(columns.span(range_.axis))
     drawn = _last_of_each_pixel(points.x, low, high, range_.width, detector.quiet_values)
     drawn = drawn[np.isfinite(mean[drawn]) & np.isfinite(spread[drawn])]
     mean, spread = mean[drawn], spread[drawn]
@@ -125,7 +123,7 @@ def baseline(run: RunView, name: str, range_: Range) -> Baseline:
 
 
 def _learnt(
-    run: RunView, detector: ZScoreDetector, points: Points, axis: Axis
+    run: ServedRun, detector: ZScoreDetector, points: Points, axis: Axis
 ) -> tuple[Floats, Floats]:
     """Return the mean and the spread at each point; NaN while the detector only learns."""
     mean, spread = detector.baselines(points.y)
@@ -141,14 +139,14 @@ def _learnt(
     return mean, spread
 
 
-def _detector(run: RunView, kind: type[ZScoreDetector]) -> ZScoreDetector:
+def _detector(run: ServedRun, kind: type[ZScoreDetector]) -> ZScoreDetector:
     try:
         return kind(**_settings_of(run, kind))  # type: ignore[arg-type]
     except ConfigError:  # written by another version
         return kind()
 
 
-def _settings_of(run: RunView, kind: type[Detector]) -> dict[str, object]:
+def _settings_of(run: ServedRun, kind: type[Detector]) -> dict[str, object]:
     recorded = run.settings.get(kind.name)
     if not isinstance(recorded, dict):
         return {}
@@ -168,7 +166,7 @@ def _last_of_each_pixel(
     return rows[np.flatnonzero(np.diff(pixel, append=np.inf))]
 
 
-def _limits(run: RunView, metric: str) -> list[FixedLimit]:
+def _limits(run: ServedRun, metric: str) -> list[FixedLimit]:
     kind = _BUDGETS.get(metric)
     if kind is None:
         return []
@@ -176,7 +174,7 @@ def _limits(run: RunView, metric: str) -> list[FixedLimit]:
         budget = kind(**_settings_of(run, kind))  # type: ignore[arg-type]
     except ConfigError:
         return []
-    origin = run.index.fold.origins.get(metric)
+    origin = run.fold.origins.get(metric)
     budget.bound(origin.key if origin else metric, origin.kind if origin else None)
     if not budget.enabled or budget.idle_because:
         return []

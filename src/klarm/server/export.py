@@ -7,9 +7,8 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from klarm.server.packing import has_value
 from klarm.server.problems import not_found, unavailable
-from klarm.server.run_view import RunView
+from klarm.server.served_run import ServedRun
 
 CSV, PARQUET = "text/csv; charset=utf-8", "application/vnd.apache.parquet"
 _LINES = 1000  # per chunk of the answer
@@ -20,7 +19,7 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 _ExportedRow = tuple[int, float, list[float | None]]
 
 
-def columns_of(run: RunView, wanted: Sequence[str]) -> list[str]:
+def columns_of(run: ServedRun, wanted: Sequence[str]) -> list[str]:
     """Return the metrics to export: the wanted ones, or all of the run; or raise ApiError."""
     names = run.metric_names()
     for name in wanted:
@@ -30,36 +29,21 @@ def columns_of(run: RunView, wanted: Sequence[str]) -> list[str]:
 
 
 def exported_rows(
-    run: RunView, names: Sequence[str], first: int | None, last: int | None
+    run: ServedRun, names: Sequence[str], first: int | None, last: int | None
 ) -> Iterator[_ExportedRow]:
     """Yield one row per step. If a step was logged in several calls, the first value wins."""
-    blocks = run.blocks()
-    numbers = run.metric_names()
     current: _ExportedRow | None = None
-    for block in blocks.blocks:
-        if (first is not None and block.high < first) or (last is not None and block.low > last):
+    for step, time, cells in run.columns_with(names).rows(names):
+        if (first is not None and step < first) or (last is not None and step > last):
             continue
-        columns = [blocks.values(numbers[name], [block.first_row]) for name in names]
-        values = [found.get(block.first_row) for found in columns]
-        present = [None if found is None else has_value(found) for found in values]
-        times = blocks.times(block.first_row).tolist()
-        for row, step in enumerate(blocks.steps(block.first_row).tolist()):
-            if (first is not None and step < first) or (last is not None and step > last):
-                continue
-            cells = [
-                float(found[row])
-                if found is not None and there is not None and there[row]
-                else None
-                for found, there in zip(values, present, strict=True)
-            ]
-            if current is not None and current[0] == step:
-                for place, cell in enumerate(cells):
-                    if current[2][place] is None:
-                        current[2][place] = cell
-                continue
-            if current is not None:
-                yield current
-            current = (step, times[row], cells)
+        if current is not None and current[0] == step:
+            for place, cell in enumerate(cells):
+                if current[2][place] is None:
+                    current[2][place] = cell
+            continue
+        if current is not None:
+            yield current
+        current = (step, time, cells)
     if current is not None:
         yield current
 

@@ -8,8 +8,7 @@ import msgspec
 
 from klarm.detectors import known_detectors
 from klarm.incidents import Broken, unsafe_spans
-from klarm.journal import Checkpoint
-from klarm.server.run_view import RunView, StoredRecord
+from klarm.server.served_run import ServedRun
 from klarm.types import Alert
 
 
@@ -90,61 +89,55 @@ def _signals() -> dict[str, str]:
     return {kind.name: kind.signal for kind in known_detectors()}
 
 
-def alerts(run: RunView, wanted: AlertFilter) -> Alerts:
+def alerts(run: ServedRun, wanted: AlertFilter) -> Alerts:
     """Return alerts of a run in their order."""
-    conditions, values = "", list[object]()
-    for condition, value in (
-        ("AND step >= ? ", wanted.first),
-        ("AND step <= ? ", wanted.last),
-        ("AND detector = ? ", wanted.detector or None),
-        ("AND severity = ? ", wanted.severity or None),
-    ):
-        if value is not None:
-            conditions += condition
-            values.append(value)
-    (total,) = run.database.execute(
-        f"SELECT count(*) FROM records WHERE run = ? AND kind = 'alert' {conditions}",
-        (run.number, *values),
-    ).fetchone()
-    found = list(
-        run.records("alert", f"{conditions} ORDER BY number DESC LIMIT ?", *values, wanted.limit)
+    found = run.alerts_between(
+        wanted.first,
+        wanted.last,
+        detectors=[wanted.detector] if wanted.detector else None,
+        severity=wanted.severity,
     )
-    return Alerts(run.id, total, total > len(found), [_alert(stored) for stored in found[::-1]])
+    shown = [_alert(*dated) for dated in found.latest(wanted.limit)]
+    return Alerts(run.id, len(found), len(found) > len(shown), shown)
 
 
-def _alert(stored: StoredRecord) -> AlertInRun:
-    alert = msgspec.json.decode(stored.line, type=Alert)
+def _alert(time: float, counts: bool, alert: Alert) -> AlertInRun:
     return AlertInRun(
         detector=alert.detector,
         signal=signal_of(alert.detector),
         severity=alert.severity,
         step=alert.step,
-        time=stored.time,
+        time=time,
         message=alert.message,
         recommendation=alert.recommendation,
         metrics=alert.metrics,
         decisive=alert.decisive,
         worse=alert.worse,
-        rolled_back=not stored.counts,
+        rolled_back=not counts,
     )
 
 
-def checkpoints(run: RunView) -> Checkpoints:
+def checkpoints(run: ServedRun) -> Checkpoints:
     """Return the checkpoints of a run, and which of them are unsafe to resume from."""
     unsafe = unsafe_spans(map(Broken.of_record, run.incidents.values()))
-    found = []
-    for stored in run.records("checkpoint"):
-        saved = msgspec.json.decode(stored.line, type=Checkpoint)
+    that_count, found = set(run.fold.checkpoints), []
+    for saved in (kept.checkpoint for kept in reversed(run.state.checkpoints)):
         is_unsafe = any(
             first <= saved.step and (end is None or saved.step < end) for first, end in unsafe
         )
-        found.append(
-            SavedCheckpoint(saved.step, saved.time, saved.path, stored.counts, unsafe=is_unsafe)
-        )
-    return Checkpoints(run.id, found)
+        counts = (saved.step, saved.path) in that_count
+        that_count.discard((saved.step, saved.path))  # an earlier one was overwritten
+        found.append(SavedCheckpoint(saved.step, saved.time, saved.path, counts, unsafe=is_unsafe))
+    return Checkpoints(run.id, found[::-1])
 
 
-def rollbacks(run: RunView) -> Rollbacks:
+def rollbacks(run: ServedRun) -> Rollbacks:
     """Return the rollbacks of a run."""
-    decode = msgspec.json.Decoder(RollbackInRun).decode
-    return Rollbacks(run.id, [decode(stored.line) for stored in run.records("rollback")])
+    return Rollbacks(
+        run.id,
+        [
+            RollbackInRun(back.place.step, back.last, back.place.time)
+            for back in run.state.rollbacks
+            if back.last is not None
+        ],
+    )

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import msgspec
 
-from klarm.delivery import Delivered, deliveries
+from klarm.delivery import deliveries
 from klarm.incidents import is_alarm
-from klarm.journal import Checkpoint, IncidentRecord
+from klarm.journal import IncidentRecord
 from klarm.metrics import METRICS
+from klarm.runs import Alerts
 from klarm.server.arithmetic import Arithmetic, arithmetic_of, arithmetic_of_others
 from klarm.server.incidents import IncidentInRun, ShownIncidents
-from klarm.server.run_view import RunView
+from klarm.server.served_run import ServedRun
 from klarm.server.timeline import Moment, timeline
-from klarm.types import Alert, Event
+from klarm.types import Event
 from klarm.wording import advice
 
 _LOOK_BACK, _LOOK_AHEAD = 100, 20  # rows to draw around an incident
@@ -101,25 +100,25 @@ class IncidentDetail(IncidentInRun, kw_only=True):
     deliveries: list[DeliveryOfIncident]
 
 
-def incident_detail(run: RunView, id_: str) -> IncidentDetail:
+def incident_detail(run: ServedRun, id_: str) -> IncidentDetail:
     """Return everything about an incident, or raise ApiError."""
     known = run.incident(id_)
     shown = ShownIncidents(run).of(known)
-    events = [event for _, event in run.events(known.id)] or [known.opened]
+    events = run.events_of(known.id) or [known.opened]
     alarms = [event for event in reversed(events) if is_alarm(event)]  # later events repeat them
     alarm = next(iter(alarms), known.opened)
     diagnosed = next((event for event in alarms if event.pattern), alarm)
     alerts = _alerts_of(run, known)
-    arithmetic = arithmetic_of(alarm, alerts)
+    arithmetic = arithmetic_of(run, known, alarm)
     return IncidentDetail(
         **{name: getattr(shown, name) for name in IncidentInRun.__struct_fields__},
         run=RunOfIncident(run.id, run.summary.name, run.summary.activity, run.summary.last_step),
         timeline=timeline(run, known),
         arithmetic=arithmetic,
         arithmetic_of_others=arithmetic_of_others(
-            alarm, alerts, arithmetic.detector if arithmetic else ""
+            run, known, alarm, arithmetic.detector if arithmetic else ""
         ),
-        alerts=AlertCounts(len(alerts), dict(Counter(alert.detector for alert in alerts))),
+        alerts=AlertCounts(len(alerts), alerts.by_detector()),
         moved=_moved(run, known, next((e for e in reversed(events) if e.also), alarm)),
         diagnosis=(
             Diagnosis(
@@ -135,47 +134,36 @@ def incident_detail(run: RunView, id_: str) -> IncidentDetail:
     )
 
 
-def _alerts_of(run: RunView, incident: IncidentRecord) -> list[Alert]:
+def _alerts_of(run: ServedRun, incident: IncidentRecord) -> Alerts:
     """Return the alerts of an incident, matched by step and detector."""
-    last = incident.last.step if incident.state == "resolved" else run.summary.last_step
-    found = run.records(
-        "alert",
-        "AND step BETWEEN ? AND ? ORDER BY number",
-        incident.last.started,
-        incident.last.step if last is None else max(last, incident.last.step),
-    )
-    alerts = (msgspec.json.decode(stored.line, type=Alert) for stored in found)
-    return [alert for alert in alerts if alert.detector in incident.last.detectors]
+    last = incident.last.step if incident.state == "resolved" else None
+    return run.alerts_between(incident.last.started, last, detectors=incident.last.detectors)
 
 
-def _moved(run: RunView, incident: IncidentRecord, event: Event) -> Moved:
+def _moved(run: ServedRun, incident: IncidentRecord, event: Event) -> Moved:
     onset = incident.opened.onset
     begin = incident.last.started if onset is None else min(onset, incident.last.started)
-    blocks = run.blocks()
+    columns = run.columns
     return Moved(
         event.event,
         event.step,
         event.moved,
         [name for name in dict.fromkeys(m.metric for m in event.also) if name in METRICS],
-        blocks.step_beside(begin, -_LOOK_BACK),
-        blocks.step_beside(event.step, _LOOK_AHEAD),
+        columns.step_beside(begin, -_LOOK_BACK),
+        columns.step_beside(event.step, _LOOK_AHEAD),
     )
 
 
-def _checkpoint(run: RunView, event: Event) -> GoodCheckpoint | None:
+def _checkpoint(run: ServedRun, event: Event) -> GoodCheckpoint | None:
     if not event.checkpoint:
         return None
-    saved = (msgspec.json.decode(s.line, type=Checkpoint) for s in run.records("checkpoint"))
+    saved = (kept.checkpoint for kept in run.state.checkpoints)
     steps = [found.step for found in saved if found.path == event.checkpoint]
     return GoodCheckpoint(steps[-1] if steps else None, event.checkpoint)
 
 
-def _deliveries(run: RunView, incident: IncidentRecord) -> list[DeliveryOfIncident]:
-    try:
-        entries = [entry for _, entry in deliveries.read(run.folder)]
-    except OSError:
-        return []
-    own = (e for e in entries if isinstance(e, Delivered) and e.id == incident.id)
+def _deliveries(run: ServedRun, incident: IncidentRecord) -> list[DeliveryOfIncident]:
+    own = (entry for entry in run.deliveries if entry.id == incident.id)
     return [
         DeliveryOfIncident(
             channel=last.channel,

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterator
 from math import isfinite
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 
 from klarm.incidents import early_onset, metric_of, subject_of
 from klarm.journal import IncidentRecord, acknowledged_after
-from klarm.server.false_alarms import marked
-from klarm.server.overview import silences_in_force
-from klarm.server.run_view import RunView
-from klarm.server.series import sample
-from klarm.server.summary import Number
+from klarm.runs import limits_of
+from klarm.server.served_run import ServedRun
+from klarm.server.summary import Number, spelt
 from klarm.types import Blip
 from klarm.wording import headline, standing, title, why
 
@@ -93,7 +94,7 @@ class Incidents(msgspec.Struct):
     blips: list[BlipInRun]
 
 
-def incidents(run: RunView) -> Incidents:
+def incidents(run: ServedRun) -> Incidents:
     """Return the incidents of a run in the order in which they opened."""
     shown = ShownIncidents(run)
     return Incidents(
@@ -102,24 +103,30 @@ def incidents(run: RunView) -> Incidents:
         [
             BlipInRun(
                 *(blip.signal, blip.severity, blip.started, blip.step),
-                *(blip.detectors, blip.peak, not stored.counts),
+                *(blip.detectors, blip.peak, not counts),
             )
-            for stored in run.records("blip")
-            for blip in [msgspec.json.decode(stored.line, type=Blip)]
+            for blip, counts in _blips(run)
         ],
     )
+
+
+def _blips(run: ServedRun) -> Iterator[tuple[Blip, bool]]:
+    """Yield the blips of a run, and whether each still counts."""
+    limits = limits_of(run.state.rollbacks)
+    begins = [begin for begin, _ in limits]
+    for passed in run.state.blips:
+        limit = limits[bisect_right(begins, passed.place.begin) - 1][1]
+        yield passed.blip, passed.blip.step < limit
 
 
 class ShownIncidents:
     """Makes the shown form of a run's incidents; files beside the journal are read only once."""
 
-    def __init__(self, run: RunView) -> None:
+    def __init__(self, run: ServedRun) -> None:
         self._run = run
-        self._marks = marked(run.folder)
-        activity = run.summary.activity
-        self._trains = activity == "training"
-        self._may_go_on = self._trains or activity == "detached"
-        self._silent = {(known.signal, known.even_critical) for known in silences_in_force(run)}
+        self._marks = run.marks
+        self._trains, self._may_go_on = run.trains, run.may_go_on
+        self._silent = {(known.signal, known.even_critical) for known in run.silences()}
 
     def of(self, incident: IncidentRecord) -> IncidentInRun:
         """Return one incident in its current state."""
@@ -157,7 +164,7 @@ class ShownIncidents:
             opened=opened.step,
             opened_time=self._run.time_of(opened.step),
             ended=ended,
-            # The index does not have the times of steps that were rolled back.
+            # The rows do not have the times of steps that were rolled back.
             ended_time=(
                 None if ended is None or incident.was_rolled_back else self._run.time_of(ended)
             ),
@@ -184,14 +191,13 @@ class ShownIncidents:
         last, peak = incident.last, incident.last.peak
         if not incident.is_open or isinstance(peak, str) or not isfinite(peak):
             return peak
-        blocks = self._run.blocks()
-        steps = blocks.range()
-        if steps is None:
-            return peak
-        found = sample(blocks, metric_of(last), last.started, steps[1], 1)
-        if found.non_finite:
-            return found.non_finite[0].value
-        return (min if last.worse == "lower" else max)([peak, *found.y])
+        points = self._run.columns_with([metric_of(last)]).points(metric_of(last))
+        since = points.y[np.searchsorted(points.x, last.started) :]
+        finite = np.isfinite(since)
+        if not finite.all():
+            return spelt(float(since[~finite][0]))
+        worst: float = (min if last.worse == "lower" else max)([peak, *since.tolist()])
+        return worst
 
     def _end_of(self, incident: IncidentRecord) -> int | None:
         """Return the last step of an incident; if it was rolled back, the last such step."""
@@ -201,7 +207,7 @@ class ShownIncidents:
             return incident.last.step
         undone = (
             back.last
-            for back in reversed(self._run.index.fold.rollbacks)
+            for back in reversed(self._run.fold.rollbacks)
             if back.step == incident.last.step
         )
         return max(next(undone, incident.opened.step), incident.last.started)

@@ -1,21 +1,22 @@
-"""The index of a folder of runs: one thread keeps it up to date, any number of threads read it."""
+"""The runs of a folder: one thread keeps them up to date, any number of threads ask for them."""
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from klarm.server.changes import Changes
-from klarm.server.database import Database
-from klarm.server.run_view import RunView
+from klarm.server.problems import not_found, unavailable
+from klarm.server.row_cache import RowCache
+from klarm.server.served_run import ServedRun
 from klarm.server.watch import Watch
+from klarm.server.watched_run import WatchedRun
+from klarm.store import FolderStore
 
 _MAX_NOTICES = 200
 
@@ -32,13 +33,13 @@ class Index:
     """Answers questions about the runs below a folder."""
 
     def __init__(self, root: Path, say: Callable[[str], None] = lambda _: None) -> None:
-        """Open or create the index; `start` begins to read. `say` is called with problems."""
+        """Prepare; `start` begins to read. `say` is called with problems."""
         self.root = root
         self.notices: deque[Notice] = deque(maxlen=_MAX_NOTICES)
         self.changes = Changes()
+        self.rows = RowCache()
         self._tell = say
-        self.database = Database(root, lambda text: self._say("", text))
-        self.watch = Watch(root, self.database, self.changes, self._say)
+        self.watch = Watch(FolderStore(root), self.changes, self.rows, self._say)
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -50,22 +51,33 @@ class Index:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and close the files."""
+        """End the thread."""
         self._stopped.set()
         self.watch.nudge()
         if self._thread is not None:
             self._thread.join(timeout=10.0)
-        self.database.close()
 
-    def reading(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
-        """Provide a consistent view of the index for the current thread."""
-        return self.database.reading()
+    def run(self, id_: str) -> ServedRun:
+        """Return a view of one run, or raise ApiError."""
+        watched = self.watch.runs.get(id_)
+        if watched is None or watched.summary is None:
+            raise not_found(f"there is no run {id_}", "run")
+        try:
+            return watched.view(time.monotonic())
+        except OSError as error:
+            raise unavailable(f"its journal cannot be read: {error.strerror}; try again") from None
 
-    @contextlib.contextmanager
-    def run(self, id_: str) -> Iterator[RunView]:
-        """Provide a consistent view of one run, or raise ApiError."""
-        with self.reading() as database:
-            yield RunView.find(self.root, database, id_)
+    def run_with(self, incident: str) -> ServedRun:
+        """Return the run that an incident belongs to, or raise ApiError."""
+        for watched in list(self.watch.runs.values()):
+            if incident in watched.incidents:
+                return self.run(watched.id)
+        raise not_found(f"there is no incident {incident}", "incident")
+
+    def shown(self) -> list[WatchedRun]:
+        """Return the runs of which something is known, the worst first."""
+        runs = [run for run in list(self.watch.runs.values()) if run.summary is not None]
+        return sorted(runs, key=lambda run: (run.order, run.id))
 
     def indexing(self) -> tuple[int, int] | None:
         """Return the progress of the first reading; None once every run was read to its end."""

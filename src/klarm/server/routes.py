@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from klarm.runs import Axis
 from klarm.server import (
     actions,
     configs,
@@ -16,7 +17,6 @@ from klarm.server import (
     overview,
     what_if,
 )
-from klarm.server.blocks import Axis
 from klarm.server.handlers import File, Handler
 from klarm.server.parameters import Parameter
 from klarm.types import SEVERITIES

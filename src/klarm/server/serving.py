@@ -15,9 +15,9 @@ import uvicorn
 
 from klarm.server.access import MIN_TOKEN, Access, is_loopback
 from klarm.server.app import make_app
-from klarm.server.folders import find_runs
 from klarm.server.index import Index
 from klarm.server.page import Page
+from klarm.store import runs_below
 
 _START_SECONDS = 10.0
 _STOP_SECONDS = 1
@@ -71,7 +71,7 @@ class PageServer:
     @property
     def has_runs(self) -> bool:
         """Whether there is a run to show."""
-        return next(find_runs(os.fsencode(self.index.root)), None) is not None
+        return next(runs_below(os.fsencode(self.index.root)), None) is not None
 
     def run(self) -> None:
         """Serve until the process receives a signal."""

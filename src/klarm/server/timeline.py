@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from klarm.incidents import is_alarm
 from klarm.journal import IncidentRecord
-from klarm.server.run_view import RunView
-from klarm.types import Alert, Command
+from klarm.server.served_run import ServedRun
+from klarm.types import Command
 from klarm.wording import why
 
 _SENTENCES = {
@@ -30,41 +31,33 @@ class Moment(msgspec.Struct):
     detector: str
 
 
-def timeline(run: RunView, incident: IncidentRecord) -> list[Moment]:
+def timeline(run: ServedRun, incident: IncidentRecord) -> list[Moment]:
     """Return what happened to an incident, in order."""
-    ordered: list[tuple[int, Moment]] = []
-    for stored in run.records("alert", "AND step = ? ORDER BY number", incident.last.started):
-        alert = msgspec.json.decode(stored.line, type=Alert)
-        if alert.detector in incident.last.detectors:
-            first = f"First alert: {alert.detector}."
-            ordered.append(
-                (
-                    stored.number,
-                    Moment(
-                        *("pending", alert.step, stored.time, alert.severity, ""),
-                        *(first, alert.message, alert.detector),
-                    ),
-                )
-            )
-            break
-    for stored, event in run.events(incident.id):
-        alarm = event.event in ("opened", "escalated")
-        message = event.message if alarm else ""
-        ordered.append(
-            (
-                stored.number,
-                Moment(
-                    *(event.event, event.step, stored.time, event.severity),
-                    *(event.reason, why(event), message, event.detector),
-                ),
-            )
+    begin, detectors = incident.last.started, incident.last.detectors
+    moments = [
+        Moment(
+            *("pending", alert.step, time, alert.severity, ""),
+            *(f"First alert: {alert.detector}.", alert.message, alert.detector),
         )
+        for time, _, alert in run.alerts_between(begin, begin, detectors=detectors).latest(1000)[:1]
+    ]
+    ordered = [
+        (
+            told.place.begin,
+            Moment(
+                *(event.event, event.step, told.place.time, event.severity, event.reason),
+                *(why(event), event.message if is_alarm(event) else "", event.detector),
+            ),
+        )
+        for told in run.state.events
+        if (event := told.event).id == incident.id
+    ]
     applied = set()
-    for stored in run.records("command", "AND incident = ? ORDER BY number", incident.id):
-        command = msgspec.json.decode(stored.line, type=Command)
-        applied.add(command.key)
-        ordered.append((stored.number, _of_command(command, incident, stored.step)))
-    moments = [moment for _, moment in sorted(ordered, key=lambda pair: pair[0])]
+    for place, command in map(msgspec.structs.astuple, run.state.commands):
+        if command.incident == incident.id:
+            applied.add(command.key)
+            ordered.append((place.begin, _of_command(command, incident, place.step)))
+    moments += [moment for _, moment in sorted(ordered, key=lambda pair: pair[0])]
     at = run.summary.last_step or 0
     moments += [
         _of_command(command, incident, at)

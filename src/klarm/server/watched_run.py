@@ -1,221 +1,188 @@
-"""One run in the watching thread: what was read already, and what is new."""
+"""One run in the watching thread: what was read of it already, and what is new."""
 
 from __future__ import annotations
 
-import os
+import threading
 from collections.abc import Callable
-from pathlib import Path
-from typing import NamedTuple
+from math import inf
 
-import msgspec
-
-from klarm.delivery import deliveries
-from klarm.journal import COMMANDS_FILE, FILE_NAME, activity_of, rank_of, read_commands
+from klarm.runs import News, RunState, continue_from_summary, keep_summary
 from klarm.server.changes import RunChange
-from klarm.server.database import Database
-from klarm.server.false_alarms import FILE_NAME as FALSE_ALARMS_FILE
-from klarm.server.folders import shown
-from klarm.server.run_index import CHUNK_BYTES, News, RunIndex
+from klarm.server.row_cache import RowCache
+from klarm.server.served_run import ServedRun
 from klarm.server.sparklines import sparklines
-from klarm.server.summary import RunSummary, latest_values, metric_names, summary_of
-from klarm.types import Command
+from klarm.server.summary import RunSummary
+from klarm.store import FolderStore, RunAt, id_of
 
-_IDLE_SECONDS = 2.0  # between two checks of a run that is not training
 _LOCK_SECONDS = 2.0  # between two checks whether a process is still training
 _SPARKLINE_SECONDS = 3.0
-# The files beside a journal, and what has changed if such a file has.
-_BESIDE = {
-    COMMANDS_FILE: "commands",
-    deliveries.FILE_NAME: "deliveries",
-    FALSE_ALARMS_FILE: "incidents",
-}
-_TABLES = ("blocks", "extremes", "packs", "metrics", "records")
+# How long the state of a run is kept in memory after it was last read or asked for.
+_IDLE_SECONDS = 60.0
+# What has changed if a log beside the journal has.
+_BESIDE = {"commands": "commands", "deliveries": "deliveries", "false_alarms": "incidents"}
+# A summary is kept after this many bytes of a run that trains, and at its end after fewer.
+_MIN_KEPT, _MIN_KEPT_AT_END = 2**23, 2**16
 # Called with the id of a run, or "" for the server, and a message.
 Say = Callable[[str, str], None]
 
 
-class FileState(NamedTuple):
-    """The state of a file, by which a change is noticed."""
-
-    inode: int
-    size: int
-    modified: int
-
-    @classmethod
-    def of(cls, path: Path) -> FileState:
-        """Return the state of a file, or raise OSError."""
-        found = path.stat()
-        return cls(found.st_ino, found.st_size, found.st_mtime_ns)
-
-
 class WatchedRun:
-    """Keeps one run up to date in the index. Only the writing thread may use it."""
+    """Keeps one run up to date. The watching thread reads; any thread may ask for a view."""
 
-    def __init__(self, database: Database, run: int, relative: bytes, folder: Path) -> None:
+    def __init__(self, store: FolderStore, at: RunAt, cache: RowCache) -> None:
         """Prepare for a run about which nothing is known."""
-        self.run, self.relative, self.folder = run, relative, folder
-        self.state = FileState(0, -1, 0)  # the state of the journal when it was read to its end
+        self.id, self.run = id_of(at.run), at.run
+        self.at = at  # as it was listed last
         self.summary: RunSummary | None = None
-        self.is_behind = True  # whether a part of its journal is still to be read
+        self.order: tuple[object, ...] = ()
+        self.sparklines: dict[str, list[float | None]] = {}
+        self.incidents: frozenset[str] = frozenset()  # ids
         self.is_settled = False  # whether everything known about it is shown
-        self.look_at = 0.0  # when it is due again
-        self._database = database
-        self._index: RunIndex | None = None  # kept while the journal grows
-        self._journal = folder / FILE_NAME
-        self._paths = {name: str(folder / name) for name in _BESIDE}
-        self._beside: dict[str, int] = {}  # their sizes
-        self._look_at_lock = self._draw_at = 0.0
-
-    def look(self, id_: str, now: float, say: Say) -> RunChange | None:
-        """Read what is new; return it, or None. May raise OSError and sqlite3.Error."""
-        state = FileState.of(self._journal)
-        news = self._read(id_, state, say) if state != self.state or self.is_behind else News()
-        self._look_beside(news)
-        is_new = self.summary is None
-        if news.what or is_new or (self._trains and now >= self._look_at_lock):
-            self._look_at_lock = now + _LOCK_SECONDS
-            self._summarise(id_, news, now)
-        if not self._trains:
-            self.look_at = now + _IDLE_SECONDS
-            if not self.is_behind and self._index is not None:
-                self._index.release()
-                self._index = None
-        if is_new:
-            news.what.add("added")
-        self.is_settled = not self.is_behind
-        return self._change(id_, news) if news.what else None
-
-    def give_up(self, until: float) -> None:
-        """Skip a run for a while, because it cannot be read."""
-        self._index, self.is_behind, self.look_at = None, False, until
-        self.is_settled = True
-
-    def remove(self) -> None:
-        """Delete the run from the index."""
-        with self._database.writing() as database:
-            for table in ("runs", *_TABLES):
-                database.execute(f"DELETE FROM {table} WHERE run = ?", (self.run,))
+        self.retry_at = 0.0  # if it could not be read
+        self._store, self._cache = store, cache
+        self._lock = threading.Lock()  # on the state
+        self._state: RunState | None = None
+        self._inode: int | None = None  # of the journal that was read
+        self._read_to = 0  # how far
+        self._seen: RunAt | None = None  # as it was when everything was read
+        self._kept_to = 0  # the offset up to which the kept summary goes
+        self._is_at_end = False  # whether nothing more could be read of the journal
+        self._look_at_lock = self._draw_at = self._used_at = 0.0
 
     @property
-    def _trains(self) -> bool:
+    def trains(self) -> bool:
+        """Whether a process is training it."""
         return self.summary is not None and self.summary.activity == "training"
 
-    def _look_beside(self, news: News) -> None:
-        beside = {name: _size_of(path) for name, path in self._paths.items()}
-        if self._beside:
-            news.what |= {
-                what for name, what in _BESIDE.items() if beside[name] != self._beside[name]
-            }
-        self._beside = beside
+    def is_due(self, now: float) -> bool:
+        """Return whether there may be something new."""
+        if now < self.retry_at:
+            return False
+        if self._seen != self.at:
+            return True
+        if self.trains:
+            return now >= self._look_at_lock
+        return self._state is not None and now >= self._used_at + _IDLE_SECONDS
 
-    def _read(self, id_: str, state: FileState, say: Say) -> News:
-        """Read the next chunk of the journal."""
-        known = self._index or self._load(id_, state, say)
-        if known is None:  # nothing has changed since it was last read
-            self.is_behind = False
-            return News()
-        if known.fold.read_to > state.size:
-            known = self._begin_again(id_, say)
-        damaged = known.damages.count
-        self._index = None  # so that it is loaded again if reading fails
-        with self._database.writing() as database:
-            read_to = known.fold.read_to
-            news = known.read(database)
-            self.is_behind = known.fold.read_to - read_to >= CHUNK_BYTES
-            if not self.is_behind:
-                database.execute(
-                    "UPDATE runs SET inode = ?, size = ?, modified = ? WHERE run = ?",
-                    (*state, self.run),
-                )
-        if not self.is_behind:
-            self.state = state
-        self._index = known
-        if known.damages.count > damaged:
-            news.what.add("notices")
-            for line in known.damages.named[damaged:]:
-                say(id_, line)
+    def look(self, now: float, say: Say) -> RunChange | None:
+        """Read the next slice of what is new; return what has changed. May raise OSError."""
+        with self._lock:
+            return self._look(now, say)
+
+    def view(self, now: float) -> ServedRun:
+        """Return the run as far as it is known now. May raise OSError."""
+        with self._lock:
+            self._used_at = now
+            return self._served(self._loaded().copy())
+
+    def _look(self, now: float, say: Say) -> RunChange | None:
+        at, seen = self.at, self._seen
+        journal = at.logs["journal"]
+        news = News()
+        if seen is None or seen.logs["journal"] != journal:
+            news = self._read(at, say)
+        state = self._state
+        is_behind = state is not None and state.read_to < self._end_of(at)
+        if seen is not None:
+            news.what |= {
+                what for log, what in _BESIDE.items() if at.logs.get(log) != seen.logs.get(log)
+            }
+        is_new = self.summary is None
+        if news.what or is_new or (self.trains and now >= self._look_at_lock):
+            self._look_at_lock = now + _LOCK_SECONDS
+            self._summarise(news, now)
+        if not is_behind:
+            self._seen, self.is_settled = at, True
+            self._keep()
+        if is_new:
+            news.what.add("added")
+        if not self.trains and not is_behind and now >= self._used_at + _IDLE_SECONDS:
+            self._state = None  # few runs are looked at again
+        return self._change(news) if news.what else None
+
+    def _read(self, at: RunAt, say: Say) -> News:
+        """Read the next slice of the journal."""
+        journal = at.logs["journal"]
+        is_first = self._seen is None and self._state is None
+        is_other = self._inode not in (None, journal.inode) or journal.size < self._read_to
+        self._inode = journal.inode
+        if is_other:
+            say(self.id, "its journal was replaced: reading it from the beginning")
+            self._read_to, self._state = 0, self._new_state()
+        state = self._loaded()
+        damaged = state.damages.count
+        before = state.read_to
+        news = state.read()
+        self._is_at_end, self._read_to = state.read_to == before, state.read_to
+        if is_first and before:  # from the kept summary
+            news.what |= {"config", "activity"}
+        if state.damages.count > damaged:
+            for line in state.damages.named[damaged:]:
+                say(self.id, line)
         return news
 
-    def _load(self, id_: str, state: FileState, say: Say) -> RunIndex | None:
-        if state == self.state and self.summary is not None:
-            return None
-        known = RunIndex(self.run, self.folder)
-        return known if known.load(self._database.writer) else self._begin_again(id_, say)
+    def _end_of(self, at: RunAt) -> float:
+        """Return the offset up to which there is something to read."""
+        return -1 if self._is_at_end else at.logs["journal"].size
 
-    def _begin_again(self, id_: str, say: Say) -> RunIndex:
-        """Delete what was read and start over: the journal was replaced by another."""
-        with self._database.writing() as database:
-            for table in _TABLES:
-                database.execute(f"DELETE FROM {table} WHERE run = ?", (self.run,))
-            database.execute("UPDATE runs SET fold = NULL, ordered = 3 WHERE run = ?", (self.run,))
-        say(id_, "its journal was replaced: reading it from the beginning")
-        return RunIndex(self.run, self.folder)
+    def _loaded(self) -> RunState:
+        """Return the state in memory, or the kept one, or a new one."""
+        if self._state is None:
+            state = self._state = self._new_state()
+            continue_from_summary(state, self.at.logs["journal"].size)
+            self._kept_to = state.read_to
+            for _ in state.read_all(until=self._read_to):  # as far as it was read before
+                pass
+        return self._state
 
-    def _summarise(self, id_: str, news: News, now: float) -> None:
-        """Update the summary of the run in the overview, if it has changed."""
-        known = self._index
-        if known is None:
-            known = RunIndex(self.run, self.folder)
-            if not known.load_fold(self._database.writer):
-                return
-        activity = activity_of(known.fold, known.journal)
-        summary = summary_of(
-            run_id=id_,
-            folder=shown(self.relative) or self.folder.name,
-            fold=known.fold,
-            incidents=known.incidents(self._commands(), at_rest=activity != "training"),
-            activity=activity,
-            last_seen=known.last_seen,
-            damaged_lines=known.damages.count,
-            is_cut_off=activity != "training" and self.state.size > known.fold.read_to,
-            latest=latest_values(self._database.writer, self.run, known.whole()),
-            logged=metric_names(self._database.writer, self.run),
+    def _new_state(self) -> RunState:
+        state = RunState(self._store, self.run)
+        state.inode = self.at.logs["journal"].inode
+        self._kept_to = 0
+        self._is_at_end = False
+        return state
+
+    def _keep(self) -> None:
+        """Keep the summary of what was read, if reading it again would take long."""
+        if self._state is None:
+            return
+        unkept = self._state.read_to - self._kept_to
+        if unkept >= (_MIN_KEPT if self.trains else _MIN_KEPT_AT_END):
+            keep_summary(self._state, self.at.logs["journal"].size)
+            self._kept_to = self._state.read_to
+
+    def _served(self, state: RunState) -> ServedRun:
+        return ServedRun(
+            state,
+            self._store.root / self.run,
+            id_=self.id,
+            size=self.at.logs["journal"].size,
+            cache=self._cache,
         )
-        earlier, self.summary = self.summary, summary
+
+    def _summarise(self, news: News, now: float) -> None:
+        """Update the summary of the run in the overview, if it has changed."""
+        state = self._loaded()
+        view = self._served(state)  # nobody else reads on meanwhile
+        earlier, self.summary = self.summary, view.summary
+        self.order, self.incidents = view.order, frozenset(view.incidents)
+        summary = self.summary
         if earlier is not None:
             if summary.activity != earlier.activity:
                 news.what.add("activity")
             if (summary.incidents, summary.worst) != (earlier.incidents, earlier.worst):
                 news.what.add("incidents")
-        is_drawn = earlier is None or ("steps" in news.what and now >= self._draw_at)
-        if summary == earlier and not is_drawn:
-            return
-        drawn = None
-        if is_drawn:
+        if earlier is None or ("steps" in news.what and now >= self._draw_at):
             # Intervals differ between runs, so that not all are drawn at the same time.
-            self._draw_at = now + _SPARKLINE_SECONDS * (1.0 + self.run % 10 / 10.0)
-            drawn = msgspec.json.encode(sparklines(self._database.writer, self.run, known.whole()))
-        with self._database.writing() as database:
-            database.execute(
-                "UPDATE runs SET summary = ?, rank = ?, last_seen = ?, "
-                "sparklines = coalesce(?, sparklines) WHERE run = ?",
-                (
-                    *(msgspec.json.encode(summary), rank_of(summary.health), summary.last_seen),
-                    *(drawn, self.run),
-                ),
-            )
+            self._draw_at = now + _SPARKLINE_SECONDS * (1.0 + hash(self.id) % 10 / 10.0)
+            self.sparklines = sparklines(state.curves, summary.first_step, summary.last_step)
 
-    def _commands(self) -> list[Command]:
-        if not self._beside.get(COMMANDS_FILE):
-            return []
-        try:
-            return [command for _, command in read_commands(self.folder)]
-        except OSError:
-            return []
-
-    def _change(self, id_: str, news: News) -> RunChange:
-        change = RunChange(id_, sorted(news.what))
+    def _change(self, news: News) -> RunChange:
+        change = RunChange(self.id, sorted(news.what))
         if self.summary is not None:
             change.last_step, change.last_seen = self.summary.last_step, self.summary.last_seen
             change.health, change.activity = self.summary.health, self.summary.activity
             change.incidents, change.latest = self.summary.incidents, self.summary.latest
-        if "steps" in news.what:
+        if "steps" in news.what and news.first_step < inf:
             change.first_changed_step = int(news.first_step)
         return change
-
-
-def _size_of(path: str) -> int:
-    try:
-        return os.stat(path).st_size  # noqa: PTH116  # of every run, all the time: Path is slow
-    except FileNotFoundError:
-        return 0

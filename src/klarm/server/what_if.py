@@ -13,11 +13,9 @@ from klarm.analysis.replay import ids_in, replay
 from klarm.config import Config, known_sections, load
 from klarm.incidents import metric_of, subject_of
 from klarm.journal import FILE_NAME, IncidentRecord, Started
-from klarm.server.blocks import Block
 from klarm.server.history import signal_of
-from klarm.server.packing import has_value
 from klarm.server.problems import bad_request, unavailable
-from klarm.server.run_view import RunView
+from klarm.server.served_run import ServedRun
 from klarm.settings import ConfigError, did_you_mean
 from klarm.sources import LogRow, OtherRecord, SourceError, read_log
 from klarm.types import Alert
@@ -87,7 +85,7 @@ class WhatIfAnswer(msgspec.Struct):
     yaml: str
 
 
-def what_if(run: RunView, asked: WhatIf) -> WhatIfAnswer:
+def what_if(run: ServedRun, asked: WhatIf) -> WhatIfAnswer:
     """Replay a journal with some settings changed. Nothing is written."""
     if not 1 <= asked.last_steps <= 200_000:
         raise bad_request("last_steps must be between 1 and 200000", "last_steps")
@@ -105,7 +103,7 @@ def what_if(run: RunView, asked: WhatIf) -> WhatIfAnswer:
     if not _one_at_a_time.acquire(timeout=_MAX_WAIT_SECONDS):
         raise unavailable("another what-if analysis is running; try again in a moment")
     try:
-        truncated = run.index.fold.steps + run.index.fold.rolled_back > asked.last_steps
+        truncated = run.fold.steps + run.fold.rolled_back > asked.last_steps
         log = run.folder / FILE_NAME
         rows = _last_rows(run, asked.last_steps) if truncated else read_log(log, lambda _: None)
         found = replay(rows, configure, None if truncated else ids_in(log))
@@ -114,10 +112,7 @@ def what_if(run: RunView, asked: WhatIf) -> WhatIfAnswer:
     finally:
         _one_at_a_time.release()
     first = _first_tried(run, asked.last_steps) if truncated else run.summary.first_step
-    (alerts,) = run.database.execute(
-        "SELECT count(*) FROM records WHERE run = ? AND kind = 'alert' AND counts AND step >= ?",
-        (run.number, first or 0),
-    ).fetchone()
+    alerts = len(run.alerts_between(first or 0).that_count())
     return WhatIfAnswer(
         run=run.id,
         steps=found.steps,
@@ -147,36 +142,19 @@ def _checked(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, A
     return {section: dict(values) for section, values in settings.items() if values}
 
 
-def _last_rows(run: RunView, steps: int) -> Iterator[LogRow | OtherRecord]:
-    """Yield the last rows of a run from the index, in the form of a log."""
-    fold = run.index.fold
+def _last_rows(run: ServedRun, steps: int) -> Iterator[LogRow | OtherRecord]:
+    """Yield the last rows of a run in the form of a log."""
+    fold = run.fold
     yield Started(fold.run, fold.began, "", "", dict(run.settings))
-    blocks = run.blocks()
-    names = run.metric_names()
-    for first_row in (block.first_row for block in _last_blocks(run, steps)):
-        numbers = {name: blocks.values(metric, [first_row]) for name, metric in names.items()}
-        present = {name: found[first_row] for name, found in numbers.items() if found}
-        logged = {name: has_value(values) for name, values in present.items()}
-        for row, step in enumerate(blocks.steps(first_row).tolist()):
-            values = {
-                name: float(values[row]) for name, values in present.items() if logged[name][row]
-            }
-            yield LogRow(int(step), values)
+    columns = run.columns_with(names := run.metric_names())
+    for step, _, cells in columns.rows(names, max(0, columns.count - steps)):
+        logged = zip(names, cells, strict=True)
+        yield LogRow(step, {name: value for name, value in logged if value is not None})
 
 
-def _last_blocks(run: RunView, steps: int) -> list[Block]:
-    """Return the blocks with the last steps, in order; the first may have earlier ones, too."""
-    wanted: list[Block] = []
-    for block in reversed(run.blocks().blocks):
-        if sum(known.rows for known in wanted) >= steps:
-            break
-        wanted.append(block)
-    return wanted[::-1]
-
-
-def _first_tried(run: RunView, steps: int) -> int | None:
-    wanted = _last_blocks(run, steps)
-    return int(wanted[0].low) if wanted else None
+def _first_tried(run: ServedRun, steps: int) -> int | None:
+    columns = run.columns
+    return int(columns.steps()[max(0, columns.count - steps)]) if columns.count else None
 
 
 def _alert(alert: Alert) -> WouldBeAlert:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 
 import msgspec
 
-from klarm.journal import append_lines, checked, read_lines, sealed
+from klarm.journal import checked, sealed
+from klarm.store import Store
 
-FILE_NAME = "false_alarms.jsonl"
+_LOG = "false_alarms"
+_MAX_BYTES = 2**24  # of marks: thousands
 
 
 class FalseAlarm(msgspec.Struct, tag_field="type", tag="false_alarm"):
@@ -26,15 +27,15 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(FalseAlarm).decode
 
 
-def mark(folder: Path, false_alarm: FalseAlarm) -> None:
-    """Append a mark to the file of a run, or raise OSError."""
-    append_lines(folder / FILE_NAME, sealed(_encode(false_alarm)))
+def mark(store: Store, run: str, false_alarm: FalseAlarm) -> None:
+    """Append a mark to the log of a run, or raise OSError."""
+    store.append(run, _LOG, sealed(_encode(false_alarm)))
 
 
-def marked(folder: Path) -> dict[str, FalseAlarm]:
+def marked(store: Store, run: str) -> dict[str, FalseAlarm]:
     """Return the current marks by the id of the incident. Damaged lines are skipped."""
     found: dict[str, FalseAlarm] = {}
-    for _, line in read_lines(folder / FILE_NAME):
+    for line in store.read(run, _LOG, 0, _MAX_BYTES).split(b"\n"):
         if checked(line) != "good":
             continue
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
