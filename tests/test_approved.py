@@ -153,7 +153,6 @@ COMMANDS = [
     "replay log.csv --map kll=kl",
     "replay log.csv --config klarm-prd.yaml",
     "detectors kl_explosoin",
-    "docs kl_explosoin",
     "demo --page --fast",
 ]
 

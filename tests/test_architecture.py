@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from klarm.journal import Record
+
 TESTS = Path(__file__).parent
 SOURCE = TESTS.parent / "src" / "klarm"
 
@@ -111,6 +113,41 @@ def test_imports_point_downward() -> None:
             part = f"{module}.{name}".split(".")[1]
             if part and part not in allowed and (part_of(path), part) not in MADE_WHEN_ASKED:
                 problems.append(f"{path.relative_to(SOURCE)} imports {part}, which is above it")
+    assert not problems, "\n".join(problems)
+
+
+# What reads a journal. Those who show runs have a view of them instead; the others continue a run,
+# replay it, or look for a few records beside training.
+READERS = {
+    *("Fold", "history", "read_journal", "recorded_events", "resume_lines", "with_commands"),
+    *("steps_back", "steps_of", "record_at", "times_of", "place_of", "opening_of"),
+}
+MAY_READ = {"journal", "runs", "monitor", "snapshots", "delivery", "sources", "analysis"}
+
+
+def test_whoever_shows_a_run_has_the_one_view_of_it() -> None:
+    """Commands and page read no journal, so they cannot come to different views."""
+    problems = [
+        f"{path.relative_to(SOURCE)} imports {name}: use klarm.runs"
+        for path in FILES
+        if part_of(path) not in MAY_READ
+        for module, name in imports_of(path)
+        if module.startswith("klarm.journal") and name in READERS
+    ]
+    assert not problems, "\n".join(problems)
+
+
+def test_only_the_journal_and_the_view_decode_lines_of_journals() -> None:
+    """Everybody else is given records."""
+    records = {record.__name__ for record in Record.__args__}  # type: ignore[attr-defined]
+    problems = []
+    for path in FILES:
+        if part_of(path) in ("journal", "runs"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and "ecode" in ast.unparse(node.func):
+                named = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+                problems += [f"{path.relative_to(SOURCE)} decodes {n}" for n in named & records]
     assert not problems, "\n".join(problems)
 
 

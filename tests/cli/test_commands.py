@@ -223,8 +223,6 @@ def test_fail_on_sets_the_exit_code(last: list[float], fail_on: str | None, code
     write_log([*[0.4, 0.6] * 50, *last])
     arguments = ["--fail-on", fail_on] if fail_on else []
     assert run_klarm("replay", "log.csv", *arguments).returncode == code
-    if fail_on == "critical":  # as klarm follow spells it, too
-        assert run_klarm("replay", "log.csv", "--fail-on-critical").returncode == code
 
 
 def test_a_journal_is_replayed_with_its_own_settings_by_default() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from klarm.cli.curve import draw_curve
+from klarm.cli.curve import Band, draw_curve
 from klarm.runs import Value
 
 
@@ -61,3 +61,19 @@ def test_values_that_are_not_finite_are_crosses_and_extremes_are_drawn() -> None
     assert drawn([(0, math.nan)]) == ["          no finite value to draw"]
     assert "●" in drawn([(0, -1.7e308), (1, 1.7e308)])[0]
     assert "●" in "".join(drawn([(0, 5.0)]))
+
+
+def test_bands_and_lines_are_drawn_behind_a_curve_that_grows() -> None:
+    """The scale and the axis are those of the whole curve, so that nothing jumps."""
+    points = [(step, 10.0 ** (step / 10 - 2)) for step in range(41)]
+    bands = [
+        Band([(step, 0.01, 0.1) for step, _ in points], "░", "blue"),
+        Band([(step, 100.0, 100.0) for step, _ in points], "─", "yellow"),
+    ]
+    rows = drawn(points, behind=bands, until=20)
+    assert rows[8] == drawn(points)[8]
+    cells = [row.partition("│")[2] for row in rows[:7]]
+    assert {row[21:].strip() for row in cells} == {""}
+    assert cells[0][:21] == "─" * 21
+    assert cells[6][:21].strip("●") == "░" * cells[6].count("░") != ""
+    assert ["".join(column).count("●") for column in zip(*cells, strict=True)][:21] == [1] * 21

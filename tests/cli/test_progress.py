@@ -15,7 +15,6 @@ from klarm.cli.progress import Progress
 from klarm.cli.stopping import Stopping
 from klarm.cli.watch import Watch
 from klarm.sources.follow import Follower
-from test_console import shown_on_a_terminal
 
 
 def test_a_bar_appears_after_two_seconds_and_disappears() -> None:
@@ -127,6 +126,19 @@ def test_rows_that_are_already_recorded_count() -> None:
     assert "nothing new since step 59" in left_on_screen(again)[-2]
 
 
+@pytest.mark.usefixtures("at_once")
+def test_reading_a_long_journal_shows_it() -> None:
+    """`klarm show` reads it once; later its summary is there."""
+    monitor = klarm.init("long", console=False)
+    for step in range(60):
+        monitor.log({"kl": 0.01}, step)
+    klarm.finish()
+    code, shown = run_on_terminal("show", "long")
+    assert code == 0
+    assert "█ 100%" in shown
+    assert not any("█" in line for line in left_on_screen(shown))
+
+
 def test_rows_that_are_added_later_show_none() -> None:
     """They come one by one, as training goes."""
     write_log()
@@ -158,36 +170,3 @@ def test_no_bar_where_it_would_disturb() -> None:
     done = run_klarm("follow", "log.csv", "--once", "--run", "b")
     assert "run b as of step 59" in done.stderr
     assert "█" not in done.stdout + done.stderr
-
-
-# Two seconds pass immediately in a process that imports this.
-AT_ONCE = """
-from klarm.cli import progress
-progress._AFTER_SECONDS = progress._EVERY_SECONDS = 0.0
-"""
-
-
-def test_several_logs_that_are_followed_at_once_show_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each has its own process, and one line cannot have several bars."""
-    write_log("a.csv")
-    write_log("b.csv")
-    Path("imported").mkdir()
-    Path("imported/sitecustomize.py").write_text(AT_ONCE)  # Python imports it in each process
-    monkeypatch.setenv("PYTHONPATH", "imported")
-    code = """
-import time
-from pathlib import Path
-from klarm.cli import progress
-from klarm.cli.followers import following
-assert progress._AFTER_SECONDS == 0.0
-logs = [Path("a.csv"), Path("b.csv")]
-def is_read(log):
-    journal = Path("runs", log.stem, "journal.jsonl")
-    return journal.exists() and '"step":59' in journal.read_text()
-with following(logs, Path("runs")):
-    while not all(map(is_read, logs)):
-        time.sleep(0.01)
-"""
-    shown = shown_on_a_terminal(code)
-    assert shown.count("klarm incident 1 on kl opened") == 2
-    assert "█" not in shown

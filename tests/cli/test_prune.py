@@ -37,8 +37,8 @@ def test_old_runs_are_deleted_after_confirmation() -> None:
     old, new = record("old", days_ago=40), record("new", days_ago=2)
     done = prune(answer="y\n")
     assert done.exit_code == 0, done.output
-    assert "old  last written 40 d ago, " in done.stdout
-    assert "Delete 1 run, " in done.output
+    assert "old  last written 40 d ago\n" in done.stdout
+    assert "Delete 1 run? " in done.output
     assert "deleted 1 run" in done.stdout
     assert not old.exists()
     assert (new / "journal.jsonl").is_file()
@@ -50,6 +50,14 @@ def test_nothing_is_deleted_without_confirmation(answer: str) -> None:
     old = record("old", days_ago=40)
     done = prune(answer=answer)
     assert "nothing was deleted" in done.stdout
+    assert (old / "journal.jsonl").is_file()
+
+
+def test_a_dry_run_only_lists_them() -> None:
+    """It neither asks nor deletes."""
+    old = record("old", days_ago=40)
+    done = prune("--dry-run", "--yes")
+    assert (done.exit_code, done.output) == (0, "  old  last written 40 d ago\n")
     assert (old / "journal.jsonl").is_file()
 
 
@@ -98,7 +106,7 @@ def test_other_files_are_kept() -> None:
     elsewhere = record("moved", days_ago=40).rename("elsewhere")
     Path("klarm_runs/moved").symlink_to(elsewhere.absolute())
     done = prune("--yes")
-    assert "klarm_runs/old is kept: it holds files that are not klarm's: model.pt" in done.stderr
+    assert "klarm_runs/old is kept: it holds files that are not klarm's" in done.stderr
     assert [path.name for path in old.iterdir()] == ["model.pt"]
     assert (elsewhere / "journal.jsonl").is_file()
 
@@ -112,10 +120,14 @@ def test_an_invalid_duration_is_a_one_line_error() -> None:
 
 
 def test_the_records_of_the_page_are_deleted_too() -> None:
-    """No file of klarm is left."""
+    """No file of klarm is left, and no summary of the run in the user's cache."""
     old = record("old", days_ago=40)
-    marks = FolderStore(old.parent).path(old.name, "false_alarms")
+    store = FolderStore(old.parent)
+    marks = store.path(old.name, "false_alarms")
     marks.touch()
     os.utime(marks, (0.0, 0.0))
+    store.summary(old.name, b"what was known of it")
+    assert store.summary(old.name) == b"what was known of it"
     assert prune("--yes").exit_code == 0
     assert not old.exists()
+    assert store.summary(old.name) == b""

@@ -1,6 +1,6 @@
 """`klarm serve` and `klarm demo --page`, run as a user runs them.
 
-The code is in serve.py, followers.py, demo_page.py and checkout.py.
+The code is in serve.py and demo_page.py.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -23,7 +22,6 @@ import pytest
 
 import klarm
 from cli.commands import run_klarm
-from klarm.journal.locks import is_surely_free
 
 COMMAND = [sys.executable, "-m", "klarm"]
 TOKEN = "a-token-that-nobody-guesses"
@@ -158,23 +156,12 @@ def without_the_extra(*arguments: str, **environment: str) -> str:
     return done.stderr
 
 
-def test_without_the_extra_it_says_what_to_install() -> None:
-    """The message has the command to install it."""
-    package = Path(klarm.__file__).parent
-    shutil.copytree(package, "installed/klarm", ignore=shutil.ignore_patterns("__pycache__"))
-    said = without_the_extra("demo", "--page", PYTHONPATH="installed")
-    assert said == "Error: the page needs starlette: pip install 'klarm[server]'\n"
-
-
-def test_in_a_checkout_it_says_how_to_get_the_page_first() -> None:
-    """Both commands, in their order: an installation would come without the page otherwise."""
-    said = without_the_extra("serve", ".")
-    first, _, then = said.removesuffix("\n").partition(", then ")
-    assert first == "Error: the page needs starlette: in the checkout of klarm, run make page"
-    assert then.endswith("python -m pip install -e '.[server]'")
-    assert "klarm[server]" not in said
-    python = Path(klarm.__file__).parents[2] / then.partition(" -m ")[0]
-    assert python.samefile(sys.executable)
+@pytest.mark.parametrize("command", [("serve", "."), ("demo", "--page")])
+def test_without_the_extra_it_says_what_to_install(command: tuple[str, ...]) -> None:
+    """A checkout has no page yet, so it needs another command first."""
+    said = without_the_extra(*command)
+    assert said.startswith("Error: the page needs starlette: pip install 'klarm[server]' (in a ch")
+    assert "make page" in said
 
 
 def test_the_demo_plays_on_the_page() -> None:
@@ -200,11 +187,6 @@ def test_the_demo_plays_on_the_page() -> None:
     assert "--page takes no --frozen" in refused("demo", "--page", "--frozen")
 
 
-def write_log(path: Path, steps: int) -> None:
-    rows = [f"{step},{0.02 + 0.001 * (step % 3) + 5.0 * (step > 150)}" for step in range(steps)]
-    path.write_text("\n".join(["step,kl", *rows, ""]))
-
-
 def runs_at(url: str) -> list[dict[str, object]]:
     answer = asked(f"{url}/api/v1/runs")
     assert isinstance(answer, dict)
@@ -216,46 +198,6 @@ def wait_for(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < until
         time.sleep(0.1)
-
-
-@pytest.mark.slow
-def test_a_log_that_is_one_document_is_shown_and_followed() -> None:
-    """Hugging Face's Trainer rewrites its log as a whole."""
-    state = Path("grpo/checkpoint-10/trainer_state.json")
-    state.parent.mkdir(parents=True)
-
-    def save(steps: int) -> None:
-        rows = [{"step": step, "kl": 0.02, "reward": 0.1} for step in range(1, steps + 1)]
-        state.write_text(json.dumps({"log_history": rows}))
-
-    save(10)
-    with started("serve", "runs", "--port", "0", "--follow", str(state)) as (url, _):
-        wait_for(lambda: [(run["id"], run["last_step"]) for run in runs_at(url)] == [("grpo", 10)])
-        save(20)
-        wait_for(lambda: [run["last_step"] for run in runs_at(url)] == [20])
-
-
-def test_a_log_that_klarm_did_not_write_is_shown_and_followed() -> None:
-    """It appears with its incidents as a run of the folder, which need not exist yet."""
-    log = Path("other.csv")
-    write_log(log, 100)
-    with started("serve", "runs", "--port", "0", "--follow", str(log)) as (url, _):
-        wait_for(lambda: [run["last_step"] for run in runs_at(url)] == [99])
-        assert [run["health"] for run in runs_at(url)] == ["ok"]
-        write_log(log, 200)
-        wait_for(lambda: [run["health"] for run in runs_at(url)] == ["critical"])
-        assert runs_at(url)[0]["name"] == "other"
-    assert is_surely_free(Path("runs/other/journal.jsonl"))
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
-def test_a_server_that_is_killed_leaves_no_follower_behind() -> None:
-    """A remaining follower would prevent the run from being followed again."""
-    write_log(Path("other.csv"), 100)
-    with started("serve", "runs", "--port", "0", "--follow", "other.csv") as (url, process):
-        wait_for(lambda: [run["last_step"] for run in runs_at(url)] == [99])
-        process.kill()
-        wait_for(lambda: is_surely_free(Path("runs/other/journal.jsonl")))
 
 
 def test_a_folder_that_cannot_be_created_says_so() -> None:

@@ -19,7 +19,7 @@ from cli.commands import run_klarm
 from klarm.cli.demo import read_recording
 from klarm.cli.group import klarm as command
 from klarm.delivery import deliveries
-from klarm.runs import read_run
+from klarm.runs import RunView, read_run
 
 
 @pytest.fixture
@@ -98,6 +98,24 @@ def test_the_curve_of_an_incident_begins_a_hundred_rows_before_it(apart: int) ->
     assert incident.state == "resolved"
     began, ended = incident.last.started // apart, incident.last.step // apart
     assert f" step {apart * (began - 100)} {apart * (ended + 20)} " in one_line(show("grpo", "1"))
+
+
+@pytest.mark.parametrize("apart", [1, 10])
+def test_of_a_long_incident_the_thinned_curve_of_the_run_is_drawn(
+    apart: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal is not read again: that of a huge run takes long."""
+    monkeypatch.setattr("klarm.cli.show_incident._MANY_ROWS", 50)
+    monkeypatch.setattr(RunView, "columns_around", lambda *_: pytest.fail("it is read again"))
+    klarm.init("grpo", console=False)
+    for row in range(400):
+        klarm.log({"kl": (5.0 if row >= 250 else 0.02) + 0.001 * (row % 3)}, apart * row)
+    klarm.finish()
+    (incident,) = read_run(Path("klarm_runs/grpo")).open_incidents
+    began = incident.last.started // apart
+    shown = one_line(show("grpo", "1"))
+    assert f" step {apart * (began - 100)} {apart * 399} " in shown
+    assert "peak 5 (level" in shown
 
 
 @pytest.mark.usefixtures("exploding")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from example_events import example_event
 from klarm.journal.file import FileJournal
+from klarm.journal.lines import Stored
 from klarm.journal.reading import read_journal
 from klarm.journal.records import Bound, Checkpoint, Finish, Record, Resume, Started, Step
+from klarm.journal.rows import LateRow, Row, history
 from klarm.types import Blip, Command, Event, EventKind
 from made_alerts import made_alert
 
@@ -58,6 +60,15 @@ def written(batches: Sequence[Batch]) -> bytes:
             journal.record(head, also)
     journal.close(1.0)
     return JOURNAL.read_bytes()
+
+
+def surviving_rows(
+    journal: Stored, metrics: Collection[str], before: int | None = None
+) -> Iterator[Row | LateRow | Command]:
+    """Yield the calls of `log` that were not rolled back, and the commands between them."""
+    for entry in history(journal, metrics, before):
+        if not isinstance(entry, Resume):
+            yield entry
 
 
 def records() -> list[Record]:

@@ -11,6 +11,7 @@ from typing import get_args
 import msgspec
 import numpy as np
 import pytest
+from batches import surviving_rows
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import inspect
@@ -29,7 +30,6 @@ from klarm.journal.records import (
     encode,
     spell_non_finite,
 )
-from klarm.journal.rows import surviving_rows
 from klarm.settings.fields import ConfigError
 from klarm.types import Command, Event
 from made_alerts import made_alert

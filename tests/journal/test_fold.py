@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from batches import ALERT, BATCHES, FOLDER, JOURNAL, RUN, Batch, event, written
+from batches import ALERT, BATCHES, FOLDER, JOURNAL, RUN, Batch, event, surviving_rows, written
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,7 +31,6 @@ from klarm.journal.records import (
     decoded,
     encode_step,
 )
-from klarm.journal.rows import surviving_rows
 from klarm.journal.search import steps_back
 from klarm.journal.totals import Rollback
 from klarm.metrics import Origin
@@ -273,11 +272,11 @@ def test_a_long_run_is_folded_in_little_memory() -> None:
 FOLDING = """
 import sys
 from pathlib import Path
-from klarm.journal import Fold, surviving_rows
+from klarm.journal import Fold, history
 path = Path(sys.argv[1])
 fold = Fold(path)
 fold.update()
-rows = sum(1 for _ in surviving_rows(path, ["kl"]))
+rows = sum(1 for _ in history(path, ["kl"]))
 (peak,) = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")]
 print(fold.steps, rows, peak)
 """

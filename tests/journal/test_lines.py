@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from batches import ALERT, BATCHES, JOURNAL, RUN, Batch, event, records, written
+from batches import ALERT, BATCHES, JOURNAL, RUN, Batch, event, records, surviving_rows, written
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +19,6 @@ from klarm.journal.fold import Fold
 from klarm.journal.lines import Verifier, whole_end
 from klarm.journal.reading import read_journal
 from klarm.journal.records import Step, encode
-from klarm.journal.rows import surviving_rows
 from klarm.journal.search import recorded_events, steps_back
 from klarm.types import Command, Event
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from batches import surviving_rows
+
 from klarm.journal import FileJournal, Fold, Started, read_journal, recorded_events, steps_back
 from klarm.journal.commands import read_lines
 from klarm.journal.lines import MAX_LINE_BYTES
-from klarm.journal.rows import surviving_rows
 
 HUGE = 50 * MAX_LINE_BYTES
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from batches import JOURNAL, RUN, written
+from batches import JOURNAL, RUN, surviving_rows, written
 from msgspec.structs import replace
 
 from klarm.journal.records import Resume, Step
-from klarm.journal.rows import surviving_rows, with_commands
+from klarm.journal.rows import with_commands
 from klarm.types import Command
 
 CLOSE = Command(command="close", key="c1", time=1.5, by="ada", incident="ka", step=3)

@@ -161,7 +161,7 @@ def test_a_run_in_which_nothing_is_watched_does_not_look_healthy(
             watched.log({"my/kl": 0.1, "learning_rate": 1e-6, "tokens": step}, step)
     nothing = "no detector knows any of the metrics that are logged: learning_rate, my/kl, tokens"
     _, warning, hint, end = capsys.readouterr().err.splitlines()
-    said = f"klarm: WARNING: nothing is watched: {nothing} (`klarm docs metrics`"
+    said = f"klarm: WARNING: nothing is watched: {nothing} (docs/metrics.md"
     assert warning.startswith(said)
     assert hint.endswith("metrics.kl names my/lk, which is not logged; did you mean my/kl?")
     assert end == f"klarm: run a ended after 30 rows: NOTHING WAS WATCHED: {nothing}"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from batches import FOLDER, JOURNAL, RUN, Batch, event, written
+from batches import FOLDER, JOURNAL, RUN, Batch, event, surviving_rows, written
 from hypothesis import given
 from hypothesis import strategies as st
 
-from klarm.journal import Checkpoint, Fold, Resume, Step, surviving_rows
+from klarm.journal import Checkpoint, Fold, Resume, Step
 from klarm.runs import Columns, RunState, has_value, read_run, store_of
 from klarm.runs.columns import MAX_STEP, table_of
 from made_alerts import made_alert

@@ -1,8 +1,7 @@
 """The API over real journals, asked over HTTP: app.py, routes.py and what stands behind them.
 
-handlers.py, overview.py, summary.py, curves.py, history.py, incidents.py, incident_detail.py,
-timeline.py, arithmetic.py, accepted.py, configs.py, run_view.py, index.py and problems.py are asked
-here.
+overview.py, summary.py, curves.py, history.py, incidents.py, incident_detail.py,
+timeline.py, arithmetic.py, configs.py, served_run.py, index.py and problems.py are asked here.
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ import math
 from collections.abc import Iterator
 
 import pytest
+from batches import surviving_rows
 from serving_runs import RUNS, Client, record, served, write_steps
 
 import klarm
 from klarm.detectors import KLExplosionDetector
-from klarm.journal import FileJournal, Fold, Started, new_key, surviving_rows
+from klarm.journal import FileJournal, Fold, Started, new_key
 from klarm.types import Command
 
 

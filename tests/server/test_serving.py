@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from pathlib import Path
 
@@ -42,6 +43,23 @@ def test_nothing_is_left_when_it_stops() -> None:
             next(stream)
             server.stop()
         assert not [t for t in threading.enumerate() if t.name in ("klarm-index", "klarm-page")]
+
+
+def test_connections_that_must_wait_are_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Not with a traceback for every attempt; other messages of asyncio are not held back."""
+    Path("runs").mkdir()
+    said: list[str] = []
+    server = PageServer(Path("runs"), said.append, port=0)
+    server.start()
+    logger = logging.getLogger("asyncio")
+    for _ in range(3):
+        logger.error("socket.accept() out of system resource")
+    logger.error("something else")
+    server.stop()
+    assert said == ["too many files are open: new connections wait until others end"]
+    assert [record.msg for record in caplog.records if record.name == "asyncio"] == [
+        "something else"
+    ]
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.1"])

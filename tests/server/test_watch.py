@@ -23,7 +23,7 @@ from klarm.journal import FILE_NAME, Fold
 from klarm.monitor import Ending
 from klarm.server.changes import Changes, RunChange
 from klarm.server.index import Index
-from klarm.server.overview import overview
+from klarm.server.overview import RunsToShow, overview
 from klarm.server.row_cache import RowCache
 from klarm.server.watch import Watch
 from klarm.store import FolderStore
@@ -161,7 +161,7 @@ def test_an_index_that_has_not_seen_the_folder_does_not_say_that_it_is_empty() -
     index = Index(RUNS.absolute())
 
     def shown() -> tuple[bool, list[str]]:
-        found = overview(index, [], with_sparklines=False)
+        found = overview(index, RunsToShow(sparklines=False))
         return found.indexing is not None, [run.id for run in found.runs]
 
     assert shown() == (True, [])

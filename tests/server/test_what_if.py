@@ -75,7 +75,7 @@ def test_of_a_long_run_what_was_recorded_is_counted_in_the_same_steps() -> None:
         ({"settings": {"kl_explosion": {"sigma_multiplier": -1}}}, "must be greater than 0"),
         ({"settings": {"channels": {"slack": {}}}}, "is unknown"),
         ({"settings": {"kl_explosion": 3}}, "object"),
-        ({"last_steps": 0}, "last_steps must be between"),
+        ({"last_steps": 0}, ">= 1 - at `$.last_steps`"),
         ({"more": 1}, "unknown field"),
     ],
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rich.text import Text
 
-from klarm.cli.chart import framed
 from klarm.runs import Value, column_of, columns_of
 from klarm.wording import number
 
@@ -18,6 +18,14 @@ _WIDE = 30.0  # a scale is logarithmic if the largest value is this many times t
 _MAX_RANGE, _VALUES_PER_OUTLIER, _OUTLIER_GAP = 1e6, 20, 100.0
 _LABEL_WIDTH = 10
 _POINT, _BROKEN = "●", "×"
+
+
+class Band(NamedTuple):
+    """What is drawn behind a curve: at each step from a value up to another, or one as a line."""
+
+    ranges: Sequence[tuple[int, float, float]]  # step, lowest and highest value
+    character: str
+    colour: str
 
 
 def scale_of(points: Sequence[Value]) -> str:
@@ -32,20 +40,31 @@ def draw_curve(
     *,
     lowest: bool = False,
     marked: tuple[int, int, str] | None = None,
+    behind: Sequence[Band] = (),
+    until: int | None = None,
 ) -> Text:
     """Draw a curve in a size of columns and rows, logarithmic if its values span a wide range.
 
     A column shows the highest value of its steps, or the lowest if `lowest` is set. `marked` is a
-    first step, a last step and a colour: these steps are coloured, and marked on the axis.
+    first step, a last step and a colour: these steps are coloured, and marked on the axis. A curve
+    that grows is drawn `until` a step; its axis and its scale are those of the whole curve.
     """
     width, height = size[0] - _LABEL_WIDTH - 1, size[1]
     finite = [value for _, value in points if math.isfinite(value)]
     if not finite:
         return Text(" " * _LABEL_WIDTH + "no finite value to draw")
+    finite += [highest for band in behind for _, _, highest in band.ranges]
     scale = _Scale(finite, height)
     first, last = points[0][0], points[-1][0]
+    end = last if until is None else until
     cells = [[(" ", "")] * width for _ in range(height)]
-    for at, column in enumerate(columns_of(points, first, last, width)):
+    for band in behind:
+        drawn = {column_of(r[0], first, last, width): r[1:] for r in band.ranges if r[0] <= end}
+        for at, (low, high) in drawn.items():  # of the last step of a column
+            for row in range(scale.row(high), scale.row(low) + 1):
+                cells[row][at] = (band.character, band.colour)
+    shown = [point for point in points if point[0] <= end]
+    for at, column in enumerate(columns_of(shown, first, last, width)):
         numbers = [value for _, value in column if math.isfinite(value)]
         is_marked = marked is not None and any(marked[0] <= s <= marked[1] for s, _ in column)
         colour = marked[2] if marked is not None and is_marked else "bright_cyan"
@@ -54,8 +73,15 @@ def draw_curve(
             cells[row][at] = (_POINT, colour)
         if len(numbers) < len(column):
             cells[0][at] = (_BROKEN, "bold red")
-    axis = _axis((first, last), width, marked)
-    return framed(cells, scale.label, _LABEL_WIDTH, (first, last), axis)
+    text = Text(no_wrap=True)
+    for row, line in enumerate(cells):
+        text.append(f"{scale.label(row):>{_LABEL_WIDTH - 1}} │", "dim")
+        for character, style in line:
+            text.append(character, style)
+        text.append("\n")
+    text.append(" " * _LABEL_WIDTH + "└", "dim").append_text(_axis((first, last), width, marked))
+    begin = f"step {first}"
+    return text.append(f"\n{' ' * (_LABEL_WIDTH + 1)}{begin}{last:>{width - len(begin)}}", "dim")
 
 
 def _axis(steps: tuple[int, int], width: int, marked: tuple[int, int, str] | None) -> Text:

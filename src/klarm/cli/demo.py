@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
-import sys
 import time
 from importlib import resources
 from pathlib import Path
@@ -17,19 +15,19 @@ import click
 from msgspec.structs import replace
 from rich.text import Text
 
-from klarm.cli.chart import Point, draw
-from klarm.cli.checkout import is_checkout
 from klarm.cli.demo_page import play_on_page
 from klarm.config import Config, load
 from klarm.detectors import CRITICAL_FACTOR, KLExplosionDetector
 from klarm.incidents import is_alarm
 from klarm.monitor import Monitor
-from klarm.terminal import echo, rich_console
+from klarm.terminal import echo, rich_console, wrapped
 from klarm.types import RINGING, Event
-from klarm.wording import counted, event_panel, event_text, incidents_in_sum, number
+from klarm.wording import COLOURS, counted, event_panel, event_text, incidents_in_sum, number
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+    from klarm.cli.curve import Band
 
 # What each recording shows; recordings/tiny_grpo.py makes them.
 RECORDINGS = {
@@ -40,20 +38,18 @@ RECORDINGS = {
 _SECONDS = 12.0
 _PAUSE_AT_INCIDENT = 2.5
 _FAST_FRAMES = 30  # drawn with --fast
-_MIN_KL, _MAX_KL = 1e-4, 1e2
-_DECADES = 7  # labels on the axis: one per power of ten
-# Lines of the curve. Decades are 3, 2 or 1 lines apart, so that each has a line of its own, or half
-# a line, which leaves every other one without a label.
-_HEIGHTS = (19, 13, _DECADES, 4)
-_BESIDE_CHART = 6  # lines: title, axis, legend, state, prompt
+_MIN_HEIGHT, _MAX_HEIGHT = 4, 19  # lines of the curve
+_BESIDE_CURVE = 6  # lines: title, axis, legend, state, prompt
 _MAX_WIDTH, _MIN_WIDTH = 110, 40  # columns
+_LOWEST_DRAWN = 1e-4  # the first steps, where the policy equals its reference, are lower
 _PLAIN_EVERY = 25
 
-_SPIKES = "KL still spikes since then, but each spike is too short for a new report."
-
-_IN_A_SCRIPT = """\
+_WHAT_NEXT = """\
+What to type next:
+  klarm replay {log}
+  klarm demo --page  # in a browser; needs klarm[server]
   import klarm; klarm.init("my-run")  # in your training script: before the loop
-  klarm.log({"kl": kl, "reward": reward}, step=step)  # at every step"""
+  klarm.log({{"kl": kl, "reward": reward}}, step=step)  # at every step"""
 
 
 @click.command()
@@ -77,192 +73,135 @@ def demo(recording: str, *, frozen: bool, fast: bool, page: bool) -> None:
         return
     mode = "frozen" if frozen else "rolling"
     config = load(overrides={"kl_explosion": {"baseline_mode": mode, "enabled": True}}, recorded={})
-    player = _Player(recording, config)
+    run = WatchedRecording(recording, config)
     console = rich_console()
     if console.is_terminal and not console.is_dumb_terminal:
-        player.play_live(console, fast=fast)
+        play_live(console, run, fast=fast)
     else:
-        player.play_plain(console, fast=fast or not console.is_terminal)
-    _say(console, player.summary())
-    echo(_what_next(recording, console.width if console.is_terminal else None))
+        play_plain(run, fast=fast or not console.is_terminal)
+    echo(wrapped(_summary(run)))
+    echo(_WHAT_NEXT.format(log=shlex.quote(_shorter(str(_recorded(recording))))))
 
 
-def _what_next(recording: str, width: int | None) -> str:
-    """Return commands to copy, with explanations if the terminal is wide enough."""
-    klarm = _command()
-    log = shlex.quote(_shorter(str(_recorded(recording))))
-    needs = "run make page first" if is_checkout() else "needs klarm[server]"
-    offered = {
-        f"{klarm} replay {log}": "everything klarm reports; it takes your logs, too",
-        f"{klarm} demo --page": f"in a browser; {needs}",
-    }
-    lines = ["What to type next:"]
-    column = max(len(command) for command in offered if " replay " not in command)
-    for command, does in offered.items():
-        line = f"  {command:<{column}}  # {does}"
-        lines.append(line if width is None or len(line) <= width else f"  {command}")
-    return "\n".join([*lines, _IN_A_SCRIPT])
-
-
-def _say(console: Console, text: str) -> None:
-    """Print text, wrapped between words on a terminal."""
-    if not console.is_terminal:
-        echo(text)
-        return
-    for line in text.splitlines():
-        console.print(Text(line))
-
-
-class _Player:
-    """Feeds a recording to a monitor, and collects what to show."""
+class WatchedRecording:
+    """A recording, and what a monitor reports of it."""
 
     def __init__(self, recording: str, config: Config) -> None:
-        self.recording = recording
+        self.title = RECORDINGS[recording]
         self.rows = read_recording(recording)
-        self.points: list[Point] = []
+        self.kl: list[tuple[int, float]] = [(row["step"], row["kl"]) for row in self.rows]
         self.events: list[Event] = []
         monitor = Monitor("demo", config.detectors(), rules=config.incident_rules())
         monitor.on_event.append(self.events.append)
-        self._monitor = monitor
-        self._detector = next(d for d in monitor.detectors if isinstance(d, KLExplosionDetector))
-        self._signal = self._detector.signal
-        self._on_kl = {d.name for d in monitor.detectors if d.signal == self._signal}
-
-    def play_live(self, console: Console, *, fast: bool) -> None:
-        """Play the recording in a terminal, as a growing curve."""
-        from rich.live import Live
-
-        pause = _SECONDS / len(self.rows)
-        every = len(self.rows) // _FAST_FRAMES if fast else 1
-        with Live(console=console, auto_refresh=False, transient=False) as live:
-            for row in self.rows:
-                shown = self._shown()
-                self._feed(row)
-                if row is self.rows[-1] or row["step"] % every == 0:
-                    live.update(self._screen(console, row), refresh=True)
-                if not fast:
-                    time.sleep(_PAUSE_AT_INCIDENT if self._shown() != shown else pause)
-
-    def play_plain(self, console: Console, *, fast: bool) -> None:
-        """Print the recording as plain lines, where nothing can be drawn."""
-        pause = _SECONDS / len(self.rows)
-        _say(console, f"klarm demo: {RECORDINGS[self.recording]}")
         for row in self.rows:
-            shown = len(self.events)
-            self._feed(row)
-            for event in self.events[shown:]:
-                lines = event_text(event).splitlines()
-                if event.signal == self._signal:
-                    _say(console, "\n".join(lines))
-                elif event.event in RINGING:  # of other signals only what people are notified of
-                    _say(console, lines[0])
-            if row["step"] % _PLAIN_EVERY == 0:
-                _say(
-                    console,
-                    f"step {row['step']:>3}  kl {number(row['kl'], 4)}, reward "
-                    f"{number(row['reward'])}",
-                )
-            if not fast:
-                time.sleep(pause)
+            monitor.log(row, row["step"])
+        self.incidents = monitor.incidents
+        self._detector = next(d for d in monitor.detectors if isinstance(d, KLExplosionDetector))
 
-    def summary(self) -> str:
-        """Return what was caught at which step, with the values of the recording."""
-        incidents = incidents_in_sum(self._monitor.incidents)
-        total = f"{counted(len(self.rows), 'step')}, {incidents}"
-        on_kl = self._events_on_kl()
-        if not on_kl:
-            return f"{total} No incident on KL." if self._monitor.incidents else total
-        first = on_kl[0]
-        kl = {row["step"]: row["kl"] for row in self.rows}
-        before = [value for step, value in kl.items() if step < first.started]
-        highest = f" (highest before step {first.started}: {number(max(before))})" if before else ""
-        opened_at = f"step {first.step}, at KL {number(kl[first.step])}{highest}"
-        opened = f"{total}\nIncident {first.incident} opened at {opened_at}."
-        if spikes := self._spikes_since_settled():
-            value, at = max(spikes)
-            level = median(value for step, value in kl.items() if step > on_kl[-1].step)
-            return (
-                f"{opened} Still open: after step {on_kl[-1].step}, median KL {number(level, 2)}, "
-                f"with spikes up to {number(value)} (step {at})."
-            )
-        value, at = max((value, step) for step, value in kl.items() if step >= first.step)
-        return f"{opened} KL reached {number(value)} at step {at}."
+    def on_kl(self) -> list[Event]:
+        """Return the events about KL."""
+        return [event for event in self.events if event.signal == self._detector.signal]
 
-    def _spikes_since_settled(self) -> list[tuple[float, int]]:
-        """Return the KLs with an alert, and their steps, since the incident on KL has settled."""
-        events = self._events_on_kl()
-        if not events or events[-1].event != "settled":
-            return []
+    def shown_at(self, step: int) -> list[Event]:
+        """Return the events up to a step that are shown with the curve: those about KL, if any."""
+        on_kl = [event for event in self.on_kl() if event.step <= step]
+        return on_kl or [event for event in self.events if event.step <= step]
+
+    def bands(self) -> list[Band]:
+        """Return what kl_explosion has compared KL with: its baseline and its two thresholds."""
+        from klarm.cli.curve import Band
+
+        detector = self._detector
+        means, spreads = detector.baselines([value for _, value in self.kl])
+        warning = means + detector.sigma_multiplier * spreads
+        critical = means + CRITICAL_FACTOR * detector.sigma_multiplier * spreads
+
+        def between(low: Any, high: Any, character: str, colour: str) -> Band:
+            steps = [step for step, _ in self.kl]
+            ranges = list(zip(steps, low.tolist(), high.tolist(), strict=True))
+            return Band(ranges[detector.min_values :], character, colour)
+
         return [
-            (point.value, row["step"])
-            for row, point in zip(self.rows, self.points, strict=False)
-            if row["step"] > events[-1].step and point.severity
+            between(means - spreads, means + spreads, "░", "blue"),
+            between(warning, warning, "─", COLOURS["warning"]),
+            between(critical, critical, "═", COLOURS["critical"]),
         ]
 
-    def _shown(self) -> list[Event]:
-        """Return the events that the part below the curve is about."""
-        return self._events_on_kl() or [*self.events]
 
-    def _events_on_kl(self) -> list[Event]:
-        return [event for event in self.events if event.signal == self._signal]
+def play_live(console: Console, run: WatchedRecording, *, fast: bool) -> None:
+    """Play a recording in a terminal, as a growing curve."""
+    from rich.live import Live
 
-    def _feed(self, row: dict[str, Any]) -> None:
-        alerts = [
-            alert
-            for alert in self._monitor.log(row, step=row["step"])
-            if alert.detector in self._on_kl
-        ]
-        mean, spread = self._detector.mean, self._detector.spread
-        sigma = self._detector.sigma_multiplier
-        severity = alerts[0].severity if alerts else ""
-        limits = (mean + sigma * spread, mean + CRITICAL_FACTOR * sigma * spread)
-        self.points.append(Point(row["kl"], mean, spread, *limits, severity))
+    pause = _SECONDS / len(run.rows)
+    every = len(run.rows) // _FAST_FRAMES if fast else 1
+    bands = run.bands()
+    shown: list[Event] = []
+    with Live(console=console, auto_refresh=False) as live:
+        for row in run.rows:
+            before, shown = shown, run.shown_at(row["step"])
+            if row is run.rows[-1] or row["step"] % every == 0:
+                live.update(_screen(console, run, row, shown, bands), refresh=True)
+            if not fast:
+                time.sleep(pause if shown == before else _PAUSE_AT_INCIDENT)
 
-    def _screen(self, console: Console, row: dict[str, Any]) -> RenderableType:
-        from rich.console import Group
 
-        title = Text.assemble(("klarm demo", "bold"), f"  {RECORDINGS[self.recording]}")
-        below = self._below(console)
-        width = min(max(console.width, _MIN_WIDTH), _MAX_WIDTH)
-        room = self._room(console, below)
-        height = next((height for height in _HEIGHTS if height <= room), _HEIGHTS[-1])
-        chart = draw(self.points, len(self.rows), (width, height), (_MIN_KL, _MAX_KL))
-        legend = Text.assemble(
-            ("        ● KL", "bright_cyan"),
-            ("   ░ baseline ± 1σ", "blue"),
-            ("   kl_explosion: ", ""),
-            ("─ warning", "yellow"),
-            ("   ═ critical", "red"),
-        )
-        state = Text(
-            f"        step {row['step']:>3}   kl {row['kl']:.4f}   reward {row['reward']:.3f}   "
-            f"learning rate {row['learning_rate']:.0e}"
-        )
-        return Group(title, chart, legend, state, *below)
+def play_plain(run: WatchedRecording, *, fast: bool) -> None:
+    """Print a recording as plain lines, where nothing can be drawn."""
+    echo(wrapped(f"klarm demo: {run.title}"))
+    on_kl = run.on_kl()
+    for row in run.rows:
+        for event in run.events:
+            if event.step != row["step"]:
+                continue
+            if event in on_kl:
+                echo(wrapped(event_text(event)))
+            elif event.event in RINGING:  # of other signals only what people are notified of
+                echo(wrapped(event_text(event).splitlines()[0]))
+        if row["step"] % _PLAIN_EVERY == 0:
+            kl, reward = number(row["kl"], 4), number(row["reward"])
+            echo(wrapped(f"step {row['step']:>3}  kl {kl}, reward {reward}"))
+        if not fast:
+            time.sleep(_SECONDS / len(run.rows))
 
-    def _room(self, console: Console, below: list[RenderableType]) -> int:
-        """Return the number of rows that are left for the curve."""
-        taken = sum(len(console.render_lines(part)) for part in below)
-        return console.height - _BESIDE_CHART - taken
 
-    def _below(self, console: Console) -> list[RenderableType]:
-        """Return the part below the curve: the latest alarm and its outcome.
+def _screen(
+    console: Console,
+    run: WatchedRecording,
+    row: dict[str, Any],
+    events: list[Event],
+    bands: list[Band],
+) -> RenderableType:
+    """Return the curve up to a row, and below it the latest alarm and what became of it."""
+    from rich.console import Group
 
-        The curve shows KL, so events of other signals are left out if there is no room, and so are
-        details.
-        """
-        events = self._shown()
-        alarms = [event for event in events if is_alarm(event)]
-        if not alarms:
-            return []
-        later = [Text(event_text(events[-1]))] if events[-1] is not alarms[-1] else []
-        is_over = len(self.points) == len(self.rows)  # the summary is about the spikes, too
-        if self._spikes_since_settled() and not is_over:
-            later.append(Text(_SPIKES))
-        whole: list[RenderableType] = [event_panel(alarms[-1]), *later]
-        if self._room(console, whole) >= _DECADES:
-            return whole
-        return [event_panel(_in_short(alarms[-1])), *later]
+    from klarm.cli.curve import draw_curve
+
+    below: list[RenderableType] = []
+    marked = None
+    alarm = next((event for event in reversed(events) if is_alarm(event)), None)
+    if alarm is not None:
+        below.append(event_panel(_in_short(alarm)))
+        if events[-1] is not alarm:
+            below.append(Text(event_text(events[-1])))
+        marked = (alarm.started, row["step"], COLOURS[alarm.severity])
+    width = min(max(console.width, _MIN_WIDTH), _MAX_WIDTH)
+    taken = _BESIDE_CURVE + sum(len(console.render_lines(part)) for part in below)
+    height = min(max(console.height - taken, _MIN_HEIGHT), _MAX_HEIGHT)
+    points = [(step, max(kl, _LOWEST_DRAWN)) for step, kl in run.kl]
+    curve = draw_curve(points, (width, height), marked=marked, behind=bands, until=row["step"])
+    title = Text.assemble(("klarm demo", "bold"), f"  {run.title}")
+    legend = Text.assemble(
+        ("        ● KL", "bright_cyan"),
+        ("   ░ baseline ± 1σ", "blue"),
+        "   kl_explosion: ",
+        ("─ warning", COLOURS["warning"]),
+        ("   ═ critical", COLOURS["critical"]),
+    )
+    state = Text(
+        f"        step {row['step']:>3}   kl {row['kl']:.4f}   reward {row['reward']:.3f}   "
+        f"learning rate {row['learning_rate']:.0e}"
+    )
+    return Group(title, curve, legend, state, *below)
 
 
 def _in_short(event: Event) -> Event:
@@ -271,12 +210,28 @@ def _in_short(event: Event) -> Event:
     return replace(event, also=(), checkpoint="", recommendation=recommendation)
 
 
-def _command() -> str:
-    """Return the command that the user must type: `klarm`, unless it is not on the PATH."""
-    if shutil.which("klarm"):
-        return "klarm"
-    called = Path(sys.argv[0])
-    return "python -m klarm" if called.name == "__main__.py" else os.path.relpath(called)
+def _summary(run: WatchedRecording) -> str:
+    """Return what was caught at which step, with the values of the recording."""
+    total = f"{counted(len(run.rows), 'step')}, {incidents_in_sum(run.incidents)}"
+    on_kl = run.on_kl()
+    if not on_kl:
+        return f"{total} No incident on KL." if run.incidents else total
+    first, last = on_kl[0], on_kl[-1]
+    before = max(value for step, value in run.kl if step < first.started)
+    opened = (
+        f"{total}\nIncident {first.incident} opened at step {first.step}, at KL "
+        f"{number(dict(run.kl)[first.step])} (highest before step {first.started}: "
+        f"{number(before)})."
+    )
+    if last.event == "settled":
+        later = [value for step, value in run.kl if step > last.step]
+        value, at = max((value, step) for step, value in run.kl if step > last.step)
+        return (
+            f"{opened} Still open: after step {last.step}, median KL {number(median(later), 2)}, "
+            f"with spikes up to {number(value)} (step {at}). Each is too short for a new report."
+        )
+    value, at = max((value, step) for step, value in run.kl if step >= first.step)
+    return f"{opened} KL reached {number(value)} at step {at}."
 
 
 def read_recording(name: str) -> list[dict[str, Any]]:

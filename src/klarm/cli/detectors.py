@@ -63,4 +63,4 @@ def _show(kind: type[Detector], *, whole: bool = False) -> None:
         table.add_row(declared.name, str(declared.default), declared.meaning)
     console.print(table)
     if whole and kind in CATALOGUE:
-        console.print(Text(f"\nHow far to trust it: klarm docs {kind.name}", "dim"))
+        console.print(Text(f"\nHow far to trust it: docs/detectors/{kind.name}.md", "dim"))

@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING
 import click
 
 from klarm.api import start
-from klarm.cli.counted_rows import CountedRows
-from klarm.cli.mapped_columns import check_mapped_columns
-from klarm.cli.options import config_option, map_option, overrides_of, set_option, step_option
+from klarm.cli.log_columns import CountedRows, check_mapped_columns, name_of
+from klarm.cli.options import (
+    config_option,
+    fail_on_option,
+    is_failure,
+    map_option,
+    overrides_of,
+    set_option,
+    step_option,
+)
 from klarm.cli.progress import Progress, size_of
-from klarm.cli.runs import view_of
 from klarm.cli.stopping import Stopping
 from klarm.cli.watch import Watch
 from klarm.config import Config, load
@@ -32,7 +38,7 @@ from klarm.sources.follow import Follower
 from klarm.sources.formats import FOLLOWABLE
 from klarm.sources.recorded import Recorded
 from klarm.terminal import echo_progress
-from klarm.types import SEVERITIES, Severity
+from klarm.types import Severity
 
 if TYPE_CHECKING:
     from klarm.runs import RunView
@@ -66,13 +72,7 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="Exit when nothing was added for this long.",
 )
-@click.option(
-    "--fail-on",
-    type=click.Choice(SEVERITIES),
-    help="Exit with 1 if an incident of this severity or worse is open at the end.",
-)
-@click.option("--fail-on-critical", is_flag=True, help="The same as --fail-on critical.")
-@click.option("--no-progress", is_flag=True, hidden=True)  # for several in one terminal
+@fail_on_option("is open at the end")
 def follow(
     log: Path,
     *,
@@ -85,8 +85,6 @@ def follow(
     once: bool,
     idle_seconds: float | None,
     fail_on: Severity | None,
-    fail_on_critical: bool,
-    no_progress: bool,
 ) -> None:
     """Watch a run through its LOG, from the beginning and while it grows.
 
@@ -95,6 +93,8 @@ def follow(
     again, it continues where it stopped. Ctrl-C ends it. The exit code is 0, or 1 if something
     could not be delivered, or 2 if the log cannot be followed or holds nothing to watch.
     """
+    from klarm.runs import read_run  # it loads numpy
+
     changes = overrides_of(settings, mapped, step_column)
     if run:
         changes["run"] = run
@@ -108,7 +108,7 @@ def follow(
         _refuse_another_log(log, name, journal)
     notices = Notices(stderr=config.console)
     stopping = Stopping()
-    shows_progress = config.console and not no_progress and log != STDIN  # which has no size
+    shows_progress = config.console and log != STDIN  # which has no size
     with plain_log(log, notices.say, growing=True) as plain:
         show = echo_progress if shows_progress else lambda _: None
         progress = Progress(size_of(plain.path), show=show)
@@ -127,8 +127,7 @@ def follow(
             if once or log == STDIN:
                 return
             if follower.rows_read:
-                known = view_of(journal.parent, lenient=True)
-                notices.say(f"following {log}; {_nothing_new(known)}")
+                notices.say(f"following {log}; {_nothing_new(read_run(journal.parent))}")
             elif not follower.trouble:
                 notices.say(f"following {log}; it has no rows yet")
 
@@ -151,18 +150,11 @@ def follow(
         if not stopping.is_set():
             mapping = changes[SECTION] if mapped else {}
             _check_what_was_read(watch, log, plain.path, config, mapping)
-    recorded = view_of(journal.parent, lenient=True)
+    recorded = read_run(journal.parent)
     if not watch.any_new and (once or watch.follower.rows_read):
-        named = "stdin" if log == STDIN else log
-        stopped = f"stopped following {named}; " if stopping.is_set() else ""
+        stopped = f"stopped following {name_of(log)}; " if stopping.is_set() else ""
         notices.say(f"{stopped}{_nothing_new(recorded)}")
-    if fail_on is None and fail_on_critical:
-        fail_on = "critical"
-    if fail_on is not None:
-        failing = SEVERITIES[SEVERITIES.index(fail_on) :]
-        if any(known.severity in failing for known in recorded.open_incidents):
-            sys.exit(1)
-    if not _is_delivered(config, recorded):
+    if is_failure(recorded.open_incidents, fail_on) or not _is_delivered(config, recorded):
         sys.exit(1)
 
 
@@ -185,8 +177,9 @@ def _check_what_was_read(
     )
     detectors = config.detectors()
     if any(d.enabled for d in detectors) and not watched(detectors, watch.binding):
-        named = "stdin" if log == STDIN else log
-        raise SourceError(f"nothing in {named} could be watched; {unknown_columns(watch.binding)}")
+        raise SourceError(
+            f"nothing in {name_of(log)} could be watched; {unknown_columns(watch.binding)}"
+        )
 
 
 def _name_for(log: Path) -> str:

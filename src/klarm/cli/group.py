@@ -11,7 +11,6 @@ from klarm.cli.close import close
 from klarm.cli.deliver import deliver
 from klarm.cli.demo import demo
 from klarm.cli.detectors import detectors
-from klarm.cli.docs import docs
 from klarm.cli.follow import follow
 from klarm.cli.incidents import incidents
 from klarm.cli.init import init
@@ -61,7 +60,6 @@ _COMMANDS = (
     deliver,
     testalert,
     prune,
-    docs,
 )
 for _command in _COMMANDS:
     klarm.add_command(_command)

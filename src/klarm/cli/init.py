@@ -15,7 +15,7 @@ from klarm.terminal import echo
 SCHEMA_FILE = "klarm.schema.json"
 
 _TAIL = """
-# Where to read a metric whose key klarm does not know (`klarm docs metrics`):
+# Where to read a metric whose key klarm does not know (see docs/metrics.md):
 # metrics:
 #   kl: {key: my/kl, kind: reference_k1}
 #   reward: my/reward
@@ -28,7 +28,7 @@ _HEAD = """\
 # change. The environment (KLARM_KL_EXPLOSION__SIGMA_MULTIPLIER=5) and klarm.init(...) override it.
 """
 _CHANNELS = """
-# Who is notified of incidents. The names are yours. See `klarm docs channels` for the types:
+# Who is notified of incidents. The names are yours. docs/channels/index.md has the types:
 # {types}.
 # channels:
 #   team:
@@ -95,11 +95,8 @@ def _spell(value: object) -> str:
     """Return a value as YAML has it.
 
     >>> _spell(True), _spell(1e-06), _spell(0.5), _spell("")
-    ('true', '1.0e-06', '0.5', '""')
+    ('true', '1.0e-06', '0.5', "''")
     """
-    if isinstance(value, bool):
-        return str(value).lower()
-    text = str(value)
-    if isinstance(value, float) and "e" in text and "." not in text:
-        return text.replace("e", ".0e")  # PyYAML takes 1e-06 for text
-    return '""' if value == "" else text
+    import yaml
+
+    return yaml.safe_dump(value).partition("\n")[0]

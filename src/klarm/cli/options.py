@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 
 import click
 
+from klarm.journal import IncidentRecord
 from klarm.metrics import SECTION, STEP, read_user_key
 from klarm.settings import ConfigError
+from klarm.types import SEVERITIES, Severity
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -65,6 +67,21 @@ def format_option(for_people: str) -> Callable[[_Command], _Command]:
 
 
 table_or_json_option = format_option("table")
+
+
+def fail_on_option(which: str) -> Callable[[_Command], _Command]:
+    """Return the option for scripts that makes incidents a failure; `is_failure` applies it."""
+    return click.option(
+        "--fail-on",
+        type=click.Choice(SEVERITIES),
+        help=f"Exit with 1 if an incident of this severity or worse {which}.",
+    )
+
+
+def is_failure(incidents: Iterable[IncidentRecord], fail_on: Severity | None) -> bool:
+    """Return whether there is an incident of a severity or worse; False without a severity."""
+    failing = SEVERITIES[SEVERITIES.index(fail_on) :] if fail_on is not None else ()
+    return any(incident.severity in failing for incident in incidents)
 
 
 def overrides_of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,11 +9,12 @@ import click
 from rich.text import Text
 
 from klarm.cli.options import config_option, table_or_json_option
+from klarm.cli.progress import Progress
 from klarm.cli.runs import runs_in, view_of
 from klarm.config import load
 from klarm.incidents import subject_of
 from klarm.metrics import to_number
-from klarm.terminal import echo, echo_json, echo_progress, rich_console
+from klarm.terminal import echo, echo_json, rich_console
 from klarm.text import as_sentence, clean, clean_line
 from klarm.types import SEVERITIES
 from klarm.wording import COLOURS, number
@@ -26,7 +26,6 @@ _KL = "kl"
 _WIDE = 100  # a terminal with this many columns has room for a long sparkline
 _SPARKLINE, _SHORT_SPARKLINE = 24, 10
 _MAX_NAME = 24
-_PROGRESS_AFTER_SECONDS = 1.0
 
 
 @click.command("runs")
@@ -44,27 +43,15 @@ def runs(directory: Path | None, form: str, config_file: Path | None) -> None:
     if directory is not None and not folders:
         what = "there is no run in" if directory.is_dir() else "there is no folder"
         raise click.ClickException(f"{what} {directory}")
-    found = sorted(_read_all(folders), key=lambda run: run.order)
+    progress = Progress(counted=f"of {len(folders)} runs")
+    views = [view_of(folder, lenient=True) for folder in progress.over(folders)]
+    found = sorted(views, key=lambda run: run.order)
     if form == "json":
         echo_json([_as_json(run) for run in found])
     elif found:
         _show(found)
     else:
         echo(f"there is no run in {place} yet: klarm.init or `klarm follow` records one")
-
-
-def _read_all(folders: list[Path]) -> list[RunView]:
-    found: list[RunView] = []
-    began = time.monotonic()
-    is_slow = False
-    for folder in folders:
-        is_slow = is_slow or time.monotonic() - began > _PROGRESS_AFTER_SECONDS
-        if is_slow:
-            echo_progress(f"reading {len(found) + 1} of {len(folders)} runs ...")
-        found.append(view_of(folder, lenient=True))
-    if is_slow:
-        echo_progress()
-    return found
 
 
 def _show(runs: list[RunView]) -> None:

@@ -16,15 +16,17 @@ _WIDTH = 30  # of the bar, in characters
 
 
 class Progress:
-    """A progress bar if the size of the log is known, otherwise a count of rows."""
+    """A progress bar if the size of what is read is known, and a count of rows."""
 
     def __init__(
         self,
-        size: int,
+        size: int = 0,
         clock: Callable[[], float] = time.monotonic,
         show: Callable[[str], object] = echo_progress,
+        counted: str = "rows",
     ) -> None:
         self._size = size  # in bytes; 0: not known
+        self._counted = counted
         self._clock = clock
         self._show = show
         self._read = 0
@@ -48,13 +50,14 @@ class Progress:
 
     def on_row(self) -> None:
         """Note one more row, and show the progress if it is due."""
-        if self._is_over:
-            return
-        self._rows += 1
-        if self._clock() >= self._due:
-            self._due = self._clock() + _EVERY_SECONDS
-            self._is_shown = True
-            self._show(f"{self._bar()}{self._rows:,} rows")
+        if not self._is_over:
+            self._rows += 1
+            self._show_if_due(f"{self._rows:,} {self._counted}")
+
+    def on_read(self, read: int, size: int) -> None:
+        """Note how many bytes were read of how many, and show the progress if it is due."""
+        self._read, self._size = read, size
+        self._show_if_due("")
 
     def end(self) -> None:
         """Remove the progress. Rows that come later no longer count."""
@@ -62,6 +65,12 @@ class Progress:
         if self._is_shown:
             self._is_shown = False
             self._show("")
+
+    def _show_if_due(self, text: str) -> None:
+        if self._clock() >= self._due:
+            self._due = self._clock() + _EVERY_SECONDS
+            self._is_shown = True
+            self._show(f"{self._bar()}{text}")
 
     def _bar(self) -> str:
         if not self._size or not self._read:

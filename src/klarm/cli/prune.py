@@ -6,7 +6,6 @@ import contextlib
 import shutil
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
@@ -15,24 +14,11 @@ from klarm.cli.runs import runs_in
 from klarm.config import load
 from klarm.delivery import LOCK_NAME as DELIVERY_LOCK
 from klarm.delivery import parse_span
-from klarm.journal import FILE_NAME, Claim, lock_of
+from klarm.journal import lock_of
 from klarm.snapshots import FOLDER as SNAPSHOTS
 from klarm.store import LOGS, FolderStore
 from klarm.terminal import echo
 from klarm.wording import counted
-
-# The journal is deleted first: without it there is no run, even if the rest is interrupted.
-_FILES = tuple(FolderStore(Path()).path("", log).name for log in LOGS)
-_LOCKS = tuple(lock_of(Path(name)).name for name in _FILES)
-_UNITS = ("B", "kB", "MB", "GB", "TB")
-
-
-class OldRun(NamedTuple):
-    """A run that was not written to for a long time."""
-
-    folder: Path
-    written: float
-    size: int
 
 
 @click.command()
@@ -44,9 +30,12 @@ class OldRun(NamedTuple):
     metavar="SPAN",
     help="Delete runs that were last written to longer ago: 30min, 12h, 30d.",
 )
+@click.option("--dry-run", is_flag=True, help="Only list them.")
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @config_option
-def prune(directory: Path | None, older_than: str, yes: bool, config_file: Path | None) -> None:
+def prune(
+    directory: Path | None, *, older_than: str, dry_run: bool, yes: bool, config_file: Path | None
+) -> None:
     """Delete old runs in DIRECTORY, by default the folder where klarm records runs.
 
     Only klarm's own files are deleted, never other files in a run's folder, and never those of a
@@ -61,13 +50,15 @@ def prune(directory: Path | None, older_than: str, yes: bool, config_file: Path 
     if not old:
         echo(f"no run in {place} is older than {older_than}")
         return
-    for run in old:
-        echo(f"  {run.folder.name}  last written {ago(run.written, now)}, {_bytes(run.size)}")
-    what = f"{counted(len(old), 'run')}, {_bytes(sum(run.size for run in old))}"
-    if not yes and not click.confirm(f"Delete {what}? This cannot be undone.", err=True):
+    for folder, written in old.items():
+        echo(f"  {folder.name}  last written {ago(written, now)}")
+    if dry_run:
+        return
+    question = f"Delete {counted(len(old), 'run')}? This cannot be undone."
+    if not yes and not click.confirm(question, err=True):
         echo("nothing was deleted")
         return
-    deleted = sum(_delete(run, before) for run in old)
+    deleted = sum(_delete(folder, before) for folder in old)
     echo(f"deleted {counted(deleted, 'run')}")
     if deleted < len(old):
         raise click.exceptions.Exit(1)
@@ -83,78 +74,48 @@ def _seconds(span: str) -> float:
     return until
 
 
-def _old_runs(place: Path, before: float) -> list[OldRun]:
-    """Return the runs that were last written to before a time, the oldest first."""
-    found = []
-    for folder in runs_in(place):
-        if folder.is_symlink() and folder != place:  # never delete what is elsewhere
-            continue
-        with contextlib.suppress(OSError):
-            files = [entry.stat() for entry in _own_files(folder)]
-            written = max(entry.st_mtime for entry in files)
-            if written < before:
-                found.append(OldRun(folder, written, sum(entry.st_size for entry in files)))
-    return sorted(found, key=lambda run: run.written)
+def _old_runs(place: Path, before: float) -> dict[Path, float]:
+    """Return the runs that were last written to before a time, and when; the oldest first."""
+    found = {
+        folder: max(log.stat().st_mtime for log in _logs(folder) if log.is_file())
+        for folder in runs_in(place)
+        if folder == place or not folder.is_symlink()  # never delete what is elsewhere
+    }
+    old = {folder: written for folder, written in found.items() if written < before}
+    return dict(sorted(old.items(), key=lambda run: run[1]))
 
 
-def _own_files(folder: Path) -> list[Path]:
-    """Return the files of a run that klarm wrote."""
-    names = [folder / name for name in _FILES if (folder / name).is_file()]
-    snapshots = folder / SNAPSHOTS
-    if snapshots.is_dir() and not snapshots.is_symlink():
-        names += [path for path in snapshots.iterdir() if path.is_file()]
-    return names
+def _logs(folder: Path) -> list[Path]:
+    """Return the logs of a run, the journal first: without it there is no run."""
+    store = FolderStore(folder)
+    return [store.path("", log) for log in LOGS]
 
 
-def _delete(run: OldRun, before: float) -> bool:
-    """Delete a run and return True; report why if a process is, or may be, using it."""
-    name = run.folder.name
-    claims: list[Claim] = []
-    try:
-        for lock in (lock_of(run.folder / FILE_NAME), run.folder / DELIVERY_LOCK):
-            claim = Claim.on(lock)
+def _delete(folder: Path, before: float) -> bool:
+    """Delete a run and return True; say why if it is kept."""
+    store, run = FolderStore(folder.parent), folder.name
+    with contextlib.ExitStack() as claims:
+        for role in ("record", "deliver"):
+            claim = store.claim(run, role)
             if claim is None or claim.doubt:
-                doubt = f" ({claim.doubt})" if claim is not None else ""
-                echo(f"klarm: {name} is kept: a process may be using it{doubt}", err=True)
+                echo(f"klarm: {run} is kept: a process may be using it", err=True)
                 return False
-            claims.append(claim)
-        if (run.folder / FILE_NAME).stat().st_mtime >= before:  # the user took time to answer
-            echo(f"klarm: {name} is kept: it was written to meanwhile", err=True)
+            claims.callback(claim.release)
+        if not _old_runs(folder, before):  # the user took time to answer
+            echo(f"klarm: {run} is kept: it was written to meanwhile", err=True)
             return False
-        for path in _FILES:
-            (run.folder / path).unlink(missing_ok=True)
-        if not (run.folder / SNAPSHOTS).is_symlink():
-            shutil.rmtree(run.folder / SNAPSHOTS, ignore_errors=True)
-        for path in (*_LOCKS, DELIVERY_LOCK):
-            (run.folder / path).unlink(missing_ok=True)
-    except OSError as error:
-        echo(f"klarm: {name} could not be deleted completely: {error.strerror}", err=True)
-        return False
-    finally:
-        for claim in claims:
-            claim.release()
-    _remove_if_empty(run.folder)
-    return True
-
-
-def _remove_if_empty(folder: Path) -> None:
-    others = sorted(path.name for path in folder.iterdir())
-    if others:
-        kept = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
-        echo(f"klarm: {folder} is kept: it holds files that are not klarm's: {kept}", err=True)
-        return
-    with contextlib.suppress(OSError):
+        try:
+            for log in _logs(folder):
+                log.unlink(missing_ok=True)
+                lock_of(log).unlink(missing_ok=True)
+            (folder / DELIVERY_LOCK).unlink(missing_ok=True)
+        except OSError as error:
+            echo(f"klarm: {run} could not be deleted completely: {error.strerror}", err=True)
+            return False
+    shutil.rmtree(folder / SNAPSHOTS, ignore_errors=True)
+    store.summary(run, b"")
+    try:
         folder.rmdir()
-
-
-def _bytes(size: float) -> str:
-    """Return a size in readable units.
-
-    >>> _bytes(512), _bytes(20_480), _bytes(3_500_000)
-    ('512 B', '20 kB', '3.5 MB')
-    """
-    for unit in _UNITS:
-        if size < 1000 or unit == _UNITS[-1]:
-            break
-        size /= 1000
-    return f"{size:.2g} {unit}" if size < 10 and unit != "B" else f"{size:.0f} {unit}"
+    except OSError:
+        echo(f"klarm: {folder} is kept: it holds files that are not klarm's", err=True)
+    return True

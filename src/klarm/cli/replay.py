@@ -12,11 +12,12 @@ import click
 
 from klarm.analysis.replay import Replay, ids_in
 from klarm.analysis.replay import replay as run_replay
-from klarm.cli.counted_rows import CountedRows
-from klarm.cli.mapped_columns import check_mapped_columns
+from klarm.cli.log_columns import CountedRows, check_mapped_columns, name_of
 from klarm.cli.options import (
     config_option,
+    fail_on_option,
     format_option,
+    is_failure,
     map_option,
     overrides_of,
     set_option,
@@ -28,9 +29,9 @@ from klarm.incidents import is_alarm
 from klarm.journal import encode
 from klarm.metrics import SECTION
 from klarm.monitor import without_kl
-from klarm.sources import STDIN, SourceError, plain_log, read_log
+from klarm.sources import SourceError, plain_log, read_log
 from klarm.terminal import echo, echo_json, styled, wrapped
-from klarm.types import SEVERITIES, Severity
+from klarm.types import Severity
 from klarm.wording import COLOURS, counted, event_text
 
 _FEW_STEPS = 30  # most detectors learn from the first 20 values
@@ -43,12 +44,7 @@ _FEW_STEPS = 30  # most detectors learn from the first 20 values
 @map_option
 @step_option
 @format_option("text")
-@click.option(
-    "--fail-on",
-    type=click.Choice(SEVERITIES),
-    help="Exit with 1 if there is an incident of this severity or worse.",
-)
-@click.option("--fail-on-critical", is_flag=True, hidden=True)  # as for klarm follow
+@fail_on_option("was found")
 @click.option("--alerts", is_flag=True, help="Also list every alert.")
 def replay(
     *,
@@ -59,7 +55,6 @@ def replay(
     step_column: str,
     form: str,
     fail_on: Severity | None,
-    fail_on_critical: bool,
     alerts: bool,
 ) -> None:
     """Run the monitor over a recorded LOG and print its incidents.
@@ -96,13 +91,9 @@ def replay(
     elif not found.unknown:
         _print_text(found, every_alert=alerts)
     if found.unknown:
-        name = "stdin" if log == STDIN else log
-        raise SourceError(f"nothing in {name} could be watched; {found.unknown}")
-    if fail_on is None and fail_on_critical:
-        fail_on = "critical"
-    if fail_on is not None:
-        failing = SEVERITIES[SEVERITIES.index(fail_on) :]
-        sys.exit(any(incident.severity in failing for incident in found.incidents))
+        raise SourceError(f"nothing in {name_of(log)} could be watched; {found.unknown}")
+    if is_failure(found.incidents, fail_on):
+        sys.exit(1)
 
 
 def _print_text(found: Replay, *, every_alert: bool) -> None:
@@ -142,7 +133,7 @@ def _caveat(found: Replay) -> str:
     if found.steps < _FEW_STEPS:
         return (
             "; most detectors need more rows than these "
-            '(klarm docs without-kl: "How few rows are too few")'
+            '(docs/without-kl.md: "How few rows are too few")'
         )
     return without_kl(found.keys)
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from klarm.cli.progress import Progress
 from klarm.config import Config
 from klarm.journal import (
     FILE_NAME,
     FormatError,
-    Started,
     append_command,
     head_of,
     new_key,
@@ -60,14 +60,6 @@ def find_run(run: str | None, settings: Config, *, named_by: str = "with --run")
     return folder
 
 
-def started(folder: Path) -> Started:
-    """Return the first line of a run's journal, or a substitute if the line is damaged."""
-    first = head_of(folder / FILE_NAME)
-    if first is None:
-        raise click.ClickException(f"{folder / FILE_NAME} does not begin like a journal")
-    return first
-
-
 def view_of(folder: Path, *, lenient: bool = False) -> RunView:
     """Return a view of the run in a folder, or raise ClickException if it cannot be read.
 
@@ -75,11 +67,14 @@ def view_of(folder: Path, *, lenient: bool = False) -> RunView:
     """
     from klarm.runs import read_run  # it loads numpy
 
-    if lenient:
-        return read_run(folder)
-    started(folder)  # raises if the file is not a journal
-    view = read_run(folder)
-    if view.problem:
+    if not lenient and head_of(folder / FILE_NAME) is None:
+        raise click.ClickException(f"{folder / FILE_NAME} does not begin like a journal")
+    progress = Progress()
+    try:
+        view = read_run(folder, progress.on_read)
+    finally:
+        progress.end()
+    if view.problem and not lenient:
         raise click.ClickException(f"{folder / FILE_NAME}: {view.problem}")
     return view
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from klarm.cli.checkout import how_to_install_the_page
-from klarm.cli.followers import following
 from klarm.config import load
 from klarm.terminal import echo
 from klarm.text import clean_line
@@ -19,6 +17,9 @@ if TYPE_CHECKING:
     from klarm.server import PageServer
 
 _OPEN_SECONDS = 0.5
+_HOW_TO_INSTALL = (
+    "pip install 'klarm[server]' (in a checkout: make page, then pip install -e '.[server]')"
+)
 
 
 @click.command()
@@ -43,14 +44,6 @@ _OPEN_SECONDS = 0.5
     metavar="NAME",
     help="Another host name of the server, such as behind a proxy. May be repeated.",
 )
-@click.option(
-    "--follow",
-    "logs",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="LOG",
-    help="Also follow a log that klarm did not write, as klarm follow does. May be repeated.",
-)
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
 def serve(
     directory: Path | None,
@@ -59,7 +52,6 @@ def serve(
     token: str | None,
     allowed_hosts: tuple[str, ...],
     *,
-    logs: tuple[Path, ...],
     open_browser: bool,
 ) -> None:
     """Show all runs below DIRECTORY on a page, until Ctrl-C.
@@ -69,7 +61,7 @@ def serve(
     token.
     """
     root = directory or Path(load(lenient=True).dir).expanduser()
-    if logs or directory is None:  # the first run may start later
+    if directory is None:  # the first run may start later
         try:
             root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -79,12 +71,11 @@ def serve(
             ) from None
     server = page_server(root, host, port, token, allowed_hosts)
     say_where(server, root)
-    with following(logs, root):
-        if open_browser:
-            opener = threading.Timer(_OPEN_SECONDS, webbrowser.open, (server.url,))
-            opener.daemon = True
-            opener.start()
-        server.run()
+    if open_browser:
+        opener = threading.Timer(_OPEN_SECONDS, webbrowser.open, (server.url,))
+        opener.daemon = True
+        opener.start()
+    server.run()
 
 
 def page_server(
@@ -99,9 +90,7 @@ def page_server(
         from klarm.server import CannotServeError, PageServer
     except ModuleNotFoundError as error:
         missing = str(error.name).partition(".")[0]
-        raise click.ClickException(
-            f"the page needs {missing}: {how_to_install_the_page()}"
-        ) from None
+        raise click.ClickException(f"the page needs {missing}: {_HOW_TO_INSTALL}") from None
     try:
         return PageServer(
             root, _say, host=host, port=port, token=token, allowed_hosts=allowed_hosts

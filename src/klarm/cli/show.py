@@ -79,7 +79,7 @@ def _show_run(console: Console, run: RunView) -> None:
     console.print(labelled("metrics", _metrics(run)))
     if points := run.curves[_DRAWN].points:
         console.print()
-        console.print(heading(f"KL over the run{scale_of(points)}"))
+        console.print(Text(f"KL over the run{scale_of(points)}", "bold"))
         console.print(draw_curve(points, chart_size(console)))
     console.print()
     _show_incidents(console, run)
@@ -99,7 +99,7 @@ def _show_incidents(console: Console, run: RunView) -> None:
     if run.unknown_because:
         console.print(Text(clean(as_sentence(run.unknown_because)), f"bold {COLOURS['warning']}"))
     if known or not run.unknown_because:
-        console.print(heading(f"{counted(len(known), 'incident')}" if known else "no incident"))
+        console.print(Text(counted(len(known), "incident") if known else "no incident", "bold"))
     for one in known:
         colour = COLOURS[one.severity] if one.is_open else "dim"
         number_and_id = Text(f"  {one.number}  {one.id} ", "dim")
@@ -164,11 +164,6 @@ def notes_of(incident: IncidentRecord, acknowledged_by: Sequence[str]) -> str:
     if acknowledged_by:
         notes += f", acknowledged by {', '.join(acknowledged_by)}"
     return notes
-
-
-def heading(text: str) -> Text:
-    """Return a heading."""
-    return Text(text, "bold")
 
 
 def chart_size(console: Console) -> tuple[int, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,12 +13,12 @@ from rich.text import Text
 
 from klarm.cli.curve import draw_curve, scale_of
 from klarm.cli.run_channels import channels_of
-from klarm.cli.show import beside, chart_size, clock, heading, labelled, notes_of
+from klarm.cli.show import beside, chart_size, clock, labelled, notes_of
 from klarm.cli.which import Found
 from klarm.config import Config
 from klarm.delivery import Run, Verdict, deliveries, prospects_of
 from klarm.incidents import early_onset, is_alarm, metric_of, peak_is_finite
-from klarm.runs import Curve, Value
+from klarm.runs import Value
 from klarm.text import clean
 from klarm.types import Event
 from klarm.wording import (
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _BEFORE, _AFTER = 100, 20  # rows with its metric to draw around it
+_MANY_ROWS = 20_000  # of a longer incident, the thinned curve of the run is drawn
 _OUTCOMES = {"sent": "notified", "refused": "rejected"}
 _AHEAD: Mapping[Verdict, str] = {"send": "pending", "wait": "held back until the silence ends"}
 
@@ -66,12 +66,12 @@ def show_incident(console: Console, found: Found, settings: Config) -> None:
     own = _about_its_own_metric(events)
     peak = _show_curve(console, found, own[-1])
     console.print()
-    console.print(heading("What happened"))
+    console.print(Text("What happened", "bold"))
     for event in events:
         text = f"{what_happened(event)}, {event.severity}: {why(event)}".rstrip()
         console.print(labelled(f"step {event.step}", text))
     console.print()
-    console.print(heading("Details"))
+    console.print(Text("Details", "bold"))
     _show_known(console, found, events, own, peak)
     _show_deliveries(console, found, events, settings)
 
@@ -95,7 +95,7 @@ def _show_curve(console: Console, found: Found, last: Event) -> float | str:
     if not within:
         return incident.last.peak
     console.print()
-    console.print(heading(f"{metric}{scale_of(around)}, steps of the incident marked"))
+    console.print(Text(f"{metric}{scale_of(around)}, steps of the incident marked", "bold"))
     marked = (began, end, COLOURS[incident.severity])
     lowest = last.worse == "lower"
     console.print(draw_curve(around, chart_size(console), lowest=lowest, marked=marked))
@@ -112,15 +112,28 @@ def _around(found: Found, metric: str) -> list[Value]:
     if not metric:
         return []
     began, end = _steps_of(found)
+    if metric in found.view.curves and (thinned := _thinned(found, metric)):
+        return thinned
     steps, values = found.view.columns_around(began, end, [metric]).points(metric)
     first = int(np.searchsorted(steps, began))
     after = len(steps) if end is None else int(np.searchsorted(steps, end, "right"))
-    points: list[Value] = []
-    for part in pairwise([max(0, first - _BEFORE), first, after, after + _AFTER]):
-        curve = Curve()  # which thins what is long
-        curve.add(steps[slice(*part)].astype(np.int64), values[slice(*part)])
-        points += curve.points
-    return points
+    part = slice(max(0, first - _BEFORE), after + _AFTER)
+    return list(zip(steps[part].astype(np.int64).tolist(), values[part].tolist(), strict=True))
+
+
+def _thinned(found: Found, metric: str) -> list[Value]:
+    """Return the same of the run's thinned curve, if the incident is long, else nothing."""
+    fold = found.view.fold
+    began, end = _steps_of(found)
+    first, last = fold.first_step or 0, fold.last_step or 0
+    steps_per_row = (last - first) / max(fold.steps - 1, 1)
+    end = last if end is None else end
+    if end - began <= _MANY_ROWS * steps_per_row:
+        return []
+    curve = found.view.curves[metric]
+    begin, until = began - _BEFORE * steps_per_row, end + _AFTER * steps_per_row
+    before = max(0, int(np.searchsorted(curve.steps, begin, "right")) - 1)
+    return curve.points[before : int(np.searchsorted(curve.steps, until, "right"))]
 
 
 def _steps_of(found: Found) -> tuple[int, int | None]:
@@ -164,7 +177,7 @@ def _show_deliveries(console: Console, found: Found, events: list[Event], settin
     console.print()
     messages = deliveries.by_message(entry for entry in view.deliveries if entry.id == incident.id)
     sent = sum(first.outcome == "sent" for first, *_ in messages)
-    console.print(heading(counted(sent, "notification") if sent else "nobody was notified"))
+    console.print(Text(counted(sent, "notification") if sent else "nobody was notified", "bold"))
     for covered in messages:
         last = covered[-1]
         outcome = _OUTCOMES.get(last.outcome, last.outcome)

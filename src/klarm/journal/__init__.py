@@ -24,7 +24,7 @@ from klarm.journal.file import (
     host_name,
     run_folder,
 )
-from klarm.journal.fold import Fold, OnRecord, OnSteps, SavedFold
+from klarm.journal.fold import Fold, SavedFold
 from klarm.journal.health import Activity, RunHealth, activity_of, rank_of, run_health, worst_of
 from klarm.journal.identity import (
     NewId,
@@ -40,7 +40,7 @@ from klarm.journal.incident import (
     acknowledged_after,
     add_event,
 )
-from klarm.journal.lines import Damage, FormatError, OnDamage, Stored, whole_end
+from klarm.journal.lines import Damage, FormatError, Stored
 from klarm.journal.locks import Claim, InUseError, claim, is_surely_free, lock_of
 from klarm.journal.reading import head_of, is_journal, read_journal, record_at
 from klarm.journal.recent import RecentJournal
@@ -59,18 +59,16 @@ from klarm.journal.records import (
     spell_non_finite,
 )
 from klarm.journal.rollbacks import Limit, limits_between
-from klarm.journal.rows import History, LateRow, Row, history, surviving_rows, with_commands
+from klarm.journal.rows import History, LateRow, Row, history, with_commands
 from klarm.journal.search import (
     opening_of,
     place_of,
     recorded_events,
     resume_lines,
-    run_lines,
     steps_back,
     times_of,
 )
 from klarm.journal.steps import AnyStep, steps_of
-from klarm.journal.totals import Rollback
 
 __all__ = [
     "COMMANDS_FILE",
@@ -96,14 +94,10 @@ __all__ = [
     "Limit",
     "MemoryJournal",
     "NewId",
-    "OnDamage",
-    "OnRecord",
-    "OnSteps",
     "RecentJournal",
     "Record",
     "RecordedState",
     "Resume",
-    "Rollback",
     "Row",
     "RunHealth",
     "SavedFold",
@@ -148,15 +142,12 @@ __all__ = [
     "resume_lines",
     "run_folder",
     "run_health",
-    "run_lines",
     "sealed",
     "spell_non_finite",
     "steps_back",
     "steps_of",
-    "surviving_rows",
     "times_of",
     "unused_ids",
-    "whole_end",
     "with_commands",
     "worst_of",
 ]

@@ -57,7 +57,7 @@ class SavedFold(msgspec.Struct, frozen=True):
 class Fold(Totals):
     """Reads a journal into totals: incidents, checkpoints, rollbacks and the number of steps.
 
-    A fold holds no rows, so a run of any length fits in memory; `surviving_rows` yields the rows.
+    A fold holds no rows, so a run of any length fits in memory; `history` yields the rows.
     Steps and checkpoints that were rolled back are not included; `rollbacks` lists which steps.
     """
 

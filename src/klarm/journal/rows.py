@@ -32,23 +32,6 @@ class LateRow(NamedTuple):
 History = Row | LateRow | Command | Resume
 
 
-def surviving_rows(
-    journal: Stored, metrics: Collection[str], before: int | None = None
-) -> Iterator[Row | LateRow | Command]:
-    """Yield the calls of `log` that were not rolled back, and the commands between them.
-
-    - Rows hold only the given metrics, and only new values: several calls for one step are one
-      step, in which the first value of a metric wins unless a later one is not finite.
-    - A late row belongs to the step during which it arrived, and all of its values are new.
-    - `before` leaves out that step and later ones, as if training resumed there.
-    - Commands are never rolled back: a person gave them.
-    - Only one row is in memory at a time.
-    """
-    for entry in history(journal, metrics, before):
-        if not isinstance(entry, Resume):
-            yield entry
-
-
 def history(
     journal: Stored,
     metrics: Collection[str],
@@ -56,7 +39,14 @@ def history(
     *,
     after: tuple[int, int, Collection[str]] | None = None,
 ) -> Iterator[History]:
-    """Yield the same as `surviving_rows`, and each resume that rolled back steps.
+    """Yield the calls of `log` that were not rolled back, commands, and resumes that undid steps.
+
+    - Rows hold only the given metrics, and only new values: several calls for one step are one
+      step, in which the first value of a metric wins unless a later one is not finite.
+    - A late row belongs to the step during which it arrived, and all of its values are new.
+    - `before` leaves out that step and later ones, as if training resumed there.
+    - Commands are never rolled back: a person gave them.
+    - Only one row is in memory at a time.
 
     `after` leaves out everything before an offset, which no later rollback may affect. It holds the
     offset, the current step at that point, and the metrics that this step already has.

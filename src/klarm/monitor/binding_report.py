@@ -11,7 +11,7 @@ from klarm.monitor.missing import hints, nothing_known
 
 _NOTHING_WATCHED = (
     "WARNING: nothing is watched: {} "
-    f"(`klarm docs metrics` has the names; {SECTION} in klarm.yaml says which key is which)"
+    f"(docs/metrics.md has the names; {SECTION} in klarm.yaml says which key is which)"
 )
 
 

@@ -65,12 +65,6 @@ class Curve:
         """Return the curve as bytes."""
         return SavedCurve(self._stride, self.steps.tobytes(), self.values.tobytes())
 
-    def copy(self) -> Curve:
-        """Return a curve that does not change with this one: points are never changed in place."""
-        other = Curve()
-        other.steps, other.values, other._stride = self.steps, self.values, self._stride
-        return other
-
     def sparkline(self, width: int) -> str:
         """Return the whole run as one line, with the same number of steps per character."""
         points = self.points

@@ -117,10 +117,6 @@ class Alerts:
         self.kinds.append(kind)
         self.times.append(time)
 
-    def copy(self) -> Alerts:
-        """Return the same places, which do not change with these."""
-        return Alerts(self.saved(), self.detectors)
-
     def saved(self) -> list[bytes]:
         """Return the places as bytes."""
         return [column.tobytes() for column in self._columns]
@@ -134,6 +130,7 @@ class Known(msgspec.Struct):
     curves: dict[str, SavedCurve]
     last_time: float
     last_seen: float
+    highest: int | None  # the highest step so far, even if it was rolled back
     events: list[Told]
     commands: list[Given]
     blips: list[Passed]
@@ -145,8 +142,8 @@ class Known(msgspec.Struct):
     places: list[tuple[int, int]]
     damages: Damages
     # By which a journal that was replaced by another is recognized.
-    size: int
-    fingerprint: bytes
+    size: int = 0
+    fingerprint: bytes = b""
 
 
 def limits_of(rollbacks: Sequence[GoneBack]) -> list[tuple[int, float]]:

@@ -112,34 +112,16 @@ class RunState:
             yield self.read_to
 
     def copy(self) -> RunState:
-        """Return a state that does not change with this one. It is cheap, and not to be read on."""
+        """Return a state that does not change with this one, and is not to be read on."""
         other = RunState(self.store, self.run)
-        curves = {name: curve.copy() for name, curve in self.curves.items()}
-        other._take(self._known(), self.alerts.copy(), curves)
-        incidents = self.fold.incidents.items()
-        other.fold.incidents = {
-            id_: type(known)(**{**vars(known), "acknowledged_by": list(known.acknowledged_by)})
-            for id_, known in incidents
-        }
-        other.fold.checkpoints = list(self.fold.checkpoints)
         other.inode = self.inode
-        other.fold.rollbacks = list(self.fold.rollbacks)
-        other.fold.origins = dict(self.fold.origins)
-        other.fold.commands = set(self.fold.commands)
-        other.fold.detectors = set(self.fold.detectors)
+        other._take(_decode(_encode(self._known())))
         return other
 
     def saved(self, size: int) -> bytes:
         """Return the state as bytes, for a journal of this size."""
         known = self._known()
-        known.alerts = self.alerts.saved()
-        known.curves = {name: curve.saved() for name, curve in self.curves.items()}
         known.size, known.fingerprint = size, self._fingerprint()
-        # Only the settings of the latest process are shown.
-        known.processes = [
-            Process(place, msgspec.structs.replace(started, config={}))
-            for place, started in map(msgspec.structs.astuple, known.processes[:-1])
-        ] + known.processes[-1:]
         return _encode(known)
 
     def restore(self, data: bytes, size: int) -> bool:
@@ -150,52 +132,45 @@ class RunState:
             return False
         if known.size > size or known.fold.read_to > size:
             return False
-        curves = {name: Curve(saved) for name, saved in known.curves.items()}
-        self._take(known, Alerts(known.alerts, known.detectors), curves)
-        if known.fingerprint != self._fingerprint():
-            self.__init__(self.store, self.run)  # type: ignore[misc]
+        if known.fingerprint != self._fingerprint(known.fold.read_to):
             return False
+        self._take(known)
         return True
 
     def _known(self) -> Known:
         return Known(
             fold=self.fold.saved(),
-            latest=dict(self.latest),
-            curves={},
+            latest=self.latest,
+            curves={name: curve.saved() for name, curve in self.curves.items()},
             last_time=self.last_time,
             last_seen=self.last_seen,
-            events=list(self.events),
-            commands=list(self.commands),
-            blips=list(self.blips),
-            checkpoints=list(self.checkpoints),
-            rollbacks=list(self.rollbacks),
-            processes=list(self.processes),
+            highest=self._highest,
+            events=self.events,
+            commands=self.commands,
+            blips=self.blips,
+            checkpoints=self.checkpoints,
+            rollbacks=self.rollbacks,
+            processes=self.processes,
             detectors=self.alerts.detectors,
-            alerts=[],
-            places=list(self.places),
-            damages=msgspec.structs.replace(self.damages, first=list(self.damages.first)),
-            size=0,
-            fingerprint=b"",
+            alerts=self.alerts.saved(),
+            places=self.places,
+            damages=self.damages,
         )
 
-    def _take(self, known: Known, alerts: Alerts, curves: dict[str, Curve]) -> None:
+    def _take(self, known: Known) -> None:
         self.fold.restore(known.fold)
-        self.latest, self.curves, self.alerts = known.latest, curves, alerts
+        self.latest = known.latest
+        self.curves = {name: Curve(saved) for name, saved in known.curves.items()}
+        self.alerts = Alerts(known.alerts, known.detectors)
         self.last_time, self.last_seen = known.last_time, known.last_seen
         self.events, self.commands, self.blips = known.events, known.commands, known.blips
         self.checkpoints, self.rollbacks = known.checkpoints, known.rollbacks
         self.processes, self.places = known.processes, known.places
-        self.damages = known.damages
-        self._highest = self.places[-1][0] if self.places else self.fold.last_step
-        if self._highest is not None and self.fold.last_step is not None:
-            # Steps after the last place that were rolled back may have been higher; it suffices
-            # that rows are sought from an earlier place then.
-            undone = [back.last for back in self.rollbacks if back.last is not None]
-            self._highest = max(self._highest, self.fold.last_step, *undone)
+        self.damages, self._highest = known.damages, known.highest
 
-    def _fingerprint(self) -> bytes:
+    def _fingerprint(self, read_to: int | None = None) -> bytes:
         """Return checksums that reveal whether the journal was replaced by another."""
-        end, read = self.read_to, self.store.read
+        end, read = self.read_to if read_to is None else read_to, self.store.read
         beginning = read(self.run, "journal", 0, min(_BEGINNING, end))
         ending = read(self.run, "journal", max(0, end - _END), min(_END, end))
         return b"%08x%08x" % (zlib.crc32(beginning), zlib.crc32(ending))
@@ -254,6 +229,11 @@ class RunState:
             place = Place(begin, end, at, record.started)
             if not self.processes:  # `klarm close` may write others long after the run ended
                 self.last_seen = max(self.last_seen, record.started)
+            # Only the settings of the latest process are shown.
+            self.processes = [
+                Process(known.place, msgspec.structs.replace(known.started, config={}))
+                for known in self.processes
+            ]
             self.processes.append(Process(place, record))
         elif isinstance(record, Finish):
             what.add("activity")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from klarm.journal import (
     Fold,
     IncidentRecord,
     RunHealth,
+    acknowledged_after,
     activity_of,
     close_at_rest,
     rank_of,
@@ -200,7 +202,11 @@ class RunView:
     @property
     def acknowledged(self) -> Mapping[str, Sequence[str]]:
         """Who has acknowledged each incident, even if no process has recorded it yet."""
-        return {id_: list(names) for id_, names in self.outbox.acknowledged.items() if names}
+        found = {id_: known.acknowledged_by for id_, known in self.fold.incidents.items()}
+        for command in self.waiting_commands:
+            if command.incident in found:
+                found[command.incident] = acknowledged_after(command, found[command.incident])
+        return {id_: names for id_, names in found.items() if names}
 
     def silences(self, now: float | None = None) -> list[Silence]:
         """Return the silences that are in force."""
@@ -361,7 +367,8 @@ def continue_from_summary(state: RunState, size: int) -> bool:
 
 def keep_summary(state: RunState, size: int) -> None:
     """Keep what is known of a run, for the next process that wants to know."""
-    state.store.summary(state.run, state.saved(size))
+    with contextlib.suppress(OverflowError):  # a step beyond 64 bits, which klarm does not write
+        state.store.summary(state.run, state.saved(size))
 
 
 def ago(moment: float, now: float | None = None) -> str:

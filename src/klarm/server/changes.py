@@ -59,17 +59,12 @@ class Changes:
             if len(self._rounds) == _MAX_ROUNDS:
                 self._first = self._rounds[0].cursor
             self._rounds.append(Round(self.cursor, runs))
-            listeners = list(self._listeners)
-        for listener in listeners:
-            listener()
+        self._call_listeners()
 
     def end(self) -> None:
         """Call all listeners for the last time: the server is stopping."""
         self.is_over = True
-        with self._lock:
-            listeners = list(self._listeners)
-        for listener in listeners:
-            listener()
+        self._call_listeners()
 
     def since(self, cursor: int) -> list[Round] | None:
         """Return the rounds after a cursor; None if they are no longer kept."""
@@ -88,3 +83,9 @@ class Changes:
                 self._listeners.remove(listener)
 
         return end
+
+    def _call_listeners(self) -> None:
+        with self._lock:
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener()

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from klarm.config import SECTION as CHANNELS
 from klarm.config import TOP_LEVEL, channel_defaults, known_sections
 from klarm.detectors import known_detectors
 from klarm.incidents import IncidentRules
+from klarm.server.index import Index
+from klarm.server.requests import Names, Query
 from klarm.server.served_run import ServedRun
 from klarm.settings import settings_of
 
-_MISSING = object()
 # Settings that identify a run and do not affect how it is watched.
 _NAMES = ("run", "dir", "url")
 
@@ -33,6 +35,12 @@ class RunConfig(msgspec.Struct):
     run: str
     settings: dict[str, Any]
     changed: list[ChangedSetting]
+
+
+class RunsToCompare(Query, frozen=True):
+    """Which runs to compare."""
+
+    runs: Annotated[Names, Meta(min_length=2, max_length=20)]
 
 
 class IncidentToAlignBy(msgspec.Struct):
@@ -102,15 +110,16 @@ def config_of(run: ServedRun) -> RunConfig:
     """Return the settings that the latest process of a run had."""
     of_channels = _channel_defaults(run.settings)
     changed = [
-        ChangedSetting(name, value, None if default is _MISSING else default)
+        ChangedSetting(name, value, default)
         for name, value in _flat(run.settings)
         if (default := _default(name, of_channels)) != value and name not in _NAMES
     ]
     return RunConfig(run.id, dict(run.settings), changed)
 
 
-def compare(runs: list[ServedRun]) -> Comparison:
+def compare(index: Index, asked: RunsToCompare) -> Comparison:
     """Return how runs differ in their settings, and how to align them."""
+    runs = [index.run(id_) for id_ in asked.runs]
     # The settings of an unreadable run are not known, so it is left out of the comparison.
     settings = {run.id: dict(_flat(run.settings)) for run in runs if run.settings}
     names = sorted({name for values in settings.values() for name in values} - set(_NAMES))
@@ -122,8 +131,7 @@ def compare(runs: list[ServedRun]) -> Comparison:
         values = {id_: known[name] for id_, known in settings.items() if name in known}
         distinct = {msgspec.json.encode(value) for value in values.values()}
         if len(distinct) > 1 or len(values) < len(settings):
-            default = _default(name, of_channels)
-            differences.append(Difference(name, None if default is _MISSING else default, values))
+            differences.append(Difference(name, _default(name, of_channels), values))
     return Comparison(
         runs=[_compared(run) for run in runs],
         metrics=list(dict.fromkeys(name for run in runs for name in run.metric_names())),
@@ -132,35 +140,24 @@ def compare(runs: list[ServedRun]) -> Comparison:
     )
 
 
-def settings_catalogue() -> SettingsCatalogue:
+def settings_catalogue(_: Index) -> SettingsCatalogue:
     """Return every setting of detectors and incidents."""
-    kinds: list[tuple[str, str, list[str], type]] = [
-        *((kind.name, kind.signal, list(kind.watches), kind) for kind in known_detectors()),
-        ("incidents", "", [], IncidentRules),
+    detectors = [
+        _section(kind, kind.name, kind.signal, list(kind.watches)) for kind in known_detectors()
     ]
-    return SettingsCatalogue(
-        [
-            Section(
-                name,
-                signal,
-                metrics,
-                (owner.__doc__ or "").strip().splitlines()[0],
-                [
-                    SettingInSection(
-                        declared.name,
-                        declared.kind.__name__,
-                        declared.default,
-                        declared.meaning,
-                        declared.above,
-                        declared.at_least,
-                        list(declared.choices),
-                    )
-                    for declared in settings_of(owner).values()
-                ],
-            )
-            for name, signal, metrics, owner in kinds
-        ]
-    )
+    return SettingsCatalogue([*detectors, _section(IncidentRules, "incidents", "", [])])
+
+
+def _section(owner: type, name: str, signal: str, metrics: list[str]) -> Section:
+    about = (owner.__doc__ or "").strip().splitlines()[0]
+    settings = [
+        SettingInSection(
+            *(declared.name, declared.kind.__name__, declared.default, declared.meaning),
+            *(declared.above, declared.at_least, list(declared.choices)),
+        )
+        for declared in settings_of(owner).values()
+    ]
+    return Section(name, signal, metrics, about, settings)
 
 
 def _compared(run: ServedRun) -> ComparedRun:
@@ -169,7 +166,7 @@ def _compared(run: ServedRun) -> ComparedRun:
     incident = None
     if first is not None:
         step = first.last.started
-        incident = IncidentToAlignBy(first.id, step, run.time_of(step))
+        incident = IncidentToAlignBy(first.id, step, run.columns.time_of(step))
     return ComparedRun(summary.id, summary.name, summary.first_step, summary.started, incident)
 
 
@@ -194,10 +191,11 @@ def _channel_defaults(settings: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _default(name: str, of_channels: Mapping[str, object]) -> object:
+    """Return the default of a setting; None if klarm does not have the setting."""
     section, dot, rest = name.partition(".")
     if section == CHANNELS:
-        default = of_channels.get(name, _MISSING)
+        default = of_channels.get(name)
     else:
         declared = known_sections().get(section, {}).get(rest) if dot else TOP_LEVEL.get(name)
-        default = _MISSING if declared is None else declared.default
+        default = declared.default if declared else None
     return list(default) if isinstance(default, tuple) else default  # as JSON has it

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from typing import Annotated
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from klarm.server.changes import Changes, Round, RunChange
-from klarm.server.parameters import Arguments, Parameter
+from klarm.server.requests import LARGEST, Query, read_query
 
-PARAMETERS = (
-    Parameter("cursor", "from any answer that has one", "integer", low=0, high=2**53),
-    Parameter("run", "an id: only this run"),
-)
 _KEEP_ALIVE_SECONDS = 15.0
 
 
-class ChangedRuns(msgspec.Struct):
-    """The data of an event."""
+class ChangesToFollow(Query, frozen=True):
+    """After which cursor to begin, and of which run."""
 
-    cursor: int
-    runs: Sequence[RunChange]
+    cursor: Annotated[int, Meta(ge=0, le=LARGEST)] | UnsetType = UNSET
+    run: str = ""
 
 
 class EventStream:
@@ -34,23 +32,20 @@ class EventStream:
 
     async def answer(self, request: Request) -> Response:
         """Answer with a stream of events."""
-        arguments = Arguments.read(PARAMETERS, {}, request.query_params)
-        cursor = arguments.optional_integer("cursor")
+        asked = read_query(ChangesToFollow, request.query_params)
+        cursor = self._changes.cursor if asked.cursor is UNSET else asked.cursor
         last = request.headers.get("last-event-id", "")
         if last.isascii() and last.isdigit() and len(last) < 17:
             cursor = int(last)
-        return StreamingResponse(
-            self._stream(cursor, arguments.text("run")), media_type="text/event-stream"
-        )
+        return StreamingResponse(self._stream(cursor, asked.run), media_type="text/event-stream")
 
-    async def _stream(self, cursor: int | None, run: str) -> AsyncIterator[bytes]:
+    async def _stream(self, at: int, run: str) -> AsyncIterator[bytes]:
         changes, news = self._changes, asyncio.Event()
         loop = asyncio.get_running_loop()
         end = changes.listen(lambda: loop.call_soon_threadsafe(news.set))
         try:
             hello = {"cursor": changes.cursor, "server": changes.server}
-            yield _event("hello", changes.cursor if cursor is None else cursor, hello)
-            at = changes.cursor if cursor is None else cursor
+            yield _event("hello", at, hello)
             while not changes.is_over:
                 news.clear()
                 rounds = changes.since(at)
@@ -61,7 +56,7 @@ class EventStream:
                     at = rounds[-1].cursor
                     relevant = [change for change in merged(rounds) if run in ("", change.run)]
                     if relevant:
-                        yield _event("changes", at, ChangedRuns(at, relevant))
+                        yield _event("changes", at, {"cursor": at, "runs": relevant})
                 try:
                     await asyncio.wait_for(news.wait(), _KEEP_ALIVE_SECONDS)
                 except asyncio.TimeoutError:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from klarm.server.problems import not_found, unavailable
+from klarm.server.requests import LARGEST, Names, Query, Whole
 from klarm.server.served_run import ServedRun
 
-CSV, PARQUET = "text/csv; charset=utf-8", "application/vnd.apache.parquet"
 _LINES = 1000  # per chunk of the answer
 # Characters with which a formula begins in a spreadsheet.
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
@@ -19,22 +22,43 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 _ExportedRow = tuple[int, float, list[float | None]]
 
 
-def columns_of(run: ServedRun, wanted: Sequence[str]) -> list[str]:
-    """Return the metrics to export: the wanted ones, or all of the run; or raise ApiError."""
-    names = run.metric_names()
-    for name in wanted:
-        if name not in names:
+@dataclass(frozen=True)
+class File:
+    """An answer that is a file to save."""
+
+    name: str
+    kind: str
+    content: bytes | Iterator[bytes]  # or in chunks
+
+
+class RowsToExport(Query, frozen=True, rename={"first": "from", "last": "to"}):
+    """Which rows of a run to export, and how."""
+
+    format: Literal["csv", "parquet"] = "csv"
+    metrics: Annotated[Names, Meta(max_length=1000)] = ()
+    first: Whole = -LARGEST
+    last: Whole = LARGEST
+
+
+def export(run: ServedRun, asked: RowsToExport) -> File:
+    """Return the rows of a run as a file: the wanted metrics, or all."""
+    known = run.metric_names()
+    for name in asked.metrics:
+        if name not in known:
             raise not_found(f"run {run.summary.name} has no metric {name}", "metrics")
-    return list(wanted) or list(names)
+    names = asked.metrics or tuple(known)
+    rows = _rows(run, names, asked.first, asked.last)
+    file_name = f"{run.id.strip('~')}.{asked.format}"
+    if asked.format == "parquet":
+        return File(file_name, "application/vnd.apache.parquet", _as_parquet(names, rows))
+    return File(file_name, "text/csv; charset=utf-8", _as_csv(names, rows))
 
 
-def exported_rows(
-    run: ServedRun, names: Sequence[str], first: int | None, last: int | None
-) -> Iterator[_ExportedRow]:
+def _rows(run: ServedRun, names: Names, first: int, last: int) -> Iterator[_ExportedRow]:
     """Yield one row per step. If a step was logged in several calls, the first value wins."""
     current: _ExportedRow | None = None
     for step, time, cells in run.columns_with(names).rows(names):
-        if (first is not None and step < first) or (last is not None and step > last):
+        if not first <= step <= last:
             continue
         if current is not None and current[0] == step:
             for place, cell in enumerate(cells):
@@ -48,7 +72,7 @@ def exported_rows(
         yield current
 
 
-def as_csv(names: Sequence[str], rows: Iterator[_ExportedRow]) -> Iterator[bytes]:
+def _as_csv(names: Sequence[str], rows: Iterator[_ExportedRow]) -> Iterator[bytes]:
     """Yield a CSV file in chunks."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -62,9 +86,14 @@ def as_csv(names: Sequence[str], rows: Iterator[_ExportedRow]) -> Iterator[bytes
     yield text.getvalue().encode(errors="replace")
 
 
-def as_parquet(names: Sequence[str], rows: Iterator[_ExportedRow]) -> bytes:
+def _as_parquet(names: Sequence[str], rows: Iterator[_ExportedRow]) -> bytes:
     """Return a Parquet file, or raise ApiError if pyarrow is not installed."""
-    pyarrow, parquet = _pyarrow()
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        message = "Parquet needs pyarrow where klarm serve runs: pip install pyarrow"
+        raise unavailable(message, status=501) from None
     steps: list[int] = []
     times: list[float] = []
     values: list[list[float | None]] = [[] for _ in names]
@@ -82,16 +111,6 @@ def as_parquet(names: Sequence[str], rows: Iterator[_ExportedRow]) -> bytes:
     file = io.BytesIO()
     parquet.write_table(table, file)
     return file.getvalue()
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        message = "Parquet needs pyarrow where klarm serve runs: pip install pyarrow"
-        raise unavailable(message, status=501) from None
-    return pyarrow, pyarrow.parquet
 
 
 def _harmless(name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from klarm.server.access import Access
@@ -11,7 +10,7 @@ from klarm.server.problems import ApiError
 from klarm.server.routes import PREFIX
 
 # These need no login, because they reveal nothing about runs.
-OPEN_PATHS = tuple(f"{PREFIX}/{name}" for name in ("health", "session", "openapi.json"))
+OPEN_PATHS = tuple(f"{PREFIX}/{name}" for name in ("health", "session"))
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _HEADERS = {
     "Content-Security-Policy": (
@@ -53,8 +52,7 @@ class Guard:
             await self._app(scope, receive, send_with_headers)
             return
         headers = {"WWW-Authenticate": 'Bearer realm="klarm"'} if problem.status == 401 else {}
-        answer = Response(problem.as_json(), problem.status, headers, media_type="application/json")
-        await answer(scope, receive, send_with_headers)
+        await problem.answer(headers)(scope, receive, send_with_headers)
 
     def _problem(self, scope: Scope) -> ApiError | None:
         headers, path = Headers(scope=scope), str(scope["path"])

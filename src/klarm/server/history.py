@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Annotated
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from klarm.detectors import known_detectors
 from klarm.incidents import Broken, unsafe_spans
+from klarm.server.requests import LARGEST, Query, Whole
 from klarm.server.served_run import ServedRun
-from klarm.types import Alert
+from klarm.types import Alert, Severity
 
 
-class AlertInRun(msgspec.Struct):
+class BriefAlert(msgspec.Struct):
     """The alert of one detector at one step."""
 
     detector: str
     signal: str
     severity: str
     step: int
-    time: float
     message: str
+
+
+class AlertInRun(BriefAlert, kw_only=True):
+    """An alert of a run, with all its facts."""
+
+    time: float
     recommendation: str
     metrics: dict[str, float | str]
     decisive: bool
@@ -69,19 +77,20 @@ class Rollbacks(msgspec.Struct):
     rollbacks: list[RollbackInRun]
 
 
-class AlertFilter(msgspec.Struct, frozen=True):
-    """Which alerts are asked for."""
+class AlertFilter(Query, frozen=True, rename={"first": "from", "last": "to"}):
+    """Which alerts are asked for; the latest if there are more than `limit`."""
 
-    first: int | None
-    last: int | None
-    detector: str
-    severity: str
-    limit: int
+    first: Whole = -LARGEST
+    last: Whole = LARGEST
+    detector: str = ""
+    severity: Severity | UnsetType = UNSET
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
 
 
-def signal_of(detector: str) -> str:
-    """Return the signal of a detector; if klarm does not have the detector, its name."""
-    return _signals().get(detector, detector)
+def brief_alert(alert: Alert) -> BriefAlert:
+    """Return what an alert says; its signal is its detector if klarm does not have that."""
+    signal = _signals().get(alert.detector, alert.detector)
+    return BriefAlert(alert.detector, signal, alert.severity, alert.step, alert.message)
 
 
 @cache
@@ -95,7 +104,7 @@ def alerts(run: ServedRun, wanted: AlertFilter) -> Alerts:
         wanted.first,
         wanted.last,
         detectors=[wanted.detector] if wanted.detector else None,
-        severity=wanted.severity,
+        severity="" if wanted.severity is UNSET else wanted.severity,
     )
     shown = [_alert(*dated) for dated in found.latest(wanted.limit)]
     return Alerts(run.id, len(found), len(found) > len(shown), shown)
@@ -103,12 +112,8 @@ def alerts(run: ServedRun, wanted: AlertFilter) -> Alerts:
 
 def _alert(time: float, counts: bool, alert: Alert) -> AlertInRun:
     return AlertInRun(
-        detector=alert.detector,
-        signal=signal_of(alert.detector),
-        severity=alert.severity,
-        step=alert.step,
+        **msgspec.structs.asdict(brief_alert(alert)),
         time=time,
-        message=alert.message,
         recommendation=alert.recommendation,
         metrics=alert.metrics,
         decisive=alert.decisive,

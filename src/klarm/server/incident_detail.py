@@ -11,6 +11,7 @@ from klarm.metrics import METRICS
 from klarm.runs import Alerts
 from klarm.server.arithmetic import Arithmetic, arithmetic_of, arithmetic_of_others
 from klarm.server.incidents import IncidentInRun, ShownIncidents
+from klarm.server.index import Index
 from klarm.server.served_run import ServedRun
 from klarm.server.timeline import Moment, timeline
 from klarm.types import Event
@@ -111,7 +112,7 @@ def incident_detail(run: ServedRun, id_: str) -> IncidentDetail:
     alerts = _alerts_of(run, known)
     arithmetic = arithmetic_of(run, known, alarm)
     return IncidentDetail(
-        **{name: getattr(shown, name) for name in IncidentInRun.__struct_fields__},
+        **msgspec.structs.asdict(shown),
         run=RunOfIncident(run.id, run.summary.name, run.summary.activity, run.summary.last_step),
         timeline=timeline(run, known),
         arithmetic=arithmetic,
@@ -132,6 +133,11 @@ def incident_detail(run: ServedRun, id_: str) -> IncidentDetail:
         checkpoint=_checkpoint(run, next((e for e in alarms if e.checkpoint), alarm)),
         deliveries=_deliveries(run, known),
     )
+
+
+def incident_of_any_run(index: Index, id_: str) -> IncidentDetail:
+    """Return everything about an incident, whichever run it belongs to, or raise ApiError."""
+    return incident_detail(index.run_with(id_), id_)
 
 
 def _alerts_of(run: ServedRun, incident: IncidentRecord) -> Alerts:

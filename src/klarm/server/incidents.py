@@ -8,15 +8,14 @@ from math import isfinite
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from klarm.incidents import early_onset, metric_of, subject_of
-from klarm.journal import IncidentRecord, acknowledged_after
+from klarm.incidents import early_onset, metric_of
+from klarm.journal import IncidentRecord
 from klarm.runs import limits_of
 from klarm.server.served_run import ServedRun
-from klarm.server.summary import Number, spelt
-from klarm.types import Blip
-from klarm.wording import headline, standing, title, why
+from klarm.server.summary import BriefIncident, Number, brief_incident, spelt
+from klarm.wording import headline, standing, why
 
 
 class Mark(msgspec.Struct):
@@ -35,24 +34,14 @@ class WaitingCommand(msgspec.Struct):
     time: float
 
 
-class IncidentInRun(msgspec.Struct, kw_only=True):
+class IncidentInRun(BriefIncident, kw_only=True):
     """One incident in its current state."""
 
-    id: str
-    number: int
-    signal: str
-    subject: str
-    metric: str
-    severity: str
-    state: str
     state_text: str
     is_open: bool
     reason: str
-    title: str
     headline: str
-    message: str
     why: str
-    started: int
     started_time: float | None
     onset: int | None
     out_of_range_from: int | None
@@ -97,26 +86,19 @@ class Incidents(msgspec.Struct):
 def incidents(run: ServedRun) -> Incidents:
     """Return the incidents of a run in the order in which they opened."""
     shown = ShownIncidents(run)
-    return Incidents(
-        run.id,
-        [shown.of(known) for known in run.incidents.values()],
-        [
-            BlipInRun(
-                *(blip.signal, blip.severity, blip.started, blip.step),
-                *(blip.detectors, blip.peak, not counts),
-            )
-            for blip, counts in _blips(run)
-        ],
-    )
+    found = [shown.of(known) for known in run.incidents.values()]
+    return Incidents(run.id, found, list(_blips(run)))
 
 
-def _blips(run: ServedRun) -> Iterator[tuple[Blip, bool]]:
-    """Yield the blips of a run, and whether each still counts."""
+def _blips(run: ServedRun) -> Iterator[BlipInRun]:
     limits = limits_of(run.state.rollbacks)
     begins = [begin for begin, _ in limits]
     for passed in run.state.blips:
-        limit = limits[bisect_right(begins, passed.place.begin) - 1][1]
-        yield passed.blip, passed.blip.step < limit
+        blip, limit = passed.blip, limits[bisect_right(begins, passed.place.begin) - 1][1]
+        yield BlipInRun(
+            *(blip.signal, blip.severity, blip.started, blip.step),
+            *(blip.detectors, blip.peak, blip.step >= limit),
+        )
 
 
 class ShownIncidents:
@@ -124,49 +106,36 @@ class ShownIncidents:
 
     def __init__(self, run: ServedRun) -> None:
         self._run = run
-        self._marks = run.marks
-        self._trains, self._may_go_on = run.trains, run.may_go_on
-        self._silent = {(known.signal, known.even_critical) for known in run.silences()}
+        self._acknowledged, self._silences = run.acknowledged, run.silences()
 
     def of(self, incident: IncidentRecord) -> IncidentInRun:
         """Return one incident in its current state."""
         last, opened = incident.last, incident.opened
         ended = self._end_of(incident)
-        mark = self._marks.get(incident.id)
+        mark = self._run.marks.get(incident.id)
         waiting = [
             command
             for command in self._run.waiting_commands
-            if command.incident == incident.id and self._trains
+            if command.incident == incident.id and self._run.trains
         ]
-        acknowledged = incident.acknowledged_by
-        for command in self._run.waiting_commands:  # they affect notifications immediately
-            if command.incident == incident.id:
-                acknowledged = acknowledged_after(command, acknowledged)
         return IncidentInRun(
-            id=incident.id,
-            number=incident.number,
-            signal=incident.signal,
-            subject=subject_of(incident),
-            metric=metric_of(last),
-            severity=incident.severity,
-            state=incident.state,
-            state_text=standing(incident, may_go_on=self._may_go_on),
+            **asdict(brief_incident(incident)),
+            state_text=standing(incident, may_go_on=self._run.may_go_on),
             is_open=incident.is_open,
             reason=incident.reason,
-            title=title(last),
             headline=headline(last),
-            message=last.message,
             why=why(last),
-            started=last.started,
-            started_time=self._run.time_of(last.started),
+            started_time=self._run.columns.time_of(last.started),
             onset=opened.onset,
             out_of_range_from=early_onset(replace(opened, started=last.started)),
             opened=opened.step,
-            opened_time=self._run.time_of(opened.step),
+            opened_time=self._run.columns.time_of(opened.step),
             ended=ended,
             # The rows do not have the times of steps that were rolled back.
             ended_time=(
-                None if ended is None or incident.was_rolled_back else self._run.time_of(ended)
+                None
+                if ended is None or incident.was_rolled_back
+                else self._run.columns.time_of(ended)
             ),
             last_step=last.step,
             detectors=last.detectors,
@@ -176,11 +145,12 @@ class ShownIncidents:
             before=last.before,
             follows=last.follows or opened.follows,
             by=last.by,
-            acknowledged_by=acknowledged,
+            acknowledged_by=list(self._acknowledged.get(incident.id, ())),
             silenced=incident.is_open
             and any(
-                signal == incident.signal and (even_critical or incident.severity != "critical")
-                for signal, even_critical in self._silent
+                known.signal == incident.signal
+                and (known.even_critical or incident.severity != "critical")
+                for known in self._silences
             ),
             false_alarm=None if mark is None else Mark(mark.by, mark.time, mark.note),
             commands_pending=[WaitingCommand(c.command, c.by, c.time) for c in waiting],

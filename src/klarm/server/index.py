@@ -29,6 +29,13 @@ class Notice(msgspec.Struct):
     text: str
 
 
+class Progress(msgspec.Struct):
+    """How many runs were read to their end, and how many there are."""
+
+    done: int
+    total: int
+
+
 class Index:
     """Answers questions about the runs below a folder."""
 
@@ -37,35 +44,37 @@ class Index:
         self.root = root
         self.notices: deque[Notice] = deque(maxlen=_MAX_NOTICES)
         self.changes = Changes()
-        self.rows = RowCache()
         self._tell = say
-        self.watch = Watch(FolderStore(root), self.changes, self.rows, self._say)
+        self.watch = Watch(FolderStore(root), self.changes, RowCache(), self._say)
         self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Start the thread that reads the journals and keeps reading as they grow."""
         self._thread = threading.Thread(
             target=self.watch.run, args=(self._stopped,), name="klarm-index", daemon=True
         )
+
+    def start(self) -> None:
+        """Start the thread that reads the journals and keeps reading as they grow."""
         self._thread.start()
 
     def stop(self) -> None:
         """End the thread."""
         self._stopped.set()
         self.watch.nudge()
-        if self._thread is not None:
+        if self._thread.is_alive():
             self._thread.join(timeout=10.0)
 
     def run(self, id_: str) -> ServedRun:
         """Return a view of one run, or raise ApiError."""
         watched = self.watch.runs.get(id_)
         if watched is None or watched.summary is None:
-            raise not_found(f"there is no run {id_}", "run")
+            raise not_found(f"there is no run {id_:.80}", "run")
+        cursor = self.changes.cursor
         try:
-            return watched.view(time.monotonic())
+            view = watched.view(time.monotonic())
         except OSError as error:
             raise unavailable(f"its journal cannot be read: {error.strerror}; try again") from None
+        view.cursor = cursor
+        view.notices = [notice.text for notice in list(self.notices) if notice.run == id_]
+        return view
 
     def run_with(self, incident: str) -> ServedRun:
         """Return the run that an incident belongs to, or raise ApiError."""
@@ -79,10 +88,10 @@ class Index:
         runs = [run for run in list(self.watch.runs.values()) if run.summary is not None]
         return sorted(runs, key=lambda run: (run.order, run.id))
 
-    def indexing(self) -> tuple[int, int] | None:
+    def indexing(self) -> Progress | None:
         """Return the progress of the first reading; None once every run was read to its end."""
         done, total = self.watch.progress
-        return (done, total) if done < total or not self.watch.has_looked else None
+        return Progress(done, total) if done < total or not self.watch.has_looked else None
 
     def _say(self, run: str, text: str) -> None:
         self.notices.append(Notice(time.time(), run, text))

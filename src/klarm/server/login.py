@@ -10,9 +10,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from klarm.server.access import COOKIE, SESSION_SECONDS, Access
-from klarm.server.parameters import read_body
 from klarm.server.problems import ApiError
-from klarm.server.requests import body_of
+from klarm.server.requests import body_of, read_body
 
 _WRONG_TOKEN_SECONDS = 0.5  # a delay that slows down guessing
 _FORM = """<!doctype html>

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import msgspec
+from typing import Annotated
 
-from klarm.delivery import Silence, silence_in_words
+import msgspec
+from msgspec import Meta
+
+from klarm.delivery import silence_in_words
 from klarm.detectors import CATALOGUE
 from klarm.metrics import METRICS
-from klarm.server.index import Index, Notice
+from klarm.server.index import Index, Notice, Progress
+from klarm.server.requests import Names, Query
 from klarm.server.served_run import ServedRun
 from klarm.server.summary import Number, RunSummary, spelt
 from klarm.version import __version__
 
 
-class Progress(msgspec.Struct):
-    """The progress of the first reading."""
+class RunsToShow(Query, frozen=True):
+    """Which runs to show, or all, and whether with sparklines."""
 
-    done: int
-    total: int
+    runs: Annotated[Names, Meta(max_length=1000)] = ()
+    sparklines: bool = True
 
 
 class RunInOverview(RunSummary, kw_only=True):
@@ -97,43 +101,39 @@ class Status(msgspec.Struct):
 _SIGNALS = {kind.watches[0]: kind.signal for kind in reversed(CATALOGUE) if not kind.watches_all}
 
 
-def overview(index: Index, ids: list[str], *, with_sparklines: bool) -> Overview:
+def overview(index: Index, asked: RunsToShow) -> Overview:
     """Return all runs, or those with the given ids."""
     cursor, progress = index.changes.cursor, index.indexing()
     runs = [
         RunInOverview(
-            **msgspec.structs.asdict(summary), sparklines=run.sparklines if with_sparklines else {}
+            **msgspec.structs.asdict(summary), sparklines=run.sparklines if asked.sparklines else {}
         )
         for run in index.shown()
-        if (summary := run.summary) is not None and (not ids or run.id in ids)
+        if (summary := run.summary) is not None and (not asked.runs or run.id in asked.runs)
     ]
     shown = index.root.name or str(index.root)
-    return Overview(cursor, shown, Progress(*progress) if progress else None, runs)
+    return Overview(cursor, shown, progress, runs)
 
 
-def run_detail(index: Index, run: ServedRun) -> RunDetail:
+def run_detail(run: ServedRun) -> RunDetail:
     """Return the details of one run."""
     return RunDetail(
-        **{name: getattr(run.summary, name) for name in RunSummary.__struct_fields__},
-        cursor=index.changes.cursor,
-        metrics=metrics_of(index, run),
+        **msgspec.structs.asdict(run.summary),
+        cursor=run.cursor,
+        metrics=_metrics(run),
         processes=_processes(run),
-        silences=[_shown(silence) for silence in run.silences()],
+        silences=[
+            SilenceInForce(**silence._asdict(), text=silence_in_words(silence))
+            for silence in run.silences()
+        ],
         # Damaged lines are both in the journal and among the notices.
-        notices=list(
-            dict.fromkeys(
-                [
-                    *run.state.damages.named,
-                    *(notice.text for notice in index.notices if notice.run == run.id),
-                ]
-            )
-        ),
+        notices=list(dict.fromkeys([*run.state.damages.named, *run.notices])),
     )
 
 
-def metrics_of(index: Index, run: ServedRun) -> list[MetricInRun]:
+def _metrics(run: ServedRun) -> list[MetricInRun]:
     """Return the metrics of a run; those that klarm knows come first."""
-    extents, origins = index.rows.extents(run), run.fold.origins
+    extents, origins = run.extents(), run.fold.origins
     return [
         MetricInRun(
             name=name,
@@ -174,7 +174,3 @@ def _processes(run: ServedRun) -> list[Process]:
         )
         for number, known in enumerate(run.state.processes)
     ]
-
-
-def _shown(silence: Silence) -> SilenceInForce:
-    return SilenceInForce(**silence._asdict(), text=silence_in_words(silence))

@@ -28,8 +28,7 @@ _WITHOUT_PAGE = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>klarm</title></head><body>
 <h1>klarm serve is running, but its page is not built</h1>
 <p>{_AS_HTML} Then start <code>klarm serve</code> again.</p>
-<p>The API works without it: <a href="/api/v1/runs">all runs</a>,
-<a href="/api/v1/openapi.json">its description</a>.</p>
+<p>The API works without it: <a href="/api/v1/runs">all runs</a>.</p>
 </body></html>
 """
 

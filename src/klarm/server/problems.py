@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
+from starlette.responses import Response
 
 
 class ApiError(Exception):
@@ -12,12 +15,13 @@ class ApiError(Exception):
         super().__init__(message)
         self.status, self.code, self.message, self.parameter = status, code, message, parameter
 
-    def as_json(self) -> bytes:
-        """Return the body of the answer."""
+    def answer(self, headers: Mapping[str, str] | None = None) -> Response:
+        """Return the answer."""
         error = {"code": self.code, "message": self.message}
         if self.parameter:
             error["parameter"] = self.parameter
-        return msgspec.json.encode({"error": error})
+        content = msgspec.json.encode({"error": error})
+        return Response(content, self.status, headers, media_type="application/json")
 
 
 def bad_request(message: str, parameter: str = "") -> ApiError:

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from klarm.runs import Floats, Ints, Points, counts_of, first_equal, starts_of
+from klarm.server.summary import spelt
 
 MAX_NOT_FINITE = 2000  # how many are listed
 
@@ -95,6 +96,6 @@ def _spread(points: Points) -> list[NotFinite]:
     """List values that are not finite; if there are very many, an evenly spaced selection."""
     every = max(1, math.ceil(len(points.x) / MAX_NOT_FINITE))
     return [
-        NotFinite(x, "NaN" if math.isnan(y) else "Infinity" if y > 0 else "-Infinity")
+        NotFinite(x, str(spelt(y)))
         for x, y in zip(points.x[::every].tolist(), points.y[::every].tolist(), strict=True)
     ]

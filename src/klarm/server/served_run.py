@@ -8,20 +8,21 @@ from pathlib import Path
 
 from klarm.journal import IncidentRecord
 from klarm.metrics import METRICS
-from klarm.runs import Columns, FalseAlarm, RunState, RunView, marked
+from klarm.runs import Columns, Extent, FalseAlarm, RunState, RunView, marked
 from klarm.server.problems import not_found
 from klarm.server.row_cache import RowCache
 from klarm.server.summary import RunSummary, summary_of
+from klarm.store import id_of
 
 
 class ServedRun(RunView):
     """A run for the duration of one request."""
 
-    def __init__(
-        self, state: RunState, folder: Path, *, id_: str, size: int, cache: RowCache
-    ) -> None:
+    def __init__(self, state: RunState, folder: Path, size: int, cache: RowCache) -> None:
         super().__init__(state, folder, size=size)
-        self.id, self._cache = id_, cache
+        self.id, self._cache = id_of(state.run), cache
+        self.cursor = 0  # of the changes: the view has all up to this one
+        self.notices: list[str] = []  # about it, for the user
 
     @cached_property
     def summary(self) -> RunSummary:
@@ -36,6 +37,10 @@ class ServedRun(RunView):
     def columns_with(self, metrics: Sequence[str]) -> Columns:
         """Return its rows with at least these metrics."""
         return self._cache.of(self, metrics)
+
+    def extents(self) -> dict[str, Extent]:
+        """Return what each of its metrics holds."""
+        return self._cache.extents(self)
 
     @cached_property
     def marks(self) -> dict[str, FalseAlarm]:
@@ -53,7 +58,3 @@ class ServedRun(RunView):
         """Return the metrics that it logs; those klarm knows come first."""
         order = {name: place for place, name in enumerate(METRICS)}
         return sorted(self.latest, key=lambda name: (order.get(name, len(order)), name))
-
-    def time_of(self, step: int) -> float | None:
-        """Return when a step was logged, or else the step before it; None if there is none."""
-        return self.columns.time_of(step)

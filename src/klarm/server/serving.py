@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 import threading
@@ -48,6 +49,8 @@ class PageServer:
         self.page = Page()
         self.index = Index(root.absolute(), say)
         app = make_app(self.index, Access(host, token, allowed_hosts), say, self.page)
+        self._waiting = _WaitingConnections(say)
+        logging.getLogger("asyncio").addFilter(self._waiting)
         self._server = _Server(
             self.index.changes.end,
             uvicorn.Config(
@@ -102,8 +105,26 @@ class PageServer:
 
     def _close(self) -> None:
         self.index.stop()
+        logging.getLogger("asyncio").removeFilter(self._waiting)
         with contextlib.suppress(OSError):
             self._socket.close()
+
+
+class _WaitingConnections(logging.Filter):
+    """Says in one line that connections wait; asyncio would log a traceback for each attempt."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__()
+        self._say, self._has_said = say, False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to log a record."""
+        if not str(record.msg).startswith("socket.accept() out of system resource"):
+            return True
+        if not self._has_said:
+            self._has_said = True
+            self._say("too many files are open: new connections wait until others end")
+        return False
 
 
 class _Server(uvicorn.Server):

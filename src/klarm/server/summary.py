@@ -17,8 +17,8 @@ from klarm.wording import title
 Number = float | str  # NaN and the infinities are text
 
 
-class Worst(msgspec.Struct):
-    """The worst open incident of a run."""
+class BriefIncident(msgspec.Struct):
+    """An incident in a few words."""
 
     id: str
     number: int
@@ -28,8 +28,8 @@ class Worst(msgspec.Struct):
     started: int
     title: str
     message: str
-    metric: str = ""
-    subject: str = ""
+    metric: str
+    subject: str
 
 
 class Counts(msgspec.Struct):
@@ -49,7 +49,7 @@ class RunSummary(msgspec.Struct, kw_only=True):
     folder: str
     health: RunHealth
     activity: Activity
-    worst: Worst | None
+    worst: BriefIncident | None
     incidents: Counts
     steps: int
     first_step: int | None
@@ -89,7 +89,7 @@ def summary_of(run: RunView, id_: str) -> RunSummary:
         folder=folder,
         health=run.health,
         activity=run.activity,
-        worst=None if worst is None else _shown(worst),
+        worst=None if worst is None else brief_incident(worst),
         incidents=Counts(
             total=len(counted),
             open=len(still_open),
@@ -111,8 +111,9 @@ def summary_of(run: RunView, id_: str) -> RunSummary:
     )
 
 
-def _shown(incident: IncidentRecord) -> Worst:
-    return Worst(
+def brief_incident(incident: IncidentRecord) -> BriefIncident:
+    """Return an incident in a few words."""
+    return BriefIncident(
         id=incident.id,
         number=incident.number,
         signal=incident.signal,

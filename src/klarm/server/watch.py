@@ -68,14 +68,17 @@ class Watch:
     def look(self) -> None:
         """Read a slice of what is new in every run that is due."""
         now = self._clock()
+        found: list[RunChange] = []
         try:
-            found = self._discover() if now >= self._discover_at else self._look_at_training()
+            if now >= self._discover_at:
+                found = self._discover()
+            else:
+                self._look_at_training()
         except OSError as error:
             self._discover_at = now + _RETRY_SECONDS
             self._report(
                 "", f"the runs cannot be looked at ({error.strerror}): what is known stays shown"
             )
-            found = []
         due = deque(watched for watched in self.runs.values() if watched.is_due(now))
         while due:
             end = self._clock() + _PUBLISH_SECONDS
@@ -97,13 +100,12 @@ class Watch:
         self._discover_at = begin + max(_DISCOVER_SECONDS, _DISCOVER_PAUSE_FACTOR * took)
         return [self._remove(run) for run in listing.gone]
 
-    def _look_at_training(self) -> list[RunChange]:
+    def _look_at_training(self) -> None:
         """Note which of the runs that train have changed: others are looked at less often."""
         training = [watched.run for watched in self.runs.values() if watched.trains]
         if training:
             for at in self._store.runs(only=training).cursor.values():
                 self._note(at)
-        return []
 
     def _note(self, at: RunAt) -> None:
         id_ = id_of(at.run)

@@ -67,38 +67,35 @@ class WatchedRun:
     def look(self, now: float, say: Say) -> RunChange | None:
         """Read the next slice of what is new; return what has changed. May raise OSError."""
         with self._lock:
-            return self._look(now, say)
+            at, seen = self.at, self._seen
+            journal = at.logs["journal"]
+            news = News()
+            if seen is None or seen.logs["journal"] != journal:
+                news = self._read(at, say)
+            state = self._state
+            is_behind = state is not None and state.read_to < journal.size and not self._is_at_end
+            if seen is not None:
+                news.what |= {
+                    what for log, what in _BESIDE.items() if at.logs.get(log) != seen.logs.get(log)
+                }
+            is_new = self.summary is None
+            if news.what or is_new or (self.trains and now >= self._look_at_lock):
+                self._look_at_lock = now + _LOCK_SECONDS
+                self._summarise(news, now)
+            if not is_behind:
+                self._seen, self.is_settled = at, True
+                self._keep()
+            if is_new:
+                news.what.add("added")
+            if not self.trains and not is_behind and now >= self._used_at + _IDLE_SECONDS:
+                self._state = None  # few runs are looked at again
+            return self._change(news) if news.what else None
 
     def view(self, now: float) -> ServedRun:
         """Return the run as far as it is known now. May raise OSError."""
         with self._lock:
             self._used_at = now
             return self._served(self._loaded().copy())
-
-    def _look(self, now: float, say: Say) -> RunChange | None:
-        at, seen = self.at, self._seen
-        journal = at.logs["journal"]
-        news = News()
-        if seen is None or seen.logs["journal"] != journal:
-            news = self._read(at, say)
-        state = self._state
-        is_behind = state is not None and state.read_to < self._end_of(at)
-        if seen is not None:
-            news.what |= {
-                what for log, what in _BESIDE.items() if at.logs.get(log) != seen.logs.get(log)
-            }
-        is_new = self.summary is None
-        if news.what or is_new or (self.trains and now >= self._look_at_lock):
-            self._look_at_lock = now + _LOCK_SECONDS
-            self._summarise(news, now)
-        if not is_behind:
-            self._seen, self.is_settled = at, True
-            self._keep()
-        if is_new:
-            news.what.add("added")
-        if not self.trains and not is_behind and now >= self._used_at + _IDLE_SECONDS:
-            self._state = None  # few runs are looked at again
-        return self._change(news) if news.what else None
 
     def _read(self, at: RunAt, say: Say) -> News:
         """Read the next slice of the journal."""
@@ -116,14 +113,9 @@ class WatchedRun:
         self._is_at_end, self._read_to = state.read_to == before, state.read_to
         if is_first and before:  # from the kept summary
             news.what |= {"config", "activity"}
-        if state.damages.count > damaged:
-            for line in state.damages.named[damaged:]:
-                say(self.id, line)
+        for line in state.damages.named[damaged:]:
+            say(self.id, line)
         return news
-
-    def _end_of(self, at: RunAt) -> float:
-        """Return the offset up to which there is something to read."""
-        return -1 if self._is_at_end else at.logs["journal"].size
 
     def _loaded(self) -> RunState:
         """Return the state in memory, or the kept one, or a new one."""
@@ -152,13 +144,8 @@ class WatchedRun:
             self._kept_to = self._state.read_to
 
     def _served(self, state: RunState) -> ServedRun:
-        return ServedRun(
-            state,
-            self._store.root / self.run,
-            id_=self.id,
-            size=self.at.logs["journal"].size,
-            cache=self._cache,
-        )
+        folder, size = self._store.root / self.run, self.at.logs["journal"].size
+        return ServedRun(state, folder, size, self._cache)
 
     def _summarise(self, news: News, now: float) -> None:
         """Update the summary of the run in the overview, if it has changed."""

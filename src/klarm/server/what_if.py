@@ -5,21 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+import yaml
+from msgspec import Meta
 
 from klarm.analysis.replay import ids_in, replay
 from klarm.config import Config, known_sections, load
-from klarm.incidents import metric_of, subject_of
 from klarm.journal import FILE_NAME, IncidentRecord, Started
-from klarm.server.history import signal_of
+from klarm.server.history import BriefAlert, brief_alert
 from klarm.server.problems import bad_request, unavailable
 from klarm.server.served_run import ServedRun
+from klarm.server.summary import BriefIncident, brief_incident
 from klarm.settings import ConfigError, did_you_mean
 from klarm.sources import LogRow, OtherRecord, SourceError, read_log
-from klarm.types import Alert
-from klarm.wording import title
 
 MAX_ALERTS = 5000
 _SOURCE = "settings"
@@ -32,35 +32,15 @@ class WhatIf(msgspec.Struct, forbid_unknown_fields=True):
     """The settings to try, and over how many of the last steps."""
 
     settings: dict[str, dict[str, Any]] = {}
-    last_steps: int = 10_000
+    last_steps: Annotated[int, Meta(ge=1, le=200_000)] = 10_000
 
 
-class WouldBeAlert(msgspec.Struct):
-    """An alert that would have been raised."""
-
-    detector: str
-    signal: str
-    severity: str
-    step: int
-    message: str
-
-
-class WouldBeIncident(msgspec.Struct):
+class WouldBeIncident(BriefIncident, kw_only=True):
     """An incident that would have opened."""
 
-    id: str
-    number: int
-    signal: str
-    severity: str
-    state: str
-    started: int
     opened: int
     ended: int | None
     detectors: list[str]
-    title: str
-    message: str
-    metric: str
-    subject: str
 
 
 class Recorded(msgspec.Struct):
@@ -78,7 +58,7 @@ class WhatIfAnswer(msgspec.Struct):
     first_step: int | None
     truncated: bool
     seconds: float
-    alerts: list[WouldBeAlert]
+    alerts: list[BriefAlert]
     alerts_total: int
     incidents: list[WouldBeIncident]
     recorded: Recorded
@@ -87,8 +67,6 @@ class WhatIfAnswer(msgspec.Struct):
 
 def what_if(run: ServedRun, asked: WhatIf) -> WhatIfAnswer:
     """Replay a journal with some settings changed. Nothing is written."""
-    if not 1 <= asked.last_steps <= 200_000:
-        raise bad_request("last_steps must be between 1 and 200000", "last_steps")
     changes = _checked(asked.settings)
     recorded = run.settings
 
@@ -112,24 +90,23 @@ def what_if(run: ServedRun, asked: WhatIf) -> WhatIfAnswer:
     finally:
         _one_at_a_time.release()
     first = _first_tried(run, asked.last_steps) if truncated else run.summary.first_step
-    alerts = len(run.alerts_between(first or 0).that_count())
     return WhatIfAnswer(
         run=run.id,
         steps=found.steps,
         first_step=first,
         truncated=truncated,
         seconds=round(time.perf_counter() - begin, 3),
-        alerts=[_alert(alert) for alert in found.alerts[:MAX_ALERTS]],
+        alerts=[brief_alert(alert) for alert in found.alerts[:MAX_ALERTS]],
         alerts_total=len(found.alerts),
         incidents=[_incident(known) for known in found.incidents],
         recorded=Recorded(
-            alerts,
+            len(run.alerts_between(first or 0).that_count()),
             sum(
                 not known.was_rolled_back and known.opened.step >= (first or 0)
                 for known in run.incidents.values()
             ),
         ),
-        yaml=_as_yaml(changes),
+        yaml=yaml.safe_dump(changes, sort_keys=False) if changes else "",
     )
 
 
@@ -157,31 +134,10 @@ def _first_tried(run: ServedRun, steps: int) -> int | None:
     return int(columns.steps()[max(0, columns.count - steps)]) if columns.count else None
 
 
-def _alert(alert: Alert) -> WouldBeAlert:
-    return WouldBeAlert(
-        alert.detector, signal_of(alert.detector), alert.severity, alert.step, alert.message
-    )
-
-
 def _incident(known: IncidentRecord) -> WouldBeIncident:
     return WouldBeIncident(
-        id=known.id,
-        number=known.number,
-        signal=known.signal,
-        severity=known.severity,
-        state=known.state,
-        started=known.last.started,
+        **msgspec.structs.asdict(brief_incident(known)),
         opened=known.opened.step,
         ended=None if known.is_open else known.last.step,
         detectors=known.last.detectors,
-        title=title(known.last),
-        message=known.last.message,
-        metric=metric_of(known.last),
-        subject=subject_of(known),
     )
-
-
-def _as_yaml(settings: Mapping[str, Mapping[str, Any]]) -> str:
-    import yaml
-
-    return str(yaml.safe_dump(dict(settings), sort_keys=False)) if settings else ""

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
+from klarm.delivery import LOCK_NAME, deliveries
 from klarm.journal import (
     COMMANDS_FILE,
     FILE_NAME,
@@ -26,7 +27,7 @@ from klarm.store.summaries import Summaries
 _FILES = {
     "journal": FILE_NAME,
     "commands": COMMANDS_FILE,
-    "deliveries": "deliveries.jsonl",
+    "deliveries": deliveries.FILE_NAME,
     "false_alarms": "false_alarms.jsonl",
 }
 _JOURNAL = os.fsencode(FILE_NAME)
@@ -95,12 +96,12 @@ class FolderStore:
     def claim(self, run: str, role: Role) -> Claim | None:
         """Take the right to record or to deliver a run; None if another process has it."""
         path = self.path(run)
-        return Claim.on(lock_of(path) if role == "record" else path.with_name("delivery.lock"))
+        return Claim.on(lock_of(path) if role == "record" else path.with_name(LOCK_NAME))
 
     def is_free(self, run: str, role: Role) -> bool:
         """Return whether surely no process has this right."""
         path = self.path(run)
-        return is_surely_free(path if role == "record" else path.with_name("delivery.lock"))
+        return is_surely_free(path if role == "record" else path.with_name(LOCK_NAME))
 
     def _at(self, run: str) -> RunAt | None:
         """Return how a run is; None if it does not exist. May raise OSError."""

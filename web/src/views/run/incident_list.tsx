@@ -23,7 +23,7 @@ export function IncidentList({ run, isWatched, hasSteps, incidents, blips, onSho
       Number(b.is_open) - Number(a.is_open) || (a.is_open ? urgency(a.severity) - urgency(b.severity) : 0) || b.started - a.started,
   );
   const [none, why] = !isWatched
-    ? ["Not watched", "Incidents need a metric that a detector knows: klarm docs metrics lists their names."]
+    ? ["Not watched", "Incidents need a metric that a detector knows: docs/metrics.md lists their names."]
     : hasSteps
       ? ["No incident", "Nothing has opened an incident in this run."]
       : ["No steps yet", "Nothing was watched so far."];

@@ -1,22 +1,49 @@
-"""Checks whether a log has a step column, and reports if rows are counted instead."""
+"""Checks whether a log has the columns that are needed: a step, and those that --map names."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
-from klarm.metrics import to_number
-from klarm.sources import LogRow, SourceError
+from klarm.metrics import STEP, to_number
+from klarm.settings import did_you_mean
+from klarm.sources import STDIN, LogRow, SourceError
 
 _Item = TypeVar("_Item")
 # The first rows may hold something else, such as settings.
 _ROWS = 3
 _MAX_NAMES = 10
 _LIKE_A_STEP = re.compile(r"step|iter|update", re.IGNORECASE)
+
+
+def name_of(log: Path) -> str:
+    """Return what a message calls a log."""
+    return "stdin" if log == STDIN else str(log)
+
+
+def check_mapped_columns(
+    mapped: Mapping[str, str],
+    log: Path,
+    *,
+    found: Iterable[str],
+    names: Iterable[str],
+    remark: str = "",
+) -> None:
+    """Raise SourceError if a metric was not found, because the log lacks the column named for it.
+
+    `names` are those of the log; the remark goes to the end of the message.
+    """
+    known = {STEP, *found}
+    for metric, column in mapped.items():
+        if metric not in known:
+            near = did_you_mean(column, names)
+            raise SourceError(
+                f"--map: {name_of(log)} has no column {column} for {metric}{near}{remark}"
+            )
 
 
 class CountedRows:
@@ -62,7 +89,7 @@ class CountedRows:
 
     def _without_steps(self) -> None:
         self._known = True
-        log = "stdin" if str(self._log) == "-" else self._log
+        log = name_of(self._log)
         if self._column:
             names = ", ".join([*self._values][:_MAX_NAMES])
             more = ", ..." if len(self._values) > _MAX_NAMES else ""
