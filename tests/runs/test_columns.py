@@ -6,6 +6,8 @@ It holds for columns.py, state.py, known.py and extremes.py together.
 from __future__ import annotations
 
 import math
+import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -173,3 +175,33 @@ def test_columns_grow_with_the_journal(expected_rows: int) -> None:
             pass
     columns.read(view.state.read_to)
     assert columns.of("kl").tolist() == [step / 3 for step in range(3000)]
+
+
+def test_others_may_look_while_one_reads_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they get fits together, whichever rows it has."""
+    written([(RUN, []), *[(Step(step, float(step), {"kl": 0.1}), []) for step in range(8000)]])
+    view = read_run(FOLDER)
+    monkeypatch.setattr("klarm.runs.columns._SLICE_BYTES", 1000)
+    columns = Columns(view.store, view.run, [])
+    problems: list[str] = []
+    is_over = threading.Event()
+
+    def look() -> None:
+        while not is_over.is_set():
+            points = columns.points("kl")
+            if len(points.x) != len(points.y):
+                problems.append(f"{len(points.x)} x and {len(points.y)} y")
+
+    switch_interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        while columns.read(view.state.read_to):
+            pass
+    finally:
+        is_over.set()
+        looking.join()
+        sys.setswitchinterval(switch_interval)
+    assert problems == []
+    assert len(columns.points("kl").x) == 8000

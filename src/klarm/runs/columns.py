@@ -51,7 +51,7 @@ class Columns:
     """The rows that were not rolled back, one per call of `log`, each with its new values.
 
     Several calls for one step are one step, in which the first value of a metric wins unless a
-    later one is not finite. One thread at a time may use it.
+    later one is not finite. One thread at a time may read on; others may look at what is there.
     """
 
     def __init__(
@@ -131,7 +131,8 @@ class Columns:
 
     def points(self, name: str, axis: Axis = "step") -> Points:
         """Return the values of a metric along an axis, including those that are not finite."""
-        x, y = self.x(axis), self.of(name)
+        x = self.x(axis)
+        y = self.of(name)[: len(x)]  # another thread may have read on
         present = has_value(y)
         if not present.all():
             x, y = x[present], y[present]
