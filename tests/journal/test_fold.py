@@ -272,11 +272,11 @@ def test_a_long_run_is_folded_in_little_memory() -> None:
 FOLDING = """
 import sys
 from pathlib import Path
-from klarm.journal import Fold, history
+from klarm.journal import Fold, Resume, history
 path = Path(sys.argv[1])
 fold = Fold(path)
 fold.update()
-rows = sum(1 for _ in history(path, ["kl"]))
+rows = sum(not isinstance(entry, Resume) for entry in history(path, ["kl"]))
 (peak,) = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")]
 print(fold.steps, rows, peak)
 """
