@@ -60,6 +60,31 @@ def test_the_worst_runs_come_first() -> None:
     assert order == ["broken", "fine", "empty"]
 
 
+def test_an_incident_whose_steps_were_rolled_back_is_not_shown_on_others() -> None:
+    """Although it was over by then; it is told from those that were not undone."""
+
+    def train(kls: list[float], start: int) -> None:
+        monitor = klarm.init("a", dir=str(RUNS), console=False)
+        for step, kl in enumerate(kls, start):
+            monitor.log({"kl": kl}, step=step)
+        klarm.finish()
+
+    broken = [0.01] * 50 + [math.nan] * 3 + [0.01] * 250
+    train([*broken, *broken], 0)
+    before = read_run(RUNS / "a").incidents.values()
+    assert not any(known.is_open or known.was_rolled_back for known in before)
+    early = {known.id for known in before if known.last.started < 310}
+    train([0.01] * 100, 310)
+    view = read_run(RUNS / "a")
+    undone = {known.id for known in view.incidents.values() if known.was_rolled_back}
+    assert undone == view.incidents.keys() - early != set()
+    assert {view.incidents[id_].last.step for id_ in undone} == {310}
+    assert not any(known.was_rolled_back for known in view.fold.incidents.values())
+    train([0.01] * 100, 0)
+    later = read_run(RUNS / "a").incidents
+    assert all(later[id_].was_rolled_back for id_ in view.incidents)
+
+
 def test_a_mark_is_taken_back_by_a_later_one() -> None:
     """Damaged lines are skipped."""
     write_steps("a", {1: {"kl": 0.1}})

@@ -139,6 +139,8 @@ def test_silencing_a_signal_and_ending_it(client: Client) -> None:
     )
     found = client.get("/runs/exploding/incidents")["incidents"]
     assert [k["silenced"] for k in found if k["signal"] == "gradient" and k["is_open"]] == [True]
+    answer = client.post("/runs/exploding/silences", {"signal": "grad_norm", "for": "2h"})
+    assert answer.json["text"].startswith("gradient is silenced until")
     assert client.post("/runs/exploding/silences/kl", method="DELETE").status == 200
     assert client.post("/runs/exploding/silences/kl", method="DELETE").status == 409
 

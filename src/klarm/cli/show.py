@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,8 +71,8 @@ def _show_run(console: Console, run: RunView) -> None:
         console.print(labelled("started", f"{clock(fold.began)}, {ago(fold.began)}, {where}"))
     console.print(labelled("rows", _rows(run)))
     if run.damaged:
-        lines = counted(run.damaged, "line")
-        console.print(labelled("damaged", f"{lines} of the journal are ignored"))
+        more = f"; {run.damaged - 3} more are ignored" if run.damaged > 3 else ""
+        console.print(labelled("damaged", f"{'; '.join(run.state.damages.named[:3])}{more}"))
     if fold.checkpoints:
         step, path = fold.checkpoints[-1]
         last = f"step {step}: {path}"
@@ -109,7 +110,7 @@ def _show_incidents(console: Console, run: RunView) -> None:
         console.print(Text(f"  {clean(silence_in_words(silence))} (by {clean(silence.by)})"))
     if known:
         shown = run.worst or known[-1]
-        hint = f"\nDetails of an incident: klarm show {run.name} {shown.number}"
+        hint = f"\nDetails of an incident: klarm show {shlex.quote(run.folder.name)} {shown.number}"
         console.print(Text(hint, "dim"))
 
 

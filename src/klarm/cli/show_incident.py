@@ -88,6 +88,8 @@ def _show_curve(console: Console, found: Found, last: Event) -> float | str:
     """Draw the metric before and during an incident; return its worst value in the incident."""
     metric, incident = metric_of(last), found.incident
     began, end = incident.last.started, incident.last.step
+    if incident.was_rolled_back:
+        return incident.last.peak  # the rows of these steps are those of another course now
     around = _around(found, metric)
     if incident.is_open and around:
         end = max(end, around[-1][0])

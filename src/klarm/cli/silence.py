@@ -12,8 +12,6 @@ from klarm.cli.options import by_option, config_option, run_option
 from klarm.cli.runs import command_by, find_run, send_command, view_of
 from klarm.config import load
 from klarm.delivery import Silence, parse_span, silence_in_words
-from klarm.detectors import CATALOGUE, known_signals
-from klarm.incidents import subject_of
 from klarm.settings import did_you_mean
 from klarm.terminal import echo
 
@@ -81,12 +79,9 @@ def _signal_meant(name: str, view: RunView) -> str:
 
     Raise UsageError if there is none.
     """
-    meant = {subject_of(known): known.signal for known in view.incidents.values()}
-    meant |= {kind.watches[0]: kind.signal for kind in reversed(CATALOGUE) if not kind.watches_all}
-    meant |= {kind.name: kind.signal for kind in CATALOGUE}
-    signals = sorted({*known_signals(), *(known.signal for known in view.incidents.values())})
-    meant |= {signal: signal for signal in signals}
+    meant = view.signals
     if name not in meant:
+        signals = sorted(set(meant.values()))
         hint = did_you_mean(name.lower(), meant) or f"; choose from {', '.join(signals)}"
         raise click.UsageError(f"there is no signal {name}{hint}")
     return meant[name]

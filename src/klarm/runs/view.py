@@ -6,13 +6,17 @@ import contextlib
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from klarm.delivery import Delivered, Outbox, Silence, deliveries
+from klarm.detectors import CATALOGUE, known_signals
+from klarm.incidents import subject_of
 from klarm.journal import (
     Activity,
     Fold,
@@ -157,15 +161,41 @@ class RunView:
 
         If no process trains the run, commands take effect here at once, whoever records them.
         """
-        if self.problem or not self.fold.incidents or self.trains:
-            return self.fold.incidents
-        waiting = self.waiting_commands
-        if not waiting:
-            return self.fold.incidents
-        changed = self.state.copy()
-        for command in waiting:
-            close_at_rest(changed.fold, command)
-        return changed.fold.incidents
+        known = self.fold.incidents
+        if known and not self.trains and not self.problem and (waiting := self.waiting_commands):
+            changed = self.state.copy()
+            for command in waiting:
+                close_at_rest(changed.fold, command)
+            known = changed.fold.incidents
+        return {id_: self._undone(incident) for id_, incident in known.items()}
+
+    def _undone(self, incident: IncidentRecord) -> IncidentRecord:
+        """Return an incident as rolled back if training has since gone back to before it began.
+
+        Of one that had ended before, nothing else says so, and its rows are those of another
+        course now.
+        """
+        told = (known for known in self.state.events if known.event.id == incident.id)
+        last = max((known.place.begin for known in told), default=0)
+        for back in self.state.rollbacks:
+            is_later = back.last is not None and back.place.begin > last
+            if is_later and back.place.step <= incident.last.started and not incident.is_open:
+                undone = structs.replace(
+                    incident.last, event="resolved", reason="rolled_back", step=back.place.step
+                )
+                return replace(incident, last=undone)
+        return incident
+
+    @property
+    def signals(self) -> dict[str, str]:
+        """Signals by every name that people use: their own, of detectors, metrics, incidents."""
+        own = {known.signal for known in self.incidents.values()}
+        return {
+            **{subject_of(known): known.signal for known in self.incidents.values()},
+            **{k.watches[0]: k.signal for k in reversed(CATALOGUE) if not k.watches_all},
+            **{kind.name: kind.signal for kind in CATALOGUE},
+            **{signal: signal for signal in sorted({*known_signals(), *own})},
+        }
 
     @property
     def open_incidents(self) -> list[IncidentRecord]:

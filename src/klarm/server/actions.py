@@ -16,7 +16,6 @@ import msgspec
 from msgspec import Meta
 
 from klarm.delivery import Silence, last_step, parse_span, silence_in_words
-from klarm.detectors import known_signals
 from klarm.incidents import subject_of
 from klarm.journal import IncidentRecord, append_command, new_key, record_command
 from klarm.runs import FalseAlarm, mark
@@ -154,12 +153,13 @@ def _who(by: str) -> str:
 
 
 def _signal(run: ServedRun, signal: str) -> str:
-    # A detector of the training script's own has signals of its own.
-    signals = sorted({*known_signals(), *(known.signal for known in run.incidents.values())})
-    if signal not in signals:
-        hint = did_you_mean(signal, signals) or f"; choose from {', '.join(signals)}"
+    meant = run.signals
+    if signal not in meant:
+        hint = (
+            did_you_mean(signal, meant) or f"; choose from {', '.join(sorted(set(meant.values())))}"
+        )
         raise bad_request(f"there is no signal {signal!r:.80}{hint}", "signal")
-    return signal
+    return meant[signal]
 
 
 def _tell(run: ServedRun, command: CommandKind, by: str, **about: Any) -> Command:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from klarm.server.problems import not_found, unavailable
+from klarm.server.problems import bad_request, not_found, unavailable
 from klarm.server.requests import LARGEST, Names, Query, Whole
 from klarm.server.served_run import ServedRun
 
@@ -47,6 +47,8 @@ def export(run: ServedRun, asked: RowsToExport) -> File:
         if name not in known:
             raise not_found(f"run {run.summary.name} has no metric {name}", "metrics")
     names = asked.metrics or tuple(known)
+    if asked.first > asked.last:
+        raise bad_request(f"from ({asked.first}) is beyond to ({asked.last})", "from")
     rows = _rows(run, names, asked.first, asked.last)
     file_name = f"{run.id.strip('~')}.{asked.format}"
     if asked.format == "parquet":
