@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from batches import FOLDER, JOURNAL, RUN, event, records, written
 
+from klarm.journal import activity_of
 from klarm.journal.closing import close_at_rest, record_command
 from klarm.journal.file import FileJournal
 from klarm.journal.fold import Fold
@@ -46,6 +47,9 @@ def test_what_else_was_open_ended_with_the_crash() -> None:
     record_command(FOLDER, person_gives("close"), print)
     ends = [(r.id, r.event, r.reason) for r in records() if isinstance(r, Event)][2:]
     assert ends == [("kaaaaaaa", "resolved", "closed"), ("kbbbbbbb", "ended", "crashed")]
+    fold = Fold(JOURNAL)
+    fold.update()
+    assert activity_of(fold, lambda: True) == "stopped"  # as before: it was killed
 
 
 def test_a_live_run_is_left_to_itself() -> None:

@@ -72,7 +72,11 @@ def _show(runs: list[RunView]) -> None:
         curve = run.curves[_KL]
         seen = ago(run.last_seen) if run.last_seen else "–"
         table.add_row(
-            Text(clean_line(run.name)),
+            Text(
+                clean_line(
+                    run.name if run.name == run.folder.name else f"{run.name} ({run.folder})"
+                )
+            ),
             run.activity_text if (state := _state(run)) == run.activity else state,
             f"{run.fold.steps:,}",
             seen,

@@ -14,7 +14,7 @@ from klarm.journal.file import FILE_NAME, FileJournal
 from klarm.journal.fold import Fold
 from klarm.journal.incident import add_event
 from klarm.journal.locks import InUseError, is_surely_free
-from klarm.journal.records import Finish
+from klarm.journal.records import KILLED, Finish
 from klarm.types import Command, Event, Reason
 
 
@@ -57,7 +57,7 @@ def record_command(
     journal.record(run_line_without_training(fold, now))
     applied = replace(with_clean_name(command), step=(fold.last_step or 0) + 1)
     journal.record(applied, close_at_rest(fold, applied))
-    outcome = fold.outcome if fold.finished else "crashed"
+    outcome = fold.outcome if fold.finished else KILLED
     journal.record(Finish(now, 0, outcome=outcome), ended_by_crash(fold))
     journal.close(timeout=5.0)
     return True

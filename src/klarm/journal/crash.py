@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from klarm.journal.file import FILE_NAME, FileJournal, host_name
 from klarm.journal.fold import Fold
 from klarm.journal.locks import InUseError, is_surely_free
-from klarm.journal.records import DETACHED, Finish, Started
+from klarm.journal.records import DETACHED, KILLED, Finish, Started
 from klarm.types import Event
 from klarm.version import __version__
 
@@ -57,7 +57,7 @@ def record_crash(folder: Path, say: Callable[[str], None], fold: Fold | None = N
     if ended:
         now = time.time()
         journal.record(run_line_without_training(fold, now))
-        journal.record(Finish(now, 0, outcome="crashed"), ended)
+        journal.record(Finish(now, 0, outcome=KILLED), ended)
     journal.close(timeout=5.0)
     return ended
 

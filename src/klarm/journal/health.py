@@ -7,7 +7,7 @@ from typing import Literal
 
 from klarm.journal.fold import Fold
 from klarm.journal.incident import IncidentRecord
-from klarm.journal.records import DETACHED
+from klarm.journal.records import DETACHED, KILLED
 from klarm.types import SEVERITIES
 
 RunHealth = Literal["critical", "warning", "unreadable", "unwatched", "ok", "empty"]
@@ -29,6 +29,7 @@ _ENDED: dict[str, Activity] = {
     "crashed": "crashed",
     "interrupted": "interrupted",
     "stopped": "stopped",
+    KILLED: "stopped",
     DETACHED: "detached",
 }
 

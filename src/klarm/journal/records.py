@@ -85,6 +85,8 @@ class Source(msgspec.Struct, tag_field="type", tag="source"):
 
 # The outcome of a process that only stopped watching: training goes on, and incidents stay open.
 DETACHED: Final = "detached"
+# That of a process that could record none, as somebody else has noticed.
+KILLED: Final = "killed"
 
 
 class Finish(msgspec.Struct, tag_field="type", tag="finish", omit_defaults=True):

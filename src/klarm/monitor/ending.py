@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, NoReturn
 from klarm.text import clean_line
 from klarm.types import Reason
 
-Outcome = Literal["", "crashed", "interrupted", "stopped", "detached"]
+Outcome = Literal["", "crashed", "interrupted", "stopped", "killed", "detached"]
 
 # Why an incident ended that was open. It stays open if only the watching ended.
 REASONS: dict[Outcome, Reason | None] = {
@@ -24,10 +24,16 @@ REASONS: dict[Outcome, Reason | None] = {
     "crashed": "crashed",
     "interrupted": "interrupted",
     "stopped": "interrupted",
+    "killed": "crashed",  # recorded later, by whoever noticed it
     "detached": None,
 }
-_CUT_SHORT = ("crashed", "interrupted", "stopped")
-_VERBS = {"": "ended", "interrupted": "was interrupted", "detached": "is no longer followed"}
+_CUT_SHORT = ("crashed", "interrupted", "stopped", "killed")
+_VERBS = {
+    "": "ended",
+    "interrupted": "was interrupted",
+    "killed": "was killed",
+    "detached": "is no longer followed",
+}
 _MAX_ERROR = 300  # characters
 # They end a loop, not a run.
 _NO_ERRORS = (StopIteration, StopAsyncIteration, GeneratorExit)
