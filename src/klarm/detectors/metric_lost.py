@@ -99,8 +99,8 @@ class MetricLostDetector(Detector):
         now = self._steps = self._steps + is_new
         traces = self._traces
         for name in metrics:
-            if name in traces:
-                trace = traces[name]
+            trace = traces.get(name)
+            if trace is not None:
                 trace.times += 1
                 if now - trace.last > 1:
                     trace.limit = max(trace.limit, _GAPS * (now - trace.last))
@@ -114,13 +114,14 @@ class MetricLostDetector(Detector):
 
     def _stuck(self, metrics: Mapping[str, float]) -> list[str]:
         """Compare with the previous values; return the metrics that are stuck."""
-        stuck = []
+        stuck, holds = [], self._holds
         for name in _NEVER_CONSTANT:
-            if name not in metrics:
+            value = metrics.get(name)
+            if value is None:
                 continue
-            value, hold = metrics[name], self._holds.get(name)
+            hold = holds.get(name)
             if hold is None:
-                self._holds[name] = _Hold(value, measured=value != 0.0)
+                holds[name] = _Hold(value, measured=value != 0.0)
             elif value == hold.value:
                 hold.same += 1
                 if hold.same >= self.missing_steps and self._is_stuck(name, value, hold):
@@ -128,9 +129,11 @@ class MetricLostDetector(Detector):
             else:
                 if name == _BEST_IS_NORMAL and hold.value > self._best:
                     self._best = hold.value
-                if hold.same > 1 and hold.measured and hold.same > hold.longest:
-                    hold.longest = hold.same
-                hold.value, hold.same, hold.measured = value, 1, True
+                if hold.same > 1:
+                    if hold.measured and hold.same > hold.longest:
+                        hold.longest = hold.same
+                    hold.same = 1
+                hold.value, hold.measured = value, True
         return stuck
 
     def _is_stuck(self, name: str, value: float, hold: _Hold) -> bool:
